@@ -1,0 +1,113 @@
+"""What a model fills in. Field descriptions are prompt text: they are part of every prompt's version."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+
+def _lowered(value: object) -> object:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+Word = Annotated[str, BeforeValidator(_lowered)]
+
+
+class Response(BaseModel):
+    """Base of all response models: unknown fields from a talkative model are dropped, not an error."""
+
+    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
+
+
+class Judgement(Response):
+    """Whether one message is worth remembering."""
+
+    message: int = Field(description="Index of the message, as numbered in the window.")
+    durable: bool = Field(
+        description="True when the message states something that will still matter in a month: a decision and why, "
+        "a preference, a plan, a relation, a change, a root cause and its fix. False for greetings, thanks, "
+        "progress chatter, test output, listings, code and offers of help."
+    )
+    reason: str = Field(default="", description="A few words on why, for the person who reviews refusals.")
+
+
+class EntityMention(Response):
+    """A named thing that a fact is about."""
+
+    name: str = Field(description="The name as a person would say it, at least three characters, no pronoun.")
+    type: Word = Field(
+        default="concept",
+        description="person, tool, concept, project, language, file, config, organization, place, event or session.",
+    )
+    summary: str | None = Field(default=None, description="One sentence on what it is, only if the text says so.")
+
+
+class Directive(Response):
+    """An earlier fact that the new one does away with."""
+
+    known: int | None = Field(default=None, description="Index of the known fact that is no longer right, if listed.")
+    object: str | None = Field(
+        default=None, description="Or what was replaced or ended, in the message's words ('vim' in 'from vim to neovim')."
+    )
+    action: Literal["supersede", "retract"] = Field(
+        default="supersede",
+        description="supersede: this fact takes its place. retract: it was never true or is simply over.",
+    )
+    reason: Literal["correction", "temporal_change"] = Field(
+        default="temporal_change", description="correction: the earlier one was a mistake. temporal_change: it changed."
+    )
+
+
+class FactClaim(Response):
+    """One durable statement."""
+
+    message: int = Field(description="Index of the message that says it.")
+    kind: Literal["relation", "observation"] = Field(
+        default="relation", description="relation: subject, verb, object. observation: a statement about the subject."
+    )
+    subject: str = Field(description="Name of the entity it is about, as listed under entities.")
+    relation: str = Field(description="Short verb phrase in snake case: works_at, prefers, decided, fixed.")
+    object: str | None = Field(default=None, description="Name of the other entity, or a value such as '100 per minute'.")
+    statement: str = Field(
+        description="One self-contained English sentence with names instead of pronouns; nothing added to what was said, "
+        "numbers and negations kept."
+    )
+    edge_type: Word = Field(
+        default="semantic", description="semantic, temporal, causal, hierarchical or co_occurrence."
+    )
+    confidence: float | None = Field(
+        default=None, description="1.0 only for a verbatim statement, 0.5-0.8 clear implication, 0.3-0.5 weak."
+    )
+    temporal_hint: str | None = Field(
+        default=None, description="Words that say when it became true, copied: 'last week', 'since March', '2024-05-02'."
+    )
+    ended: bool = Field(default=False, description="True when the message says that this is over ('left Acme').")
+    aspects: list[Word] = Field(
+        default_factory=list,
+        description="Any of: film_tv, music, books, creativity, career, education, identity, childhood, family, "
+        "relationships, philosophy, values, spirituality, health.",
+    )
+    resolves: list[Directive] = Field(default_factory=list, description="Earlier facts that this one does away with.")
+
+
+class WindowExtraction(Response):
+    """Everything worth keeping from one window of messages."""
+
+    messages: list[Judgement] = Field(default_factory=list, description="One judgement for each numbered message.")
+    entities: list[EntityMention] = Field(default_factory=list, description="Entities that the facts name.")
+    facts: list[FactClaim] = Field(default_factory=list, description="Durable facts; an empty list is a good answer.")
+
+
+class NameJudgement(Response):
+    """The answer to one numbered question about two names."""
+
+    question: int = Field(description="Number of the question.")
+    same_entity: bool = Field(description="True only if both names surely mean the same thing.")
+    reason: str = Field(default="", description="A few words.")
+
+
+class NameResolution(Response):
+    """Answers to all questions about ambiguous names."""
+
+    answers: list[NameJudgement] = Field(default_factory=list, description="One answer for each numbered question.")

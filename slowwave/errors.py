@@ -1,0 +1,83 @@
+"""Every error slowwave raises on purpose: one sentence that says what is wrong and names the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class SlowwaveError(Exception):
+    """An error with a remedy; `exit_code` is what the command line returns for it."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        self.message, self.remedy = message, remedy
+        super().__init__(f"{message} {remedy}".strip())
+
+
+class UnusableInput(SlowwaveError):
+    """A file or argument that cannot be used as it is."""
+
+    exit_code = 2
+
+
+class UnknownName(SlowwaveError):
+    """A store, namespace, format, provider, table or setting that does not exist, named with those that do."""
+
+    exit_code = 2
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind, self.name, self.known = kind, name, sorted(known)
+        near = get_close_matches(name, self.known, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        listed = ", ".join(self.known) if self.known else "none yet"
+        super().__init__(f"Unknown {kind} {name!r}.{hint}", f"Known: {listed}.")
+
+
+class MissingDependency(SlowwaveError):
+    """An optional package is needed for what was asked."""
+
+    exit_code = 2
+
+
+class MissingKey(SlowwaveError):
+    """A provider needs a key that is not in the environment."""
+
+    exit_code = 2
+
+
+class StoreMismatch(SlowwaveError):
+    """The store was written with another schema or embedding model than the one asked for."""
+
+
+class Refused(SlowwaveError):
+    """Something may not be done now: a gate, a lease or a review stands in the way."""
+
+    exit_code = 4
+
+
+class LeaseBusy(Refused):
+    """Another writer holds the namespace."""
+
+
+class Fenced(SlowwaveError):
+    """This writer lost its lease while it worked; nothing it wrote is visible."""
+
+
+class UndoRefused(Refused):
+    """A later run changed the same rows."""
+
+
+class BudgetReached(SlowwaveError):
+    """The run's budget of calls, tokens or dollars is spent; what is done is kept, the rest is pending."""
+
+    exit_code = 3
+
+
+class Transient(SlowwaveError):
+    """Worth trying again later: rate limit, overload, time-out, connection lost."""
+
+
+class Terminal(SlowwaveError):
+    """Trying again would give the same: refusal, invalid answer after retries, bad request."""

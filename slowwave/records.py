@@ -1,0 +1,97 @@
+"""The small frozen records that cross the borders between the rules, the seats and the tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message as an extractor sees it: redacted text, and who said it when."""
+
+    index: int
+    speaker: str
+    role: str
+    text: str
+    occurred_at: datetime
+    is_context: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFact:
+    """A live fact near the window, shown to the extractor under an index it may point at."""
+
+    index: int
+    fact_id: str
+    statement: str
+    valid_from: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Consecutive messages of one conversation that are extracted in one call."""
+
+    conversation_id: str
+    scope: str
+    turns: tuple[Turn, ...]
+    known: tuple[KnownFact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NameQuestion:
+    """Two names that may mean one thing: the new one (a) and the known one (b), with the cosine of their texts."""
+
+    number: int
+    name_a: str
+    type_a: str
+    summary_a: str
+    name_b: str
+    type_b: str
+    summary_b: str
+    similarity: float
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One question to a model: `version` is the hash of template and schema, `context` what a keyless seat reads.
+
+    The text is rendered when it is first read, so that a keyless run over many windows never renders any.
+    """
+
+    name: str
+    version: str
+    system: str
+    body: Callable[[], str]
+    context: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    @cached_property
+    def text(self) -> str:
+        """The rendered text, without the system part."""
+        return self.body()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one or more model calls cost."""
+
+    calls: int = 0
+    cached: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    usd: float = 0.0
+    seconds: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.calls + other.calls,
+            self.cached + other.cached,
+            self.tokens_in + other.tokens_in,
+            self.tokens_out + other.tokens_out,
+            self.usd + other.usd,
+            self.seconds + other.seconds,
+        )

@@ -1,0 +1,103 @@
+"""Words, sentences, names and identifiers: what every other rule means by them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import string
+import unicodedata
+from datetime import datetime
+from typing import Any
+
+_INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_SPACE = re.compile(r"\s+")
+_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_THINK = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+(?=[\"'“‘(\[¿¡]?[A-Z0-9À-ÞΑ-ΩА-Я¿¡])|\n+")
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|e\.g|i\.e|approx|No|Inc|Ltd|Co)|\b[A-Z])\.$", re.IGNORECASE
+)
+MAX_NAME_BYTES = 512
+
+
+def readable(text: str) -> str:
+    """The text without lone surrogates, NUL and control characters, bidi and zero-width marks; line ends kept."""
+    whole = text.encode("utf-8", "replace").decode("utf-8")
+    return _INVISIBLE.sub("", _CONTROL.sub("", whole.replace("\r\n", "\n").replace("\r", "\n")))
+
+
+def cut_bytes(text: str, limit: int) -> str:
+    """The longest prefix of at most `limit` UTF-8 bytes that ends at a character."""
+    return text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
+
+
+def normalise_name(name: str) -> str:
+    """Lower-cased name as entities are compared by it: NFKC, visible, single-spaced, at most 512 bytes (S2-03)."""
+    visible = readable(unicodedata.normalize("NFKC", name))
+    return cut_bytes(_SPACE.sub(" ", visible).strip().lower(), MAX_NAME_BYTES)
+
+
+def normalise_statement(statement: str) -> str:
+    """A statement as repetitions are recognised by it: NFKC, lower case, single spaces, no outer punctuation."""
+    folded = unicodedata.normalize("NFKC", readable(statement)).replace("’", "'").lower()
+    return _SPACE.sub(" ", folded).strip(" \t\n" + string.punctuation)
+
+
+def tokens(text: str) -> frozenset[str]:
+    """Whitespace-split lower-cased words without outer ASCII punctuation (S0-03)."""
+    return frozenset(word for raw in text.lower().split() if (word := raw.strip(string.punctuation)))
+
+
+def strip_thinking(text: str) -> str:
+    """The text without `<think>` blocks; an unclosed one runs to the end (S4-19)."""
+    return _THINK.sub("", text)
+
+
+def strip_code(text: str) -> str:
+    """The text without fenced code; an unclosed fence runs to the end (S4-13)."""
+    return _FENCE.sub(" ", text)
+
+
+def cut_long(text: str, limit: int) -> str:
+    """At most `limit` characters, cut at the last line end if that is past half, else hard (S4-19)."""
+    if len(text) <= limit:
+        return text
+    line_end = text.rfind("\n", 0, limit)
+    return text[:line_end] if line_end > limit // 2 else text[:limit]
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text in order, without splitting after common abbreviations."""
+    parts: list[str] = []
+    for piece in _SENTENCE_END.split(text):
+        piece = _SPACE.sub(" ", piece or "").strip()
+        if not piece:
+            continue
+        if parts and _ABBREVIATION.search(parts[-1]):
+            parts[-1] = f"{parts[-1]} {piece}"
+        else:
+            parts.append(piece)
+    return parts
+
+
+def digest(*parts: object, size: int = 12) -> str:
+    """Hexadecimal blake2b of the parts, `size` bytes long; stable across processes and versions."""
+    body = json.dumps(parts, ensure_ascii=True, default=str, separators=(",", ":"))
+    return hashlib.blake2b(body.encode(), digest_size=size).hexdigest()
+
+
+def row_id(prefix: str, *parts: object) -> str:
+    """A deterministic identifier: the same parts always give the same row."""
+    return f"{prefix}_{digest(*parts)}"
+
+
+def timed_id(prefix: str, at: datetime, *parts: object) -> str:
+    """A deterministic identifier that sorts by time."""
+    return f"{prefix}_{max(int(at.timestamp() * 1000), 0):011x}_{digest(*parts, size=8)}"
+
+
+def as_json(value: Any) -> str:
+    """Compact JSON with sorted keys, so that equal values are equal text."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str, separators=(",", ":"))

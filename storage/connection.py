@@ -1,0 +1,54 @@
+"""Where namespaces live: a LanceDB database directory each, opened lazily."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slowwave.errors import UnusableInput
+
+if TYPE_CHECKING:
+    from lancedb.db import DBConnection
+
+HEAD = "_head"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+def check_namespace(name: str) -> str:
+    """The name itself, or an error that says what a namespace may be called."""
+    if not _NAME.fullmatch(name) or ".." in name:
+        raise UnusableInput(
+            f"{name!r} cannot be a namespace.", "Use letters, digits, '.', '_' and '-', starting with a letter or digit."
+        )
+    return name
+
+
+def is_remote(uri: str) -> bool:
+    """Whether the store is on object storage."""
+    return "://" in uri and not uri.startswith("file://")
+
+
+def namespaces(uri: str) -> list[str]:
+    """The namespaces that a store holds, in order of their names."""
+    if is_remote(uri):
+        from pyarrow import fs
+
+        system, path = fs.FileSystem.from_uri(uri)
+        infos = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
+        names = [info.base_name for info in infos if info.type == fs.FileType.Directory]
+        return sorted(n for n in names if system.get_file_info(f"{path}/{n}/{HEAD}.lance").type == fs.FileType.Directory)
+    root = Path(uri.removeprefix("file://"))
+    return sorted(p.parent.name for p in root.glob(f"*/{HEAD}.lance")) if root.is_dir() else []
+
+
+def connect(uri: str, namespace: str, storage_options: dict[str, str] | None = None) -> DBConnection:
+    """A connection to one namespace that sees other writers' commits at once and keeps row ids stable."""
+    os.environ.setdefault("LANCEDB_LOG", "error")  # a warning per search otherwise
+    import lancedb
+
+    options: dict[str, Any] = {"new_table_enable_stable_row_ids": "true", **(storage_options or {})}
+    where = f"{uri.rstrip('/')}/{check_namespace(namespace)}"
+    return lancedb.connect(where, storage_options=options, read_consistency_interval=timedelta(0))

@@ -1,0 +1,73 @@
+"""Frames on their way into and out of tables: casting, stamping, filters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import polars as pl
+import pyarrow as pa
+
+from slowwave.errors import UnknownName
+
+from .tables import STAMPS, TABLES, Table
+
+IDS_PER_FILTER = 2000
+
+
+def table_named(name: str) -> Table:
+    """The declared table, or an error that lists those there are."""
+    if name not in TABLES:
+        raise UnknownName("table", name, TABLES)
+    return TABLES[name]
+
+
+def quoted(text: str) -> str:
+    """A SQL string literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def id_filters(ids: Sequence[str], key: str = "id") -> Iterator[str]:
+    """SQL filters that together name all ids, each short enough to plan quickly."""
+    for start in range(0, len(ids), IDS_PER_FILTER):
+        yield f"{key} IN ({', '.join(map(quoted, ids[start : start + IDS_PER_FILTER]))})"
+
+
+def empty_frame(name: str, dims: int) -> pl.DataFrame:
+    """A frame of the table's columns without rows."""
+    frame = pl.from_arrow(table_named(name).schema(dims).empty_table())
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def to_rows(name: str, frame: pl.DataFrame, dims: int, now: datetime, run_id: str) -> pa.Table:
+    """The frame as an Arrow table of the declared schema: missing columns empty, stamped, keys unique.
+
+    Raises `UnknownName` for a column the table has not and `ValueError` for a key that occurs twice.
+    """
+    table = table_named(name)
+    schema = table.schema(dims)
+    for column in frame.columns:
+        if column not in schema.names:
+            raise UnknownName(f"column of {name}", column, schema.names)
+    if frame["id"].n_unique() != len(frame):
+        twice = frame.filter(pl.col("id").is_duplicated())["id"][0]
+        raise ValueError(f"{name}: key {twice!r} occurs more than once in one write")
+    want = empty_frame(name, dims).schema
+    stamps = {"created_at": pl.lit(now), "updated_at": pl.lit(now), "run_id": pl.lit(run_id)}
+    created = pl.coalesce("created_at", pl.lit(now)) if "created_at" in frame.columns else stamps["created_at"]
+    stamped = frame.with_columns(created_at=created, updated_at=stamps["updated_at"], run_id=stamps["run_id"])
+    blank = [pl.lit(None, dtype=kind).alias(c) for c, kind in want.items() if c not in stamped.columns]
+    whole = stamped.with_columns(blank).select(pl.col(c).cast(kind) for c, kind in want.items())
+    return whole.to_arrow().cast(schema)
+
+
+def exact_rows(name: str, frame: pl.DataFrame, dims: int) -> pa.Table:
+    """The frame as it is, stamps included: for putting back rows that were read from the same table."""
+    want = empty_frame(name, dims).schema
+    return frame.select(pl.col(c).cast(kind) for c, kind in want.items()).to_arrow().cast(table_named(name).schema(dims))
+
+
+def column_names(name: str) -> list[str]:
+    """All columns of a table but the vector."""
+    return ["id", *table_named(name).columns, *STAMPS]

@@ -1,0 +1,91 @@
+"""A snapshot: every table at the versions of one commit. Reading it needs no lock and never sees half a write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from slowwave.errors import StoreMismatch
+
+from .rows import column_names, empty_frame, id_filters, table_named
+
+if TYPE_CHECKING:
+    from lancedb.db import DBConnection
+    from lancedb.table import Table
+
+
+def read_rows(
+    table: Table, where: str | None = None, columns: Sequence[str] | None = None, limit: int | None = None
+) -> pl.DataFrame:
+    """Rows of one open table as a frame, filtered and projected inside LanceDB."""
+    query = table.search()
+    if where:
+        query = query.where(where)
+    if columns is not None:
+        query = query.select(list(columns))
+    frame = pl.from_arrow(query.limit(limit).to_arrow())
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+class Reading:
+    """What a snapshot and a transaction can both read."""
+
+    dims: int
+
+    def handle(self, name: str) -> Table:
+        """The open LanceDB table."""
+        raise NotImplementedError
+
+    def frame(
+        self, name: str, where: str | None = None, columns: Sequence[str] | None = None, limit: int | None = None
+    ) -> pl.DataFrame:
+        """Rows of a table; by default every column but the vector."""
+        wanted = list(columns) if columns is not None else column_names(name)
+        return read_rows(self.handle(name), where, wanted, limit)
+
+    def by_ids(
+        self, name: str, ids: Sequence[str] | pl.Series, columns: Sequence[str] | None = None, *,
+        key: str = "id", where: str | None = None, with_vector: bool = False,
+    ) -> pl.DataFrame:
+        """Rows whose `key` is among `ids`, in no particular order."""
+        wanted = list(columns) if columns is not None else column_names(name)
+        if with_vector and "vector" not in wanted:
+            wanted.append("vector")
+        distinct = sorted({i for i in ids if i is not None})
+        more = f" AND ({where})" if where else ""
+        parts = [self.frame(name, f"{chunk}{more}", wanted) for chunk in id_filters(distinct, key)]
+        return pl.concat(parts) if parts else empty_frame(name, self.dims).select(wanted)
+
+    def count(self, name: str, where: str | None = None) -> int:
+        """Number of rows, optionally of those that match."""
+        return self.handle(name).count_rows(where)
+
+
+class Snapshot(Reading):
+    """The state of a namespace at one commit."""
+
+    def __init__(self, db: DBConnection, versions: Mapping[str, int], sequence: int, dims: int) -> None:
+        self._db, self.versions, self.sequence, self.dims = db, dict(versions), sequence, dims
+        self._handles: dict[str, Any] = {}
+
+    def handle(self, name: str) -> Table:
+        """The table, checked out at the snapshot's version."""
+        table_named(name)
+        if name not in self._handles:
+            table = self._db.open_table(name)
+            if name in self.versions:
+                self._check_out(table, name)
+            self._handles[name] = table
+        return self._handles[name]
+
+    def _check_out(self, table: Table, name: str) -> None:
+        try:
+            table.checkout(self.versions[name])
+        except (ValueError, RuntimeError, OSError) as error:
+            raise StoreMismatch(
+                f"Version {self.versions[name]} of table {name} is gone.",
+                "It is older than retention.undo_days, or the store is damaged: run `slowwave doctor`.",
+            ) from error

@@ -1,0 +1,377 @@
+"""Every table of a namespace, once: columns with their meaning, keys, indexes, and how each takes part in history.
+
+`docs/tables.md` is generated from here. A namespace is a directory, so no table has a namespace column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pyarrow as pa
+
+SCHEMA_VERSION = 1
+
+TIME = pa.timestamp("us", tz="UTC")
+TEXTS = pa.list_(pa.string())
+
+
+class Role(StrEnum):
+    """How a table takes part in the history of a store."""
+
+    STATE = "state"  # pinned by every commit, reverted by undo
+    HISTORY = "history"  # pinned by every commit, kept by undo: it tells what happened
+    LOG = "log"  # append-only, outside commits: paid answers and access events survive any rollback
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its type, whether it may be empty, and what it says."""
+
+    type: pa.DataType
+    meaning: str
+    nullable: bool = True
+    refers: str = ""  # the table whose id it holds
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table: what a row is, its key, its columns, and what is indexed."""
+
+    name: str
+    role: Role
+    row: str
+    columns: Mapping[str, Column]
+    full_text: tuple[str, ...] = ()
+    lookup: tuple[str, ...] = ()
+    has_vector: bool = False
+
+    def schema(self, dims: int) -> pa.Schema:
+        """The Arrow schema, with vectors of `dims` float32."""
+        fields = [pa.field("id", pa.string(), nullable=False)]
+        fields += [pa.field(name, column.type, column.nullable) for name, column in self.columns.items()]
+        if self.has_vector:
+            fields.append(pa.field("vector", pa.list_(pa.float32(), dims)))
+        fields += [pa.field(name, column.type, column.nullable) for name, column in STAMPS.items()]
+        return pa.schema(fields)
+
+
+def _text(meaning: str, *, required: bool = False, refers: str = "") -> Column:
+    return Column(pa.string(), meaning, not required, refers)
+
+
+def _time(meaning: str) -> Column:
+    return Column(TIME, meaning)
+
+
+def _count(meaning: str) -> Column:
+    return Column(pa.int64(), meaning)
+
+
+def _number(meaning: str) -> Column:
+    return Column(pa.float64(), meaning)
+
+
+def _flag(meaning: str) -> Column:
+    return Column(pa.bool_(), meaning)
+
+
+def _texts(meaning: str) -> Column:
+    return Column(TEXTS, meaning)
+
+
+STAMPS: Mapping[str, Column] = {
+    "created_at": _time("When the row was first written."),
+    "updated_at": _time("When the row was last written."),
+    "run_id": _text("The run that last wrote it."),
+}
+
+_MESSAGES = Table(
+    "messages", Role.STATE, "one message of a conversation, or one passage of a document (role `document`)",
+    {
+        "message_id": _text("The identifier in the source; derived from the content where the source has none.", required=True),
+        "conversation_id": _text("The conversation or document it belongs to.", required=True),
+        "ordinal": _count("Position in its conversation."),
+        "role": _text("user, assistant, tool, system or document."),
+        "speaker": _text("Who said it."),
+        "content": _text("The text after redaction."),
+        "search_text": _text("Speaker and text as they are searched."),
+        "occurred_at": _time("When it was said."),
+        "scope": _text("Project or artifact it belongs to; `global` otherwise."),
+        "source_id": _text("The file it came from.", refers="sources"),
+        "has_injection": _flag("It tries to give the reader orders; never extracted."),
+        "graph_state": _text("pending, done, skipped_<gate> or failed."),
+        "attempts": _count("Extractions that failed so far."),
+        "content_score": _number("Worth against noise, 0 to 1."),
+    },
+    full_text=("search_text",), lookup=("id", "conversation_id"), has_vector=True,
+)
+_SOURCES = Table(
+    "sources", Role.STATE, "one file or document that was read",
+    {
+        "uri": _text("Path or address as given.", required=True),
+        "format": _text("messages, claude-code, chatgpt, markdown or text."),
+        "content_hash": _text("Hash of the bytes, so that the same input is known again."),
+        "state": _text("running, completed, eval_rejected, failed or duplicate_skipped."),
+        "messages": _count("Messages read from it."),
+        "unreadable": _count("Lines or items that could not be read."),
+        "settings_hash": _text("Hash of what the outcome depends on: model and extraction settings."),
+    },
+    lookup=("id",),
+)
+_REFUSALS = Table(
+    "refusals", Role.STATE, "one message or candidate that a gate refused",
+    {
+        "subject_kind": _text("message or fact."),
+        "subject_id": _text("The refused row.", required=True),
+        "gate": _text("Which gate: role, injection, pre_filter, length, repeat, content, surprise, durability, evaluation."),
+        "reason": _text("One sentence."),
+        "measure": _number("What the gate saw."),
+        "threshold": _number("What it asked for."),
+        "teaches": _flag("Whether it teaches the noise prototypes (S4-18)."),
+        "excerpt": _text("First 500 characters after redaction."),
+        "similar_to_id": _text("The row it repeats."),
+    },
+    lookup=("subject_id",), has_vector=True,
+)
+_SCORER_STATE = Table(
+    "scorer_state", Role.STATE, "one learned noise prototype",
+    {"text": _text("The refused text it was learned from."), "teaching_count": _count("Teaching refusals seen when it was built.")},
+    has_vector=True,
+)
+_CONVERSATIONS = Table(
+    "conversation_state", Role.STATE, "what the surprise gate remembers of one conversation",
+    {
+        "recent_names": _texts("Candidate names of the last 200 mentions, oldest first."),
+        "recent_turns": Column(pa.list_(pa.float32()), "Vectors of the last ten turns, flattened."),
+        "consecutive_skips": _count("Messages skipped in a row."),
+    },
+)
+_EPISODES = Table(
+    "episodes", Role.STATE, "one conversation as something that happened",
+    {
+        "conversation_id": _text("The conversation.", required=True),
+        "scope": _text("Its scope."),
+        "started_at": _time("First message."),
+        "ended_at": _time("Last message."),
+        "messages": _count("Messages so far."),
+    },
+)
+_EPISODE_ENTITIES = Table(
+    "episode_entities", Role.STATE, "one entity that a conversation is about",
+    {"episode_id": _text("The episode.", required=True, refers="episodes"), "entity_id": _text("The entity.", required=True, refers="entities")},
+    lookup=("entity_id",),
+)
+_ENTITIES = Table(
+    "entities", Role.STATE, "one named thing",
+    {
+        "canonical_name": _text("Normalised name; immutable; unique with the type.", required=True),
+        "name": _text("The surface form seen most recently."),
+        "entity_type": _text("person, tool, concept, project, language, file, config, organization, place, event, session."),
+        "status": _text("active, paused, completed or archived."),
+        "summary": _text("What it is."),
+        "first_seen_at": _time("First mention."),
+        "last_seen_at": _time("Latest mention."),
+        "pinned": _flag("Kept for ever."),
+        "parent_entity_id": _text("The entity it was split from.", refers="entities"),
+        "embed_text_hash": _text("Hash of the text its vector stands for."),
+    },
+    full_text=("name",), lookup=("id", "canonical_name"), has_vector=True,
+)
+_ALIASES = Table(
+    "entity_aliases", Role.STATE, "one name under which an entity is known",
+    {
+        "alias_name": _text("Normalised name.", required=True),
+        "entity_type": _text("Type under which it is looked up."),
+        "entity_id": _text("The entity.", required=True, refers="entities"),
+    },
+    lookup=("alias_name", "entity_id"),
+)
+_PREDICATES = Table(
+    "predicates", Role.STATE, "one predicate and its canonical form",
+    {
+        "alias": _text("As it was said.", required=True),
+        "canonical": _text("The form that facts are compared by."),
+        "cardinality": _text("1 or n: how many objects one subject may have at a time."),
+        "source": _text("default, file or llm."),
+    },
+)
+_FACT_COLUMNS: Mapping[str, Column] = {
+    "kind": _text("relation, observation, note, structural or similarity."),
+    "subject_id": _text("Entity it is about.", refers="entities"),
+    "predicate_raw": _text("Relation as extracted."),
+    "predicate": _text("Canonical relation."),
+    "edge_type": _text("causal, temporal, semantic, co_occurrence or hierarchical."),
+    "object_id": _text("Other entity, if the object is one.", refers="entities"),
+    "object_text": _text("Object as said."),
+    "statement": _text("The sentence that all of this means; immutable."),
+    "statement_hash": _text("Hash of the normalised statement."),
+    "owner_entity_id": _text("Entity under which it is filed; splits and merges move it.", refers="entities"),
+    "scope": _text("Project or artifact; `global` otherwise."),
+    "polarity": _text("affirmed or negated."),
+    "status": _text("candidate, active, rejected, superseded, retracted or archived (SEMANTICS §6.3)."),
+    "status_reason": _text("Why it has that status."),
+    "valid_from": _time("When it became true in the world."),
+    "valid_to": _time("When it stopped being true; empty while it holds."),
+    "expired_at": _time("When the store stopped believing it."),
+    "replaced_by": _text("The fact that took its place.", refers="facts"),
+    "supersedes_id": _text("The fact whose place it took most recently.", refers="facts"),
+    "patch_batch_id": _text("The patch it came with.", refers="patch_batches"),
+    "confidence": _number("0 to 1."),
+    "evidence_count": _count("Messages that say it."),
+    "entrenchment": _text("user_axiom, user_stated or system_inferred, strongest first."),
+    "pinned": _flag("Never pruned or overridden automatically."),
+    "message_id": _text("Row in `messages` that said it first.", refers="messages"),
+    "episode_id": _text("Episode that said it first.", refers="episodes"),
+    "quote": _text("The words it was taken from."),
+    "similarity_flag": _flag("It looks like another live fact (S0-01)."),
+    "similar_to_id": _text("The fact it looks like."),
+    "similarity_score": _number("Cosine to that fact."),
+    "related_id": _text("Nearest fact below the flag (S4-21)."),
+    "consolidated_at": _time("When consolidation last looked at it."),
+    "content_score": _number("Worth of the message it came from, 0 to 1."),
+    "aspect_slugs": _texts("Aspects staged at extraction."),
+    "embed_model": _text("Model of the vector."),
+}
+_FACTS = Table(
+    "facts", Role.STATE, "one statement with its validity, status and provenance", _FACT_COLUMNS,
+    full_text=("statement",), lookup=("id", "subject_id", "object_id", "message_id"), has_vector=True,
+)
+_FACT_EVIDENCE = Table(
+    "fact_evidence", Role.STATE, "one message that supports a fact; the key is both ids, so a retry never counts twice",
+    {
+        "fact_id": _text("The fact.", required=True, refers="facts"),
+        "message_id": _text("Row in `messages`.", required=True, refers="messages"),
+        "confidence": _number("Confidence of this mention."),
+        "quote": _text("The words."),
+        "occurred_at": _time("When they were said."),
+    },
+    lookup=("fact_id", "message_id"),
+)
+_LINEAGE = Table(
+    "lineage", Role.STATE, "one step from a fact to the one that replaced it",
+    {
+        "old_id": _text("The fact that was replaced.", required=True, refers="facts"),
+        "new_id": _text("The fact that replaced it.", required=True, refers="facts"),
+        "reason": _text("conflict, correction, temporal_change or consolidated."),
+    },
+    lookup=("old_id", "new_id"),
+)
+_PATCHES = Table(
+    "patch_batches", Role.STATE, "one group of candidates that is decided together",
+    {
+        "origin": _text("ingest, belief or consolidate."),
+        "source_key": _text("Conversation or document it was extracted from."),
+        "state": _text("open, evaluating, approved, rejected, needs_review or applied."),
+        "candidates": _count("Facts in it."),
+        "passed": _count("Facts that passed evaluation."),
+        "decided_by": _text("rule, model or person."),
+    },
+)
+_FACT_ASPECTS = Table(
+    "fact_aspects", Role.STATE, "one aspect of an applied fact",
+    {
+        "fact_id": _text("The fact.", required=True, refers="facts"),
+        "slug": _text("The aspect.", required=True),
+        "via": _text("regex, model or both."),
+    },
+    lookup=("fact_id",),
+)
+_METADATA = Table(
+    "metadata", Role.STATE, "one named counter or mark",
+    {"number": _number("Its number."), "text": _text("Its text.")},
+)
+_DECISIONS = Table(
+    "decisions", Role.HISTORY, "one decision that changed memory, or refused to",
+    {
+        "action": _text("create, reassert, supersede, retract, reject, merge_entity, undo …", required=True),
+        "subject_id": _text("The row it is about.", required=True),
+        "ids_in": _texts("Rows it looked at."),
+        "ids_out": _texts("Rows it made or changed."),
+        "measures": _text("JSON: the measures and thresholds it saw."),
+        "decided_by": _text("rule, model or person."),
+        "model": _text("Model and prompt version, if a model decided."),
+        "reason": _text("One sentence."),
+        "at": _time("When."),
+    },
+    lookup=("subject_id",),
+)
+_COMMITS = Table(
+    "commits", Role.HISTORY, "one published state of the namespace: the version of every table",
+    {
+        "sequence": _count("1, 2, 3 … without gaps."),
+        "kind": _text("What kind of change."),
+        "at": _time("When it was published."),
+        "versions": _text("JSON: table to version."),
+        "before": _text("JSON: table to version before the commit, for the tables it wrote."),
+        "undoes": _texts("Runs that this commit took back."),
+    },
+)
+_RUNS = Table(
+    "runs", Role.HISTORY, "one run of a flow or command",
+    {
+        "flow": _text("Which flow."),
+        "state": _text("running, completed, failed, stopped (budget) or undone."),
+        "parameters": _text("JSON: what it was asked to do."),
+        "summary": _text("JSON: what it did."),
+        "started_at": _time("When it started."),
+        "ended_at": _time("When it ended."),
+        "calls": _count("Model calls paid."),
+        "tokens_in": _count("Tokens read by the model."),
+        "tokens_out": _count("Tokens written by the model."),
+        "usd": _number("Dollars."),
+    },
+)
+_LLM_CALLS = Table(
+    "llm_calls", Role.LOG, "one paid model answer; looked up before any call is made",
+    {
+        "provider": _text("Provider."),
+        "model": _text("Model."),
+        "role": _text("extract, resolve, consolidate, summarize or judge."),
+        "prompt_name": _text("Which prompt."),
+        "prompt_hash": _text("Hash of the rendered prompt."),
+        "schema_hash": _text("Hash of the response schema."),
+        "response": _text("JSON: the validated answer; empty if the call failed for good."),
+        "error": _text("Why it failed for good."),
+        "tokens_in": _count("Tokens read."),
+        "tokens_out": _count("Tokens written."),
+        "usd": _number("Dollars."),
+        "latency_s": _number("Seconds."),
+        "attempts": _count("Tries it took."),
+    },
+    lookup=("id",),
+)
+_RETRIEVAL_EVENTS = Table(
+    "retrieval_events", Role.LOG, "one fact returned by one recall (S4-01)",
+    {
+        "fact_id": _text("The fact.", required=True, refers="facts"),
+        "cosine": _number("Cosine to the query, not the fused rank."),
+        "rank": _count("Position, from 1."),
+        "query_hash": _text("Hash of the query."),
+        "at": _time("When."),
+    },
+)
+_ENTITY_ACCESS = Table(
+    "entity_access_log", Role.LOG, "one entity that a read touched (S0-23)",
+    {
+        "entity_id": _text("The entity.", required=True, refers="entities"),
+        "day": _text("UTC date."),
+        "query_hash": _text("Hash of the query."),
+        "at": _time("When."),
+    },
+)
+
+TABLES: Mapping[str, Table] = {
+    table.name: table
+    for table in (
+        _MESSAGES, _SOURCES, _REFUSALS, _SCORER_STATE, _CONVERSATIONS, _EPISODES, _EPISODE_ENTITIES, _ENTITIES,
+        _ALIASES, _PREDICATES, _FACTS, _FACT_EVIDENCE, _LINEAGE, _PATCHES, _FACT_ASPECTS, _METADATA, _DECISIONS,
+        _COMMITS, _RUNS, _LLM_CALLS, _RETRIEVAL_EVENTS, _ENTITY_ACCESS,
+    )
+}
+
+
+def tables_of(*roles: Role) -> list[str]:
+    """Names of the tables with one of these roles, in the order of `TABLES`."""
+    return [name for name, table in TABLES.items() if table.role in roles]

@@ -1,0 +1,148 @@
+"""Undo: put back what a run changed, as a commit of its own.
+
+Tables that nobody wrote since are restored to the version before the run; in the others the run's rows are put back one
+by one. A later run that changed the same rows, or made rows that point at them, stands in the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from slowwave.errors import UndoRefused, UnknownName
+
+from .changes import (
+    Trace,
+    VersionReader,
+    before_images,
+    references_to,
+    segments_of,
+    trace,
+    undo_steps,
+    undone_runs,
+    writers_in,
+)
+
+if TYPE_CHECKING:
+    from .store import Store
+    from .transactions import Transaction
+
+UPKEEP = "upkeep"
+
+
+@dataclass(frozen=True, slots=True)
+class UndoReport:
+    """What was, or would be, taken back: the runs, and rows put back and removed by table."""
+
+    runs: tuple[str, ...]
+    put_back: Mapping[str, int]
+    removed: Mapping[str, int]
+
+
+def undo(
+    store: Store, run_id: str, undo_run: str, now: datetime, *, cascade: bool = False, dry_run: bool = False
+) -> UndoReport:
+    """Take back a run as `undo_run`; raises `UndoRefused` where later runs built on it, unless `cascade`.
+
+    With `dry_run` nothing changes.
+    """
+    with store.commit(undo_run, "undo", now) as tx:
+        undoing = _Undoing(store, tx)
+        runs = undoing.runs_to_undo(run_id, cascade)
+        report = undoing.take_back(runs, dry_run)
+    return report
+
+
+class _Undoing:
+    """One undo under the writer lease."""
+
+    def __init__(self, store: Store, tx: Transaction) -> None:
+        self._tx, self._reader = tx, VersionReader(store.db)
+        self._commits = tx.frame("commits").sort("sequence")
+        self._start = dict(tx.versions)
+
+    def runs_to_undo(self, run_id: str, cascade: bool) -> list[str]:
+        """The run and, under `cascade`, every later run that built on it; newest first."""
+        changes = self._commits.filter(pl.col("kind") != UPKEEP)
+        order = {run: n for n, run in enumerate(changes["run_id"].unique(maintain_order=True))}
+        if run_id not in order:
+            raise UnknownName("run", run_id, order)
+        if run_id in undone_runs(undo_steps(self._commits)):
+            raise UndoRefused(f"Run {run_id} is undone already.", "See `slowwave runs`.")
+        wanted = {run_id}
+        while blocking := self._dependants(wanted):
+            if not cascade:
+                listed = ", ".join(sorted(blocking, key=lambda run: order.get(run, 0)))
+                raise UndoRefused(
+                    f"Later runs built on what {run_id} wrote: {listed}.",
+                    "Undo them first, or use --cascade to undo them too.",
+                )
+            wanted |= blocking
+        return sorted(wanted, key=lambda run: -order.get(run, 0))
+
+    def take_back(self, runs: list[str], dry_run: bool) -> UndoReport:
+        """Put back and remove rows, or only count them."""
+        put_back: dict[str, int] = {}
+        removed: dict[str, int] = {}
+        for found in self._traces(runs):
+            images = before_images(self._reader, found)
+            gone = found.touched.join(images.select("id"), on="id", how="anti")["id"]
+            put_back[found.name], removed[found.name] = len(images), len(gone)
+            if not dry_run:
+                self._revert(found, images, gone)
+        if not dry_run:
+            self._tx.undoes = runs
+            self._note(runs)
+        return UndoReport(tuple(runs), put_back, removed)
+
+    def _revert(self, found: Trace, images: pl.DataFrame, gone: pl.Series) -> None:
+        only = found.segments[0] if len(found.segments) == 1 else None
+        if only and only.before and only.after == self._start[found.name]:
+            self._tx.restore(found.name, only.before)
+            return
+        self._tx.put_back(found.name, images)
+        if len(gone):
+            self._tx.delete(found.name, gone)
+
+    def _note(self, runs: list[str]) -> None:
+        tx = self._tx
+        steps = undo_steps(self._commits)
+        redone = undone_runs(steps) - undone_runs([*steps, (tx.run_id, runs)])
+        tx.upsert("runs", tx.by_ids("runs", runs).with_columns(state=pl.lit("undone")))
+        tx.upsert("runs", tx.by_ids("runs", sorted(redone)).with_columns(state=pl.lit("completed")))
+        decisions = {
+            "id": [f"d_{tx.run_id}_{run}" for run in runs], "action": "undo", "subject_id": runs,
+            "ids_in": [runs] * len(runs), "decided_by": "person",
+            "reason": [f"Run {run} was taken back." for run in runs], "at": tx.now,
+        }
+        tx.upsert("decisions", pl.DataFrame(decisions))
+
+    def _traces(self, runs: Iterable[str]) -> list[Trace]:
+        theirs = self._commits.filter(pl.col("run_id").is_in(list(runs)) & (pl.col("kind") != UPKEEP))
+        return [
+            trace(self._reader, name, segments, self._start[name]) for name, segments in segments_of(theirs).items()
+        ]
+
+    def _dependants(self, runs: set[str]) -> set[str]:
+        """Runs outside `runs` that changed the same rows later, or made rows that point at rows these runs made."""
+        traces = self._traces(runs)
+        others = self._commits.filter(~pl.col("run_id").is_in(list(runs)))
+        found: set[str] = set()
+        for each in traces:
+            for gap in each.gaps:
+                found |= writers_in(self._reader, each.name, gap, others)
+        return (found | self._referring(traces)) - runs
+
+    def _referring(self, traces: list[Trace]) -> set[str]:
+        touched = {each.name: set(each.touched["id"]) for each in traces}
+        found: set[str] = set()
+        for each in traces:
+            made = each.touched.join(before_images(self._reader, each).select("id"), on="id", how="anti")["id"]
+            for name, column in references_to(each.name) if len(made) else ():
+                rows = self._tx.by_ids(name, made, ["id", "run_id"], key=column)
+                found |= set(rows.filter(~pl.col("id").is_in(list(touched.get(name, set()))))["run_id"])
+        return found

@@ -1,0 +1,193 @@
+"""Undo is the inverse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import polars as pl
+import pytest
+from conftest import EPOCH
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from slowwave.errors import UndoRefused, UnknownName
+from storage.store import Store
+from storage.tables import Role, tables_of
+from storage.undo import undo
+from storage.upkeep import tend
+
+Content = dict[str, list[dict[str, object]]]
+WRITTEN = ("facts", "metadata", "entity_aliases")
+
+
+def content(store: Store) -> Content:
+    """All rows of all state tables, in order of their ids, vectors and stamps included."""
+    snapshot = store.snapshot()
+    return {
+        name: snapshot.frame(name, columns=snapshot.handle(name).schema.names).sort("id").to_dicts()
+        for name in tables_of(Role.STATE)
+    }
+
+
+def rows(name: str, ids: list[str], value: int) -> pl.DataFrame:
+    """Rows of one of the tables, with a value that tells writes apart."""
+    if name == "facts":
+        vector = [[float(value), 1.0, 0.0, 0.5]] * len(ids)
+        return pl.DataFrame({"id": ids, "statement": f"says {value}", "aspect_slugs": [["music"]] * len(ids), "vector": vector})
+    if name == "metadata":
+        return pl.DataFrame({"id": ids, "number": float(value)})
+    return pl.DataFrame({"id": ids, "alias_name": f"alias {value}", "entity_id": "e"})
+
+
+def write(store: Store, run: str, name: str, ids: list[str], value: int) -> None:
+    with store.commit(run, "test", EPOCH + timedelta(seconds=value)) as tx:
+        tx.upsert(name, rows(name, ids, value))
+
+
+def remove(store: Store, run: str, name: str, ids: list[str]) -> None:
+    with store.commit(run, "test", EPOCH) as tx:
+        tx.delete(name, ids)
+
+
+def take_back(store: Store, run: str, **options: bool) -> tuple[str, ...]:
+    return undo(store, run, f"undo-{run}", EPOCH, **options).runs
+
+
+NAMES = st.sampled_from(WRITTEN)
+IDS = st.lists(st.sampled_from("abcde"), min_size=1, max_size=3, unique=True)
+WRITES = st.tuples(st.just("write"), NAMES, IDS)
+REMOVALS = st.tuples(st.just("remove"), NAMES, IDS)
+TENDING = st.tuples(st.just("upkeep"), st.none(), st.none())
+RUNS = st.lists(st.lists(st.one_of(WRITES, WRITES, REMOVALS, TENDING), min_size=1, max_size=3), min_size=2, max_size=3)
+
+
+def perform(store: Store, run: str, operations: list[tuple[str, str, list[str]]], offset: int) -> None:
+    for step, (what, name, ids) in enumerate(operations):
+        if what == "write":
+            write(store, run, name, ids, offset * 10 + step)
+        elif what == "remove":
+            remove(store, run, name, ids)
+        else:
+            tend(store, run, EPOCH, thorough=True)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(RUNS)
+def test_undoing_runs_from_the_newest_brings_back_every_earlier_state(
+    new_store: Callable[[], Store], runs: list[list[tuple[str, str, list[str]]]]
+) -> None:
+    store = new_store()
+    states = [content(store)]
+    for number, operations in enumerate(runs):
+        perform(store, f"r{number}", operations, number)
+        states.append(content(store))
+    for number in reversed(range(len(runs))):
+        if any(what != "upkeep" for what, _, _ in runs[number]):
+            take_back(store, f"r{number}")
+        assert content(store) == states[number]
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(RUNS)
+def test_an_older_run_is_undone_as_if_it_had_never_been_or_refused_without_a_trace(
+    new_store: Callable[[], Store], runs: list[list[tuple[str, str, list[str]]]]
+) -> None:
+    store, without = new_store(), new_store()
+    for number, operations in enumerate(runs):
+        perform(store, f"r{number}", operations, number)
+        if number:
+            perform(without, f"r{number}", operations, number)
+    if all(what == "upkeep" for what, _, _ in runs[0]):
+        return
+    before = content(store)
+    try:
+        take_back(store, "r0")
+    except UndoRefused:
+        assert content(store) == before
+        take_back(store, "r0", cascade=True)
+        untouched = [n for n in range(1, len(runs)) if not _undone(store, f"r{n}")]
+        again = new_store()
+        for number in untouched:
+            perform(again, f"r{number}", runs[number], number)
+        assert content(store) == content(again)
+    else:
+        assert content(store) == content(without)
+
+
+def _undone(store: Store, run: str) -> bool:
+    listed = store.commits().filter(pl.col("undoes").list.contains(run))
+    return len(listed) > 0
+
+
+def test_a_later_change_of_the_same_row_is_named_and_blocks_the_undo(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    write(store, "first", "metadata", ["a"], 1)
+    write(store, "second", "metadata", ["a"], 2)
+    with pytest.raises(UndoRefused, match="second"):
+        take_back(store, "first")
+
+
+def test_a_later_row_that_points_at_an_undone_row_blocks_the_undo(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    with store.commit("first", "test", EPOCH) as tx:
+        tx.upsert("entities", pl.DataFrame({"id": ["e"], "canonical_name": ["ana"]}))
+    write(store, "second", "entity_aliases", ["x"], 1)
+    with pytest.raises(UndoRefused, match="second"):
+        take_back(store, "first")
+    assert set(take_back(store, "first", cascade=True)) == {"first", "second"}
+    assert store.snapshot().count("entities") == 0
+
+
+def test_a_change_between_two_undone_runs_is_found(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    write(store, "a", "metadata", ["k"], 1)
+    write(store, "b", "metadata", ["k"], 2)
+    write(store, "c", "metadata", ["k"], 3)
+    assert take_back(store, "a", cascade=True) == ("c", "b", "a")
+    assert store.snapshot().count("metadata") == 0
+
+
+def test_undoing_an_undo_brings_the_run_back(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    write(store, "r", "facts", ["a", "b"], 1)
+    there = content(store)
+    take_back(store, "r")
+    undo(store, "undo-r", "again", EPOCH)
+    assert content(store) == there
+    take_back(store, "r")
+    assert store.snapshot().count("facts") == 0
+
+
+def test_a_run_is_undone_once(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    write(store, "r", "metadata", ["a"], 1)
+    take_back(store, "r")
+    with pytest.raises(UndoRefused, match="already"):
+        take_back(store, "r")
+
+
+def test_an_unknown_run_is_named_with_the_known_ones(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    write(store, "ingest-1", "metadata", ["a"], 1)
+    with pytest.raises(UnknownName, match="ingest-1"):
+        take_back(store, "ingest-2")
+
+
+def test_a_dry_run_counts_and_changes_nothing(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    write(store, "r", "metadata", ["a", "b"], 1)
+    before = store.head
+    report = undo(store, "r", "u", EPOCH, dry_run=True)
+    assert report.removed == {"metadata": 2}
+    assert store.head.versions == before.versions
+
+
+def test_the_history_of_decisions_survives_an_undo(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    with store.commit("r", "test", EPOCH) as tx:
+        tx.upsert("decisions", pl.DataFrame({"id": ["d"], "action": ["create"], "subject_id": ["f"]}))
+        tx.upsert("metadata", rows("metadata", ["a"], 1))
+    take_back(store, "r")
+    actions = set(store.snapshot().frame("decisions")["action"])
+    assert actions == {"create", "undo"}
