@@ -48,7 +48,8 @@ class Directive(Response):
 
     known: int | None = Field(default=None, description="Index of the known fact that is no longer right, if listed.")
     object: str | None = Field(
-        default=None, description="Or what was replaced or ended, in the message's words ('vim' in 'from vim to neovim')."
+        default=None,
+        description="Or what was replaced or ended, in the message's words ('vim' in 'from vim to neovim').",
     )
     action: Literal["supersede", "retract"] = Field(
         default="supersede",
@@ -68,10 +69,12 @@ class FactClaim(Response):
     )
     subject: str = Field(description="Name of the entity it is about, as listed under entities.")
     relation: str = Field(description="Short verb phrase in snake case: works_at, prefers, decided, fixed.")
-    object: str | None = Field(default=None, description="Name of the other entity, or a value such as '100 per minute'.")
+    object: str | None = Field(
+        default=None, description="Name of the other entity, or a value such as '100 per minute'."
+    )
     statement: str = Field(
-        description="One self-contained English sentence with names instead of pronouns; nothing added to what was said, "
-        "numbers and negations kept."
+        description="One self-contained English sentence with names instead of pronouns; nothing added to what was "
+        "said, numbers and negations kept."
     )
     edge_type: Word = Field(
         default="semantic", description="semantic, temporal, causal, hierarchical or co_occurrence."
@@ -80,7 +83,8 @@ class FactClaim(Response):
         default=None, description="1.0 only for a verbatim statement, 0.5-0.8 clear implication, 0.3-0.5 weak."
     )
     temporal_hint: str | None = Field(
-        default=None, description="Words that say when it became true, copied: 'last week', 'since March', '2024-05-02'."
+        default=None,
+        description="Words that say when it became true, copied: 'last week', 'since March', '2024-05-02'.",
     )
     ended: bool = Field(default=False, description="True when the message says that this is over ('left Acme').")
     aspects: list[Word] = Field(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
+
+REFUSED = "refused"
+"""How the error of an entry begins whose model declined to answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,4 +97,46 @@ class Usage:
             self.tokens_out + other.tokens_out,
             self.usd + other.usd,
             self.seconds + other.seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """One row of `llm_calls`: what was asked of whom, what came back, and what it cost."""
+
+    id: str
+    provider: str
+    model: str
+    role: str
+    prompt_name: str
+    prompt_hash: str
+    schema_hash: str
+    response: str = ""
+    error: str = ""
+    tokens_in: int = 0
+    tokens_out: int = 0
+    usd: float = 0.0
+    latency_s: float = 0.0
+    attempts: int = 0
+
+    @property
+    def is_final(self) -> bool:
+        """Whether asking again is pointless: it was answered, or the model refused.
+
+        Answers that were cut, stayed invalid or were rejected by the server are asked again by a later run: settings,
+        servers and models change, and the caller counts the attempts of a message (S2-25).
+        """
+        return bool(self.response) or self.error.startswith(REFUSED)
+
+    def after(self, earlier: LedgerEntry | None) -> LedgerEntry:
+        """This entry in place of an earlier one of the same id, with the cost of both."""
+        if earlier is None:
+            return self
+        return replace(
+            self,
+            tokens_in=self.tokens_in + earlier.tokens_in,
+            tokens_out=self.tokens_out + earlier.tokens_out,
+            usd=self.usd + earlier.usd,
+            latency_s=self.latency_s + earlier.latency_s,
+            attempts=self.attempts + earlier.attempts,
         )

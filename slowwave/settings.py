@@ -107,6 +107,27 @@ class NoiseSettings(Group):
         validation_alias=_alias("max_learned", "max_protos"),
     )
     noise_top_k: int = Field(3, ge=1, title="Nearest noise", description="Noise prototypes averaged in the score (S4-16).")
+    topic_boundary: Ratio = Field(
+        0.65, title="Topic boundary", description="Cosine of neighbours below which a new topic begins (S4-22).",
+        validation_alias=_alias("topic_boundary", "topic_boundary_threshold"),
+    )
+    max_group_chars: int = Field(
+        2048, ge=1, title="Longest topic", description="Characters after which a new group begins anyway (S4-22)."
+    )
+    acknowledgements: tuple[str, ...] = Field(
+        (), title="More acknowledgements", description="Replies that say nothing by themselves, beside the built-in ones (S4-11)."
+    )
+    finding_phrases: tuple[str, ...] = Field(
+        (), title="More finding phrases", description="Words that announce a finding and pass the gates, beside the built-in ones (S4-12)."
+    )
+    quality_prototypes: tuple[str, ...] = Field(
+        (), title="Worth keeping", description="Texts that show what is worth keeping; empty: the built-in ones (S4-16).",
+        validation_alias=_alias("quality_prototypes", "quality_protos"),
+    )
+    noise_prototypes: tuple[str, ...] = Field(
+        (), title="Noise", description="Texts that show what is noise; empty: the built-in ones (S4-16).",
+        validation_alias=_alias("noise_prototypes", "noise_protos"),
+    )
 
 
 class SurpriseSettings(Group):

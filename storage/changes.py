@@ -15,15 +15,19 @@ import polars as pl
 
 from slowwave.errors import UndoRefused
 
-from .rows import id_filters
+from .rows import MARK, id_filters
 from .snapshots import read_rows
 from .tables import TABLES, Role, tables_of
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
 
-_MARK = "_row_last_updated_at_version"
-_TRACE: dict[str, pl.DataType | type[pl.DataType]] = {"id": pl.String, "mark": pl.UInt64, "first_before": pl.Int64, "last_after": pl.Int64}
+_TRACE: dict[str, pl.DataType | type[pl.DataType]] = {
+    "id": pl.String,
+    "mark": pl.UInt64,
+    "first_before": pl.Int64,
+    "last_after": pl.Int64,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ class VersionReader:
         """Ids and marks of all rows: columns id, mark."""
         if not version:
             return pl.DataFrame(schema={"id": pl.String, "mark": pl.UInt64})
-        return self._read(name, version, None, ["id", _MARK]).rename({_MARK: "mark"})
+        return self._read(name, version, None, ["id", MARK]).rename({MARK: "mark"})
 
     def rows(self, name: str, version: int, ids: Sequence[str]) -> pl.DataFrame:
         """Full rows, stamps and vectors included."""

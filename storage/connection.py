@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lancedb.db import DBConnection
 
 HEAD = "_head"
+_PUBLISHED = f"{HEAD}.lance/_versions"  # holds a file only once the head is really there
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -21,7 +22,8 @@ def check_namespace(name: str) -> str:
     """The name itself, or an error that says what a namespace may be called."""
     if not _NAME.fullmatch(name) or ".." in name:
         raise UnusableInput(
-            f"{name!r} cannot be a namespace.", "Use letters, digits, '.', '_' and '-', starting with a letter or digit."
+            f"{name!r} cannot be a namespace.",
+            "Use letters, digits, '.', '_' and '-', starting with a letter or digit.",
         )
     return name
 
@@ -39,9 +41,10 @@ def namespaces(uri: str) -> list[str]:
         system, path = fs.FileSystem.from_uri(uri)
         infos = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
         names = [info.base_name for info in infos if info.type == fs.FileType.Directory]
-        return sorted(n for n in names if system.get_file_info(f"{path}/{n}/{HEAD}.lance").type == fs.FileType.Directory)
+        heads = {n: fs.FileSelector(f"{path}/{n}/{_PUBLISHED}", allow_not_found=True) for n in names}
+        return sorted(name for name, head in heads.items() if system.get_file_info(head))
     root = Path(uri.removeprefix("file://"))
-    return sorted(p.parent.name for p in root.glob(f"*/{HEAD}.lance")) if root.is_dir() else []
+    return sorted({p.parents[2].name for p in root.glob(f"*/{_PUBLISHED}/*.manifest")})
 
 
 def connect(uri: str, namespace: str, storage_options: dict[str, str] | None = None) -> DBConnection:

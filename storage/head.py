@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -57,7 +57,9 @@ class Head:
         return not self.owner or self.lease_until < time.time() or is_surely_dead(self.owner)
 
 
-def create_head(db: DBConnection, versions: Mapping[str, int], schema_version: int, embed_model: str, dims: int) -> None:
+def create_head(
+    db: DBConnection, versions: Mapping[str, int], schema_version: int, embed_model: str, dims: int
+) -> None:
     """Publish the first, empty state; of several processes that try, one wins and the others see its head."""
     row = [["head"], [0], [json.dumps(dict(versions))], [schema_version], [embed_model], [dims], [0], [""], [0.0]]
     try:
@@ -80,8 +82,14 @@ class HeadRow:
             raise UnusableInput(f"The store's head has {len(rows)} rows instead of one.", "Run `slowwave doctor`.")
         row = rows[0]
         return Head(
-            row["sequence"], json.loads(row["versions"]), row["schema_version"], row["embed_model"], row["dims"],
-            row["lease_count"], row["owner"], row["lease_until"],
+            row["sequence"],
+            json.loads(row["versions"]),
+            row["schema_version"],
+            row["embed_model"],
+            row["dims"],
+            row["lease_count"],
+            row["owner"],
+            row["lease_until"],
         )
 
     def acquire(self, run_id: str, lease_s: float, wait_s: float) -> Head:
@@ -89,9 +97,9 @@ class HeadRow:
         end = time.time() + wait_s
         owner = new_owner(run_id)
         while True:
-            head = self.read()
-            if head.is_free and self._swap(head, owner=owner, lease_until=time.time() + lease_s):
-                return self.read()
+            head, until = self.read(), time.time() + lease_s
+            if head.is_free and self._swap(head, owner=owner, lease_until=until):
+                return replace(head, lease_count=head.lease_count + 1, owner=owner, lease_until=until)
             if time.time() > end:
                 raise LeaseBusy(
                     f"The namespace is being written by {holder(head.owner)}; waited {wait_s:g} s.",
@@ -104,10 +112,11 @@ class HeadRow:
         until = time.time() + lease_s
         if not self._swap(held, owner=held.owner, lease_until=until):
             raise Fenced("Another writer took over the namespace while this one was silent.", "Run it again.")
-        return Head(
-            held.sequence, held.versions, held.schema_version, held.embed_model, held.dims,
-            held.lease_count + 1, held.owner, until,
-        )
+        return replace(held, lease_count=held.lease_count + 1, lease_until=until)
+
+    def is_held(self, held: Head) -> bool:
+        """Whether the lease is still the one that `held` names."""
+        return self.read().lease_count == held.lease_count
 
     def publish(self, held: Head, versions: Mapping[str, int], **more: int | str) -> None:
         """Make `versions` the state and free the lease, in one step; raises `Fenced` if the lease was lost."""

@@ -17,9 +17,9 @@ def _read(path: str) -> str:
 
 
 def _started(pid: int) -> str:
-    """The process's start time in clock ticks, empty if there is no such process."""
-    stat = _read(f"/proc/{pid}/stat")
-    return stat.rpartition(")")[2].split()[19] if ")" in stat else ""
+    """The process's start time in clock ticks, empty if there is no such process or it only waits to be buried."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return fields[19] if fields and fields[0] not in "ZX" else ""
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 import polars as pl
@@ -13,6 +13,7 @@ from slowwave.errors import UnknownName
 from .tables import STAMPS, TABLES, Table
 
 IDS_PER_FILTER = 2000
+MARK = "_row_last_updated_at_version"  # the version of the table that last wrote the row
 
 
 def table_named(name: str) -> Table:
@@ -57,15 +58,22 @@ def to_rows(name: str, frame: pl.DataFrame, dims: int, now: datetime, run_id: st
     stamps = {"created_at": pl.lit(now), "updated_at": pl.lit(now), "run_id": pl.lit(run_id)}
     created = pl.coalesce("created_at", pl.lit(now)) if "created_at" in frame.columns else stamps["created_at"]
     stamped = frame.with_columns(created_at=created, updated_at=stamps["updated_at"], run_id=stamps["run_id"])
-    blank = [pl.lit(None, dtype=kind).alias(c) for c, kind in want.items() if c not in stamped.columns]
-    whole = stamped.with_columns(blank).select(pl.col(c).cast(kind) for c, kind in want.items())
+    whole = filled(stamped, want).select(pl.col(c).cast(kind) for c, kind in want.items())
     return whole.to_arrow().cast(schema)
+
+
+def filled(frame: pl.DataFrame, want: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """The frame with the wanted columns that it lacks, empty."""
+    return frame.with_columns(pl.lit(None, dtype=kind).alias(c) for c, kind in want.items() if c not in frame.columns)
 
 
 def exact_rows(name: str, frame: pl.DataFrame, dims: int) -> pa.Table:
     """The frame as it is, stamps included: for putting back rows that were read from the same table."""
     want = empty_frame(name, dims).schema
-    return frame.select(pl.col(c).cast(kind) for c, kind in want.items()).to_arrow().cast(table_named(name).schema(dims))
+    whole = filled(frame, want)
+    return (
+        whole.select(pl.col(c).cast(kind) for c, kind in want.items()).to_arrow().cast(table_named(name).schema(dims))
+    )
 
 
 def column_names(name: str) -> list[str]:

@@ -9,7 +9,8 @@ import polars as pl
 
 from slowwave.errors import StoreMismatch
 
-from .rows import column_names, empty_frame, id_filters, table_named
+from .rows import column_names, empty_frame, filled, id_filters, table_named
+from .tables import TABLES, Role
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
@@ -47,8 +48,14 @@ class Reading:
         return read_rows(self.handle(name), where, wanted, limit)
 
     def by_ids(
-        self, name: str, ids: Sequence[str] | pl.Series, columns: Sequence[str] | None = None, *,
-        key: str = "id", where: str | None = None, with_vector: bool = False,
+        self,
+        name: str,
+        ids: Sequence[str] | pl.Series,
+        columns: Sequence[str] | None = None,
+        *,
+        key: str = "id",
+        where: str | None = None,
+        with_vector: bool = False,
     ) -> pl.DataFrame:
         """Rows whose `key` is among `ids`, in no particular order."""
         wanted = list(columns) if columns is not None else column_names(name)
@@ -76,16 +83,33 @@ class Snapshot(Reading):
         table_named(name)
         if name not in self._handles:
             table = self._db.open_table(name)
-            if name in self.versions:
-                self._check_out(table, name)
+            if TABLES[name].role is not Role.LOG:
+                _check_out(table, name, self.versions.get(name, 1))  # version 1 is the table before its first row
             self._handles[name] = table
         return self._handles[name]
 
-    def _check_out(self, table: Table, name: str) -> None:
-        try:
-            table.checkout(self.versions[name])
-        except (ValueError, RuntimeError, OSError) as error:
-            raise StoreMismatch(
-                f"Version {self.versions[name]} of table {name} is gone.",
-                "It is older than retention.undo_days, or the store is damaged: run `slowwave doctor`.",
-            ) from error
+    def frame(
+        self, name: str, where: str | None = None, columns: Sequence[str] | None = None, limit: int | None = None
+    ) -> pl.DataFrame:
+        """Rows of a table; columns that it did not have yet at that commit are empty."""
+        wanted = list(columns) if columns is not None else column_names(name)
+        held = self.handle(name).schema.names
+        declared = {c: kind for c, kind in empty_frame(name, self.dims).schema.items() if c in wanted}
+        known = [c for c in wanted if c in held or c not in declared]
+        rows = read_rows(self.handle(name), where, known, limit)
+        return rows if known == wanted else filled(rows, declared).select(wanted)
+
+
+def _check_out(table: Table, name: str, version: int) -> None:
+    try:
+        table.checkout(version)
+    except (ValueError, RuntimeError, OSError) as error:
+        raise version_gone(name, version) from error
+
+
+def version_gone(name: str, version: int) -> StoreMismatch:
+    """The error for a version that is no longer there."""
+    return StoreMismatch(
+        f"Version {version} of table {name} is gone.",
+        "It is older than retention.undo_days, or the store is damaged: run `slowwave doctor`.",
+    )

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -36,34 +36,51 @@ class Store:
 
     @classmethod
     def open(
-        cls, uri: str, namespace: str = "default", *, retention: RetentionSettings | None = None,
-        embedding: tuple[str, int] | None = None, storage_options: dict[str, str] | None = None,
+        cls,
+        uri: str,
+        namespace: str = "default",
+        *,
+        retention: RetentionSettings | None = None,
+        embedding: tuple[str, int] | None = None,
+        storage_options: dict[str, str] | None = None,
     ) -> Store:
         """Open a namespace that exists; `embedding` is (model, dims) and must be the one it was made with."""
-        known = namespaces(uri)
-        if not known:
-            raise UnusableInput(f"There is no store at {uri!r}.", "Give --store, or make one with `slowwave ingest PATH`.")
-        if check_namespace(namespace) not in known:
-            raise UnknownName("namespace", namespace, known)
-        db = connect(uri, namespace, storage_options)
-        store = cls(uri, namespace, db, retention or RetentionSettings())
+        store = cls.attach(uri, namespace, retention=retention, storage_options=storage_options)
         store._check(embedding)
         return store
 
     @classmethod
+    def attach(
+        cls,
+        uri: str,
+        namespace: str = "default",
+        *,
+        retention: RetentionSettings | None = None,
+        storage_options: dict[str, str] | None = None,
+    ) -> Store:
+        """Open a namespace without a look at its state: for `doctor`, which must get at a damaged one."""
+        known = namespaces(uri)
+        if not known:
+            raise UnusableInput(
+                f"There is no store at {uri!r}.", "Give --store, or make one with `slowwave ingest PATH`."
+            )
+        if check_namespace(namespace) not in known:
+            raise UnknownName("namespace", namespace, known)
+        return cls(uri, namespace, connect(uri, namespace, storage_options), retention or RetentionSettings())
+
+    @classmethod
     def create(
-        cls, uri: str, namespace: str, embedding: tuple[str, int], *, retention: RetentionSettings | None = None,
+        cls,
+        uri: str,
+        namespace: str,
+        embedding: tuple[str, int],
+        *,
+        retention: RetentionSettings | None = None,
         storage_options: dict[str, str] | None = None,
     ) -> Store:
         """Open a namespace, making it first if need be; safe when several processes do so at once."""
         if check_namespace(namespace) not in namespaces(uri):
-            db = connect(uri, namespace, storage_options)
-            model, dims = embedding
-            for name, table in TABLES.items():
-                db.create_table(name, schema=table.schema(dims), exist_ok=True)
-            create_head(db, {n: db.open_table(n).version for n in tables_of(*PINNED)}, SCHEMA_VERSION, model, dims)
-            store = cls(uri, namespace, db, retention or RetentionSettings())
-            store._make_indexes()
+            _make_tables(connect(uri, namespace, storage_options), f"{uri}/{namespace}", *embedding)
         return cls.open(uri, namespace, retention=retention, embedding=embedding, storage_options=storage_options)
 
     @property
@@ -71,9 +88,7 @@ class Store:
         """The published state and the lease."""
         return self._row.read()
 
-    def snapshot(
-        self, *, commit: int | None = None, run: str | None = None, at: datetime | None = None
-    ) -> Snapshot:
+    def snapshot(self, *, commit: int | None = None, run: str | None = None, at: datetime | None = None) -> Snapshot:
         """The newest state, or the state after a commit, after a run, or at a time."""
         head = self.head
         newest = Snapshot(self.db, head.versions, head.sequence, head.dims)
@@ -84,17 +99,22 @@ class Store:
         return Snapshot(self.db, versions, row["sequence"], head.dims)
 
     @contextmanager
-    def commit(self, run_id: str, kind: str, now: datetime | None = None, **more: int | str) -> Iterator[Transaction]:
+    def commit(
+        self, run_id: str, kind: str, now: datetime | None = None, *, is_repair: bool = False, **more: int | str
+    ) -> Iterator[Transaction]:
         """Write under the lease; all of it is published at the end, none of it if the body raises.
 
-        A body that writes nothing leaves no commit. `more` are head columns that change with it.
+        A body that writes nothing leaves no commit. `more` are head columns that change with it. Only a repair may
+        start while a table is missing.
         """
         held = self._row.acquire(run_id, self.retention.lease_s, self.retention.lease_wait_s)
         tx = Transaction(self.db, self._row, held, self.retention.lease_s, run_id, now or datetime.now(UTC))
         try:
+            tx.more.update(more)
+            tx.recover(is_repair)
             yield tx
-            if tx.before or more:
-                tx.publish(kind, more)
+            if tx.before or tx.more:
+                tx.publish(kind)
             else:
                 self._row.release(tx.held)
         except BaseException:
@@ -119,7 +139,7 @@ class Store:
 
     def _commit_row(
         self, newest: Snapshot, commit: int | None, run: str | None, at: datetime | None
-    ) -> Mapping[str, object]:
+    ) -> Mapping[str, Any]:
         rows = newest.frame("commits").sort("sequence")
         match: pl.Expr = pl.lit(True)
         if commit is not None:
@@ -136,6 +156,8 @@ class Store:
 
     def _check(self, embedding: tuple[str, int] | None) -> None:
         head = self.head
+        if not head.sequence:
+            self._make_indexes()
         if head.schema_version > SCHEMA_VERSION:
             raise StoreMismatch(
                 f"The store has schema version {head.schema_version}, this slowwave knows {SCHEMA_VERSION}.",
@@ -156,4 +178,17 @@ class Store:
         from .upkeep import make_text_indexes
 
         with self.commit("init", "init") as tx:
-            make_text_indexes(tx)
+            if tx.sequence == 1:  # whoever came second finds it done
+                make_text_indexes(tx)
+
+
+def _make_tables(db: DBConnection, where: str, model: str, dims: int) -> None:
+    try:
+        for name, table in TABLES.items():
+            db.create_table(name, schema=table.schema(dims), exist_ok=True)
+    except ValueError as error:
+        raise StoreMismatch(
+            f"{where} holds tables of another schema and no head: its making was interrupted.",
+            "Remove that directory and try again.",
+        ) from error
+    create_head(db, {n: db.open_table(n).version for n in tables_of(*PINNED)}, SCHEMA_VERSION, model, dims)

@@ -249,6 +249,19 @@ _FACT_EVIDENCE = Table(
     },
     lookup=("fact_id", "message_id"),
 )
+_DIRECTIVES = Table(
+    "fact_directives",
+    Role.STATE,
+    "one earlier fact that a candidate says is over; carried out when the candidate is applied",
+    {
+        "candidate_id": _text("The candidate.", required=True, refers="facts"),
+        "known_id": _text("The earlier fact, if the extractor pointed at one."),
+        "object": _text("Or what was replaced or ended, in the message's words."),
+        "action": _text("supersede or retract."),
+        "reason": _text("correction or temporal_change."),
+    },
+    lookup=("candidate_id",),
+)
 _LINEAGE = Table(
     "lineage", Role.STATE, "one step from a fact to the one that replaced it",
     {
@@ -366,7 +379,7 @@ TABLES: Mapping[str, Table] = {
     table.name: table
     for table in (
         _MESSAGES, _SOURCES, _REFUSALS, _SCORER_STATE, _CONVERSATIONS, _EPISODES, _EPISODE_ENTITIES, _ENTITIES,
-        _ALIASES, _PREDICATES, _FACTS, _FACT_EVIDENCE, _LINEAGE, _PATCHES, _FACT_ASPECTS, _METADATA, _DECISIONS,
+        _ALIASES, _PREDICATES, _FACTS, _FACT_EVIDENCE, _DIRECTIVES, _LINEAGE, _PATCHES, _FACT_ASPECTS, _METADATA, _DECISIONS,
         _COMMITS, _RUNS, _LLM_CALLS, _RETRIEVAL_EVENTS, _ENTITY_ACCESS,
     )
 }

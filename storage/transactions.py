@@ -4,36 +4,47 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
 
-from slowwave.errors import Fenced
+from slowwave.errors import Fenced, StoreMismatch
 
 from .head import Head, HeadRow
-from .rows import exact_rows, id_filters, table_named, to_rows
-from .snapshots import Reading
+from .rows import MARK, exact_rows, id_filters, table_named, to_rows
+from .snapshots import Reading, version_gone
 from .tables import Role
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
     from lancedb.table import Table
 
+_TRIES = 5
+
 
 class Transaction(Reading):
-    """Writes of one commit. Each write checks that it moved its table by exactly one version (fencing)."""
+    """Writes of one commit. Each write checks that it moved its table by exactly one version (fencing).
+
+    `more` are head columns that change with it, `recovered` the tables that a dead writer had left ahead of the head,
+    `missing` the tables that are gone.
+    """
 
     def __init__(self, db: DBConnection, row: HeadRow, held: Head, lease_s: float, run_id: str, now: datetime) -> None:
         self._db, self._row, self._held, self._lease_s = db, row, held, lease_s
         self.run_id, self.now, self.dims = run_id, now, held.dims
         self.undoes: list[str] = []
         self._handles: dict[str, Table] = {}
+        self._used: set[str] = set()
         self.before: dict[str, int] = {}
         self.versions: dict[str, int] = dict(held.versions)
-        self.recovered = self._recover()
+        self.more: dict[str, int | str] = {}
+        self.recovered: dict[str, tuple[int, int]] = {}
+        self.missing: list[str] = []
 
     @property
     def held(self) -> Head:
@@ -48,6 +59,10 @@ class Transaction(Reading):
     def handle(self, name: str) -> Table:
         """The table at its newest version, which is this transaction's own."""
         table_named(name)
+        self._used.add(name)
+        return self._open(name)
+
+    def _open(self, name: str) -> Table:
         if name not in self._handles:
             self._handles[name] = self._db.open_table(name)
         return self._handles[name]
@@ -65,7 +80,7 @@ class Transaction(Reading):
     def delete(self, name: str, ids: Sequence[str] | pl.Series) -> None:
         """Remove rows by id."""
         for where in id_filters(sorted(set(ids))):
-            self._write(name, lambda table, where=where: table.delete(where))
+            self._write(name, methodcaller("delete", where))
 
     def restore(self, name: str, version: int) -> None:
         """Make an earlier version of a table the current one."""
@@ -74,14 +89,33 @@ class Transaction(Reading):
     def rebuild(self, name: str, work: Callable[[Table], Any]) -> None:
         """Run work that keeps the rows as they are (indexes, compaction) and may move the table by any step."""
         self._renew()
+        was_written = name in self.before
         self._before(name)
-        work(self.handle(name))
-        self.versions[name] = self.handle(name).version
+        table, start = self.handle(name), self.versions[name]
+        rows = table.count_rows()
+        work(table)
+        if table.version == start and not was_written:
+            del self.before[name]
+        elif table.count_rows() != rows or table.count_rows(f"{MARK} > {start}"):
+            raise Fenced(f"Rows of {name} changed while it was rebuilt: another writer is at work.", "Run it again.")
+        self.versions[name] = table.version
 
     def adopt(self, name: str) -> None:
-        """Take a table that was just created into the history of the namespace."""
-        self.before.setdefault(name, 0)
-        self.versions[name] = self.handle(name).version
+        """Take a new table into the history of the namespace, without what an interrupted attempt left in it."""
+        table = self.handle(name)
+        if table.version > 1:
+            table.restore(1)
+        self.before[name], self.versions[name] = 0, table.version
+
+    def start_again(self, name: str) -> None:
+        """Make a lost table anew, empty, with versions beyond any that older commits name."""
+        lost = self.versions[name]
+        table = self._db.create_table(name, schema=table_named(name).schema(self.dims))
+        while table.version <= lost:
+            table.delete("false")
+        table.optimize(cleanup_older_than=timedelta(microseconds=1), delete_unverified=True)  # older ones mislead
+        self.missing.remove(name)
+        self.before[name], self.versions[name] = 0, table.version
 
     def _merge(self, name: str, rows: pa.Table) -> None:
         def merge(table: Table) -> object:
@@ -94,10 +128,17 @@ class Transaction(Reading):
         self._renew()
         self._before(name)
         table = self.handle(name)
-        work(table)
+        try:
+            work(table)
+        except (RuntimeError, ValueError, OSError) as error:
+            if not self._row.is_held(self._held):
+                raise Fenced("Another writer took over the namespace while this one wrote.", "Run it again.") from error
+            raise
         moved = table.version - self.versions[name]
         if moved != 1:
-            raise Fenced(f"Table {name} moved by {moved} versions in one write: another writer is at work.", "Run it again.")
+            raise Fenced(
+                f"One write moved table {name} by {moved} versions: another writer is at work.", "Run it again."
+            )
         self.versions[name] = table.version
 
     def _before(self, name: str) -> None:
@@ -110,37 +151,71 @@ class Transaction(Reading):
         if self._held.lease_until - time.time() < self._lease_s * 2 / 3:
             self._held = self._row.renew(self._held, self._lease_s)
 
-    def _recover(self) -> dict[str, tuple[int, int]]:
-        """Put every table that a dead writer left ahead of the head back to the head's version."""
-        found: dict[str, tuple[int, int]] = {}
+    def recover(self, is_repair: bool = False) -> None:
+        """Put every table that a dead writer left ahead of the head back to the head's version.
+
+        Raises `StoreMismatch` for a table that is missing, unless `is_repair`.
+        """
         for name, version in self._held.versions.items():
-            table = self.handle(name)
+            try:
+                table = self._open(name)
+            except ValueError as error:
+                if not is_repair:
+                    raise StoreMismatch(f"Table {name} is missing.", "Run `slowwave doctor --repair`.") from error
+                self.missing.append(name)
+                continue
             latest = table.version
             if latest != version:
-                table.restore(version)
-                self.versions[name] = table.version
-                found[name] = (version, latest)
-        return found
+                self.versions[name] = _rolled_back(table, name, version)
+                self.recovered[name] = (version, latest)
 
     def abandon(self) -> None:
         """Best effort to leave no trace; the next writer's recovery would do the same."""
-        if self._row.read().lease_count != self._held.lease_count:
-            return
-        for name, version in self.before.items():
-            if version and self.handle(name).version != version:
-                self.handle(name).restore(version)
-        self._row.release(self._held)
+        with suppress(RuntimeError, ValueError, OSError):
+            if not self._row.is_held(self._held):
+                return
+            for name, version in self.before.items():
+                if version and self._open(name).version != version:
+                    self._open(name).restore(version)
+            self._row.release(self._held)
 
-    def publish(self, kind: str, more: Mapping[str, int | str]) -> int:
+    def publish(self, kind: str) -> int:
         """Append the row of this commit and move the head; returns the commit's number."""
         row = pl.DataFrame(
             {
-                "id": [f"c_{self.sequence:010d}"], "sequence": [self.sequence], "kind": [kind], "at": [self.now],
-                "versions": [json.dumps(self.versions)], "before": [json.dumps(self.before)], "undoes": [self.undoes],
+                "id": [f"c_{self.sequence:010d}"],
+                "sequence": [self.sequence],
+                "kind": [kind],
+                "at": [self.now],
+                "versions": [json.dumps(self.versions)],
+                "before": [json.dumps(self.before)],
+                "undoes": [self.undoes],
             },
             schema_overrides={"undoes": pl.List(pl.String)},
         )
         rows = to_rows("commits", row, self.dims, self.now, self.run_id)
         self._write("commits", lambda table: table.add(rows))
-        self._row.publish(self._held, self.versions, **more)
+        self._check_what_was_read()
+        self._row.publish(self._held, self.versions, **self.more)
         return self.sequence
+
+    def _check_what_was_read(self) -> None:
+        """A writer that lost its lease may have slipped rows into a table that this one read."""
+        for name in self._used & self.versions.keys():
+            if self._open(name).version != self.versions[name]:
+                raise Fenced(f"Table {name} was changed by another writer.", "Run it again.")
+
+
+def _rolled_back(table: Table, name: str, version: int) -> int:
+    """Restore a version, outrunning a stalled writer that wakes up in this moment; returns the version it became."""
+    for _ in range(_TRIES):
+        latest = table.version
+        try:
+            table.restore(version)
+        except ValueError as error:
+            raise version_gone(name, version) from error
+        except RuntimeError:
+            continue
+        if table.version == latest + 1:
+            return latest + 1
+    raise Fenced(f"Table {name} could not be put back: another writer is at work.", "Run it again.")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
+from operator import methodcaller
 from typing import TYPE_CHECKING
 
+from .connection import HEAD
 from .tables import TABLES, Role, tables_of
 
 if TYPE_CHECKING:
@@ -19,6 +23,7 @@ LOOKUP_INDEX_FROM = 2_000
 MANY_SEGMENTS = 8
 UNINDEXED_SHARE = 0.2
 HEAD_HISTORY = timedelta(hours=1)
+NEVER = timedelta(days=36_500)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +34,15 @@ class UpkeepReport:
     indexed: tuple[str, ...]
 
 
-def make_text_indexes(tx: Transaction) -> None:
+def make_text_indexes(tx: Transaction, names: Iterable[str] = tuple(TABLES)) -> None:
     """Create the full-text indexes that search needs even on an empty table."""
     from lancedb.index import FTS
 
-    for name, table in TABLES.items():
-        for column in table.full_text:
+    for name in names:
+        for column in TABLES[name].full_text:
             is_name = column == "name"  # stems and stop words would garble names
             config = FTS(with_position=False, stem=not is_name, remove_stop_words=not is_name)
-            tx.rebuild(name, lambda handle, c=column, f=config: handle.create_index(c, config=f))
+            tx.rebuild(name, methodcaller("create_index", column, config=config))
 
 
 def tend(store: Store, run_id: str, now: datetime, *, thorough: bool = False) -> UpkeepReport:
@@ -45,21 +50,33 @@ def tend(store: Store, run_id: str, now: datetime, *, thorough: bool = False) ->
 
     `thorough` tends every table; otherwise only those with many fragments or much that is not indexed.
     """
-    keep = timedelta(days=store.retention.undo_days)
     compacted, indexed = [], []
     with store.commit(run_id, "upkeep", now) as tx:
         for name in tables_of(Role.STATE, Role.HISTORY):
-            handle = tx.handle(name)
-            if thorough or _is_fragmented(handle):
-                tx.rebuild(name, lambda table: table.optimize(cleanup_older_than=keep))
+            if thorough or _is_fragmented(tx.handle(name)):
+                tx.rebuild(name, lambda table: table.optimize(cleanup_older_than=NEVER))
                 compacted.append(name)
             indexed += [f"{name}.{column}" for column in _index(tx, name)]
+    _drop_old_versions(store, run_id, now, compacted)
     for name in tables_of(Role.LOG):
-        store.db.open_table(name).optimize(cleanup_older_than=HEAD_HISTORY)
-    from .connection import HEAD
-
-    store.db.open_table(HEAD).optimize(cleanup_older_than=HEAD_HISTORY)
+        log = store.db.open_table(name)
+        log.optimize(cleanup_older_than=HEAD_HISTORY)
+        indexed += [f"{name}.{column}" for column in _index_lookups(log, name, partial(_on, log))]
     return UpkeepReport(tuple(compacted), tuple(indexed))
+
+
+def _on(table: Table, work: Callable[[Table], object]) -> None:
+    work(table)
+
+
+def _drop_old_versions(store: Store, run_id: str, now: datetime, names: Sequence[str]) -> None:
+    """Only once compaction is published: until then the head may name a version older than the retention."""
+    keep = timedelta(days=store.retention.undo_days)
+    with store.commit(run_id, "upkeep", now) as tx:
+        for name in names:
+            if name not in tx.recovered:
+                tx.rebuild(name, lambda table: table.optimize(cleanup_older_than=keep))
+        store.db.open_table(HEAD).optimize(cleanup_older_than=HEAD_HISTORY)
 
 
 def _is_fragmented(table: Table) -> bool:
@@ -68,20 +85,27 @@ def _is_fragmented(table: Table) -> bool:
 
 def _index(tx: Transaction, name: str) -> list[str]:
     """Make the indexes that the table has grown into; returns the columns."""
-    from lancedb.index import BTree, IvfRq
+    from lancedb.index import IvfRq
 
-    table, handle = TABLES[name], tx.handle(name)
+    handle = tx.handle(name)
+    made = _index_lookups(handle, name, lambda work: tx.rebuild(name, work))
     rows = handle.count_rows()
-    present = {c for index in handle.list_indices() for c in index.columns}
-    made = []
-    if rows >= LOOKUP_INDEX_FROM:
-        for column in (c for c in table.lookup if c not in present):
-            tx.rebuild(name, lambda t, c=column: t.create_index(c, config=BTree()))
-            made.append(column)
-    if table.has_vector and rows >= VECTOR_INDEX_FROM and _vector_index_is_due(handle, rows):
-        tx.rebuild(name, lambda t: t.create_index("vector", config=IvfRq(distance_type="dot", num_bits=4)))
+    if TABLES[name].has_vector and rows >= VECTOR_INDEX_FROM and _vector_index_is_due(handle, rows):
+        tx.rebuild(name, lambda table: table.create_index("vector", config=IvfRq(distance_type="dot", num_bits=4)))
         made.append("vector")
     return made
+
+
+def _index_lookups(handle: Table, name: str, run: Callable[[Callable[[Table], object]], None]) -> list[str]:
+    from lancedb.index import BTree
+
+    if handle.count_rows() < LOOKUP_INDEX_FROM:
+        return []
+    present = {c for index in handle.list_indices() for c in index.columns}
+    missing = [column for column in TABLES[name].lookup if column not in present]
+    for column in missing:
+        run(methodcaller("create_index", column, config=BTree()))
+    return missing
 
 
 def _vector_index_is_due(handle: Table, rows: int) -> bool:

@@ -1,0 +1,55 @@
+# Every target sets up what it needs. `make` alone lists them.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+UV := $(shell command -v uv 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.PHONY: help install check test demo bench docs lock up clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): requirements.lock pyproject.toml
+ifdef UV
+	uv venv --quiet --allow-existing --python $(PYTHON) $(VENV)
+	uv pip install --quiet --python $(BIN)/python -r requirements.lock
+	uv pip install --quiet --python $(BIN)/python --no-deps -e .
+else
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+endif
+	@touch $(READY)
+
+install: $(READY) ## make .venv with everything in it
+
+check: $(READY) ## style, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+test: $(READY) ## the whole test suite
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+demo: $(READY) ## learn from the bundled conversations and ask three questions, without a key
+	@$(BIN)/slowwave demo
+
+bench: $(READY) ## measure speed and recall; results go to bench/results
+	$(BIN)/python -m bench
+
+docs: $(READY) ## write the generated pages of docs/
+	$(BIN)/python scripts/write_docs.py
+
+lock: $(READY) ## renew requirements.lock from pyproject.toml
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --no-annotate --no-emit-index-url --no-header --python-version 3.11 \
+		pyproject.toml --group dev -o requirements.lock
+
+up: $(READY) ## a Prefect server, the deployments and a worker on this machine
+	@bash scripts/up.sh
+
+clean: ## remove the environment and all caches
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

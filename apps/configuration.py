@@ -1,0 +1,73 @@
+"""Where settings come from: `slowwave.toml`, then the environment, then flags."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from slowwave.errors import UnknownName, UnusableInput
+from slowwave.settings import Settings
+
+FILE = "slowwave.toml"
+DEFAULT_STORE = "./memory"
+
+
+def store_uri(flag: str | None = None) -> str:
+    """The store: the flag, or SLOWWAVE_STORE, or ./memory."""
+    return flag or os.environ.get("SLOWWAVE_STORE") or DEFAULT_STORE
+
+
+def load_settings(path: Path | None = None) -> Settings:
+    """Settings from SLOWWAVE_CONFIG or ./slowwave.toml; defaults where there is no such file."""
+    file = path or Path(os.environ.get("SLOWWAVE_CONFIG", FILE))
+    if not file.exists():
+        if path or "SLOWWAVE_CONFIG" in os.environ:
+            raise UnusableInput(f"There is no settings file {str(file)!r}.", "Check SLOWWAVE_CONFIG.")
+        return Settings()
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UnusableInput(f"{file} is not valid TOML: {error}.", "See docs/settings.md for its keys.") from error
+    return parse_settings(values, str(file))
+
+
+def parse_settings(values: dict[str, Any], origin: str) -> Settings:
+    """The settings, or an error that names the first wrong key with the known ones, or the range it must be in."""
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            raise UnknownName(f"setting in {origin}", where, _keys_beside(first["loc"])) from error
+        raise UnusableInput(f"{origin}: {where} = {first['input']!r}: {first['msg']}.", "See docs/settings.md.") from error
+
+
+def _keys_beside(location: tuple[int | str, ...]) -> list[str]:
+    model: Any = Settings
+    for part in location[:-1]:
+        model = _field_model(model, str(part))
+    prefix = ".".join(str(part) for part in location[:-1])
+    return [f"{prefix}.{name}" if prefix else name for name in model.model_fields]
+
+
+def _field_model(model: Any, key: str) -> Any:
+    for name, field in model.model_fields.items():
+        if key == name or key in getattr(field.validation_alias, "choices", []):
+            return field.annotation
+    return model
+
+
+def write_settings(graph: bool, model: str, force: bool) -> Path:
+    """Write `slowwave.toml` with the two choices that matter at the start; refuses to overwrite unless `force`."""
+    path = Path(FILE)
+    if path.exists() and not force:
+        raise UnusableInput(f"{path} exists already.", "Edit it, or use --force.")
+    text = f"# All keys: docs/settings.md\n[ingest.extract]\nenabled = {str(graph).lower()}\n\n[ingest.llm]\nmodel = \"{model}\"\n"
+    parse_settings(tomllib.loads(text), str(path))
+    path.write_text(text, encoding="utf-8")
+    return path

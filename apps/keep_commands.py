@@ -1,0 +1,105 @@
+"""Commands that keep the house: runs, undo, doctor, upkeep."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated
+from uuid import uuid4
+
+import typer
+
+from .options import JsonOption, NamespaceOption, Place, StoreOption
+from .printing import out, print_json, table
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    for command in (runs, undo, doctor, upkeep):
+        app.command()(command)
+
+
+def _run_id(kind: str) -> str:
+    return f"{kind}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid4().hex[:4]}"
+
+
+def runs(
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many to show.")] = 20,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """What ran, what it did and what it cost; newest first."""
+    from recall.overview import runs as listed
+
+    found = listed(Place.of(store, namespace).store())[:limit]
+    if as_json:
+        print_json({"runs": [{**run, "summary": json.loads(run["summary"] or "{}")} for run in found]})
+        return
+    rows = [
+        (r["id"], r["state"], r["started_at"], r["commits"], r["calls"] or 0, f"{r['usd'] or 0:.4f}", _effect(r["summary"]))
+        for r in found
+    ]
+    out.print(table("Runs", ("run", "state", "started", "commits", "calls", "usd", "effect"), rows))
+
+
+def _effect(summary: str | None) -> str:
+    counts = json.loads(summary or "{}").get("counts", {})
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+
+
+def undo(
+    run: Annotated[str, typer.Argument(help="The run to take back; see `slowwave runs`.")],
+    cascade: Annotated[bool, typer.Option("--cascade", help="Also take back later runs that built on it.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change.")] = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Take back everything that a run changed."""
+    from storage.undo import undo as take_back
+
+    opened = Place.of(store, namespace).store()
+    report = take_back(opened, run, _run_id("undo"), datetime.now(UTC), cascade=cascade, dry_run=dry_run)
+    if as_json:
+        print_json({**asdict(report), "dry_run": dry_run})
+        return
+    verb = "Would take back" if dry_run else "Took back"
+    out.print(f"{verb} {', '.join(report.runs)}.")
+    names = sorted({*report.put_back, *report.removed})
+    out.print(table("Rows", ("table", "put back", "removed"), [(n, report.put_back.get(n, 0), report.removed.get(n, 0)) for n in names]))
+
+
+def doctor(
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended, as one commit that can be undone.")] = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Look for duplicate keys, dangling ids, cycles and other damage. Exit code 1 if something is left."""
+    from storage.doctor import examine
+    from storage.doctor import repair as mend
+
+    opened = Place.of(store, namespace).store()
+    mended = mend(opened, _run_id("doctor"), datetime.now(UTC)) if repair else ()
+    left = examine(opened)
+    if as_json:
+        print_json({"mended": [asdict(f) for f in mended], "findings": [asdict(f) for f in left]})
+    elif not left:
+        out.print(f"Healthy{f'; {len(mended)} findings mended' if mended else ''}.")
+    else:
+        out.print(table("Findings", ("check", "table", "row", "what"), [(f.check, f.table, f.row_id, f.detail) for f in left]))
+    if left:
+        raise typer.Exit(1)
+
+
+def upkeep(store: StoreOption = None, namespace: NamespaceOption = "default", as_json: JsonOption = False) -> None:
+    """Compact, index, and drop versions that are older than the days of undo."""
+    from storage.upkeep import tend
+
+    report = tend(Place.of(store, namespace).store(), _run_id("upkeep"), datetime.now(UTC), thorough=True)
+    if as_json:
+        print_json(asdict(report))
+    else:
+        out.print(f"Compacted {len(report.compacted)} tables, made {len(report.indexed)} indexes.")

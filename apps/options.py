@@ -1,0 +1,48 @@
+"""Options that every command shares, and what it opens with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slowwave.settings import Settings
+
+from .configuration import load_settings, store_uri
+
+if TYPE_CHECKING:
+    from recall.memory import Memory
+    from storage.store import Store
+
+StoreOption = Annotated[
+    str | None, typer.Option("--store", metavar="URI", help="The store; default ./memory or $SLOWWAVE_STORE.", show_default=False)
+]
+NamespaceOption = Annotated[str, typer.Option("--namespace", metavar="NAME", help="Which memory inside the store.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout and nothing else.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a command works."""
+
+    uri: str
+    namespace: str
+    settings: Settings
+
+    @classmethod
+    def of(cls, store: str | None, namespace: str) -> Place:
+        """The place that the flags, the environment and `slowwave.toml` name."""
+        return cls(store_uri(store), namespace, load_settings())
+
+    def store(self) -> Store:
+        """The namespace, which must exist."""
+        from storage.store import Store
+
+        return Store.open(self.uri, self.namespace, retention=self.settings.retention)
+
+    def memory(self) -> Memory:
+        """The namespace on the read road."""
+        from recall.memory import Memory
+
+        return Memory.open(self.uri, self.namespace, settings=self.settings.recall)

@@ -1,0 +1,83 @@
+"""How results look in a terminal: Rich tables on stdout, progress and messages on stderr, or one JSON document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+def print_json(document: Any) -> None:
+    """The one document of `--json`."""
+    print(json.dumps(document, default=_plain, ensure_ascii=False, indent=2))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, set | frozenset | tuple):
+        return sorted(value)
+    return str(value)
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "") -> Table:
+    """A Rich table; stored text is printed as text, never as markup."""
+    made = Table(title=title, caption=caption or None, title_justify="left", title_style="bold", header_style="bold cyan")
+    for column in columns:
+        made.add_column(column, overflow="fold", justify="right" if column in ("#", "count", "score") else "left")
+    for row in rows:
+        made.add_row(*(Text(shown(cell)) for cell in row))
+    return made
+
+
+def shown(value: Any) -> str:
+    """A cell as a person reads it: days for midnight times, minutes otherwise, two decimals, nothing for nothing."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d}" if (value.hour, value.minute) == (0, 0) else f"{value:%Y-%m-%d %H:%M}"
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(shown, value))
+    return str(value)
+
+
+def validity(start: datetime | None, end: datetime | None) -> str:
+    """`since 2026-03-01` or `2026-03-01 → 2026-05-02`."""
+    if end is None:
+        return f"since {start:%Y-%m-%d}" if start else ""
+    return f"{start:%Y-%m-%d} → {end:%Y-%m-%d}" if start else f"until {end:%Y-%m-%d}"
+
+
+@contextmanager
+def progress(quiet: bool = False) -> Iterator[None]:
+    """Show a bar per stage on stderr while a flow runs inline."""
+    from tasks.engine import watched_by  # imports Prefect, which reading commands do not need
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bars:
+        stages: dict[str, Any] = {}
+
+        def watch(stage: str, done: int, total: int | None) -> None:
+            if stage not in stages:
+                stages[stage] = bars.add_task(stage, total=total)
+            bars.update(stages[stage], completed=done, total=total)
+
+        with watched_by(watch):
+            yield
+
+
+def print_counts(title: str, counts: Mapping[str, Any]) -> None:
+    """A two-column table of what was counted."""
+    out.print(table(title, ("what", "count"), list(counts.items())))

@@ -1,0 +1,108 @@
+"""Commands that change memory by running a flow."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from slowwave.errors import BudgetReached
+from slowwave.settings import IngestSettings
+
+from .options import JsonOption, NamespaceOption, Place, StoreOption
+from .printing import err, out, print_json, progress, table
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.command()(demo)
+    app.command()(init)
+    app.command()(ingest)
+
+
+def demo(
+    keep: Annotated[Path | None, typer.Option("--keep", help="Make the store here and keep it.", show_default=False)] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Learn from the bundled conversations without a key, show what was learned, and answer three questions."""
+    from .demo import run_demo
+
+    run_demo(keep, as_json)
+
+
+def init(
+    graph: Annotated[bool | None, typer.Option("--graph/--no-graph", help="Build a knowledge graph?", show_default=False)] = None,
+    model: Annotated[str | None, typer.Option("--model", help="Model for extraction; 'auto' decides.", show_default=False)] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write `slowwave.toml`; flags answer its two questions without asking."""
+    from .configuration import write_settings
+
+    graph = typer.confirm("Build a knowledge graph from what is said?", default=True) if graph is None else graph
+    model = typer.prompt("Model for extraction (auto, rules, provider/model)", default="auto") if model is None else model
+    path = write_settings(graph, model, force)
+    if as_json:
+        print_json({"written": str(path)})
+    else:
+        out.print(f"Wrote {path}. Next: slowwave ingest PATH")
+
+
+def ingest(
+    paths: Annotated[list[Path], typer.Argument(help="Files or folders of conversations and documents.")],
+    format: Annotated[str, typer.Option("--format", help="auto, messages, claude-code, chatgpt, markdown or text.")] = "auto",
+    llm: Annotated[str | None, typer.Option("--llm", metavar="PROVIDER/MODEL", help="Who extracts; 'rules' needs no key.", show_default=False)] = None,
+    approve: Annotated[str | None, typer.Option("--approval", help="auto, or manual to leave patches for review.", show_default=False)] = None,
+    max_usd: Annotated[float | None, typer.Option("--max-usd", help="Stop cleanly at this cost.", show_default=False)] = None,
+    max_calls: Annotated[int | None, typer.Option("--max-calls", help="Stop cleanly after this many model calls.", show_default=False)] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be read and refused; change nothing.")] = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Turn conversations and documents into facts. The same input again does nothing and costs nothing."""
+    from flows.ingest import ingest as flow
+
+    place = Place.of(store, namespace)
+    settings = _with_flags(place.settings.ingest, llm, approve, max_usd, max_calls)
+    with progress(quiet=as_json):
+        summary: dict[str, Any] = asyncio.run(
+            flow(
+                [str(path) for path in paths], namespace=namespace, store=place.uri, format=format, settings=settings,
+                embedder=place.settings.embedder, dry_run=dry_run,
+            )
+        )
+    if as_json:
+        print_json(summary)
+    else:
+        show_ingest(summary)
+    if summary["state"] == "stopped":
+        raise BudgetReached("The budget is spent; what was extracted is kept.", "Run the same command again to go on.")
+
+
+def _with_flags(
+    settings: IngestSettings, llm: str | None, approval: str | None, max_usd: float | None, max_calls: int | None
+) -> IngestSettings:
+    given = {"model": llm, "max_usd": max_usd, "max_calls": max_calls}
+    values = settings.model_dump()
+    values["llm"] |= {key: value for key, value in given.items() if value is not None}
+    if approval is not None:
+        values["approval"] = approval
+    from .configuration import parse_settings
+
+    return parse_settings({"ingest": values}, "the command line").ingest
+
+
+def show_ingest(summary: dict[str, Any]) -> None:
+    """The summary of a run as a person reads it."""
+    out.print(table(f"Run {summary['run']}: {summary['state']}", ("what", "count"), list(summary["counts"].items())))
+    if summary["refused"]:
+        out.print(table("Refused", ("gate", "count"), list(summary["refused"].items())))
+    for issue in summary["issues"][:20]:
+        err.print(f"  {issue}", markup=False)
+    if len(summary["issues"]) > 20:
+        err.print(f"  … and {len(summary['issues']) - 20} more; see --json")
+    for line in summary["notes"]:
+        out.print(line, markup=False)

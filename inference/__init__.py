@@ -1,0 +1,1 @@
+"""The model seats: texts to vectors, prompts to validated answers."""

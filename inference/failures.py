@@ -1,0 +1,116 @@
+"""What went wrong with a call, and whether asking again can help."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from enum import Enum, auto
+from typing import Any
+
+from pydantic import ValidationError
+
+from inference.providers import KEYS, WITHOUT_KEY, Choice, without_secrets
+from slowwave.errors import MissingKey, SlowwaveError, UnusableInput
+from slowwave.records import REFUSED
+
+CUT_STOPS = frozenset({"max_tokens", "length", "model_context_window_exceeded"})
+REFUSED_STOPS = frozenset({"refusal", "content_filter"})
+TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
+_CONNECTION_ERRORS = frozenset({"APIConnectionError", "TransportError", "APIResponseValidationError"})
+MAX_REASON_CHARS = 400
+
+
+class Kind(Enum):
+    """What to do after a failure."""
+
+    TRANSIENT = auto()  # wait and try again
+    EMPTY = auto()  # ask anew, as often as an answer may be repaired
+    UNFORCED = auto()  # ask anew without demanding the tool: this model does not allow that
+    TERMINAL = auto()  # give this prompt up
+    FATAL = auto()  # every other prompt would fail the same way
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failed call; `reason` holds no secret."""
+
+    kind: Kind
+    reason: str
+    wait_s: float = 0.0
+    status: int = 0
+
+
+def failure_of(error: BaseException, stop: str, is_answered: bool, is_empty: bool) -> Failure:
+    """The failure behind an exception, given how far the exchange came."""
+    if stop in REFUSED_STOPS:
+        return Failure(Kind.TERMINAL, f"{REFUSED}: the model declined to answer")
+    if stop in CUT_STOPS:
+        return Failure(Kind.TERMINAL, f"cut: the answer did not fit (stop reason {stop}); raise max_output_tokens")
+    if is_empty:
+        return Failure(Kind.EMPTY, "invalid: the answer was empty")
+    cause = _cause(error)
+    status = getattr(cause, "status_code", None)
+    if isinstance(status, int):
+        return _of_status(status, message_of(cause), cause)
+    if isinstance(cause, TimeoutError):
+        return Failure(Kind.TRANSIENT, "transient: no complete answer within the time-out")
+    names = {base.__name__ for base in type(cause).__mro__}
+    if isinstance(cause, OSError) or names & _CONNECTION_ERRORS:
+        return Failure(Kind.TRANSIENT, f"transient: {message_of(cause)}")
+    if not is_answered and isinstance(cause, ValueError):
+        return Failure(Kind.TRANSIENT, "transient: the server's answer was not JSON")
+    return Failure(Kind.TERMINAL, f"invalid: {message_of(cause)}")
+
+
+def fatal_error(choice: Choice, failure: Failure) -> SlowwaveError:
+    """What a run is stopped with."""
+    if failure.status in {401, 403}:
+        variable = KEYS.get(choice.provider, "its key")
+        return MissingKey(f"{choice.provider} does not accept {variable} ({failure.reason}).", WITHOUT_KEY)
+    return UnusableInput(f"{choice} cannot be used ({failure.reason}).", f"Check model and account; {WITHOUT_KEY}")
+
+
+def _of_status(status: int, message: str, cause: Any) -> Failure:
+    reason = f"HTTP {status}: {message}"
+    if status in TRANSIENT_STATUS or status >= 500:
+        return Failure(Kind.TRANSIENT, f"transient: {reason}", _asked_wait(cause))
+    if status == 400 and "tool_choice" in message:
+        return Failure(Kind.UNFORCED, reason)
+    if status in {401, 402, 403, 404} or "credit balance" in message:
+        return Failure(Kind.FATAL, reason, status=status)
+    return Failure(Kind.TERMINAL, f"rejected: {reason}")
+
+
+def _asked_wait(cause: Any) -> float:
+    """Seconds that a `retry-after` header asks for, as a number or as a date."""
+    value = getattr(getattr(cause, "response", None), "headers", {}).get("retry-after", "")
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except (ValueError, TypeError):
+        return 0.0
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The exception that instructor wrapped."""
+    inner = error.__cause__ if type(error).__name__ == "InstructorRetryException" else None
+    return _cause(inner) if inner is not None else error
+
+
+def message_of(cause: BaseException) -> str:
+    """What an exception tells, on one line, without secrets and without echoing the input."""
+    if isinstance(cause, ValidationError):
+        text = "; ".join(
+            f"{'.'.join(map(str, item['loc'])) or 'answer'}: {item['msg']}"
+            for item in cause.errors(include_input=False, include_url=False)
+        )
+    else:
+        body = getattr(cause, "body", None)
+        detail = body.get("error", body) if isinstance(body, dict) else None
+        told = detail.get("message") if isinstance(detail, dict) else None
+        text = str(told or cause) or type(cause).__name__
+    return " ".join(without_secrets(text).split())[:MAX_REASON_CHARS]

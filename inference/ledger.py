@@ -1,0 +1,77 @@
+"""The ledger of paid answers: looked up before any call, written as each call ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from slowwave.records import LedgerEntry, Prompt
+from slowwave.text import digest
+
+
+class Ledger(Protocol):
+    """Where paid answers are kept. Both methods are called from worker threads, one call at a time."""
+
+    def lookup(self, keys: Sequence[str]) -> dict[str, LedgerEntry]:
+        """The newest entry of each id that is known."""
+
+    def record(self, entries: Sequence[LedgerEntry]) -> None:
+        """Keep these entries for good; one of the same id replaces the earlier one."""
+
+
+@dataclass
+class MemoryLedger:
+    """A ledger that lives as long as the process: for dry runs and tests."""
+
+    entries: dict[str, LedgerEntry] = field(default_factory=dict)
+
+    def lookup(self, keys: Sequence[str]) -> dict[str, LedgerEntry]:
+        """The entries of these ids that are known."""
+        return {key: self.entries[key] for key in keys if key in self.entries}
+
+    def record(self, entries: Sequence[LedgerEntry]) -> None:
+        """Keep these entries."""
+        self.entries |= {entry.id: entry for entry in entries}
+
+
+class Bookkeeper:
+    """Reads and writes a ledger off the event loop; entries that arrive during a write go together in the next."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._pending: list[LedgerEntry] = []
+        self._turn = asyncio.Lock()
+
+    async def lookup(self, keys: Sequence[str]) -> dict[str, LedgerEntry]:
+        """The entries of these ids that are known."""
+        async with self._turn:
+            return await asyncio.to_thread(self._ledger.lookup, keys)
+
+    async def record(self, entry: LedgerEntry) -> None:
+        """Return when the entry is kept."""
+        self._pending.append(entry)
+        await self.flush()
+
+    async def flush(self) -> None:
+        """Write what is pending."""
+        async with self._turn:
+            if self._pending:
+                entries, self._pending = self._pending, []
+                await asyncio.to_thread(self._ledger.record, entries)
+
+
+def prompt_hash(prompt: Prompt) -> str:
+    """Hash of all that the model reads."""
+    return digest(prompt.name, prompt.system, prompt.text)
+
+
+def schema_hash(schema: Mapping[str, object]) -> str:
+    """Hash of the JSON schema that an answer must fit."""
+    return digest(dict(schema))
+
+
+def ledger_key(provider: str, model: str, prompt: str, schema: str) -> str:
+    """The id of an entry: who is asked, and the hashes of what is asked and of the form of the answer."""
+    return f"llm_{digest(provider, model, prompt, schema)}"

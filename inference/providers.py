@@ -1,0 +1,132 @@
+"""Provider strings to clients: one string says who answers, and every mistake in it is named before work begins."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from slowwave.errors import MissingDependency, MissingKey, SlowwaveError, UnknownName, UnusableInput
+from slowwave.settings import DEFAULT_MODEL, LanguageSettings
+
+WITHOUT_KEY = "--llm rules works without any key."
+FREE = frozenset({"rules", "replay"})
+KEYS: Mapping[str, str] = MappingProxyType(
+    {
+        "anthropic": "ANTHROPIC_API_KEY",
+        "anyscale": "ANYSCALE_API_KEY",
+        "azure_openai": "AZURE_OPENAI_API_KEY",
+        "cerebras": "CEREBRAS_API_KEY",
+        "cohere": "CO_API_KEY",
+        "deepseek": "DEEPSEEK_API_KEY",
+        "fireworks": "FIREWORKS_API_KEY",
+        "google": "GOOGLE_API_KEY",
+        "groq": "GROQ_API_KEY",
+        "mistral": "MISTRAL_API_KEY",
+        "openai": "OPENAI_API_KEY",
+        "openrouter": "OPENROUTER_API_KEY",
+        "perplexity": "PERPLEXITY_API_KEY",
+        "together": "TOGETHER_API_KEY",
+        "writer": "WRITER_API_KEY",
+        "xai": "XAI_API_KEY",
+    }
+)
+_SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
+_SECRET_SHAPE = re.compile(r"\bsk-[A-Za-z0-9_-]{8,}|(?i:\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}")
+_INSTALL = re.compile(r"pip install [^`'\"]*(?:\"[^\"]+\")?[^`'\"]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Who answers: a provider and its model; for `replay` the model is the file."""
+
+    provider: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.provider}/{self.model}" if self.model else self.provider
+
+
+def choose(name: str) -> Choice:
+    """The provider and model that a setting names; names and keys are checked, nothing is opened."""
+    if name == "auto":
+        name = DEFAULT_MODEL if os.environ.get(KEYS["anthropic"]) else "rules"
+    if name == "rules":
+        return Choice("rules", "")
+    provider, _, model = name.partition("/")
+    if provider not in {"replay", "anthropic"}:
+        _check_known(provider)
+    if not model:
+        raise UnusableInput(f"The language model {name!r} names no model.", "Write provider/model, or rules, or auto.")
+    variable = KEYS.get(provider)
+    if variable and not os.environ.get(variable):
+        raise MissingKey(f"{name} needs the environment variable {variable}.", WITHOUT_KEY)
+    return Choice(provider, model)
+
+
+def open_client(choice: Choice, settings: LanguageSettings) -> Any:
+    """An instructor client whose own retries are off; `MissingDependency` or `MissingKey` where it cannot be made."""
+    logging.getLogger("instructor").setLevel(logging.CRITICAL)  # failures are reported here, once and without secrets
+    try:
+        client = _anthropic(choice, settings) if choice.provider == "anthropic" else _by_instructor(choice)
+    except SlowwaveError:
+        raise
+    except Exception as error:
+        raise _opening_error(choice, error) from None
+    sdk = client.client
+    for name, value in (("max_retries", 0), ("timeout", settings.timeout_s)):
+        if hasattr(sdk, name):
+            setattr(sdk, name, value)
+    return client
+
+
+def without_secrets(text: str) -> str:
+    """The text with every key of the environment, and whatever looks like one, struck out."""
+    for name, value in os.environ.items():
+        if len(value) >= 8 and _SECRET_NAME.search(name):
+            text = text.replace(value, "[secret]")
+    return _SECRET_SHAPE.sub("[secret]", text)
+
+
+def _check_known(provider: str) -> None:
+    try:
+        from instructor.auto_client import supported_providers
+    except ImportError:
+        raise MissingDependency("Language models need the package instructor.", "pip install instructor") from None
+    if provider not in supported_providers:
+        raise UnknownName("language model provider", provider, {*supported_providers, "auto", "rules", "replay"})
+
+
+def _anthropic(choice: Choice, settings: LanguageSettings) -> Any:
+    import anthropic
+    import instructor
+
+    sdk = anthropic.AsyncAnthropic(api_key=os.environ[KEYS["anthropic"]], max_retries=0, timeout=settings.timeout_s)
+    return instructor.from_anthropic(sdk, model=choice.model)
+
+
+def _by_instructor(choice: Choice) -> Any:
+    import instructor
+
+    place: dict[str, Any] = {"base_url": _ollama_url()} if choice.provider == "ollama" else {}
+    return instructor.from_provider(str(choice), async_client=True, **place)
+
+
+def _ollama_url() -> str:
+    host = os.environ.get("OLLAMA_HOST") or "127.0.0.1:11434"
+    return f"{host if '://' in host else f'http://{host}'}/v1"
+
+
+def _opening_error(choice: Choice, error: Exception) -> SlowwaveError:
+    text = without_secrets(str(error))
+    if isinstance(error, ImportError) or "package is required" in text or "pip install" in text:
+        found = _INSTALL.search(text)
+        command = found.group(0).strip() if found else f"pip install {choice.provider}"
+        return MissingDependency(f"{choice} needs a package that is not installed.", f"{command}. {WITHOUT_KEY}")
+    if "api_key" in text.lower() or "credentials" in text.lower() or "is not set" in text:
+        return MissingKey(f"{choice} needs a key: {text}", WITHOUT_KEY)
+    return UnusableInput(f"{choice} cannot be opened: {text}", WITHOUT_KEY)

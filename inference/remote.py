@@ -1,0 +1,193 @@
+"""A paid seat: one prompt to one validated answer through instructor, with typed retries."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from inference.budget import ANSWER_TOKENS, CHARS_PER_TOKEN, TOOL_TOKENS
+from inference.failures import CUT_STOPS, REFUSED_STOPS, Failure, Kind, failure_of, fatal_error
+from inference.pace import Pace
+from inference.prices import Price, price_of
+from inference.providers import Choice, open_client
+from slowwave.records import Prompt, Usage
+from slowwave.settings import LanguageSettings
+
+LONGEST_ASKED_WAIT_S = 120.0
+_LENGTH_KEYWORD = {"anthropic": "max_tokens", "ollama": "max_tokens", "openai": "max_completion_tokens"}
+_CALL_THE_TOOL = "\nAnswer only by calling the given tool, exactly once."
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an ask ended: a value, or the reason why there is none. `attempts` counts requests sent."""
+
+    value: BaseModel | None
+    error: str
+    usage: Usage
+    attempts: int
+    is_transient: bool = False
+
+
+@dataclass
+class _Exchange:
+    """What instructor's hooks see of one ask, over all its requests."""
+
+    price: Price
+    timeout_s: float
+    clock: Any
+    usage: Usage = field(default_factory=Usage)
+    attempts: int = 0
+    stop: str = ""
+    is_answered: bool = False
+    is_empty: bool = False
+    deadline: asyncio.Timeout | None = None
+    _began: float = 0.0
+
+    def on_request(self, *_: Any, **__: Any) -> None:
+        """A request goes out: the time-out starts anew for each, also for a repair."""
+        self.attempts += 1
+        self.stop, self.is_answered, self.is_empty = "", False, False
+        self._began = self.clock()
+        if self.deadline is not None:
+            self.deadline.reschedule(asyncio.get_running_loop().time() + self.timeout_s)
+
+    def on_response(self, response: Any) -> None:
+        """An answer came, good or bad: it is paid for."""
+        self.is_answered = True
+        choice = next(iter(getattr(response, "choices", None) or ()), None)
+        message = getattr(choice, "message", None)
+        self.stop = str(getattr(response, "stop_reason", None) or getattr(choice, "finish_reason", None) or "")
+        if getattr(message, "refusal", None):
+            self.stop = "refusal"
+        self.is_empty = getattr(response, "content", None) == []
+        paid = getattr(response, "usage", None)
+        read = sum(_number(paid, name) for name in ("input_tokens", "prompt_tokens", *_CACHE_TOKENS))
+        written = _number(paid, "output_tokens") + _number(paid, "completion_tokens")
+        seconds = self.clock() - self._began
+        self.usage = self.usage + Usage(1, 0, read, written, self.price.usd(read, written), seconds)
+
+    def may_repair(self, error: BaseException) -> bool:
+        """Whether the answer is malformed in a way that the model can mend when told."""
+        hopeless = self.is_empty or self.stop in CUT_STOPS | REFUSED_STOPS
+        return self.is_answered and not hopeless and isinstance(error, (ValidationError, ValueError))
+
+
+_CACHE_TOKENS = ("cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+def _number(usage: Any, name: str) -> int:
+    value = getattr(usage, name, None)
+    return int(value) if isinstance(value, (int, float)) else 0
+
+
+class RemoteSeat:
+    """One model of one provider. Belongs to one event loop; opened at the first ask."""
+
+    def __init__(self, choice: Choice, settings: LanguageSettings, pace: Pace) -> None:
+        self.choice = choice
+        self.price = price_of(choice.provider, choice.model)
+        self._settings, self._pace = settings, pace
+        self._client: Any = None
+        self._forces_tool = True
+
+    def estimate(self, prompt: Prompt, schema_chars: int) -> Usage:
+        """What asking this will probably cost."""
+        read = TOOL_TOKENS + int((len(prompt.system) + len(prompt.text) + schema_chars) / CHARS_PER_TOKEN)
+        usd = self.price.usd(read, ANSWER_TOKENS) if self.price else 0.0
+        return Usage(calls=1, tokens_in=read, tokens_out=ANSWER_TOKENS, usd=usd)
+
+    async def ask(self, prompt: Prompt, response_model: type[BaseModel]) -> Outcome:
+        """The validated answer, or why there is none; raises only what would meet every other prompt too."""
+        if self._client is None:
+            self._client = open_client(self.choice, self._settings)
+        exchange = _Exchange(self.price or Price(0.0, 0.0), self._settings.timeout_s, self._pace.clock)
+        failures = empties = 0
+        while True:
+            result = await self._try(prompt, response_model, exchange)
+            if isinstance(result, BaseModel):
+                return Outcome(result, "", exchange.usage, exchange.attempts)
+            if result.kind is Kind.FATAL:
+                raise fatal_error(self.choice, result)
+            if result.kind is Kind.UNFORCED and self._forces_tool:
+                self._forces_tool = False
+            elif result.kind is Kind.EMPTY and empties < self._settings.validation_retries:
+                empties += 1
+            elif self._may_try_again(result, failures):
+                failures += 1
+                await self._wait(result, failures)
+            else:
+                is_transient = result.kind is Kind.TRANSIENT
+                tries = f" (after {exchange.attempts} requests)" if exchange.attempts > 1 else ""
+                return Outcome(None, result.reason + tries, exchange.usage, exchange.attempts, is_transient)
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        client, self._client = self._client, None
+        close = getattr(getattr(client, "client", None), "close", None)
+        if close is not None:
+            await close()
+
+    def _may_try_again(self, failure: Failure, failures: int) -> bool:
+        is_due = failures < self._settings.transient_retries and failure.wait_s <= LONGEST_ASKED_WAIT_S
+        return failure.kind is Kind.TRANSIENT and is_due
+
+    async def _wait(self, failure: Failure, failures: int) -> None:
+        if failure.wait_s:
+            self._pace.hold(failure.wait_s)
+        else:
+            await self._pace.back_off(failures)
+
+    async def _try(self, prompt: Prompt, response_model: type[BaseModel], exchange: _Exchange) -> BaseModel | Failure:
+        try:
+            async with self._pace.turn(), asyncio.timeout(self._settings.timeout_s) as exchange.deadline:
+                return await self._send(prompt, response_model, exchange)
+        except Exception as error:
+            return failure_of(error, exchange.stop, exchange.is_answered, exchange.is_empty)
+
+    async def _send(self, prompt: Prompt, response_model: type[BaseModel], exchange: _Exchange) -> BaseModel:
+        from instructor.core.hooks import Hooks
+
+        hooks = Hooks()
+        hooks.on("completion:kwargs", exchange.on_request)
+        hooks.on("completion:response", exchange.on_response)
+        answer: BaseModel = await self._client.create(
+            response_model=response_model,
+            messages=[
+                {"role": "system", "content": prompt.system + ("" if self._forces_tool else _CALL_THE_TOOL)},
+                {"role": "user", "content": prompt.text},
+            ],
+            max_retries=self._repairs(exchange),
+            strict=False,
+            hooks=hooks,
+            **self._options(),
+        )
+        return response_model.model_validate(answer.model_dump())
+
+    def _options(self) -> dict[str, Any]:
+        options: dict[str, Any] = {}
+        keyword = _LENGTH_KEYWORD.get(self.choice.provider)
+        if keyword:
+            options[keyword] = self._settings.max_output_tokens
+        if not self._forces_tool:
+            options["tool_choice"] = {"type": "auto"} if self.choice.provider == "anthropic" else "auto"
+        return options
+
+    def _repairs(self, exchange: _Exchange) -> Any:
+        """Instructor's own loop sends a malformed answer back with what is wrong; nothing else is retried there."""
+        from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt
+
+        async def between(_: float) -> None:
+            if exchange.deadline is not None:
+                exchange.deadline.reschedule(None)
+            await self._pace.start()
+
+        return AsyncRetrying(
+            stop=stop_after_attempt(1 + self._settings.validation_retries),
+            retry=retry_if_exception(exchange.may_repair),
+            sleep=between,
+            reraise=True,
+        )

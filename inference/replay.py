@@ -1,0 +1,84 @@
+"""Recorded answers: written while a model is asked, played back without one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from inference.ledger import Ledger, prompt_hash
+from slowwave.errors import Terminal, UnusableInput
+from slowwave.records import LedgerEntry, Prompt
+from slowwave.text import as_json
+
+WAY_OUT = "Record the answers with a model first, or use --llm rules."
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Answers by prompt: JSON lines of `{prompt_name, prompt_hash, response}`."""
+
+    path: Path
+    answers: dict[tuple[str, str], dict[str, Any]]
+
+    @classmethod
+    def read(cls, path: Path) -> Replay:
+        """Read a recording; of two answers to one prompt the later one counts."""
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            raise UnusableInput(f"The recording {str(path)!r} cannot be read ({error.strerror}).", WAY_OUT) from None
+        return cls(path, dict(_parsed(path, number, line) for number, line in enumerate(lines, 1) if line.strip()))
+
+    def answer(self, prompt: Prompt) -> dict[str, Any]:
+        """The recorded answer; `Terminal` if the prompt was never recorded."""
+        found = self.answers.get((prompt.name, prompt_hash(prompt)))
+        if found is None:
+            raise Terminal(
+                f"{self.path.name} has no answer to this prompt ({prompt.name} {prompt_hash(prompt)}).", WAY_OUT
+            )
+        return found
+
+
+def _parsed(path: Path, number: int, line: str) -> tuple[tuple[str, str], dict[str, Any]]:
+    try:
+        row = json.loads(line)
+        return (row["prompt_name"], row["prompt_hash"]), dict(row["response"])
+    except (ValueError, KeyError, TypeError):
+        raise UnusableInput(
+            f"Line {number} of {path.name} is not a recorded answer.",
+            'Each line is {"prompt_name": …, "prompt_hash": …, "response": {…}}.',
+        ) from None
+
+
+@dataclass
+class Recorder:
+    """A ledger that also writes each good answer to a file that `replay/FILE` plays back."""
+
+    ledger: Ledger
+    path: Path
+    _written: set[str] = field(default_factory=set)
+
+    def lookup(self, keys: Sequence[str]) -> dict[str, LedgerEntry]:
+        """What the ledger knows; answers found there belong to the recording too."""
+        found = self.ledger.lookup(keys)
+        self._write(list(found.values()))
+        return found
+
+    def record(self, entries: Sequence[LedgerEntry]) -> None:
+        """Keep the entries and append their answers to the file."""
+        self.ledger.record(entries)
+        self._write(entries)
+
+    def _write(self, entries: Sequence[LedgerEntry]) -> None:
+        fresh = [entry for entry in entries if entry.response and entry.id not in self._written]
+        self._written |= {entry.id for entry in fresh}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.writelines(f"{_line(entry)}\n" for entry in fresh)
+
+
+def _line(entry: LedgerEntry) -> str:
+    response = json.loads(entry.response)
+    return as_json({"prompt_name": entry.prompt_name, "prompt_hash": entry.prompt_hash, "response": response})

@@ -1,0 +1,137 @@
+"""Templates to prompts: stored text enters as delimited data and cannot leave its delimiters (T38)."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from pydantic import BaseModel
+
+from prompts.responses import NameResolution, WindowExtraction
+from slowwave.records import NameQuestion, Prompt, Window
+from slowwave.settings import ExtractSettings
+from slowwave.text import as_json, digest
+
+FOLDER = Path(__file__).parent
+RESPONSES: Mapping[str, type[BaseModel]] = MappingProxyType(
+    {"extract_facts": WindowExtraction, "resolve_names": NameResolution}
+)
+
+
+class _Inert(str):
+    """Text that went through `as_data` or `as_attribute` and is printed as it is."""
+
+    __slots__ = ()
+
+
+class _Visible(dict[int, str]):
+    """A translation table, filled as characters come up: markup signs escaped, invisible characters dropped."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        self[code] = kept = self._kept(char)
+        return kept
+
+    @staticmethod
+    def _kept(char: str) -> str:
+        escaped = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}.get(unicodedata.normalize("NFKC", char))
+        if escaped is not None:
+            return escaped
+        if char in "\n\t":
+            return char
+        if char in "\r\u2028\u2029":
+            return "\n"
+        # Format, control, surrogate, private-use and unassigned characters, and variation selectors, can smuggle text.
+        is_hidden = unicodedata.category(char)[0] == "C" or "\ufe00" <= char <= "\ufe0f" or char >= "\U000e0000"
+        return "" if is_hidden else char
+
+
+_VISIBLE = _Visible()
+
+
+def as_data(text: str) -> str:
+    """The text as content of an element: nothing in it can open or close a tag, or hide from a reader."""
+    return _Inert(text.replace("\r\n", "\n").translate(_VISIBLE))
+
+
+def as_attribute(text: str) -> str:
+    """The text as a quoted attribute: also on one line and without quotation marks."""
+    return _Inert(" ".join(as_data(text).split()).replace('"', "&quot;"))
+
+
+def _printed(value: object) -> str:
+    """Whatever a template prints without the `data` filter is made fit for an attribute; no value goes in raw."""
+    return value if isinstance(value, _Inert) else as_attribute(str(value))
+
+
+def _stamp(pattern: str) -> Callable[[datetime], str]:
+    return lambda moment: (moment.astimezone(UTC) if moment.tzinfo else moment).strftime(pattern)
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(loader=FileSystemLoader(FOLDER), undefined=StrictUndefined, autoescape=False, finalize=_printed)
+    made.filters |= {"data": as_data, "day": _stamp("%Y-%m-%d"), "minute": _stamp("%Y-%m-%d %H:%M")}
+    return made
+
+
+@cache
+def _template(name: str) -> Template:
+    return _environment().get_template(f"{name}.md")
+
+
+def _block(name: str, block: str, values: Mapping[str, Any]) -> str:
+    template = _template(name)
+    return "".join(template.blocks[block](template.new_context(dict(values)))).strip() + "\n"
+
+
+@cache
+def prompt_version(name: str) -> str:
+    """Hash of the template's text and of the JSON schema of its response model: either changes, the prompt changes."""
+    schema = as_json(RESPONSES[name].model_json_schema())
+    return digest((FOLDER / f"{name}.md").read_text(encoding="utf-8"), schema)
+
+
+@cache
+def _extraction_system(max_entities: int, max_facts: int) -> str:
+    return _block("extract_facts", "system", {"max_entities": max_entities, "max_facts": max_facts})
+
+
+@cache
+def _resolution_system() -> str:
+    return _block("resolve_names", "system", {})
+
+
+def render_extraction(window: Window, settings: ExtractSettings | None = None) -> Prompt:
+    """The prompt that is answered with a `WindowExtraction`; `context["window"]` is the window itself."""
+    limits = settings or ExtractSettings()
+    values = {
+        "known": window.known,
+        "turns": window.turns,
+        "scope": window.scope,
+        "fresh": [turn.index for turn in window.turns if not turn.is_context],
+    }
+    return Prompt(
+        name="extract_facts",
+        version=prompt_version("extract_facts"),
+        system=_extraction_system(limits.max_entities_per_message, limits.max_facts_per_message),
+        body=lambda: _block("extract_facts", "text", values),
+        context=MappingProxyType({"window": window}),
+    )
+
+
+def render_resolution(questions: tuple[NameQuestion, ...]) -> Prompt:
+    """The prompt that is answered with a `NameResolution`; `context["questions"]` are the questions themselves."""
+    return Prompt(
+        name="resolve_names",
+        version=prompt_version("resolve_names"),
+        system=_resolution_system(),
+        body=lambda: _block("resolve_names", "text", {"questions": questions}),
+        context=MappingProxyType({"questions": questions}),
+    )

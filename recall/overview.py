@@ -1,0 +1,74 @@
+"""The state of a memory at a glance: what it holds, what it cost, what it refused."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from slowwave.validity import live_sql
+from storage.store import Store
+
+CLOSED = ("candidate", "rejected", "superseded", "retracted", "archived")
+COMMON_WORDS = 15
+
+
+def stats(store: Store, now: datetime) -> dict[str, Any]:
+    """The contract of `stats --json`: counts of messages, facts by status, entities, commits, and model costs."""
+    snapshot = store.snapshot()
+    calls = store.log("llm_calls", columns=["tokens_in", "tokens_out", "usd", "attempts"])
+    by_status = dict(snapshot.frame("facts", columns=["status"])["status"].value_counts().iter_rows())
+    return {
+        "messages": snapshot.count("messages"),
+        "facts": {
+            "live": snapshot.count("facts", live_sql(now)), **{status: by_status.get(status, 0) for status in CLOSED}
+        },
+        "entities": snapshot.count("entities"),
+        "communities": 0,
+        "commits": snapshot.sequence,
+        "llm": {
+            "calls": len(calls), "tokens_in": _total(calls, "tokens_in"), "tokens_out": _total(calls, "tokens_out"),
+            "usd": round(float(calls["usd"].sum() or 0.0), 6),
+        },
+    }
+
+
+def _total(frame: pl.DataFrame, column: str) -> int:
+    return int(frame[column].sum() or 0)
+
+
+def quality(store: Store) -> dict[str, Any]:
+    """What was refused, by gate with examples, and the state of every message (S4-17, COMMANDS S4)."""
+    snapshot = store.snapshot()
+    refusals = snapshot.frame("refusals")
+    messages = snapshot.frame("messages", columns=["graph_state", "content_score"])
+    events = store.log("retrieval_events", columns=["id"])
+    gates = refusals.group_by("gate").agg(
+        refused=pl.len(), example=pl.col("excerpt").first(), reason=pl.col("reason").first(),
+        mean_length=pl.col("excerpt").str.len_chars().mean(),
+    )
+    firsts = refusals.select(pl.col("excerpt").str.to_lowercase().str.extract(r"(\w+)").alias("word")).drop_nulls()
+    common = firsts["word"].value_counts(sort=True).head(COMMON_WORDS)
+    return {
+        "messages": dict(messages["graph_state"].value_counts(sort=True).iter_rows()),
+        "gates": gates.sort("refused", "gate", descending=[True, False]).to_dicts(),
+        "refusals": refusals.select("gate", "subject_kind", "subject_id", "reason", "measure", "threshold", "excerpt")
+        .sort("gate", "subject_id").to_dicts(),
+        "common_first_words": dict(common.iter_rows()),
+        "learned_prototypes": snapshot.count("scorer_state"),
+        "retrieval_events": len(events),
+    }
+
+
+def runs(store: Store) -> list[dict[str, Any]]:
+    """All runs, newest first, with their commits."""
+    snapshot = store.snapshot()
+    commits = snapshot.frame("commits").group_by("run_id").agg(
+        commits=pl.len(), kinds=pl.col("kind").unique().sort(), first=pl.col("sequence").min()
+    )
+    listed = snapshot.frame("runs", columns=[
+        "id", "flow", "state", "summary", "started_at", "ended_at", "calls", "tokens_in", "tokens_out", "usd",
+    ])
+    both = listed.join(commits, left_on="id", right_on="run_id", how="left")
+    return both.sort("started_at", "id", descending=True).to_dicts()

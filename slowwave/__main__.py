@@ -1,0 +1,5 @@
+"""`python -m slowwave` is the command `slowwave`."""
+
+from slowwave.launcher import main
+
+main()

@@ -1,0 +1,61 @@
+"""The columns of the frames that rules hand over: those of the tables they are stored in, without vector and stamps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import polars as pl
+
+Schema: TypeAlias = Mapping[str, pl.DataType]
+
+TEXT, NUMBER, COUNT, FLAG = pl.String(), pl.Float64(), pl.Int64(), pl.Boolean()
+TIME = pl.Datetime("us", "UTC")
+TEXTS = pl.List(pl.String())
+
+
+def _schema(*, text: str = "", time: str = "", number: str = "", count: str = "", flag: str = "", texts: str = "") -> Schema:
+    groups = ((text, TEXT), (time, TIME), (number, NUMBER), (count, COUNT), (flag, FLAG), (texts, TEXTS))
+    return {name: kind for names, kind in groups for name in names.split()}
+
+
+ENTITIES = _schema(
+    text="id canonical_name name entity_type status summary parent_entity_id embed_text_hash",
+    time="first_seen_at last_seen_at", flag="pinned",
+)
+ALIASES = _schema(text="id alias_name entity_type entity_id")
+PREDICATES = _schema(text="id alias canonical cardinality source")
+FACTS = _schema(
+    text="id kind subject_id predicate_raw predicate edge_type object_id object_text statement statement_hash "
+    "owner_entity_id scope polarity status status_reason replaced_by supersedes_id patch_batch_id entrenchment "
+    "message_id episode_id quote similar_to_id related_id embed_model",
+    time="valid_from valid_to expired_at consolidated_at",
+    number="confidence similarity_score content_score",
+    count="evidence_count",
+    flag="pinned similarity_flag",
+    texts="aspect_slugs",
+)
+FACT_EVIDENCE = _schema(text="id fact_id message_id quote", number="confidence", time="occurred_at")
+LINEAGE = _schema(text="id old_id new_id reason")
+PATCH_BATCHES = _schema(text="id origin source_key state decided_by", count="candidates passed")
+FACT_ASPECTS = _schema(text="id fact_id slug via")
+REFUSALS = _schema(
+    text="id subject_kind subject_id gate reason excerpt similar_to_id", number="measure threshold", flag="teaches"
+)
+DECISIONS = _schema(
+    text="id action subject_id measures decided_by model reason", texts="ids_in ids_out", time="at"
+)
+
+
+def empty(schema: Schema) -> pl.DataFrame:
+    """A frame with these columns and no rows."""
+    return pl.DataFrame(schema=dict(schema))
+
+
+def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    """The frame with every column of the schema, absent ones null; columns beyond the schema stay at the end."""
+    own = [
+        pl.col(name).cast(kind) if name in frame.columns else pl.lit(None, dtype=kind).alias(name)
+        for name, kind in schema.items()
+    ]
+    return frame.select(*own, *[name for name in frame.columns if name not in schema])

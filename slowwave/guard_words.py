@@ -1,0 +1,158 @@
+"""The words by which the guards of a merge read negation, amounts, times and names (§6.2 G1, G2).
+
+English first; Spanish and German for what is commonest. A word too many here keeps two statements apart, no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# Longest first within a pattern: the first alternative that fits wins. Keys are the names of the markers.
+POLARITY: Mapping[str, str] = {
+    "no longer": r"no longer|not any ?more|n't any ?more|ya no|nicht mehr|kein(?:e[nrms]?)? mehr",
+    "used to": r"used to|formerly|former|previously|ex-\w+|solía|früher",
+    "not": r"not|cannot|cant|dont|doesnt|didnt|isnt|arent|wasnt|werent|wont|wouldnt|shouldnt|couldnt|hasnt|havent|"
+           r"hadnt|"
+    r"\w{0,12}n't|nicht",
+    "never": r"never|nunca|jamás|niemals|nie",
+    "no": r"no|none|nobody|nothing|nowhere|no-one|neither|nor|ningun[ao]?|ningún|nadie|nada|tampoco|"
+          r"kein(?:e[nrms]?)?|niemand|nichts|weder",
+    "without": r"without|lacks?|lacking|sin|ohne",
+    "stop": r"stop(?:s|ped|ping)?|quit(?:s|ting)?|ceased?|ceases|gave up|giv(?:e|es|ing|en) up|dej(?:ó|é|a|ar|ado) "
+            r"de|aufgehört|hört auf",
+    "except": r"except(?:ing)?|unless|instead of|rather than|other than|but not|excepto|außer",
+    "hardly": r"hardly|barely|scarcely|rarely|seldom|almost|nearly|kaum|apenas|casi|fast",
+    "refuse": r"refus(?:e|es|ed|ing)|declin(?:e|es|ed|ing)|den(?:y|ies|ied|ying)|reject(?:s|ed|ing)?|fail(?:s|ed|"
+              r"ing)?|"
+    r"avoid(?:s|ed|ing)?|cancel(?:s|led|ed|ling|ing)?|miss(?:es|ed)?|prevent(?:s|ed|ing)?",
+    "false": r"false|untrue|wrong|incorrect|fake|falso|falsch",
+    "unable": r"unable|incapable|impossible|unlikely|unsupported|unavailable|disabled?|disables|deprecated",
+}
+
+NUMBER_WORDS: Mapping[str, str] = {
+    "zero": "0", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7",
+    "eight": "8", "nine": "9", "ten": "10", "eleven": "11", "twelve": "12", "thirteen": "13", "fourteen": "14",
+    "fifteen": "15", "sixteen": "16", "seventeen": "17", "eighteen": "18", "nineteen": "19", "twenty": "20",
+    "thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "seventy": "70", "eighty": "80", "ninety": "90",
+    "hundred": "100", "thousand": "1000", "million": "1000000", "billion": "1000000000", "dozen": "12",
+    "couple": "2", "pair": "2", "single": "1", "both": "2", "half": "1/2", "quarter": "1/4", "once": "1x",
+    "twice": "2x", "thrice": "3x", "double": "2x", "triple": "3x", "first": "1st", "second": "2nd", "third": "3rd",
+    "fourth": "4th", "fifth": "5th", "sixth": "6th", "seventh": "7th", "eighth": "8th", "ninth": "9th",
+    "tenth": "10th", "uno": "1", "dos": "2", "tres": "3", "cuatro": "4", "cinco": "5", "seis": "6", "siete": "7",
+    "ocho": "8", "nueve": "9", "diez": "10", "zwei": "2", "drei": "3", "vier": "4", "fünf": "5", "sechs": "6",
+    "sieben": "7", "acht": "8", "neun": "9", "zehn": "10", "elf": "11", "zwölf": "12",
+}
+
+_UNIT_SPELLINGS: Mapping[str, str] = {
+    "%": "percent per cent", "ms": "millisecond milliseconds msec", "s": "sec secs seconds",
+    "min": "mins minute minutes", "h": "hr hrs hour hours stunden horas", "d": "day days tage días",
+    "wk": "wks week weeks wochen semanas", "mo": "month months monate meses", "y": "yr yrs year years jahre años",
+    "mm": "millimeter millimeters millimetres", "cm": "centimeter centimeters centimetres",
+    "m": "meter meters metre metres", "km": "kilometer kilometers kilometres kms", "in": "inch inches",
+    "ft": "foot feet", "mi": "mile miles", "mg": "milligram milligrams", "g": "gram grams",
+    "kg": "kilo kilos kilogram kilograms", "lb": "lbs pound pounds", "oz": "ounce ounces",
+    "ml": "millilitres milliliters", "l": "litre litres liter liters", "kb": "kib kilobyte kilobytes",
+    "mb": "mib megabyte megabytes", "gb": "gib gigabyte gigabytes", "tb": "tib terabyte terabytes", "hz": "hertz",
+    "mhz": "megahertz", "ghz": "gigahertz", "kw": "kilowatt kilowatts", "w": "watt watts",
+    "$": "usd dollar dollars bucks", "€": "eur euro euros", "£": "gbp", "k": "thousand", "am": "a.m", "pm": "p.m",
+    "c": "celsius", "f": "fahrenheit", "px": "pixel pixels", "x": "times",
+}
+UNITS: Mapping[str, str] = {
+    spelling: name for name, spellings in _UNIT_SPELLINGS.items() for spelling in (name, *spellings.split())
+}
+
+MONTHS: Mapping[str, str] = {
+    spelling: name
+    for name, spellings in {
+        "jan": "january enero januar",
+        "feb": "february febrero februar",
+        "mar": "march marzo märz",
+        "apr": "april abril",
+        "may": "mayo mai",
+        "jun": "june junio juni",
+        "jul": "july julio juli",
+        "aug": "august agosto",
+        "sep": "sept september septiembre",
+        "oct": "october octubre oktober",
+        "nov": "november noviembre",
+        "dec": "december diciembre dezember",
+    }.items()
+    for spelling in (name, *spellings.split())
+}
+WEEKDAYS: Mapping[str, str] = {
+    spelling: name
+    for name, spellings in {
+        "mon": "monday mondays lunes montag",
+        "tue": "tues tuesday tuesdays martes dienstag",
+        "wed": "wednesday wednesdays miércoles mittwoch",
+        "thu": "thur thurs thursday thursdays jueves donnerstag",
+        "fri": "friday fridays viernes freitag",
+        "sat": "saturday saturdays sábado samstag",
+        "sun": "sunday sundays domingo sonntag",
+    }.items()
+    for spelling in (name, *spellings.split())
+}
+# These are also ordinary words when they are written small.
+AMBIGUOUS_CALENDAR = frozenset(
+    {"mar", "march", "may", "jun", "jul", "sep", "sept", "dec", "mon", "wed", "sat", "sun", "jan", "martes", "mai"}
+)
+
+TIME_WORDS: tuple[str, ...] = (
+    "today", "tonight", "tomorrow", "yesterday", "morning", "afternoon", "evening", "night", "noon", "midnight",
+    "spring", "summer", "autumn", "winter", "hourly", "daily", "nightly", "weekly", "biweekly", "fortnightly",
+    "monthly", "quarterly", "yearly", "annually", "weekdays", "weekends", "weekend", "before", "after", "until",
+    "since", "during", "last", "next", "ago", "now", "currently", "recently", "soon", "later", "earlier", "already",
+    "still", "always", "sometimes", "often", "usually", "hoy", "ayer", "mañana", "antes", "después", "heute",
+    "gestern", "morgen", "vorher", "nachher", "bisher",
+)
+# Words that place a statement relative to the day on which it was said.
+RELATIVE_TIME = (
+    r"today|tonight|tomorrow|yesterday|now|currently|recently|lately|soon|just|this (?:morning|afternoon|evening|"
+    r"week|weekend|month|year|time)|"
+    r"(?:last|next|past|coming) (?:\w+)|ago|upcoming|the other day|in (?:a|an|one|two|three|\d+) \w+|"
+    r"hoy|ayer|mañana|ahora|pasad[oa]|próxim[oa]|heute|gestern|morgen|jetzt|letzte\w*|nächste\w*"
+)
+
+FUNCTION_WORDS = frozenset(
+    (  # noqa: SIM905 - a list of words reads best as words
+        "i i'm i've i'd i'll me my mine myself you you're you've your yours he he's she she's it it's its his her "
+        "hers him we we're we've our ours us they they're their them a an the this that that's these those there "
+        "there's here is are was were be been being am do does did done has have had having will would shall should "
+        "can could may might must to of in on at by for from with into onto over under as and or but so if then than "
+        "because while when where who whom whose which what how why about up down out off just very really also too "
+        "both each every some any all most more much many such own same other another again ever even only yes yeah "
+        "ok okay oh wow hey hi hello thanks thank let let's well sure"
+    ).split()
+)
+
+# Small words that turn a statement round ("on" and "off", "to" and "from"): no filling where words are compared.
+DIRECTIONS = frozenset("in on at by for from with to into onto over under up down out off".split())  # noqa: SIM905
+
+PERSONS: Mapping[str, str] = {
+    word: person
+    for person, words in {
+        "i": "i i'm i've i'd i'll me my mine myself im ive yo mi mis ich mich mir mein meine",
+        "we": "we we're we've we'll us our ours nosotros wir uns",
+        "you": "you you're you've you'll your yours yourself tú tu usted du dich dir dein deine",
+        "he": "he he's he'll him his himself él er ihn",
+        "she": "she she's she'll her hers herself ella sie",
+        "they": "they they're they've they'll them their theirs ellos ellas",
+    }.items()
+    for word in words.split()
+}
+MODALITY: Mapping[str, str] = {
+    word: kind
+    for kind, words in {
+        "past": "was were had did been",
+        "future": "will shall won't gonna i'll we'll you'll he'll she'll they'll",
+        "possible": "may might could maybe perhaps possibly probably likely can",
+        "would": "would wouldn't should shouldn't ought",
+        "must": "must needs need required mandatory",
+        "if": "if whether unless provided assuming",
+        "wish": "want wants wanted hope hopes hoped wish wishes plan plans planned planning intend intends "
+        "considering consider considers thinking wonder wondering dream tried tries try trying",
+        "belief": "think thinks thought believe believes believed guess suppose seems seem apparently allegedly "
+        "supposedly heard claims claimed says said",
+    }.items()
+    for word in words.split()
+}

@@ -1,0 +1,137 @@
+"""Text that tries to give its reader orders is kept, but never extracted and never shown as instruction (S2-22)."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+
+import polars as pl
+
+_DROP = r"(?:ignore|disregard|override|bypass|discard|(?:do not|don't|stop) follow(?:ing)?)"
+_OVERRIDE = rf"(?:forget|{_DROP})"
+_ORDERS = r"(?:instructions?|prompts?|directives?|guidelines|rules|commands?|system message)"
+_EARLIER = r"(?:previous|prior|above|earlier|preceding|system|original|initial|developer|former|foregoing)"
+_ALL = r"(?:(?:any|all|every|the|these|those|your|of|and) ){0,4}"
+_BEING = (
+    r"(?:ai\b|a\.i\.|chat ?bot\b|bot\b|language model\b|llm\b|assistant(?:[.,;:!]|$| (?:that|who|which|called|"
+    r"named|without)\b))"
+)
+_UNBOUND = r"(?:unrestricted|unfiltered|uncensored|jail ?broken|unlimited|amoral|evil|unethical|rogue|root)"
+_GOODS = (
+    r"(?:api keys?|passwords?|credentials|secrets?|(?:access |auth )?tokens?|private keys?|environment variables|"
+    r"env vars|conversation(?: history)?|chat (?:history|log)|(?:your )?memor(?:y|ies)|system prompt|\.env|ssh keys?)"
+)
+_TARGET = r"(?:https?://|[\w.+-]{1,64}@[\w-]{1,64}\.|(?:[\w-]{1,64}\.)+(?:com|net|org|io|dev|ru|cn|xyz|site|app)\b)"
+
+# reason → what it looks like, in lower case with single spaces. Written for orders to the reader of the text; the
+# owner speaking of their own words ("ignore my previous instructions", "ignore the previous e-mail") is no attack.
+_PATTERNS: Mapping[str, tuple[str, ...]] = {
+    "It tells the reader to drop earlier instructions.": (
+        rf"\b{_OVERRIDE} (?:about )?{_ALL}{_EARLIER} (?:[\w-]+ ){{0,2}}{_ORDERS}\b",
+        rf"\b{_DROP} (?:(?:any|all|of) ){{0,3}}your (?:[\w-]+ ){{0,2}}(?:{_ORDERS}|programming|training)\b",
+        r"\bforget (?:about )?(?:(?:any|all|of) ){0,3}your (?:[\w-]+ ){0,2}(?:instructions|prompts?|directives|"
+        r"programming)\b",
+        rf"\b{_OVERRIDE} {_ALL}{_ORDERS} (?:above|before this|you (?:were|have been|got|received))\b",
+        rf"\b{_OVERRIDE} (?:everything|anything|all) (?:above this|you (?:were|have been|'ve been) (?:told|taught|"
+        rf"given|instructed))\b",
+        r"(?:^|[.!?:#*\]\n] ?)(?:new|updated|override) (?:system )?instructions? ?:",
+        r"\b(?:ignora|olvida|descarta|omite|ignore|olvide)r? (?:(?:todas|todos|por completo) ){0,2}"
+        r"(?:(?:las|los|tus|sus) )?(?:[\w-]+ )?(?:instrucciones|reglas|indicaciones|órdenes|ordenes|directrices) "
+        r"(?:anteriores|previas|precedentes|de arriba|originales|del sistema)\b",
+        r"\b(?:ignora|olvida|descarta) (?:todas )?tus (?:instrucciones|reglas|indicaciones|órdenes|directrices)\b",
+        r"\b(?:ignoriere?|vergiss|vergesse|missachte|verwirf) (?:(?:bitte|alle|sämtliche|die|deine|ihre|aller) ){0,4}"
+        r"(?:vorherigen|bisherigen|obigen|früheren|vorigen|vorangegangenen|ursprünglichen) "
+        r"(?:anweisungen|instruktionen|regeln|befehle|vorgaben|prompts?)\b",
+        r"\b(?:ignoriere?|vergiss|missachte) (?:alle )?deine (?:anweisungen|instruktionen|regeln|vorgaben)\b",
+    ),
+    "It asks for the system prompt.": (
+        r"\b(?:reveal|print|repeat|output|leak|display|disclose|expose|dump|show|tell|give|send)(?: (?:me|us|back|"
+        r"out|verbatim))* "
+        r"your (?:[\w-]+ ){0,2}(?:system (?:prompt|message)|(?:initial|hidden|secret|original|system) "
+        r"(?:instructions|prompt))\b",
+        r"\b(?:reveal|print|repeat|output|leak|disclose|dump)(?: (?:me|us|back|out))* the "
+        r"(?:(?:full|entire|exact|complete|whole) )?(?:system|hidden|initial) (?:prompt|instructions)\b",
+        r"\bwhat(?:'s| is| are|'re) your (?:[\w-]+ )?(?:system prompt|(?:hidden|secret|initial) instructions)\b",
+        r"\b(?:muestra|muéstrame|dime|revela|imprime|repite)(?:me)? (?:tu|el) (?:prompt|mensaje) (?:de|del) sistema\b",
+        r"\b(?:zeig|zeige|verrate|nenne|wiederhole|gib)(?: mir| uns)? deinen? system-?(?:prompt|nachricht|"
+        r"anweisungen?)\b",
+    ),
+    "It gives the reader another role.": (
+        rf"\byou are (?:now|no longer) (?:going to (?:be|act as) )?(?:in )?(?:an? |the )?(?:[\w-]+ "
+        rf"){{0,2}}(?:{_UNBOUND}|dan\b|developer mode|dev mode|god mode)",
+        rf"\byou are (?:now|no longer) (?:an? |the |my )?(?:[\w-]+ ){{0,2}}{_BEING}",
+        rf"\b(?:act|behave|respond|answer|roleplay) (?:as|like) (?:if you (?:were|are) )?(?:an? |the )?(?:[\w-]+ "
+        rf")?(?:{_UNBOUND} |dan\b|(?:[\w-]+ )?{_BEING} (?:without|with no) )",
+        r"\bpretend (?:that )?(?:to be|you(?:'re| are)|you have|to have) (?:[\w-]+ ){0,4}(?:no |without |not bound "
+        r"by |free (?:of|from) )(?:any )?(?:[\w-]+ )?(?:restrictions|rules|filters?|guidelines|limits)",
+        r"\b(?:enable|enter|activate|switch to) (?:dan|jailbreak|unrestricted|god) mode\b",
+        r"\b(?:ahora eres|a partir de ahora (?:eres|serás)) (?:una? )?(?:[\w-]+ ){0,2}(?:ia|asistente|modelo|bot|"
+        r"chatbot)\b",
+        r"\bdu bist (?:jetzt|nun|ab (?:jetzt|sofort)) (?:eine? )?(?:[\w-]+ ){0,2}(?:ki|assistent|assistentin|"
+        r"modell|bot|chatbot|sprachmodell)\b",
+    ),
+    "It orders data to be sent away.": (
+        rf"\b(?:send|post|upload|forward|exfiltrate|e-?mail|transmit|leak|submit|append) "
+        rf"[^.!?]{{0,60}}?{_GOODS}\b[^.!?]{{0,60}}? (?:to|at|via|into) [^\s]{{0,12}}{_TARGET}",
+        rf"\b(?:envía|envia|manda|sube|reenvía) [^.!?]{{0,60}}?(?:contraseñas?|claves?|credenciales|tokens?|"
+        rf"secretos?|historial)\b[^.!?]{{0,60}}? a {_TARGET}",
+        rf"\b(?:sende|schicke?|lade|leite) [^.!?]{{0,60}}?(?:passwörter|passwort|schlüssel|zugangsdaten|tokens?|"
+        rf"geheimnisse|verlauf)\b[^.!?]{{0,60}}? (?:an|nach|auf|zu) {_TARGET}",
+        r"\b(?:do not|don't|never) (?:tell|inform|alert|notify) the (?:user|human) (?:about|of|that you|what|this|"
+        r"you)\b",
+        r"\bwithout (?:telling|informing|notifying|alerting|asking) the (?:user|human)(?:[.,;!]|$| (?:about|first|"
+        r"that you))",
+        rf"!\[[^\]]{{0,80}}\]\(https?://[^)]{{0,200}}(?:\{{\{{|\$\{{|<)?{_GOODS}(?:\}}\}}|\}}|>)",
+    ),
+    "It carries hidden markup of a model's prompt.": (
+        r"<\s*/?\s*(?:system|sys|system[_-](?:prompt|message|override))\s*>",
+        r"<\|\s*(?:im_start|im_end|system|assistant|user|endoftext|eot_id|start_header_id|end_header_id)\s*\|>",
+        r"\[/?inst\]|<</?sys>>",
+        r"(?:^|[.!?\n] ?)#{2,} ?(?:system|instruction|new instructions?) ?:",
+        r"<!--[^>]{0,200}\b(?:assistant|ai agent|language model|llm)\b[^>]{0,200}\b(?:must|should|ignore|always|"
+        r"never|instruct)",
+    ),
+}
+_TAG_CHARACTERS = "[\U000e0020-\U000e007e]{4,}"  # invisible letters: text that only a model can read
+_KEPT = (
+    r"\b(?:do not|don't|dont|never|not|won't|can't|cannot|didn't|no) (?:forget|ignore|disregard|bypass|"
+    r"override|discard|olvides|ignores)\b"
+)
+_HIDDEN = "It carries text in invisible characters."
+_SPACED = r"\s+"
+
+
+def _plain(texts: pl.Series) -> pl.Series:
+    """Lower case, compatibility letters folded, straight apostrophes, single spaces."""
+    return (
+        texts.cast(pl.String)
+        .str.normalize("NFKC")
+        .str.replace_all("[\u2018\u2019]", "'")
+        .str.replace_all("[\u200b-\u200f\u2060\ufeff\u00ad]", "")
+        .str.to_lowercase()
+        .str.replace_all(_SPACED, " ")
+        .str.replace_all(_KEPT, "keep")  # "don't forget your instructions" asks for the opposite
+    )
+
+
+def injection_reasons(texts: pl.Series) -> pl.Series:
+    """One sentence per text that tries to give its reader orders, null for all others."""
+    plain = _plain(texts)
+    frame = pl.DataFrame({"raw": texts.cast(pl.String), "plain": plain})
+    by_reason = [
+        pl.when(pl.any_horizontal([pl.col("plain").str.contains(pattern) for pattern in patterns])).then(pl.lit(reason))
+        for reason, patterns in _PATTERNS.items()
+    ]
+    hidden = pl.when(pl.col("raw").str.contains(_TAG_CHARACTERS)).then(pl.lit(_HIDDEN))
+    return frame.select(reason=pl.coalesce([*by_reason, hidden]))["reason"]
+
+
+def injection_flags(texts: pl.Series) -> pl.Series:
+    """Which texts try to give their reader orders; null is no order."""
+    return injection_reasons(texts).is_not_null()
+
+
+def injection_reason(text: str) -> str | None:
+    """Why the text is refused as an order to its reader, or None."""
+    reason: str | None = injection_reasons(pl.Series([unicodedata.normalize("NFC", text)], dtype=pl.String))[0]
+    return reason

@@ -1,0 +1,148 @@
+"""Secrets are taken out of a text before anything embeds, stores, logs or sends it (S4-20, T39)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+# A value that is not itself a redaction mark: this is what makes redaction idempotent without look-ahead,
+# which the linear-time engine of polars does not have.
+_BARE = r"(?:[^\s\[\"'`]|\[[^r\s])[^\s\"'`,;]*"
+_QUOTED = "|".join(rf"{quote}(?:[^{quote}\n\[]|\[[^r{quote}\n])[^{quote}\n]*{quote}" for quote in "\"'`")
+_VALUE = rf"(?:{_QUOTED}|{_BARE})"
+_OPEN = r"[\"'`]?\s*"
+_KEYWORD = (
+    r"(?:pass(?:word|wd|phrase|code)|passwort|contraseña|pwd|secret|token|api[_-]?key|access[_-]?key|credentials?)"
+)
+
+
+class Redacted(NamedTuple):
+    """A text without its secrets, and the kinds of secret that were in it."""
+
+    text: str
+    kinds: tuple[str, ...]
+
+
+class _Pattern(NamedTuple):
+    """One kind of secret: what it looks like, and what stands in its place."""
+
+    kind: str
+    regex: str
+    replacement: str
+
+
+def _whole(kind: str, regex: str) -> _Pattern:
+    return _Pattern(kind, regex, f"[redacted:{kind}]")
+
+
+def _value(kind: str, before: str, value: str, after: str = "") -> _Pattern:
+    """Only the value goes: what names it (`before`) and what follows it (`after`) stay readable."""
+    tail = f"({after})" if after else "()"
+    return _Pattern(kind, f"({before}){value}{tail}", f"${{1}}[redacted:{kind}]${{2}}")
+
+
+# The most telling kinds come first, so that a mark names what the secret was.
+_PATTERNS: tuple[_Pattern, ...] = (
+    _whole(
+        "private_key",
+        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
+        r"(?:(?s:.*?)-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|"
+        r"(?:[\s\\n]*[A-Za-z0-9+/=]{16,})*[\s\\n]*[A-Za-z0-9+/=]*)",
+    ),
+    _whole("jwt", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"),
+    _whole("aws_key", r"\b(?:AKIA|ASIA|AGPA|AIDA|AROA|ANPA|ANVA|AIPA)[0-9A-Z]{16}\b"),
+    _value(
+        "aws_secret",
+        r"(?i:\baws[\w .-]{0,24}(?:secret|private)[\w .-]{0,24}[\"'`]?\s*(?:[:=]|is)\s*[\"'`]?)",
+        r"[A-Za-z0-9/+]{40}\b=?",
+    ),
+    _whole("github_token", r"\bgh[pousr]_[A-Za-z0-9]{30,}"),
+    _whole("github_pat", r"\bgithub_pat_[A-Za-z0-9_]{22,}"),
+    _whole("slack_token", r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}|https://hooks\.slack\.com/services/[A-Za-z0-9/_-]{20,}"),
+    _whole("stripe_key", r"\b(?:[srp]k_(?:live|test)|whsec)_[A-Za-z0-9]{10,}"),
+    _whole(
+        "ssh_key",
+        r"\b(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-nistp\d{3}|sk-ssh-ed25519@openssh\.com) AAAA[A-Za-z0-9+/=]{20,}",
+    ),
+    _whole(
+        "api_key",
+        r"\bsk-[A-Za-z0-9_-]{20,}|\bAIza[0-9A-Za-z_-]{35}|\bglpat-[A-Za-z0-9_-]{16,}|\bhf_[A-Za-z0-9]{30,}|"
+        r"\bnpm_[A-Za-z0-9]{30,}",
+    ),
+    _value("bearer", r"(?i:\b(?:bearer|authorization:\s*basic)\s+)", r"[A-Za-z0-9_~+/=.-]{16,}"),
+    _value(
+        "connection_string",
+        r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/@\"'`<>\[]*:",
+        r"(?:[^\s\[/\"'`<>]|\[[^r/\s])[^\s/\"'`<>]*",
+        "@",
+    ),
+    _value(
+        "api_key",
+        rf"(?i:\b[\w.-]{{0,40}}(?:api[_ -]?key|access[_ -]?key|access[_ -]?token|auth[_ -]?token|secret[_ -]?key|"
+        rf"client[_ -]?secret|token|secret){_OPEN}(?:[:=]|=>|\bis\b)\s*[\"'`]?)",
+        r"[A-Za-z0-9_/+=.~-]{20,}",
+    ),
+    _value("password", rf"(?i:\b[\w.-]{{0,40}}(?:password|passwd|pwd|passphrase){_OPEN}(?:=|:=|=>)\s*)", _VALUE),
+    _value(
+        "password",
+        r"(?i:\b(?:password|passwort|passcode|contraseña)(?:\s*:|\s+(?:is|was|ist|es|lautet)\s*:?)\s*[\"'`]?)",
+        r"(?:[^\s\[\"'`0-9]|\[[^r0-9\s])*[0-9][^\s\"'`,;]*",
+    ),
+    _value("password", r"(?i:\bpin(?:\s+(?:code|number|nummer))?(?:\s*:|\s+(?:is|was|ist|es))\s*)", r"[0-9]{4,12}\b"),
+    # key=value lines: a keyword, and one unbroken value up to the end of the line
+    _value(
+        "keyword",
+        rf"(?im:^[ \t>*-]*(?:(?:export|set)[ \t]+)?"
+        rf"[\"'`]?[\w.-]{{0,40}}{_KEYWORD}[\w-]{{0,20}}[\"'`]?[ \t]*[=:][ \t]*)",
+        _VALUE,
+        r"(?m:[\"'`,;]{0,2}[ \t]*$)",
+    ),
+    _whole("email", r"\b[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.)+[A-Za-z]{2,24}\b"),
+)
+# Every pattern needs one of these, so that a clean text costs one pass.
+_HINTS = (
+    "@", "akia", "asia", "agpa", "aida", "aroa", "anpa", "anva", "aipa", "aws", "gh[pousr]_", "github_pat", "xox",
+    r"hooks\.slack", "k_live", "k_test", "whsec_", "private key", "bearer", "authorization", "eyj", "ssh-",
+    "ecdsa-", "sk-", "aiza", "glpat-", "hf_", "npm_", "token", "secret", "pass", "pwd", "contraseña", "pin", "key",
+    "credential",
+)
+_SUSPECT = "(?i)" + "|".join(_HINTS)
+
+
+def redact_all(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """The texts without secrets, and the kinds found in each (list of strings, alphabetical); nulls stay null."""
+    clean = texts.cast(pl.String)
+    none = pl.Series("kinds", [[]], dtype=pl.List(pl.String)).new_from_index(0, len(clean))
+    rows = clean.str.contains(_SUSPECT).fill_null(False).arg_true()
+    if rows.is_empty():
+        return clean, none
+    changed, kinds = _redact_suspects(clean.gather(rows))
+    frame = pl.DataFrame({"row": rows, "text": changed, "kinds": kinds})
+    whole = pl.DataFrame({"text": clean, "kinds": none}).with_row_index("row")
+    whole = whole.update(frame, on="row")
+    return whole["text"].rename(clean.name), whole["kinds"]
+
+
+def _redact_suspects(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Every pattern over every text; a row keeps the kinds whose pattern changed it."""
+    found: dict[str, pl.Series] = {}
+    for pattern in _PATTERNS:
+        after = texts.str.replace_all(pattern.regex, pattern.replacement)
+        hit = after != texts
+        found[pattern.kind] = found[pattern.kind] | hit if pattern.kind in found else hit
+        texts = after
+    frame = pl.DataFrame(found)
+    named = [pl.when(pl.col(kind)).then(pl.lit(kind)) for kind in sorted(found)]
+    return texts, frame.select(kinds=pl.concat_list(named).list.drop_nulls())["kinds"]
+
+
+def redact(text: str) -> Redacted:
+    """One text without its secrets; redacting it again changes nothing."""
+    texts, kinds = redact_all(pl.Series([text], dtype=pl.String))
+    return Redacted(texts[0], tuple(kinds[0]))
+
+
+def has_secret(text: str) -> bool:
+    """Whether redaction would change the text."""
+    return redact(text).text != text

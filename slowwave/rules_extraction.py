@@ -1,0 +1,344 @@
+"""The keyless extractor: what a window of messages says, read by rules instead of a model.
+
+A clause that the tables know becomes a relation; every other durable sentence is kept, whole, as an observation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from . import clauses, dates, decisions, durability, names, relations, spanish
+from .records import Turn, Window
+from .relations import LIKELY, Triple
+from .retelling import retell
+from .text import cut_bytes, normalise_name, sentences
+
+MAX_STATEMENT_BYTES = 2048
+_JOIN_CHARS = 60
+_PARSED_CHARS = 700
+_ROLE_FACTOR = {"assistant": 0.85, "document": 0.95}
+_PERSONAL = frozenset(
+    """works_at has_role works_with joined lives_in moved_from grew_up_in prefers likes dislikes allergic_to not_allergic_to age drinks does_not_drink eats
+    does_not_eat plays plays_with studies learns speaks member_of partner_of married wants_to plans_to considers is_from born_in reports_to manages teaches
+    decided stays_with adopted bought sold visited met tolerates fears interested_in went_to""".split()
+)
+_HIERARCHICAL = frozenset({"reports_to", "manages", "member_of", "leads", "has_role"})
+_OF_THINGS = frozenset({"uses", "does_not_use", "runs_on", "does_not_run_on", "switched_to", "version", "called", "works_with", "has_role", "is_a"})
+_OWNED_NAME = re.compile(
+    r"\b(?:[Mm]y|[Oo]ur)\s(?:(?:older|younger|little|big|best|old|new|former|twin)\s)?(?P<role>[a-zé-]{2,20}),?\s(?P<name>[A-ZÀ-Þ][\w'’-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30})?)"
+)
+_WHOSE = re.compile(r"\b(?P<who>[A-ZÀ-Þ][\w-]{2,30})['’]s\s(?P<role>[a-z-]{2,20}),?\s(?P<name>[A-ZÀ-Þ][\w-]{2,30})")
+_FIRST_PERSON = re.compile(r"\b(?:I|i|my|My|me|we|We|our|Our|us)\b")
+_LOWER_START = re.compile(r"(?<=[a-z]{3}[.!?])(?<!etc\.)\s+(?=[a-z])")
+_PRONOUN_START = re.compile(r"(?:[Hh]e|[Ss]he)(?=['’\s])")
+_VERB_NEXT = re.compile(r"\s(?:is|was|has|had|will|would|does|did|can|also|never|still|now|vive|es|está|tiene|[a-z]{3,}(?:s|ed))\b(?<!s\sas)")
+_ELIDED = re.compile(
+    r"^(?P<adverb>(?:Just|Finally|Recently|Still|Also|Already|Really)\s)?(?P<verb>(?i:been|gonna|got|had|went|started|finished|bought|saw|took|made|tried|signed|moved"
+    r"|joined|met|built|wrote|read|learned|switched|decided|sold|adopted|visited|attended|quit|love|hate|prefer))\b(?=\s(?!by\b|in\spull|that\b|this\b|you|how\b|it\b|the\sway))"
+)
+_SECOND_PERSON = re.compile(r"\byou(?:r|rs)?\b", re.IGNORECASE)
+
+
+@dataclass
+class _Message:
+    """What has been read from one message so far."""
+
+    turn: Turn
+    speaker: str
+    facts: list[dict[str, Any]] = field(default_factory=list)
+    loose: list[tuple[str, str]] = field(default_factory=list)
+    last_person: str = ""
+    reason: str = ""
+    join: int = _JOIN_CHARS
+
+
+@dataclass
+class _Reader:
+    """The people and names of one window, and what is read from it."""
+
+    window: Window
+    speakers: frozenset[str]
+    known: set[str]
+    entities: dict[str, str] = field(default_factory=dict)
+    seen: dict[str, int] = field(default_factory=dict)
+
+
+def extract_window(window: Window) -> dict[str, Any]:
+    """Judgements, entities and facts of the window's new messages, shaped as a model's answer would be (S2-18)."""
+    speakers = frozenset(turn.speaker for turn in window.turns if turn.role in ("user", "assistant") and len(turn.speaker) > 2)
+    reader = _Reader(window, speakers, {part for name in speakers for part in (name.lower(), *name.lower().split())})
+    judgements: list[dict[str, Any]] = []
+    facts: list[dict[str, Any]] = []
+    for turn in window.turns:
+        if turn.is_context:
+            continue
+        message = _read(reader, turn)
+        durable = bool(message.facts)
+        judgements.append({"message": turn.index, "durable": durable, "reason": "" if durable else message.reason})
+        facts.extend(message.facts)
+    entities = [{"name": name, "type": kind or names.type_of(name), "summary": None} for name, kind in reader.entities.items()]
+    return {"messages": judgements, "entities": entities, "facts": facts}
+
+
+def _read(reader: _Reader, turn: Turn) -> _Message:
+    message = _Message(turn, speaker_name(turn), join=max(_JOIN_CHARS, min(len(turn.text) // 10, 1500) if len(turn.text) > 1500 else 0))
+    prose = durability.prose_of(turn.text, turn.role)
+    message.reason = prose.refused
+    if prose.refused:
+        return message
+    said = [part for sentence in sentences(prose.text) for part in _LOWER_START.split(sentence)]
+    for i, sentence in enumerate(said):
+        following = said[i + 1] if i + 1 < len(said) else ""
+        previous = said[i - 1] if i else ""
+        if previous and decisions.has_reason(sentence) and message.facts and message.facts[-1]["relation"].startswith("decided"):
+            continue
+        _read_sentence(reader, message, sentence[:MAX_STATEMENT_BYTES], following)
+    _flush(reader, message)
+    return message
+
+
+def _without_introduction(sentence: str, speaker: str) -> str:
+    """The sentence without "I'm Ana," and the like."""
+    said = re.match(r"(?:I['’]m|I am|[Mm]y name is|[Tt]his is)\s+([A-ZÀ-Þ][\w'’-]+(?:\s[A-ZÀ-Þ][\w'’-]+)?)(?:[,.]|\sand\b|$)\s*(?:and\s)?", sentence)
+    return sentence[said.end() :] if said and said[1].lower() in speaker.lower() else sentence
+
+
+def _with_subject(found: re.Match[str]) -> str:
+    """ "Been to Rome", "Just got a dog": the "I" that is left out, put back."""
+    verb = found["verb"].lower()
+    lead = "I've" if verb == "been" else "I'm" if verb == "gonna" else "I"
+    return f"{lead} {(found['adverb'] or '').lower()}{verb}"
+
+
+def speaker_name(turn: Turn) -> str:
+    """The name under which a speaker is remembered; at least three characters (S2-19)."""
+    name = " ".join(turn.speaker.split()) or turn.role
+    return name if names.is_usable(name) else f"speaker {name}"
+
+
+def _read_sentence(reader: _Reader, message: _Message, sentence: str, following: str) -> None:
+    """One sentence: refused, or related, or put aside for an observation."""
+    raw = _without_introduction(durability.trim(sentence, reader.speakers), message.speaker)
+    if message.turn.role == "user":
+        raw = _ELIDED.sub(_with_subject, raw, count=1)
+    if message.last_person:
+        raw = _PRONOUN_START.sub(lambda _: message.last_person, raw, count=1) if _PRONOUN_START.match(raw) else raw
+    bare = durability.without_question(raw) or raw
+    reason = durability.refusal_of(bare)
+    if reason:
+        message.reason = message.reason or reason
+        return
+    spotted = names.spot(bare, reader.known)
+    reader.known.update(name.text.lower() for name in spotted)
+    found = list(_triples(message, bare[:_PARSED_CHARS], following, spotted))
+    if found:
+        _flush(reader, message)
+        for statement, triple in found:
+            _add(reader, message, statement, triple)
+    elif message.turn.role != "assistant":
+        message.loose.append((bare, _owner(message, bare, spotted)))
+        _mention(reader, spotted)
+    else:
+        message.reason = message.reason or "nothing that a rule can confirm in an assistant's words"
+    _remember_person(reader, message, bare, spotted, [triple for _, triple in found])
+
+
+def _triples(message: _Message, sentence: str, following: str, spotted: list[names.Name]) -> Iterator[tuple[str, Triple]]:
+    """Statements with what they say: whole-sentence readings first, else clause by clause."""
+    speaker = message.speaker
+    person = message.turn.role != "document"
+    if spanish.is_spanish(sentence):
+        seen = set()
+        for triple in spanish.relate(sentence, speaker, message.last_person) if person else ():
+            if (triple.subject, triple.relation, triple.object) not in seen:
+                seen.add((triple.subject, triple.relation, triple.object))
+                told = sentence.replace("Es ", f"{triple.subject} es ", 1) if sentence.startswith("Es ") else sentence
+                yield f"{speaker}: {told}", triple
+        return
+    if message.turn.role == "assistant" and _SECOND_PERSON.search(sentence):
+        return
+    turns = list(decisions.find_turns(sentence))
+    for triple in turns:
+        reason = f" {following}" if triple.relation.startswith("decided") and decisions.has_reason(following) else ""
+        edge = "causal" if reason else triple.edge_type
+        yield _statement(message, sentence + reason), replace(triple, subject=triple.subject or speaker, edge_type=edge)
+    if message.turn.role != "assistant":
+        yield from _introductions(message, sentence)
+    if not turns:
+        yield from _by_clause(message, sentence, spotted)
+
+
+def _introductions(message: _Message, sentence: str) -> Iterator[tuple[str, Triple]]:
+    """ "my sister Anna", "Anna's son Miguel": who is whose what, wherever it stands."""
+    for found in _OWNED_NAME.finditer(sentence):
+        if found["role"] in clauses.ROLES:
+            yield _statement(message, sentence), Triple(
+                f"has_{found['role']}", found["name"].removesuffix("'s").removesuffix("’s"), relations.role_type(found["role"]), message.speaker, "person"
+            )
+    for found in _WHOSE.finditer(sentence):
+        if found["role"] in clauses.PEOPLE or found["role"] in clauses.ANIMALS:
+            yield _statement(message, sentence), Triple(f"has_{found['role']}", found["name"], relations.role_type(found["role"]), found["who"], "person")
+
+
+def _by_clause(message: _Message, sentence: str, spotted: list[names.Name]) -> Iterator[tuple[str, Triple]]:
+    """Each clause that the table knows, told from its start up to the next one."""
+    known: list[tuple[int, str, list[Triple]]] = []
+    for start, text in clauses.split(sentence):
+        clause = clauses.parse(text, start, relations.is_verb)
+        if clause is None or (message.turn.role == "assistant" and clause.kind not in ("named", "the")):
+            continue
+        subject, kind = _subject(message, clause, spotted)
+        triples = [
+            replace(triple, subject=message.speaker if triple.subject == "speaker" else triple.subject or subject,
+                    subject_type=triple.subject_type or kind or ("person" if triple.relation in _PERSONAL else ""))
+            for triple in relations.relate(clause)
+            if clause.kind != "the" or triple.relation in _OF_THINGS
+        ] if subject else []  # fmt: skip
+        if triples:
+            known.append((start, subject if clause.kind == "third" else "", triples))
+    for i, (start, pronoun_for, triples) in enumerate(known):
+        end = known[i + 1][0] if i + 1 < len(known) else len(sentence)
+        segment = sentence[start if i else 0 : end].rstrip(" ,;:-–—")
+        segment = re.sub(r"[\s,;]+(?:and|but|so|because|though|while|then|or)$", "", segment)
+        if pronoun_for:
+            at = start if not i else 0
+            segment = segment[:at] + _PRONOUN_START.sub(lambda _, name=pronoun_for: name, segment[at:], count=1)  # type: ignore[misc]
+        for triple in triples:
+            yield _statement(message, segment), triple
+
+
+def _subject(message: _Message, clause: clauses.Clause, spotted: list[names.Name]) -> tuple[str, str]:
+    """Whom a clause is about, and of what type that is; empty when nobody knows."""
+    if clause.kind == "first":
+        return message.speaker, "file" if message.turn.role == "document" else "person"
+    if clause.kind == "third":
+        return message.last_person, "person"
+    if clause.kind == "owned":
+        return clause.name or f"{message.speaker}'s {clause.role}", relations.role_type(clause.role)
+    if clause.kind == "named":
+        named = next((name for name in spotted if name.start == clause.start), None)
+        return (named.text, names.type_of(named.text, "")) if named else ("", "")
+    return clause.name, ""
+
+
+def _statement(message: _Message, words: str) -> str:
+    """The words as a sentence of its own, with the speaker named."""
+    if message.turn.role == "document":
+        return f"{message.speaker}: {words}" if _FIRST_PERSON.search(words) else words
+    if message.turn.role == "assistant":
+        return words
+    if spanish.is_spanish(words):
+        return f"{message.speaker}: {words}"
+    return retell(words, message.speaker)
+
+
+def _owner(message: _Message, sentence: str, spotted: list[names.Name]) -> str:
+    """The entity an unparsed sentence is filed under: its own subject if that is named, else who speaks."""
+    if spotted and spotted[0].start == 0 and _VERB_NEXT.match(sentence, spotted[0].end):
+        return spotted[0].text
+    if message.turn.role != "document" and _FIRST_PERSON.search(sentence):
+        return message.speaker
+    if message.turn.role == "document" and spotted:
+        return spotted[0].text
+    return message.speaker
+
+
+def _mention(reader: _Reader, spotted: list[names.Name]) -> None:
+    """Names in observations become entities once they are surely names: known, of several words, or said twice."""
+    for name in spotted:
+        reader.seen[name.text] = reader.seen.get(name.text, 0) + 1
+        if name.is_known or " " in name.text or reader.seen[name.text] > 1 or name.text.lower() in reader.speakers:
+            reader.entities.setdefault(name.text, names.type_of(name.text, ""))
+
+
+def _remember_person(reader: _Reader, message: _Message, sentence: str, spotted: list[names.Name], found: list[Triple]) -> None:
+    """Whom "he" or "she" would mean in the next sentence: the one person named in this one."""
+    people = {triple.object for triple in found if triple.object_type == "person"}
+    people |= {triple.subject for triple in found if triple.subject_type == "person" and triple.subject != message.speaker}
+    people |= {name.text for name in spotted if reader.entities.get(name.text) == "person" or (not name.is_known and name.text in reader.speakers)}
+    if not found and not people:
+        people = {name.text for name in spotted if name.start == 0 and not name.is_known}
+    if len(people) == 1:
+        message.last_person = people.pop()
+    elif people:
+        message.last_person = ""
+
+
+def _flush(reader: _Reader, message: _Message) -> None:
+    """Adjacent sentences put aside become observations of at most about `join` characters."""
+    group: list[str] = []
+    owner = ""
+    for sentence, about in [*message.loose, ("", "")]:
+        if group and (not sentence or about != owner or sum(map(len, group)) + len(sentence) > message.join):
+            _add_observation(reader, message, " ".join(_ended(part) for part in group), owner)
+            group = []
+        owner = about
+        if sentence:
+            group.append(sentence)
+    message.loose.clear()
+
+
+def _add_observation(reader: _Reader, message: _Message, words: str, owner: str) -> None:
+    others = [name for name in reader.speakers if name != message.turn.speaker]
+    told = _statement(message, words)
+    if message.turn.role == "user":
+        spoken_to = len(reader.speakers) == 2 and others and _SECOND_PERSON.search(words) and told.startswith(f"{message.speaker}: ")
+        told = f"{message.speaker} to {others[0]}: {words}" if spoken_to and others[0].lower() != "assistant" else told
+    relation = "noted" if message.turn.role == "document" else "said"
+    kind = reader.entities.get(owner) or ("" if owner != message.speaker else "file" if relation == "noted" else "person")
+    _append(reader, message, told, Triple(relation, "", subject=owner, subject_type=kind, confidence=LIKELY), words)
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "!", "?", "…", ":", '"', "”")) else f"{sentence}."
+
+
+def _add(reader: _Reader, message: _Message, statement: str, triple: Triple) -> None:
+    if not triple.subject or not names.is_usable(triple.subject):
+        triple = replace(triple, subject=message.speaker, subject_type="person")
+    if not triple.object or normalise_name(triple.object) == normalise_name(triple.subject):
+        return
+    kind = triple.subject_type or names.type_of(triple.subject, "") or ("person" if triple.relation in _PERSONAL else "")
+    _append(reader, message, _ended(statement), replace(triple, subject_type=kind), statement)
+
+
+def _append(reader: _Reader, message: _Message, statement: str, triple: Triple, words: str) -> None:
+    reader.entities[triple.subject] = triple.subject_type or reader.entities.get(triple.subject, "")
+    if triple.object_type and names.is_usable(triple.object):
+        reader.entities[triple.object] = reader.entities.get(triple.object) or triple.object_type
+    edge = triple.edge_type
+    if edge == "semantic" and triple.relation in _HIERARCHICAL:
+        edge = "hierarchical"
+    elif edge == "semantic" and (triple.ended or triple.replaced):
+        edge = "temporal"
+    message.facts.append(
+        {
+            "message": message.turn.index,
+            "kind": "relation" if triple.object else "observation",
+            "subject": triple.subject,
+            "relation": triple.relation,
+            "object": triple.object or None,
+            "statement": cut_bytes(statement, MAX_STATEMENT_BYTES),
+            "edge_type": edge,
+            "confidence": round(triple.confidence * _ROLE_FACTOR.get(message.turn.role, 1.0), 3),
+            "temporal_hint": dates.find_hint(words[:_PARSED_CHARS]) or None,
+            "ended": triple.ended,
+            "aspects": [],
+            "resolves": [_directive(reader, triple)] if triple.replaced else [],
+        }
+    )
+
+
+def _directive(reader: _Reader, triple: Triple) -> dict[str, Any]:
+    """What the fact does away with (S1-21), with the known fact's index when exactly one fits."""
+    about, old = triple.subject.lower(), triple.replaced.lower()
+    fitting = [fact.index for fact in reader.window.known if old in fact.statement.lower() and about in fact.statement.lower()]
+    return {
+        "known": fitting[0] if len(fitting) == 1 else None,
+        "object": triple.replaced,
+        "action": triple.action,
+        "reason": triple.reason,
+    }

@@ -1,0 +1,200 @@
+"""How alike two texts or vectors are: shared words, containment, cosine (S0-02, S0-03, §6.2)."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from slowwave.settings import EvaluateSettings
+from slowwave.text import tokens
+
+Vectors = npt.NDArray[np.float32]
+MatchType = Literal["cosine", "containment"]
+
+_PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+_BLOCK = 1024  # rows per matrix product: 1024 x 100,000 float32 is 400 MB
+_PAIR_BLOCK = 500_000
+
+
+class Similarity(NamedTuple):
+    """What the combined measure saw, and by which of its two ways it passed, if it did."""
+
+    match_type: MatchType | None
+    cosine: float
+    containment: float | None
+
+    @property
+    def is_similar(self) -> bool:
+        """Whether either way passed."""
+        return self.match_type is not None
+
+
+class TopMatches(NamedTuple):
+    """Per query the nearest rows, best first; ties by row number. Both arrays are (queries, k)."""
+
+    rows: npt.NDArray[np.int64]
+    cosines: Vectors
+
+
+def containment(a: str, b: str) -> float:
+    """Share of the shorter text's words that the longer one has; 1.0 where the shorter has none (S0-03)."""
+    shorter, longer = (a, b) if len(a) <= len(b) else (b, a)
+    words = tokens(shorter)
+    return len(words & tokens(longer)) / len(words) if words else 1.0
+
+
+def jaccard(a: str, b: str) -> float:
+    """Shared words over all words; both empty 1.0, one empty 0.0 (S1-03)."""
+    first, second = tokens(a), tokens(b)
+    both = first | second
+    return len(first & second) / len(both) if both else 1.0
+
+
+def similarity(a: str, b: str, cosine: float, settings: EvaluateSettings | None = None) -> Similarity:
+    """The combined measure: cosine, or containment where one text is much longer (S0-03)."""
+    settings = settings or EvaluateSettings()
+    if cosine >= settings.flag_cosine:
+        return Similarity("cosine", cosine, None)
+    if max(len(a), len(b)) / max(min(len(a), len(b)), 1) < settings.length_ratio:
+        return Similarity(None, cosine, None)
+    share = containment(a, b)
+    return Similarity("containment" if share >= settings.flag_containment else None, cosine, share)
+
+
+def is_similar(a: str, b: str, cosine: float, settings: EvaluateSettings | None = None) -> bool:
+    """Whether two texts look like one; a signal, never a reason to merge (S0-03, T4)."""
+    return similarity(a, b, cosine, settings).is_similar
+
+
+def word_sets(texts: pl.Series) -> pl.Series:
+    """Per text its `text.tokens` as a list of distinct strings."""
+    return (
+        texts.cast(pl.String)
+        .fill_null("")
+        .str.to_lowercase()
+        .str.extract_all(r"\S+")
+        .list.eval(pl.element().str.strip_chars(_PUNCTUATION))
+        .list.eval(pl.element().filter(pl.element() != ""))
+        .list.unique()
+    )
+
+
+def word_overlap(a: pl.Series, b: pl.Series) -> pl.DataFrame:
+    """Columns `jaccard` and `containment` of pairs of texts, row by row."""
+    parts = [
+        _word_overlap(a.slice(start, _PAIR_BLOCK), b.slice(start, _PAIR_BLOCK))
+        for start in range(0, max(len(a), 1), _PAIR_BLOCK)
+    ]
+    return pl.concat(parts)
+
+
+def _word_overlap(a: pl.Series, b: pl.Series) -> pl.DataFrame:
+    texts = pl.concat([a.alias("text"), b.alias("text")]).cast(pl.String).fill_null("").unique()
+    known = pl.DataFrame({"text": texts, "words": word_sets(texts)})
+    pairs = pl.DataFrame({"a": a.cast(pl.String).fill_null(""), "b": b.cast(pl.String).fill_null("")})
+    pairs = pairs.join(known, left_on="a", right_on="text", how="left", maintain_order="left")
+    pairs = pairs.join(known, left_on="b", right_on="text", how="left", maintain_order="left", suffix="_b")
+    shared = pl.col("words").list.set_intersection("words_b").list.len().cast(pl.Float64)
+    first, second = pl.col("words").list.len().cast(pl.Float64), pl.col("words_b").list.len().cast(pl.Float64)
+    shorter = pl.when(pl.col("a").str.len_chars() <= pl.col("b").str.len_chars()).then(first).otherwise(second)
+    whole = first + second - shared
+    return pairs.select(
+        jaccard=pl.when(whole > 0).then(shared / whole).otherwise(1.0),
+        containment=pl.when(shorter > 0).then(shared / shorter).otherwise(1.0),
+    )
+
+
+def flag_similar(
+    a: pl.Series, b: pl.Series, cosines: npt.NDArray[np.floating], settings: EvaluateSettings | None = None
+) -> pl.DataFrame:
+    """S0-03 over pairs, row by row: columns `is_similar`, `match_type`, `cosine`, `containment`, `jaccard`."""
+    settings = settings or EvaluateSettings()
+    long, short = (
+        pl.Series(part)
+        for part in (
+            np.maximum(a.str.len_chars().to_numpy(), b.str.len_chars().to_numpy()),
+            np.minimum(a.str.len_chars().to_numpy(), b.str.len_chars().to_numpy()),
+        )
+    )
+    frame = word_overlap(a, b).with_columns(
+        cosine=pl.Series(np.asarray(cosines, dtype=np.float64)), ratio=long / short.clip(1, None)
+    )
+    by_words = (pl.col("ratio") >= settings.length_ratio) & (pl.col("containment") >= settings.flag_containment)
+    return frame.with_columns(
+        match_type=pl.when(pl.col("cosine") >= settings.flag_cosine)
+        .then(pl.lit("cosine"))
+        .when(by_words)
+        .then(pl.lit("containment"))
+    ).select("cosine", "containment", "jaccard", "match_type", is_similar=pl.col("match_type").is_not_null())
+
+
+def top_matches(queries: Vectors, corpus: Vectors, k: int) -> TopMatches:
+    """The k rows of `corpus` with the highest cosine per query (unit rows in, at most k columns out)."""
+    width = min(k, len(corpus))
+    rows = np.empty((len(queries), width), dtype=np.int64)
+    cosines = np.empty((len(queries), width), dtype=np.float32)
+    for start in range(0, len(queries) if width > 0 else 0, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        rows[block], cosines[block] = _top_of(queries[block] @ corpus.T, width)
+    return TopMatches(rows, cosines)
+
+
+def _top_of(products: Vectors, width: int) -> tuple[npt.NDArray[np.int64], Vectors]:
+    count, available = products.shape
+    if width < available:
+        chosen = np.argpartition(-products, width - 1, axis=1)[:, :width]
+        least = np.take_along_axis(products, chosen, axis=1).min(axis=1)
+        # A tie at the cut would be broken by chance: those rows are sorted whole.
+        for row in np.flatnonzero((products >= least[:, None]).sum(axis=1) > width):
+            chosen[row] = np.argsort(-products[row], kind="stable")[:width]
+    else:
+        chosen = np.tile(np.arange(available), (count, 1))
+    chosen = np.sort(chosen, axis=1)
+    values = np.take_along_axis(products, chosen, axis=1)
+    order = np.argsort(-values, axis=1, kind="stable")
+    return np.take_along_axis(chosen, order, axis=1), np.take_along_axis(values, order, axis=1)
+
+
+def plan_flags(
+    incoming: pl.DataFrame,
+    vectors: Vectors,
+    live: pl.DataFrame,
+    live_vectors: Vectors,
+    settings: EvaluateSettings | None = None,
+) -> pl.DataFrame:
+    """What S0-02 says of new observations, in their order.
+
+    Both frames have `id`, `owner` (whose observation it is) and `text`; vectors are unit rows in the same order.
+    Returns `id`, `is_duplicate` (byte-equal to an earlier one of its owner: not to be inserted), `similarity_flag`,
+    `similar_to_id` and `similarity_score` (of the best match: cosine, then containment, then id).
+    """
+    columns = ["id", "owner", "text"]
+    everyone = pl.concat([live.select(columns), incoming.select(columns)]).with_row_index("row")
+    is_first = everyone.select(pl.col("row") == pl.col("row").min().over("owner", "text"))["row"]
+    fresh = everyone.with_columns(is_first=is_first)
+    new = fresh.filter(pl.col("row") >= len(live))
+    pairs = (
+        new.filter("is_first")
+        .select("row", "owner", "text")
+        .join(fresh.filter(pl.col("is_first") | (pl.col("row") < len(live))), on="owner", suffix="_b")
+        .filter(pl.col("row_b") < pl.col("row"))
+    )
+    every = np.concatenate([live_vectors, vectors]) if len(live) else vectors
+    cosines = np.einsum("ij,ij->i", every[pairs["row"].to_numpy()], every[pairs["row_b"].to_numpy()])
+    best = (
+        pl.concat([pairs, flag_similar(pairs["text"], pairs["text_b"], cosines, settings)], how="horizontal")
+        .filter("is_similar")
+        .sort(["cosine", "containment", "id"], descending=[True, True, False])
+        .unique("row", keep="first", maintain_order=True)
+        .select("row", similar_to_id="id", similarity_score="cosine")
+    )
+    return new.join(best, on="row", how="left", maintain_order="left").select(
+        "id",
+        is_duplicate=~pl.col("is_first"),
+        similarity_flag=pl.col("similar_to_id").is_not_null(),
+        similar_to_id="similar_to_id",
+        similarity_score="similarity_score",
+    )

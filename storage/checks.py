@@ -1,0 +1,169 @@
+"""What can be wrong with the rows of a state, and how each defect is mended.
+
+A check finds rows: columns table, row_id, column, detail, is_repairable. No mend ever makes a fact live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from .rows import empty_frame
+from .snapshots import Reading
+from .tables import TABLES, Role, tables_of
+
+if TYPE_CHECKING:
+    from .transactions import Transaction
+
+FOUND = {
+    "table": pl.String, "row_id": pl.String, "column": pl.String, "detail": pl.String, "is_repairable": pl.Boolean,
+}  # fmt: skip
+UNIT_TOLERANCE = 1e-3
+_BATCH = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """A state of which only the tables in `sound` can be read; `embed_model` is the head's."""
+
+    reading: Reading
+    sound: frozenset[str]
+    embed_model: str
+
+    def frame(self, name: str, columns: list[str], where: str | None = None) -> pl.DataFrame:
+        """Columns of a table, no rows if it cannot be read."""
+        if name in self.sound:
+            return self.reading.frame(name, where, columns)
+        return empty_frame(name, self.reading.dims).select(columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One kind of defect."""
+
+    name: str
+    find: Callable[[Patient], pl.DataFrame]
+    mend: Callable[[Transaction, pl.DataFrame], None]
+
+
+def found(
+    rows: pl.DataFrame, table: str, detail: pl.Expr, column: str = "", *, is_repairable: bool = True
+) -> pl.DataFrame:
+    """Findings about rows of one table that have an `id`."""
+    return rows.select(
+        table=pl.lit(table), row_id="id", column=pl.lit(column), detail=detail, is_repairable=pl.lit(is_repairable)
+    ).cast(pl.Schema(FOUND))
+
+
+def _pinned() -> list[str]:
+    return tables_of(Role.STATE, Role.HISTORY)
+
+
+def whole_rows(tx: Transaction, name: str, ids: pl.Series) -> pl.DataFrame:
+    """Rows with every column, vectors and stamps included."""
+    return tx.by_ids(name, ids, with_vector=TABLES[name].has_vector)
+
+
+def find_duplicates(patient: Patient) -> pl.DataFrame:
+    """Keys that more than one row has."""
+    parts = []
+    for name in _pinned():
+        counts = patient.frame(name, ["id"]).group_by("id").len().filter(pl.col("len") > 1)
+        parts.append(found(counts, name, pl.format("{} rows have this key.", "len")))
+    return pl.concat(parts)
+
+
+def keep_newest(tx: Transaction, rows: pl.DataFrame) -> None:
+    """Keep the row that was written last, as it is."""
+    for (name,), twice in rows.group_by("table", maintain_order=True):
+        copies = whole_rows(tx, str(name), twice["row_id"])
+        newest = copies.sort("updated_at", descending=True, nulls_last=True).unique("id", keep="first")
+        tx.delete(str(name), twice["row_id"])
+        tx.put_back(str(name), newest)
+
+
+def find_dangling(patient: Patient) -> pl.DataFrame:
+    """References to rows that are not there."""
+    parts = []
+    for name in _pinned():
+        for column, spec in TABLES[name].columns.items():
+            if spec.refers in patient.sound:
+                there = patient.frame(spec.refers, ["id"])
+                lost = patient.frame(name, ["id", column], f"{column} IS NOT NULL").join(
+                    there, left_on=column, right_on="id", how="anti"
+                )
+                detail = pl.format(f"{column} names {{}}, which {spec.refers} does not have.", column)
+                parts.append(found(lost, name, detail, column))
+    return pl.concat(parts)
+
+
+def cut_dangling(tx: Transaction, rows: pl.DataFrame) -> None:
+    """Empty the reference; a row that is nothing without it goes."""
+    for (name,), lost in rows.group_by("table", maintain_order=True):
+        columns = TABLES[str(name)].columns
+        needed = pl.col("column").is_in([c for c, spec in columns.items() if not spec.nullable])
+        tx.delete(str(name), lost.filter(needed)["row_id"])
+        kept = whole_rows(tx, str(name), lost.filter(~needed)["row_id"])
+        for (column,), empty in lost.filter(~needed).group_by("column"):
+            is_lost = pl.col("id").is_in(empty["row_id"].to_list())
+            kept = kept.with_columns(pl.when(~is_lost).then(pl.col(str(column))).alias(str(column)))
+        tx.upsert(str(name), kept)
+
+
+def find_shared_aliases(patient: Patient) -> pl.DataFrame:
+    """Aliases of one type that name several entities; the smallest id, which look-ups take, keeps it (S2-04)."""
+    key = ["alias_name", "entity_type"]
+    rows = patient.frame("entity_aliases", ["id", "entity_id", *key])
+    owner = rows.group_by(key).agg(owner=pl.col("entity_id").min())
+    others = rows.join(owner, on=key, nulls_equal=True).filter(pl.col("entity_id") != pl.col("owner"))
+    detail = pl.format("{} already names {}, not only {}.", "alias_name", "owner", "entity_id")
+    return found(others.unique("id"), "entity_aliases", detail)
+
+
+def remove_rows(tx: Transaction, rows: pl.DataFrame) -> None:
+    """Delete what was found."""
+    for (name,), extra in rows.group_by("table", maintain_order=True):
+        tx.delete(str(name), extra["row_id"])
+
+
+def find_long_vectors(patient: Patient) -> pl.DataFrame:
+    """Vectors that are not of length one."""
+    parts = [pl.DataFrame(schema=FOUND)]
+    for name in (n for n in _pinned() if TABLES[n].has_vector and n in patient.sound):
+        query = patient.reading.handle(name).search().where("vector IS NOT NULL").select(["id", "vector"])
+        for batch in query.limit(None).to_batches(_BATCH):
+            vectors = batch["vector"].flatten().to_numpy().reshape(batch.num_rows, -1)
+            lengths = np.linalg.norm(vectors, axis=1)
+            rows = pl.DataFrame({"id": pl.Series(batch["id"].to_pylist(), dtype=pl.String), "length": lengths})
+            wrong = rows.filter((pl.col("length") - 1).abs() > UNIT_TOLERANCE)
+            parts.append(
+                found(wrong, name, pl.format("Its vector has length {}.", pl.col("length").round(4)), "vector")
+            )
+    return pl.concat(parts)
+
+
+def make_unit(tx: Transaction, rows: pl.DataFrame) -> None:
+    """Scale to length one; a vector of length zero says nothing and goes."""
+    for (name,), wrong in rows.group_by("table", maintain_order=True):
+        whole = whole_rows(tx, str(name), wrong["row_id"])
+        vectors = whole["vector"].to_numpy()
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit = pl.Series("vector", vectors / np.where(lengths > 0, lengths, 1), dtype=whole.schema["vector"])
+        tx.upsert(str(name), whole.with_columns(pl.when(lengths[:, 0] > 0).then(unit).alias("vector")))
+
+
+def find_foreign_vectors(patient: Patient) -> pl.DataFrame:
+    """Vectors of another model than the store's, which cannot be compared."""
+    rows = patient.frame("facts", ["id", "embed_model"]).filter(pl.col("embed_model") != patient.embed_model)
+    detail = pl.format(
+        f"Its vector is of {{}}, the store's are of {patient.embed_model}: `slowwave reembed`.", "embed_model"
+    )
+    return found(rows, "facts", detail, "embed_model", is_repairable=False)
+
+
+def leave(tx: Transaction, rows: pl.DataFrame) -> None:
+    """Nothing can be done here."""

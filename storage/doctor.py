@@ -1,0 +1,169 @@
+"""The doctor: looks for damage in a namespace, and repairs what can be repaired as one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from . import checks, fact_checks
+from .checks import Check, Patient
+from .connection import HEAD
+from .tables import SCHEMA_VERSION, TABLES, Role
+from .upkeep import make_text_indexes
+
+if TYPE_CHECKING:
+    from lancedb.table import Table
+
+    from .head import Head
+    from .store import Store
+    from .transactions import Transaction
+
+CHECKS = (
+    Check("duplicate key", checks.find_duplicates, checks.keep_newest),
+    Check("dangling reference", checks.find_dangling, checks.cut_dangling),
+    Check("supersession cycle", fact_checks.find_cycles, fact_checks.break_cycles),
+    Check("contradictory status", fact_checks.find_contradictions, fact_checks.settle),
+    Check("shared alias", checks.find_shared_aliases, checks.remove_rows),
+    Check("vector length", checks.find_long_vectors, checks.make_unit),
+    Check("foreign vector", checks.find_foreign_vectors, checks.leave),
+)
+"""In the order of repair: a mend may leave work for a later one, never for an earlier one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One defect; `row_id` is empty where a whole table is meant."""
+
+    check: str
+    table: str
+    row_id: str
+    detail: str
+    is_repairable: bool
+
+
+def examine(store: Store) -> tuple[Finding, ...]:
+    """Every defect of the newest state; changes nothing. Open the store with `Store.attach`."""
+    if broken := _head_findings(store):
+        return tuple(broken)
+    head = store.head
+    snapshot = store.snapshot()
+    sound, findings = _survey(_names(head), snapshot.handle)
+    findings += _ahead(store, head, sound)
+    patient = Patient(snapshot, sound, head.embed_model)
+    for check in CHECKS:
+        findings += _findings(check.name, check.find(patient))
+    return tuple(findings)
+
+
+def repair(store: Store, run_id: str, now: datetime) -> tuple[Finding, ...]:
+    """Mend what can be mended, with a decision for each; returns what was repaired."""
+    repaired = [finding for finding in _head_findings(store) if finding.is_repairable]
+    if repaired:
+        _keep_newest_head(store)
+    with store.commit(run_id, "repair", now, is_repair=True) as tx:
+        repaired += _repair_tables(store, tx)
+        sound, _ = _survey(_names(tx.held), tx.handle)
+        patient = Patient(tx, sound, tx.held.embed_model)
+        for check in CHECKS:
+            rows = check.find(patient).filter("is_repairable")
+            if len(rows):
+                check.mend(tx, rows)
+            repaired += _findings(check.name, rows)
+        tx.upsert("decisions", _decisions(tx, repaired))
+    return tuple(repaired)
+
+
+def _names(head: Head) -> list[str]:
+    """The tables that the state must have."""
+    is_current = head.schema_version == SCHEMA_VERSION
+    return [n for n, t in TABLES.items() if n in head.versions or (t.role is Role.LOG and is_current)]
+
+
+def _head_findings(store: Store) -> list[Finding]:
+    rows = store.db.open_table(HEAD).count_rows()
+    if rows == 1:
+        return []
+    return [Finding("head", HEAD, "", f"The head has {rows} rows instead of one.", rows > 1)]
+
+
+def _keep_newest_head(store: Store) -> None:
+    rows = pl.from_arrow(store.db.open_table(HEAD).to_arrow())
+    assert isinstance(rows, pl.DataFrame)
+    newest = rows.sort("sequence", "lease_count").tail(1)
+    schema = store.db.open_table(HEAD).schema
+    store.db.create_table(HEAD, newest.to_arrow().cast(schema), mode="overwrite")
+
+
+def _survey(names: Iterable[str], handle: Callable[[str], Table]) -> tuple[frozenset[str], list[Finding]]:
+    """Which tables can be read to the end, and what is wrong with the others."""
+    sound, findings = set(), []
+    for name in names:
+        try:
+            for _ in handle(name).search().limit(None).to_batches():
+                pass
+            sound.add(name)
+        except Exception as error:  # whatever a damaged file makes the reader say
+            is_missing = isinstance(error, ValueError) and "not found" in str(error)
+            detail = "The table is missing." if is_missing else f"The table cannot be read: {_first_line(error)}"
+            findings.append(
+                Finding("missing table" if is_missing else "unreadable table", name, "", detail, is_missing)
+            )
+    return frozenset(sound), findings
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [repr(error)])[0]
+
+
+def _ahead(store: Store, head: Head, sound: frozenset[str]) -> list[Finding]:
+    """Leftovers of a writer that died; while one is at work, tables are ahead of the head by right."""
+    latest = {name: store.db.open_table(name).version for name in head.versions.keys() & sound}
+    if not head.is_free or store.head.lease_count != head.lease_count:
+        return []
+    return [
+        _ahead_finding(name, head.versions[name], version)
+        for name, version in sorted(latest.items())
+        if version != head.versions[name]
+    ]
+
+
+def _ahead_finding(name: str, version: int, latest: int) -> Finding:
+    detail = f"It is at version {latest}, the head says {version}; the next commit puts it back."
+    return Finding("ahead of the head", name, "", detail, True)
+
+
+def _repair_tables(store: Store, tx: Transaction) -> list[Finding]:
+    repaired = [_ahead_finding(name, version, latest) for name, (version, latest) in tx.recovered.items()]
+    there = set(store.db.list_tables(limit=1000).tables)
+    lost_logs = [name for name in _names(tx.held) if TABLES[name].role is Role.LOG and name not in there]
+    for name in lost_logs:
+        store.db.create_table(name, schema=TABLES[name].schema(tx.dims))
+    missing = list(tx.missing)
+    for name in missing:
+        tx.start_again(name)
+    make_text_indexes(tx, missing)
+    made = "The table was missing and is empty now."
+    return repaired + [Finding("missing table", name, "", made, True) for name in [*lost_logs, *missing]]
+
+
+def _findings(check: str, rows: pl.DataFrame) -> list[Finding]:
+    wanted = rows.sort("table", "row_id", "column").select("table", "row_id", "detail", "is_repairable")
+    return [Finding(check, *row) for row in wanted.iter_rows()]
+
+
+def _decisions(tx: Transaction, repaired: list[Finding]) -> pl.DataFrame:
+    ids = [f"d_{tx.run_id}_{number:06d}" for number in range(len(repaired))]
+    return pl.DataFrame(
+        {
+            "id": ids,
+            "action": ["repair"] * len(ids),
+            "subject_id": [finding.row_id or finding.table for finding in repaired],
+            "decided_by": ["rule"] * len(ids),
+            "reason": [f"{finding.check} in {finding.table}: {finding.detail}" for finding in repaired],
+            "at": [tx.now] * len(ids),
+        }
+    )

@@ -1,0 +1,90 @@
+"""Search in one table: nearest vectors and best-matching words, filtered before the cut."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from .snapshots import Reading, read_rows
+
+if TYPE_CHECKING:
+    from lancedb.table import Table
+
+EXACT_ROWS = 100_000  # up to here a product of matrices beats the index
+_QUERIES_PER_CALL = 100  # more would hold every unindexed row once per query in memory
+_BLOCK = 512
+_WORD = re.compile(r"\w+", re.UNICODE)
+FOUND = {"query": pl.UInt32, "id": pl.String, "cosine": pl.Float32}
+
+
+def nearest(reading: Reading, name: str, vectors: np.ndarray, k: int, where: str | None = None) -> pl.DataFrame:
+    """The `k` rows nearest to each of `vectors` (q, d), unit rows: columns query, id, cosine; best first.
+
+    Exact up to `EXACT_ROWS` matching rows, by index with exact rescoring beyond.
+    """
+    if not len(vectors) or not k:
+        return pl.DataFrame(schema=FOUND)
+    has_vector = f"({where}) AND vector IS NOT NULL" if where else "vector IS NOT NULL"
+    if reading.count(name, has_vector) <= EXACT_ROWS:
+        rows = read_rows(reading.handle(name), has_vector, ["id", "vector"])
+        return _exact(rows["id"], unit_matrix(rows["vector"], reading.dims), vectors, k)
+    parts = [
+        _by_index(reading.handle(name), vectors[start : start + _QUERIES_PER_CALL], k, has_vector, start)
+        for start in range(0, len(vectors), _QUERIES_PER_CALL)
+    ]
+    return pl.concat(parts)
+
+
+def unit_matrix(column: pl.Series, dims: int) -> np.ndarray:
+    """A vector column without nulls as an (n, d) float32 matrix."""
+    flat = column.explode().to_numpy() if len(column) else np.empty(0)
+    return np.ascontiguousarray(flat, dtype=np.float32).reshape(-1, dims)
+
+
+def _exact(ids: pl.Series, corpus: np.ndarray, vectors: np.ndarray, k: int) -> pl.DataFrame:
+    if not len(ids):
+        return pl.DataFrame(schema=FOUND)
+    k = min(k, len(ids))
+    parts = []
+    for start in range(0, len(vectors), _BLOCK):
+        cosines = vectors[start : start + _BLOCK] @ corpus.T
+        top = np.argpartition(-cosines, k - 1, axis=1)[:, :k]
+        query = np.repeat(np.arange(start, start + len(cosines)), k)
+        scored = np.take_along_axis(cosines, top, axis=1).ravel()
+        part = pl.DataFrame({"query": query, "row": top.ravel(), "cosine": scored})
+        parts.append(part.with_columns(id=ids.gather(part["row"])).select(pl.col(c).cast(t) for c, t in FOUND.items()))
+    return pl.concat(parts).sort("query", "cosine", "id", descending=[False, True, False])
+
+
+def _by_index(table: Table, vectors: np.ndarray, k: int, where: str, offset: int) -> pl.DataFrame:
+    query = table.search(np.asarray(vectors), vector_column_name="vector").distance_type("dot")
+    found = pl.from_arrow(
+        query.where(where, prefilter=True).minimum_nprobes(20).maximum_nprobes(0).refine_factor(3)
+        .select(["id", "_distance"] + ([] if len(vectors) == 1 else ["query_index"])).limit(k).to_arrow()
+    )
+    assert isinstance(found, pl.DataFrame)
+    index = pl.col("query_index") if "query_index" in found.columns else pl.lit(0)
+    named = found.select(query=(index + offset).cast(pl.UInt32), id="id", cosine=(1 - pl.col("_distance")).cast(pl.Float32))
+    return named.sort("query", "cosine", "id", descending=[False, True, False])
+
+
+def words(text: str, limit: int = 512) -> str:
+    """The words of a query, so that nothing in it is read as an operator; at most 512 bytes count (S2-26)."""
+    cut = text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
+    return " ".join(_WORD.findall(cut))
+
+
+def matching(reading: Reading, name: str, text: str, k: int, where: str | None = None) -> pl.DataFrame:
+    """The `k` rows whose text matches the query best (BM25): columns id, score; best first."""
+    asked = words(text)
+    if not asked or not k:
+        return pl.DataFrame(schema={"id": pl.String, "score": pl.Float32})
+    query = reading.handle(name).search(asked, query_type="fts")
+    if where:
+        query = query.where(where, prefilter=True)
+    found = pl.from_arrow(query.select(["id", "_score"]).limit(k).to_arrow())
+    assert isinstance(found, pl.DataFrame)
+    return found.rename({"_score": "score"}).sort("score", "id", descending=[True, False])

@@ -1,0 +1,160 @@
+"""Admission: what was read is redacted, gated, embedded and stored, each message in exactly one state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from slowwave.injection import injection_flags
+from slowwave.redaction import redact_all
+from slowwave.settings import IngestSettings
+from slowwave.surprise import SurpriseState
+from slowwave.text import row_id, strip_thinking
+from storage.snapshots import Reading
+from storage.store import Store
+
+from .engine import task
+from .gating import conversation_rows, gate, learn_noise
+from .reading import ReadBatch, SourceInfo
+from .runs import Run, embedder_of, store_of
+
+Vectors = npt.NDArray[np.float32]
+
+SILENT_ROLES = ("tool", "system")
+EXCERPT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """What became of one batch that was read."""
+
+    read: int
+    known: int
+    stored: int
+    redacted: int
+    refused: Mapping[str, int]
+
+
+@task("admit messages")
+def admit_messages(run: Run, batch: ReadBatch, settings: IngestSettings, *, dry_run: bool = False) -> Admitted:
+    """Store the messages of a batch that are new, with the reason for each one that is refused."""
+    store = store_of(run)
+    snapshot = store.snapshot()
+    known = snapshot.by_ids("messages", batch.messages["id"], ["id"])["id"]
+    fresh = batch.messages.filter(~pl.col("id").is_in(known.to_list()))
+    prepared, redacted = _prepare(fresh)
+    vectors = _embed(run, prepared)
+    gated, states = gate(run.embedder, snapshot, prepared, vectors, settings)
+    refusals = _refusals(gated, vectors)
+    if not dry_run:
+        _store(store, run, batch, gated, vectors, refusals, states, settings)
+    refused = dict(refusals.group_by("gate").len().sort("gate").iter_rows())
+    return Admitted(len(batch.messages), len(known), len(fresh), redacted, refused)
+
+
+def _prepare(messages: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Redacted before anything is embedded, logged or stored (T39); returns how many held a secret."""
+    thought = pl.col("content").str.contains("(?i)<think")
+    bare = messages.with_columns(
+        content=pl.when(thought).then(pl.col("content").map_elements(strip_thinking, pl.String)).otherwise("content")
+    )
+    clean, kinds = redact_all(bare["content"])
+    flagged = bare.with_columns(content=clean, has_injection=injection_flags(clean))
+    said = pl.concat_str(pl.col("speaker").fill_null(""), pl.lit(": "), pl.col("content"))
+    return flagged.with_columns(search_text=said), int((kinds.list.len() > 0).sum())
+
+
+def _embed(run: Run, messages: pl.DataFrame) -> Vectors:
+    """Unit rows in the order of the messages; zero rows for what is never embedded."""
+    seat = embedder_of(run)
+    vectors = np.zeros((len(messages), seat.dims), np.float32)
+    wanted = (messages["role"].is_in(SILENT_ROLES) | messages["has_injection"]).not_().to_numpy()
+    if wanted.any():
+        vectors[wanted] = seat.embed(messages.filter(pl.Series(wanted))["search_text"].to_list())
+    return vectors
+
+
+def _refusals(gated: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
+    """One row for each refused message; those that teach the noise prototypes carry their vector."""
+    listed = gated.with_columns(vector=_nullable(vectors)).filter(pl.col("gate").is_not_null())
+    ids = [row_id("x", *pair) for pair in listed.select("id", "gate").iter_rows()]
+    return listed.select(
+        pl.Series("id", ids, dtype=pl.String), subject_id="id", subject_kind=pl.lit("message"), gate="gate",
+        reason="reason", measure="measure", threshold="threshold", teaches="teaches",
+        excerpt=pl.col("content").str.slice(0, EXCERPT), similar_to_id="similar_to_id",
+        vector=pl.when("teaches").then("vector"),
+    )
+
+
+def _nullable(vectors: Vectors) -> pl.Series:
+    """A vector column in which zero rows are null: search skips them."""
+    column = pl.Series("vector", vectors, dtype=pl.Array(pl.Float32, vectors.shape[1]))
+    empty = pl.Series("empty", ~vectors.any(axis=1))
+    return pl.select(pl.when(~empty).then(column).alias("vector"))["vector"]
+
+
+def _store(
+    store: Store, run: Run, batch: ReadBatch, gated: pl.DataFrame, vectors: Vectors, refusals: pl.DataFrame,
+    states: Mapping[str, SurpriseState], settings: IngestSettings,
+) -> None:
+    with store.commit(run.id, "ingest.messages", run.now) as tx:
+        # Another run may have stored some of them since this one looked.
+        late = tx.by_ids("messages", gated["id"], ["id"])["id"].to_list()
+        rows = _rows(gated, vectors, batch.source).filter(~pl.col("id").is_in(late))
+        tx.upsert("messages", rows)
+        tx.upsert("refusals", refusals.filter(~pl.col("subject_id").is_in(late)))
+        tx.upsert("episodes", _episodes(tx, rows))
+        tx.upsert("conversation_state", conversation_rows(states))
+        tx.upsert("sources", _source_row(tx, batch))
+        learn_noise(tx, run.embedder, settings.noise)
+
+
+def _rows(gated: pl.DataFrame, vectors: Vectors, source: SourceInfo) -> pl.DataFrame:
+    state = pl.when(pl.col("gate").is_null()).then(pl.lit("pending")).otherwise(pl.lit("skipped_") + pl.col("gate"))
+    return gated.select(
+        "id", "message_id", "conversation_id", "ordinal", "role", "speaker", "content", "search_text", "occurred_at",
+        "scope", "has_injection", "content_score", source_id=pl.lit(source.id), graph_state=state,
+        attempts=pl.lit(0, pl.Int64), vector=_nullable(vectors),
+    )
+
+
+def _episodes(tx: Reading, rows: pl.DataFrame) -> pl.DataFrame:
+    """One per conversation, grown by the new messages (S2-74)."""
+    told = rows.group_by("conversation_id", maintain_order=True).agg(
+        scope=pl.col("scope").first(), started_at=pl.col("occurred_at").min(), ended_at=pl.col("occurred_at").max(),
+        messages=pl.len().cast(pl.Int64),
+    )
+    ids = pl.Series("id", [episode_id(name) for name in told["conversation_id"]], dtype=pl.String)
+    told = told.with_columns(ids)
+    before = tx.by_ids("episodes", ids)
+    both = told.join(before, on="id", how="left", suffix="_before")
+    return both.select(
+        "id", "conversation_id", "scope", "created_at",
+        started_at=pl.min_horizontal("started_at", "started_at_before"),
+        ended_at=pl.max_horizontal("ended_at", "ended_at_before"),
+        messages=pl.col("messages") + pl.col("messages_before").fill_null(0),
+    )
+
+
+def episode_id(conversation_id: str) -> str:
+    """The episode of a conversation."""
+    return row_id("ep", conversation_id)
+
+
+def _source_row(tx: Reading, batch: ReadBatch) -> pl.DataFrame:
+    before = tx.by_ids("sources", [batch.source.id]).to_dicts()
+    had = before[0] if before else {"messages": 0, "unreadable": 0, "created_at": None}
+    lost = sum(issue.count for issue in batch.issues if issue.kind == "unreadable")
+    return pl.DataFrame(
+        {
+            "id": [batch.source.id], "uri": [batch.source.uri], "format": [batch.source.format],
+            "content_hash": [batch.source.content_hash], "state": ["completed" if batch.is_last else "running"],
+            "messages": [had["messages"] + len(batch.messages)], "unreadable": [had["unreadable"] + lost],
+            "created_at": [had["created_at"]],
+        },
+        schema_overrides={"created_at": pl.Datetime("us", "UTC")},
+    )

@@ -1,0 +1,92 @@
+"""One body, two engines: flows and tasks run under Prefect when an API is configured, else inline in this process.
+
+This is the only seam. Without a Prefect API a call would start an ephemeral server, wait ten seconds for it and lose the
+history; inline, a flow is just its function, and the run is recorded in the store as always.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
+
+from prefect import Flow as PrefectFlow
+from prefect import Task as PrefectTask
+from prefect.cache_policies import NO_CACHE
+from prefect.context import FlowRunContext
+from prefect.settings import PREFECT_API_URL
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+log = logging.getLogger("slowwave")
+
+
+def is_inline() -> bool:
+    """True when neither a Prefect API is configured nor a Prefect run is under way."""
+    return FlowRunContext.get() is None and not PREFECT_API_URL.value()
+
+
+class Flow(PrefectFlow[P, R]):
+    """A Prefect flow that runs inline when there is no engine."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the flow."""
+        return self.fn(*args, **kwargs) if is_inline() else super().__call__(*args, **kwargs)
+
+
+class Task(PrefectTask[P, R]):
+    """A Prefect task that runs inline when there is no engine."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the task."""
+        return self.fn(*args, **kwargs) if is_inline() else super().__call__(*args, **kwargs)
+
+
+def flow(name: str, **options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Declare a flow; its name is the verb that people call it by."""
+
+    def declare(body: Callable[P, R]) -> Callable[P, R]:
+        return cast(Callable[P, R], Flow(body, name=name, **options))
+
+    return declare
+
+
+def task(name: str, **options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Declare a task: one batch of work, not cached by Prefect because the store itself knows what is done."""
+
+    def declare(body: Callable[P, R]) -> Callable[P, R]:
+        return cast(Callable[P, R], Task(body, name=name, cache_policy=NO_CACHE, **options))
+
+    return declare
+
+
+class Watcher(Protocol):
+    """Whoever wants to see how far a run has come."""
+
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
+        """Called after each batch with counts of the stage."""
+
+
+_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def watched_by(watcher: Watcher) -> Iterator[None]:
+    """Tell this watcher about the progress of inline runs."""
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+def report_progress(stage: str, done: int, total: int | None = None) -> None:
+    """Say how far a stage is, to the terminal or to the Prefect run."""
+    watcher = _watcher.get()
+    if watcher is not None:
+        watcher(stage, done, total)
+    elif not is_inline():
+        log.info("%s: %d%s", stage, done, f" of {total}" if total else "")

@@ -1,0 +1,124 @@
+"""Gating: what the gates of admission remember between batches, and what they decide about one (T46)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from inference.embedding import open_embedder
+from slowwave.noise import ContentScorer, plan_gates, plan_prototypes, prototype_texts
+from slowwave.settings import IngestSettings, NoiseSettings
+from slowwave.surprise import SurpriseState, plan_surprise
+from slowwave.text import row_id
+from storage.search import unit_matrix
+from storage.snapshots import Reading
+from storage.transactions import Transaction
+
+Vectors = npt.NDArray[np.float32]
+
+ACCEPTED = "graph_state IN ('pending', 'done', 'failed')"
+LEARNED_AT = "noise.learned_at"
+
+
+def gate(
+    embedder: str, snapshot: Reading, messages: pl.DataFrame, vectors: Vectors, settings: IngestSettings
+) -> tuple[pl.DataFrame, Mapping[str, SurpriseState]]:
+    """The messages with the gate that refuses each, and what the surprise gate remembers afterwards."""
+    accepted, accepted_vectors = _recent(snapshot, settings.noise)
+    scorer = _scorer(embedder, settings.noise, snapshot)
+    plan = plan_gates(messages, vectors, accepted_vectors, accepted, scorer, settings.noise)
+    gated = messages.hstack(plan)
+    if not settings.surprise.enabled:
+        return gated, {}
+    passing = gated["gate"].is_null()
+    surprise = plan_surprise(
+        messages.filter(passing), vectors[passing.to_numpy()], _memories(snapshot, messages), settings.surprise
+    )
+    return _with_surprise(gated, passing, surprise.decisions, settings), surprise.states
+
+
+def _with_surprise(
+    gated: pl.DataFrame, passing: pl.Series, decisions: pl.DataFrame, settings: IngestSettings
+) -> pl.DataFrame:
+    order = gated.with_row_index("row").filter(passing).select("row").hstack(decisions)
+    both = gated.with_row_index("row").join(order, on="row", how="left", maintain_order="left")
+    dull = ~pl.col("extract").fill_null(True)
+    return both.with_columns(
+        gate=pl.when(dull).then(pl.lit("surprise")).otherwise("gate"),
+        reason=pl.when(dull).then(pl.lit("It tells nothing that the conversation has not told.")).otherwise("reason"),
+        measure=pl.when(dull).then("surprise").otherwise("measure"),
+        threshold=pl.when(dull).then(pl.lit(settings.surprise.threshold)).otherwise("threshold"),
+    ).drop("row", *decisions.columns)
+
+
+def _recent(snapshot: Reading, settings: NoiseSettings) -> tuple[pl.DataFrame, Vectors]:
+    """The newest accepted messages, oldest first, with their vectors."""
+    times = snapshot.frame("messages", f"{ACCEPTED} AND vector IS NOT NULL", ["id", "occurred_at"])
+    newest = times.sort("occurred_at", "id").tail(settings.exchange_window * 2)  # an exchange is two messages
+    rows = snapshot.by_ids("messages", newest["id"], with_vector=True).sort("occurred_at", "id")
+    return rows.drop("vector"), unit_matrix(rows["vector"], snapshot.dims)
+
+
+def _scorer(embedder: str, settings: NoiseSettings, snapshot: Reading) -> ContentScorer:
+    quality, noise = _prototypes(embedder, settings)
+    learned = snapshot.frame("scorer_state", columns=["vector"])["vector"]
+    return ContentScorer(quality, np.concatenate([noise, unit_matrix(learned, snapshot.dims)]), settings.noise_top_k)
+
+
+@lru_cache(maxsize=4)
+def _prototypes(embedder: str, settings: NoiseSettings) -> tuple[Vectors, Vectors]:
+    texts, seat = prototype_texts(settings), open_embedder(embedder)
+    return seat.embed(texts.quality), seat.embed(texts.noise)
+
+
+def _memories(snapshot: Reading, messages: pl.DataFrame) -> Mapping[str, SurpriseState]:
+    keys = {row_id("cv", name): name for name in messages["conversation_id"].unique()}
+    rows = snapshot.by_ids("conversation_state", list(keys))
+    return {
+        keys[row["id"]]: SurpriseState(
+            tuple(row["recent_names"]),
+            np.array(row["recent_turns"], np.float32).reshape(-1, snapshot.dims),
+            row["consecutive_skips"],
+        )
+        for row in rows.to_dicts()
+    }
+
+
+def conversation_rows(states: Mapping[str, SurpriseState]) -> pl.DataFrame:
+    rows = [
+        {
+            "id": row_id("cv", name), "recent_names": list(state.recent_names),
+            "recent_turns": state.recent_turns.ravel().tolist(), "consecutive_skips": state.consecutive_skips,
+        }
+        for name, state in states.items()
+    ]
+    return pl.DataFrame(rows, schema={
+        "id": pl.String, "recent_names": pl.List(pl.String), "recent_turns": pl.List(pl.Float32),
+        "consecutive_skips": pl.Int64,
+    })
+
+
+def learn_noise(tx: Transaction, embedder: str, settings: NoiseSettings) -> None:
+    """Rebuild the learned noise prototypes when enough refusals have taught something (S4-18)."""
+    marks = tx.by_ids("metadata", [LEARNED_AT])
+    learned_at = int(marks["number"][0]) if len(marks) else 0
+    count = tx.count("refusals", "teaches")
+    if count - learned_at < settings.rebuild_every:
+        return
+    ring = tx.frame("refusals", "teaches", ["excerpt", "created_at", "gate", "vector"]).rename({"excerpt": "text"})
+    _, noise = _prototypes(embedder, settings)
+    learned = plan_prototypes(ring, noise, settings, teaching_count=count, learned_at=learned_at)
+    if learned is None:
+        return
+    ids = [row_id("np", text) for text in learned.texts]
+    rows = pl.DataFrame(
+        {"id": ids, "text": learned.texts, "teaching_count": count, "vector": learned.vectors},
+        schema_overrides={"vector": pl.Array(pl.Float32, tx.dims), "teaching_count": pl.Int64},
+    ).unique("id", keep="first", maintain_order=True)
+    tx.upsert("scorer_state", rows)
+    tx.delete("scorer_state", list({*tx.frame("scorer_state", columns=["id"])["id"]} - {*ids}))
+    tx.upsert("metadata", pl.DataFrame({"id": [LEARNED_AT], "number": [float(count)]}))

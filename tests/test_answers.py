@@ -1,0 +1,81 @@
+"""The ledger of paid answers in a store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from slowwave.records import LedgerEntry
+from storage.answers import StoredAnswers
+from storage.store import Store
+from storage.tables import TABLES
+from storage.undo import undo
+
+
+def entry(key: str, response: str = "{}") -> LedgerEntry:
+    return LedgerEntry(
+        id=key, provider="anthropic", model="m", role="extract", prompt_name="extract_facts", prompt_hash="p",
+        schema_hash="s", response=response, error="", tokens_in=100, tokens_out=20, usd=0.25, latency_s=1.5, attempts=2,
+    )  # fmt: skip
+
+
+def test_an_entry_has_exactly_the_columns_of_the_table() -> None:
+    assert set(LedgerEntry.__dataclass_fields__) == {"id", *TABLES["llm_calls"].columns}
+
+
+def test_what_was_recorded_is_found_as_it_was_and_nothing_else(new_store: Callable[[], Store]) -> None:
+    answers = StoredAnswers(new_store(), "ingest-1")
+    answers.record([entry("a", '{"text": "it\'s \\u0000 ü"}'), entry("b"), entry("c")])
+    found = answers.lookup(["a", "c", "never asked"])
+    assert found == {"a": entry("a", '{"text": "it\'s \\u0000 ü"}'), "c": entry("c")}
+
+
+def test_looking_up_nothing_and_recording_nothing_is_fine(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    StoredAnswers(store).record([])
+    assert StoredAnswers(store).lookup([]) == {}
+    assert store.log("llm_calls").is_empty()
+
+
+def test_of_two_answers_to_one_question_the_newest_counts(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    one, other = StoredAnswers(store, "one"), StoredAnswers(Store.open(store.uri), "other")
+    one.record([entry("a", "1")])
+    time.sleep(0.001)
+    other.record([entry("a", "2")])
+    assert one.lookup(["a"]) == other.lookup(["a"]) == {"a": entry("a", "2")}
+    assert len(store.log("llm_calls")) == 2
+
+
+def test_two_entries_of_one_key_in_one_batch_leave_the_later(new_store: Callable[[], Store]) -> None:
+    answers = StoredAnswers(new_store())
+    answers.record([entry("a", "1"), replace(entry("a", "2"), error="x")])
+    assert answers.lookup(["a"])["a"].response == "2"
+
+
+def test_answers_outlive_a_failed_commit_and_an_undo(new_store: Callable[[], Store]) -> None:
+    import polars as pl
+    from conftest import EPOCH
+
+    store = new_store()
+    answers = StoredAnswers(store, "r")
+    with store.commit("r", "test", EPOCH) as tx:
+        tx.upsert("metadata", pl.DataFrame({"id": ["k"]}))
+        answers.record([entry("inside")])
+    undo(store, "r", "u", EPOCH)
+    with pytest.raises(ZeroDivisionError), store.commit("s", "test", EPOCH) as tx:
+        answers.record([entry("failed")])
+        raise ZeroDivisionError
+    assert set(answers.lookup(["inside", "failed"])) == {"inside", "failed"}
+
+
+def test_threads_record_at_once_and_nothing_is_lost(new_store: Callable[[], Store]) -> None:
+    answers = StoredAnswers(new_store())
+    keys = [f"k{number}" for number in range(24)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda key: answers.record([entry(key)]), keys))
+    assert set(answers.lookup(keys)) == set(keys)

@@ -1,0 +1,272 @@
+"""The embedding seat: the shipped model and the road through LanceDB's registry."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+from uuid import uuid4
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from lancedb.embeddings import TextEmbeddingFunction, get_registry
+
+from inference.embedding import (
+    BATCH_CHARACTERS,
+    STATIC_CHARACTERS,
+    STATIC_MODELS,
+    Embedder,
+    RegistryEmbedder,
+    StaticEmbedder,
+    open_embedder,
+)
+from slowwave.errors import MissingDependency, MissingKey, SlowwaveError, Terminal, Transient, UnknownName
+from slowwave.settings import DEFAULT_EMBEDDER
+
+SENTENCES = [
+    "Nina moved to Oslo in March and works at Acme.",
+    "The deployment failed because the certificate had expired.",
+    "I prefer tabs over spaces.",
+    "Ella se mudó a Madrid el año pasado.",
+]
+
+
+def cosine(first: str, second: str) -> float:
+    left, right = open_embedder().embed([first, second])
+    return float(left @ right)
+
+
+def test_the_default_embedder_names_its_model_and_its_dimensions() -> None:
+    embedder: Embedder = open_embedder()
+    assert embedder.name == DEFAULT_EMBEDDER == "slowwave/minilm-static-256"
+    assert embedder.dims == 256
+    assert open_embedder(DEFAULT_EMBEDDER) == embedder
+
+
+def test_rows_are_float32_of_length_one_in_the_order_of_the_texts() -> None:
+    vectors = open_embedder().embed(SENTENCES)
+    assert vectors.shape == (len(SENTENCES), 256)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
+    assert np.array_equal(vectors[::-1], open_embedder().embed(SENTENCES[::-1]))
+
+
+def test_no_texts_give_no_rows_of_full_width() -> None:
+    assert open_embedder().embed([]).shape == (0, 256)
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n\t ", "\0", "\u200f"])
+def test_a_blank_text_gives_a_zero_row_and_leaves_its_neighbours_alone(blank: str) -> None:
+    vectors = open_embedder().embed([SENTENCES[0], blank, SENTENCES[1]])
+    assert not vectors[1].any()
+    assert np.array_equal(vectors[[0, 2]], open_embedder().embed(SENTENCES[:2]))
+
+
+@given(st.lists(st.text(st.characters(codec=None), max_size=60), max_size=6))
+@hypothesis_settings(max_examples=60, deadline=None)
+def test_any_texts_at_all_give_rows_of_length_one_or_zero_and_a_batch_equals_one_by_one(texts: list[str]) -> None:
+    vectors = open_embedder().embed(texts)
+    norms = np.linalg.norm(vectors, axis=1)
+    assert np.all((np.abs(norms - 1) < 1e-5) | (norms == 0))
+    for row, text in zip(vectors, texts, strict=True):
+        assert np.array_equal(row, open_embedder().embed([text])[0])
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["x" * 10_000, "\ud800 lone \udfff", "a\0b", "\u202eright to left\u200f", "𝒻𝒶𝓃𝒸𝓎", "😀" * 500, "!" * 500],
+    ids=["long word", "lone surrogates", "NUL", "bidi marks", "outside the BMP", "emoji", "punctuation"],
+)
+def test_hostile_text_beside_a_sentence_keeps_the_sentence_findable(hostile: str) -> None:
+    vectors = open_embedder().embed([hostile, f"{SENTENCES[1]} {hostile}"])
+    assert np.isfinite(vectors).all()
+    assert float(vectors[1] @ open_embedder().embed([SENTENCES[1]])[0]) > 0.3
+
+
+def test_a_text_beyond_the_limit_is_read_to_the_limit() -> None:
+    start = "word " * (STATIC_CHARACTERS // 5)
+    assert np.array_equal(*open_embedder().embed([start, f"{start} certificate expired"]))
+
+
+def test_marks_that_do_not_show_do_not_move_a_text() -> None:
+    assert cosine("Nina lives in Oslo", "Nina\0 lives\u200f in Oslo") > 0.999
+
+
+def test_batches_of_any_length_keep_every_text_in_its_place() -> None:
+    texts = [*SENTENCES, "word " * (BATCH_CHARACTERS // 5), "", *SENTENCES * 3, "tail " * BATCH_CHARACTERS]
+    together = open_embedder().embed(texts)
+    assert np.array_equal(together, np.concatenate([open_embedder().embed([text]) for text in texts]))
+
+
+def test_the_vectors_are_those_of_the_library_that_the_model_is_made_for() -> None:
+    from model2vec import StaticModel
+
+    expected = StaticModel.from_pretrained(STATIC_MODELS[DEFAULT_EMBEDDER]).encode(SENTENCES)
+    np.testing.assert_allclose(open_embedder().embed(SENTENCES), expected, atol=1e-5)
+
+
+def test_threads_share_the_model() -> None:
+    expected, found = open_embedder().embed(SENTENCES * 20), []
+    workers = [threading.Thread(target=lambda: found.append(open_embedder().embed(SENTENCES * 20))) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(found) == 4
+    assert all(np.array_equal(vectors, expected) for vectors in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "paraphrase"),
+    [
+        ("My sister bought a new car yesterday.", "Yesterday my sister purchased an automobile."),
+        ("The database migration failed in production.", "Migrating the production database did not work."),
+        ("He is allergic to peanuts.", "Peanuts give him an allergic reaction."),
+    ],
+)
+def test_a_paraphrase_is_nearer_than_any_unrelated_sentence(text: str, paraphrase: str) -> None:
+    assert cosine(text, paraphrase) > max(cosine(text, other) for other in SENTENCES)
+
+
+@pytest.mark.parametrize("digit", range(10))
+def test_each_digit_keeps_a_direction_of_its_own(digit: int) -> None:
+    others = [str(other) for other in range(10) if other != digit]
+    vectors = open_embedder().embed([str(digit), *others])
+    assert float(vectors[0] @ vectors[0]) == pytest.approx(1.0, abs=1e-5)
+    assert (vectors[1:] @ vectors[0]).max() < 0.999
+
+
+@pytest.mark.parametrize("name", ["nosuch/model", "bert"])
+def test_an_unknown_provider_is_named_together_with_the_known_ones(name: str) -> None:
+    with pytest.raises(UnknownName) as caught:
+        open_embedder(name)
+    for known in (name.split("/")[0], "sentence-transformers/", "openai/", "voyage/", "ollama/", DEFAULT_EMBEDDER):
+        assert known in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["slowwave/other", "openai/", "ollama"])
+def test_a_model_that_is_not_named_or_not_there_is_refused(name: str) -> None:
+    with pytest.raises(UnknownName, match="Unknown embedding model"):
+        open_embedder(name)
+
+
+def test_a_missing_key_names_the_variable_and_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openai")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(MissingKey, match=r"OPENAI_API_KEY.*slowwave/minilm-static-256.*neither package nor key"):
+        open_embedder("openai/text-embedding-3-small")
+
+
+def test_a_missing_package_is_named_with_its_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inference.embedding.find_spec", lambda name: None)
+    with pytest.raises(MissingDependency, match=r"slowwave\[voyage\].*neither package nor key"):
+        open_embedder("voyage/voyage-3.5")
+
+
+class LetterCounts(TextEmbeddingFunction):
+    """A real function of LanceDB's registry: counts letters, so that every expected vector is known."""
+
+    name: str = ""
+    fault: ClassVar[Exception | None] = None
+    sent: ClassVar[list[list[str]]] = []
+    answer_short: ClassVar[bool] = False
+
+    def ndims(self) -> int:
+        if self.name == "dimensions-untold":
+            raise ValueError("unknown model")
+        return 26
+
+    def generate_embeddings(self, texts: Sequence[str], *args: Any, **kwargs: Any) -> list[Any]:
+        self.sent.append(list(texts))
+        if self.fault is not None:
+            raise self.fault
+        rows: list[Any] = [
+            [float(text.lower().count(letter)) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts
+        ]
+        return [None, *rows[1:]] if self.answer_short else rows
+
+
+@pytest.fixture
+def provider() -> Iterator[str]:
+    """The alias under which LetterCounts is registered for one test."""
+    alias = f"letters-{uuid4().hex}"
+    get_registry().register(alias)(LetterCounts)
+    LetterCounts.fault, LetterCounts.answer_short = None, False
+    LetterCounts.sent.clear()
+    yield alias
+    get_registry()._functions.pop(alias)
+
+
+@pytest.mark.parametrize("model", ["counts", "dimensions-untold", "org/with/slashes"])
+def test_a_registered_function_gives_unit_rows_under_its_own_name(provider: str, model: str) -> None:
+    embedder = open_embedder(f"{provider}/{model}")
+    assert isinstance(embedder, RegistryEmbedder)
+    assert (embedder.name, embedder.dims) == (f"{provider}/{model}", 26)
+    vectors = embedder.embed(["abba", "bbaa", "zzz"])
+    assert (vectors.shape, vectors.dtype) == ((3, 26), np.float32)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
+    np.testing.assert_allclose(vectors @ vectors[0], [1.0, 1.0, 0.0], atol=1e-6)
+    assert embedder.embed([]).shape == (0, 26)
+
+
+def test_blank_texts_are_never_sent_and_unsendable_characters_are_replaced(provider: str) -> None:
+    vectors = open_embedder(f"{provider}/counts").embed(["", "a\0b", "  ", "c\ud800"])
+    assert LetterCounts.sent == [["a b", "c?"]]
+    assert vectors.any(axis=1).tolist() == [False, True, False, True]
+
+
+def test_many_texts_go_out_in_batches_and_come_back_in_order(provider: str) -> None:
+    texts = [letter * 3 for letter in "abcdefghijklmnopqrstuvwxyz"] * 12
+    vectors = open_embedder(f"{provider}/counts").embed(texts)
+    assert np.array_equal(vectors, np.tile(np.eye(26, dtype=np.float32), (12, 1)))
+    assert [len(batch) for batch in LetterCounts.sent] == [128, 128, 56]
+
+
+class RateLimitError(Exception):
+    """Named as providers name theirs."""
+
+
+class HttpError(Exception):
+    """Carries a status as providers' errors do."""
+
+    def __init__(self, status_code: int) -> None:
+        self.status_code = status_code
+        super().__init__(f"status {status_code}")
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        (RateLimitError("slow down"), Transient),
+        (ConnectionError("refused"), Transient),
+        (TimeoutError("no answer"), Transient),
+        (HttpError(529), Transient),
+        (HttpError(401), MissingKey),
+        (HttpError(400), Terminal),
+        (OSError("no such model"), Terminal),
+        (ImportError("Please install letters"), MissingDependency),
+    ],
+    ids=lambda case: str(case) if isinstance(case, Exception) else case.__name__,
+)
+def test_a_providers_failure_is_typed_by_whether_trying_again_helps(
+    provider: str, fault: Exception, expected: type[SlowwaveError]
+) -> None:
+    LetterCounts.fault = fault
+    with pytest.raises(expected, match=provider) as caught:
+        open_embedder(f"{provider}/counts").embed(["text"])
+    assert caught.value.__cause__ is fault
+
+
+def test_a_provider_that_drops_a_text_is_an_error_with_both_numbers(provider: str) -> None:
+    LetterCounts.answer_short = True
+    with pytest.raises(Terminal, match="returned 1 vectors for 2 texts"):
+        open_embedder(f"{provider}/counts").embed(["one", "two"])
+
+
+def test_a_model_that_is_not_installed_says_how_to_get_it_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setitem(STATIC_MODELS, "slowwave/lost", tmp_path)
+    with pytest.raises(Terminal, match=r"slowwave/lost.*Reinstall slowwave"):
+        StaticEmbedder("slowwave/lost").embed(["text"])

@@ -1,0 +1,677 @@
+"""The language seat against a real SDK and a server that misbehaves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from messages_api import Behaviour, Body, MessagesApi, Reply, chat_completion, fault, filled, message
+from pydantic import BaseModel, Field
+
+from inference.answers import Answer
+from inference.language import Language
+from inference.ledger import MemoryLedger
+from inference.prices import price_of
+from inference.replay import Recorder
+from prompts.rendering import render_extraction
+from prompts.responses import NameResolution, WindowExtraction
+from slowwave.errors import BudgetReached, MissingDependency, MissingKey, UnknownName, UnusableInput
+from slowwave.records import LedgerEntry, NameQuestion, Prompt, Turn, Usage, Window
+from slowwave.settings import DEFAULT_MODEL, LanguageSettings
+
+KEY = "sk-ant-test-0123456789abcdef"
+
+
+class Verdict(BaseModel):
+    """A small answer to test with."""
+
+    word: str
+    score: float = Field(ge=0.0, le=1.0)
+
+
+GOOD = filled("Verdict", {"word": "yes", "score": 0.5})
+
+
+class Time:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.slept: list[float] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+        await asyncio.sleep(0)
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OLLAMA_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., MessagesApi]]:
+    """Start servers that the SDK is pointed at."""
+    started: list[MessagesApi] = []
+
+    def start(*script: Behaviour, otherwise: Behaviour = GOOD) -> MessagesApi:
+        api = MessagesApi(otherwise, *script).__enter__()
+        started.append(api)
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{api.url}/v1")
+        monkeypatch.setenv("OLLAMA_HOST", api.url)
+        return api
+
+    yield start
+    for api in started:
+        api.__exit__(None, None, None)
+
+
+def prompt(text: str = "Is it?", name: str = "judge") -> Prompt:
+    return Prompt(name, "v1", "You judge.", lambda: text)
+
+
+def settings(**chosen: Any) -> LanguageSettings:
+    return LanguageSettings.model_validate({"model": "anthropic/claude-haiku-4-5", "concurrency": 1, **chosen})
+
+
+def run(
+    prompts: Sequence[Prompt], ledger: Any = None, time: Time | None = None, **chosen: Any
+) -> tuple[list[Answer[Verdict]], Language]:
+    """One whole run on simulated time: a language is made, asks everything, and is closed."""
+    simulated = time or Time()
+
+    async def go() -> tuple[list[Answer[Verdict]], Language]:
+        books = MemoryLedger() if ledger is None else ledger
+        async with Language(settings(**chosen), books, clock=simulated.clock, sleep=simulated.sleep) as language:
+            return await language.ask_many(prompts, Verdict, "judge"), language
+
+    return asyncio.run(go())
+
+
+def many(count: int) -> list[Prompt]:
+    return [prompt(f"Question {number}?") for number in range(count)]
+
+
+# A good answer
+
+
+def test_an_answer_is_validated_priced_and_written_to_the_ledger(serve: Callable[..., MessagesApi]) -> None:
+    api, ledger = serve(), MemoryLedger()
+    [answer], language = run([prompt()], ledger)
+    assert answer.value == Verdict(word="yes", score=0.5)
+    assert (answer.error, answer.cached, answer.skipped) == (None, False, False)
+    assert answer.usage.calls == 1
+    assert answer.usage.usd == pytest.approx((100 * 1.0 + 20 * 5.0) / 1_000_000)
+    assert language.usage == answer.usage
+    [entry] = ledger.entries.values()
+    assert (entry.provider, entry.model, entry.role) == ("anthropic", "claude-haiku-4-5", "judge")
+    assert json.loads(entry.response) == {"word": "yes", "score": 0.5}
+    assert (entry.tokens_in, entry.tokens_out, entry.attempts, entry.error) == (100, 20, 1, "")
+    assert api.requests[0]["tool_choice"]["name"] == "Verdict"
+    assert api.requests[0]["max_tokens"] == 4096
+
+
+def test_stored_text_reaches_the_model_as_it_is_and_is_never_run_as_a_template(
+    serve: Callable[..., MessagesApi],
+) -> None:
+    api = serve()
+    text = "{{ 7 * 7 }} {% raw %} https://example.com/cat.png"
+    run([prompt(text)])
+    sent = api.requests[0]["messages"][0]["content"]
+    assert (sent if isinstance(sent, str) else sent[0]["text"]) == text
+
+
+def test_answers_keep_the_order_of_the_prompts_and_each_is_reported_once(serve: Callable[..., MessagesApi]) -> None:
+    def echo(request: Body) -> Reply:
+        text = str(request["messages"][0]["content"])
+        number = int("".join(char for char in text if char.isdigit()))
+        reply = filled("Verdict", {"word": str(number), "score": 0})
+        return Reply(200, reply.body, delay_s=0.02 if number % 2 else 0.0)
+
+    serve(otherwise=echo)
+    heard: list[int] = []
+
+    async def go() -> list[Answer[Verdict]]:
+        async with Language(settings(concurrency=4), MemoryLedger()) as language:
+            return await language.ask_many(many(12), Verdict, "judge", on_done=lambda index, _: heard.append(index))
+
+    answers = asyncio.run(go())
+    assert [answer.value.word for answer in answers if answer.value] == [str(number) for number in range(12)]
+    assert sorted(heard) == list(range(12))
+
+
+# The ledger
+
+
+def test_what_is_in_the_ledger_is_never_asked_again(serve: Callable[..., MessagesApi]) -> None:
+    api, ledger = serve(), MemoryLedger()
+    first, _ = run(many(3), ledger)
+    again, language = run(many(3), ledger)
+    assert len(api.requests) == 3
+    assert [answer.value for answer in again] == [answer.value for answer in first]
+    assert all(answer.cached for answer in again)
+    assert language.usage == Usage(cached=3)
+
+
+def test_equal_prompts_of_one_batch_are_paid_once(serve: Callable[..., MessagesApi]) -> None:
+    api = serve()
+    answers, language = run([prompt("same"), prompt("other"), prompt("same")])
+    assert len(api.requests) == 2
+    assert [answer.cached for answer in answers] == [False, False, True]
+    assert (language.usage.calls, language.usage.cached) == (2, 1)
+
+
+def test_another_model_or_another_form_of_answer_is_asked_anew(serve: Callable[..., MessagesApi]) -> None:
+    api, ledger = serve(), MemoryLedger()
+    run([prompt()], ledger)
+    run([prompt()], ledger, model="anthropic/claude-haiku-5-5")
+    assert len(api.requests) == 2
+    assert len(ledger.entries) == 2
+
+
+def test_a_run_after_a_failure_asks_only_what_is_missing(serve: Callable[..., MessagesApi]) -> None:
+    api, ledger = serve(GOOD, fault(400, "malformed"), GOOD), MemoryLedger()
+    first, _ = run(many(3), ledger)
+    assert [answer.error for answer in first] == [None, "rejected: HTTP 400: malformed", None]
+    assert first[1].may_retry
+    second, _ = run(many(3), ledger)
+    assert len(api.requests) == 4
+    assert [answer.cached for answer in second] == [True, False, True]
+    assert all(answer.value for answer in second)
+
+
+def test_a_repeated_try_keeps_the_cost_of_the_failed_one_in_the_ledger(serve: Callable[..., MessagesApi]) -> None:
+    serve(message([{"type": "text", "text": "hm"}], "max_tokens"))
+    ledger = MemoryLedger()
+    [cut], _ = run([prompt()], ledger)
+    assert cut.error is not None
+    assert cut.error.startswith("cut: ")
+    run([prompt()], ledger)
+    [entry] = ledger.entries.values()
+    assert (entry.tokens_in, entry.attempts, entry.error) == (200, 2, "")
+
+
+def test_an_answer_is_in_the_ledger_before_it_is_reported(serve: Callable[..., MessagesApi]) -> None:
+    serve()
+    ledger = MemoryLedger()
+    sizes: list[int] = []
+
+    async def go() -> None:
+        async with Language(settings(), ledger) as language:
+            await language.ask_many(many(3), Verdict, "judge", lambda *_: sizes.append(len(ledger.entries)))
+
+    asyncio.run(go())
+    assert sizes == [1, 2, 3]
+
+
+# Trouble that passes
+
+
+def test_a_rate_limit_waits_as_long_as_the_server_asks(serve: Callable[..., MessagesApi]) -> None:
+    api, time = serve(fault(429, "slow down", retry_after="7")), Time()
+    [answer], _ = run([prompt()], time=time)
+    assert answer.value
+    assert len(api.requests) == 2
+    assert time.now == pytest.approx(7.0)
+
+
+def test_a_rate_limit_holds_back_every_worker(serve: Callable[..., MessagesApi]) -> None:
+    serve(fault(429, retry_after="5"))
+    time = Time()
+    answers, _ = run(many(6), time=time, concurrency=2)
+    assert all(answer.value for answer in answers)
+    assert 5.0 <= time.now <= 10.0
+
+
+def test_a_wait_that_is_too_long_fails_the_prompt_for_now(serve: Callable[..., MessagesApi]) -> None:
+    api = serve(fault(429, retry_after="3600"))
+    [answer], _ = run([prompt()])
+    assert answer.may_retry
+    assert answer.error == "transient: HTTP 429: no"
+    assert len(api.requests) == 1
+
+
+@pytest.mark.parametrize("status", [529, 500, 502, 503, 408])
+def test_an_overloaded_server_is_asked_again_with_growing_patience(
+    serve: Callable[..., MessagesApi], status: int
+) -> None:
+    api, time = serve(fault(status), fault(status), fault(status)), Time()
+    [answer], _ = run([prompt()], time=time)
+    assert answer.value
+    assert answer.usage.calls == 1
+    assert len(api.requests) == 4
+    assert len(time.slept) == 3
+    assert all(low <= slept <= 2 * low for low, slept in zip((0.25, 0.5, 1.0), time.slept, strict=True))
+
+
+def test_retries_end_and_do_not_multiply_with_those_of_the_sdk(serve: Callable[..., MessagesApi]) -> None:
+    api, ledger = serve(otherwise=fault(529, "Overloaded")), MemoryLedger()
+    [answer], _ = run([prompt()], ledger, transient_retries=2)
+    assert len(api.requests) == 3
+    assert answer.error == "transient: HTTP 529: Overloaded (after 3 requests)"
+    assert answer.may_retry
+    assert ledger.entries == {}
+
+
+def test_one_prompt_that_fails_does_not_stop_the_others(serve: Callable[..., MessagesApi]) -> None:
+    serve(fault(500), fault(500))
+    answers, _ = run(many(3), transient_retries=1)
+    assert [bool(answer.value) for answer in answers] == [False, True, True]
+
+
+def test_a_provider_that_is_down_is_not_asked_a_thousand_times(serve: Callable[..., MessagesApi]) -> None:
+    api = serve(otherwise=fault(503))
+    answers, language = run(many(40), transient_retries=1)
+    assert len(api.requests) == 10
+    assert [answer.skipped for answer in answers] == [False] * 5 + [True] * 35
+    assert not language.budget_reached
+
+
+@pytest.mark.parametrize(
+    "late",
+    [Reply(200, GOOD.body, delay_s=5.0), Reply(200, GOOD.body, drip_s=0.02)],
+    ids=["nothing for five seconds", "a byte now and then"],
+)
+def test_an_answer_that_takes_too_long_is_abandoned_and_asked_again(
+    serve: Callable[..., MessagesApi], late: Reply
+) -> None:
+    api = serve(late)
+    [answer], _ = run([prompt()], timeout_s=0.4)
+    assert answer.value
+    assert len(api.requests) == 2
+
+
+def test_a_server_that_is_not_there_is_a_passing_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+    [answer], _ = run([prompt()], transient_retries=1)
+    assert answer.may_retry
+    assert (answer.error or "").startswith("transient: ")
+
+
+def test_a_body_that_is_not_json_is_a_passing_trouble(serve: Callable[..., MessagesApi]) -> None:
+    api = serve(Reply(200, b'{"id": "msg_1", "content": [{"ty'))
+    [answer], _ = run([prompt()])
+    assert answer.value
+    assert len(api.requests) == 2
+
+
+# Trouble that stays
+
+
+def test_a_wrong_form_is_sent_back_once_and_both_answers_are_paid(serve: Callable[..., MessagesApi]) -> None:
+    api, ledger = serve(filled("Verdict", {"word": "yes", "score": 7})), MemoryLedger()
+    [answer], _ = run([prompt()], ledger)
+    assert answer.value == Verdict(word="yes", score=0.5)
+    assert (answer.usage.calls, answer.usage.tokens_in) == (2, 200)
+    correction = json.dumps(api.requests[1]["messages"][-1])
+    assert "less than or equal to 1" in correction
+    assert next(iter(ledger.entries.values())).attempts == 2
+
+
+def test_a_form_that_stays_wrong_is_given_up_and_asked_again_by_a_later_run(
+    serve: Callable[..., MessagesApi],
+) -> None:
+    wrong = filled("Verdict", {"word": "yes", "score": 7})
+    api, ledger = serve(wrong, wrong, wrong), MemoryLedger()
+    [answer], _ = run([prompt()], ledger, validation_retries=2)
+    assert len(api.requests) == 3
+    assert answer.error == "invalid: score: Input should be less than or equal to 1 (after 3 requests)"
+    assert answer.may_retry
+    [again], _ = run([prompt()], ledger)
+    assert again.value
+
+
+def test_text_in_place_of_the_tool_is_repaired(serve: Callable[..., MessagesApi]) -> None:
+    api = serve(message([{"type": "text", "text": '{"word": "yes"'}], "end_turn"))
+    [answer], _ = run([prompt()])
+    assert answer.value
+    assert len(api.requests) == 2
+
+
+def test_an_empty_answer_is_asked_anew_without_an_empty_turn(serve: Callable[..., MessagesApi]) -> None:
+    api = serve(message([], "end_turn"))
+    [answer], _ = run([prompt()])
+    assert answer.value
+    assert answer.usage.calls == 2
+    assert [len(request["messages"]) for request in api.requests] == [1, 1]
+
+
+def test_answers_that_stay_empty_are_given_up(serve: Callable[..., MessagesApi]) -> None:
+    api = serve(otherwise=message([], "end_turn"))
+    [answer], _ = run([prompt()], validation_retries=1)
+    assert answer.error == "invalid: the answer was empty (after 2 requests)"
+    assert len(api.requests) == 2
+
+
+def test_a_refusal_is_final_and_is_not_asked_again(serve: Callable[..., MessagesApi]) -> None:
+    api, ledger = serve(message([], "refusal")), MemoryLedger()
+    [answer], _ = run([prompt()], ledger)
+    assert answer.error == "refused: the model declined to answer"
+    assert not answer.may_retry
+    [again], language = run([prompt()], ledger)
+    assert again.error == answer.error
+    assert again.cached
+    assert language.usage == Usage(cached=1)
+    assert len(api.requests) == 1
+
+
+def test_an_answer_cut_by_its_length_is_not_repaired(serve: Callable[..., MessagesApi]) -> None:
+    api = serve(filled("Verdict", {"word": "ye"}, stop="max_tokens"))
+    [answer], _ = run([prompt()])
+    assert len(api.requests) == 1
+    assert (answer.error or "").endswith("raise max_output_tokens")
+    assert answer.usage.calls == 1
+
+
+def test_a_model_that_may_not_be_forced_to_a_tool_is_asked_to_use_it(serve: Callable[..., MessagesApi]) -> None:
+    def picky(request: Body) -> Reply:
+        if request["tool_choice"]["type"] == "tool":
+            return fault(400, 'tool_choice: type "tool" and "any" are not supported for this model.')
+        return GOOD
+
+    api = serve(otherwise=picky)
+    answers, _ = run(many(3), model="anthropic/claude-opus-5-5")
+    assert all(answer.value for answer in answers)
+    assert len(api.requests) == 4
+    assert "calling the given tool" in json.dumps(api.requests[-1]["system"])
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "kind", "words"),
+    [
+        (401, f"invalid x-api-key {KEY}", MissingKey, "ANTHROPIC_API_KEY"),
+        (403, "not allowed", MissingKey, "ANTHROPIC_API_KEY"),
+        (404, "model: claude-haiku-4-5", UnusableInput, "anthropic/claude-haiku-4-5"),
+        (400, "Your credit balance is too low", UnusableInput, "credit balance"),
+    ],
+)
+def test_trouble_that_every_prompt_would_meet_stops_the_run(
+    serve: Callable[..., MessagesApi], status: int, text: str, kind: type[Exception], words: str
+) -> None:
+    api, ledger = serve(GOOD, fault(status, text), otherwise=fault(status, text)), MemoryLedger()
+    with pytest.raises(kind, match=words) as raised:
+        run(many(20), ledger)
+    assert KEY not in str(raised.value)
+    assert "--llm rules" in str(raised.value)
+    assert len(api.requests) == 2
+    assert len(ledger.entries) == 1
+
+
+def test_an_error_of_the_caller_reaches_it_after_paid_answers_are_kept(serve: Callable[..., MessagesApi]) -> None:
+    serve(otherwise=Reply(200, GOOD.body, delay_s=0.05))
+    ledger = MemoryLedger()
+
+    def fail(index: int, _: Answer[Any]) -> None:
+        raise RuntimeError(f"no room for {index}")
+
+    async def go() -> None:
+        async with Language(settings(concurrency=3), ledger) as language:
+            await language.ask_many(many(9), Verdict, "judge", fail)
+
+    with pytest.raises(RuntimeError, match="no room for"):
+        asyncio.run(go())
+    assert len(ledger.entries) == 3
+
+
+# Limits
+
+
+def test_the_budget_of_calls_stops_cleanly_and_the_rest_is_done_later(serve: Callable[..., MessagesApi]) -> None:
+    api, ledger = serve(), MemoryLedger()
+    answers, language = run(many(8), ledger, max_calls=3, concurrency=4)
+    assert len(api.requests) == 3
+    assert sum(answer.skipped for answer in answers) == 5
+    assert language.budget_reached
+    with pytest.raises(BudgetReached, match="3 of 3 calls"):
+        raise language.budget.error()
+    rest, later = run(many(8), ledger)
+    assert all(answer.value for answer in rest)
+    assert not later.budget_reached
+    assert len(api.requests) == 8
+
+
+def test_failed_calls_give_their_share_of_the_budget_back(serve: Callable[..., MessagesApi]) -> None:
+    serve(fault(529), fault(529))
+    answers, _ = run(many(4), max_calls=3, concurrency=4, transient_retries=0)
+    assert sum(bool(answer.value) for answer in answers) == 2
+    assert not any(answer.skipped for answer in answers)
+
+
+@pytest.mark.parametrize(("limit", "most"), [({"max_tokens": 1500}, 1500.0), ({"max_usd": 0.004}, 0.004)])
+def test_tokens_and_dollars_stay_within_the_budget(
+    serve: Callable[..., MessagesApi], limit: dict[str, Any], most: float
+) -> None:
+    serve()
+    answers, language = run(many(30), concurrency=4, **limit)
+    spent = language.usage.usd if "max_usd" in limit else language.usage.tokens_in + language.usage.tokens_out
+    assert 0.8 * most <= spent <= most
+    assert language.budget_reached
+    assert any(answer.skipped for answer in answers)
+
+
+def test_a_budget_of_nothing_asks_nothing(serve: Callable[..., MessagesApi]) -> None:
+    api = serve()
+    answers, _ = run(many(2), max_calls=0)
+    assert [answer.skipped for answer in answers] == [True, True]
+    assert api.requests == []
+
+
+def test_a_budget_in_dollars_needs_a_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnusableInput, match="anthropic/claude-next"):
+        Language(settings(model="anthropic/claude-next", max_usd=1.0), MemoryLedger())
+    assert Language(settings(model="anthropic/claude-next"), MemoryLedger()).unpriced == ["anthropic/claude-next"]
+    assert Language(settings(model="ollama/llama3.2", max_usd=1.0), MemoryLedger()).unpriced == []
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_never_more_calls_are_in_flight_than_allowed(serve: Callable[..., MessagesApi], concurrency: int) -> None:
+    api = serve(otherwise=Reply(200, GOOD.body, delay_s=0.03))
+
+    async def go() -> None:
+        async with Language(settings(concurrency=concurrency), MemoryLedger()) as language:
+            await asyncio.gather(
+                language.ask_many(many(6), Verdict, "judge"),
+                language.ask_many([prompt(f"More {n}") for n in range(6)], Verdict, "summarize"),
+            )
+
+    asyncio.run(go())
+    assert api.most_at_once == concurrency
+
+
+def test_calls_are_spread_over_the_minute(serve: Callable[..., MessagesApi]) -> None:
+    serve()
+    time = Time()
+    run(many(5), time=time, calls_per_minute=30, concurrency=2)
+    assert time.now == pytest.approx(4 * 2.0)
+
+
+# Secrets
+
+
+def test_keys_appear_nowhere_but_in_the_request(
+    serve: Callable[..., MessagesApi], caplog: pytest.LogCaptureFixture
+) -> None:
+    leak = f"bad request with key {KEY} and Authorization: Bearer {KEY}"
+    api, ledger = serve(fault(400, leak), fault(500, leak), fault(500, leak)), MemoryLedger()
+    with caplog.at_level(logging.INFO):
+        answers, _ = run(many(2), ledger, transient_retries=1)
+    assert any(KEY in value for value in api.headers[0].values())
+    kept = repr(ledger.entries) + repr(answers) + caplog.text
+    assert KEY not in kept
+    assert "[secret]" in kept
+
+
+# Providers
+
+
+def test_auto_is_claude_with_a_key_and_rules_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_key = Language(settings(model="auto"), MemoryLedger())
+    assert with_key.model("extract") == DEFAULT_MODEL
+    assert not with_key.is_keyless("extract")
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    without = Language(settings(model="auto"), MemoryLedger())
+    assert without.model("extract") == "rules"
+    assert without.is_keyless("extract")
+
+
+def test_each_role_may_have_its_own_model() -> None:
+    language = Language(settings(model="rules", resolve_model="anthropic/claude-sonnet-5-5"), MemoryLedger())
+    assert [language.model(role) for role in ("extract", "resolve", "judge")] == [
+        "rules",
+        "anthropic/claude-sonnet-5-5",
+        "rules",
+    ]
+
+
+def test_an_unknown_provider_is_named_with_the_known_ones() -> None:
+    with pytest.raises(UnknownName, match=r"'antropic'.*Did you mean 'anthropic'.*ollama.*rules"):
+        Language(settings(model="antropic/claude"), MemoryLedger())
+
+
+def test_a_provider_without_a_model_says_what_to_write() -> None:
+    with pytest.raises(UnusableInput, match="provider/model"):
+        Language(settings(model="anthropic"), MemoryLedger())
+
+
+@pytest.mark.parametrize(
+    ("model", "variable"), [("anthropic/claude-haiku-4-5", "ANTHROPIC_API_KEY"), ("openai/gpt-5", "OPENAI_API_KEY")]
+)
+def test_a_missing_key_names_its_variable_and_the_way_without(
+    monkeypatch: pytest.MonkeyPatch, model: str, variable: str
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    with pytest.raises(MissingKey, match=f"{variable}.*--llm rules"):
+        Language(settings(model=model), MemoryLedger())
+
+
+def test_a_missing_package_names_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CO_API_KEY", "12345678")
+    monkeypatch.setitem(sys.modules, "cohere", None)
+    with pytest.raises(MissingDependency, match=r"pip install cohere.*--llm rules"):
+        run([prompt()], model="cohere/command-r")
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-5", "ollama/llama3.2"])
+def test_other_providers_go_through_instructor_with_the_same_retries(
+    serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-openai-1234")
+    api = serve(fault(429, retry_after="2"), otherwise=chat_completion({"word": "yes", "score": 1}))
+    time = Time()
+    [answer], language = run([prompt()], time=time, model=model)
+    assert answer.value == Verdict(word="yes", score=1.0)
+    assert (answer.usage.tokens_in, answer.usage.tokens_out, answer.usage.usd) == (70, 9, 0.0)
+    assert len(api.requests) == 2
+    assert time.now == pytest.approx(2.0)
+    assert api.requests[0]["model"] == model.split("/")[1]
+    assert language.unpriced == ([] if model.startswith("ollama") else [model])
+
+
+def test_importing_the_seat_loads_no_model_library() -> None:
+    code = (
+        "import sys; import inference.language; "
+        "print([name for name in ('instructor', 'anthropic', 'openai', 'httpx', 'tenacity') if name in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path.cwd())
+    assert shown.stdout.strip() == "[]"
+
+
+def test_prices_know_dated_names_and_long_prompts() -> None:
+    dated, short = price_of("anthropic", "claude-haiku-4-5-20251001"), price_of("anthropic", "claude-haiku-5-5")
+    assert dated is not None
+    assert dated.usd(1_000_000, 100_000) == pytest.approx(1.5)
+    assert short is not None
+    assert short.usd(100_000, 0) == pytest.approx(0.01)
+    assert short.usd(200_000, 0) == pytest.approx(0.10)
+    assert price_of("anthropic", "claude-opus-5-55") is None
+
+
+# Rules and replay
+
+
+def question(number: int) -> NameQuestion:
+    return NameQuestion(number, "Atlas", "project", "", "Atlas 2", "project", "", 0.8)
+
+
+def ask_free(prompts: Sequence[Prompt], form: type[BaseModel], ledger: Any, **chosen: Any) -> list[Answer[Any]]:
+    async def go() -> list[Answer[Any]]:
+        async with Language(settings(**chosen), ledger) as language:
+            answers: list[Answer[Any]] = await language.ask_many(prompts, form, "resolve")
+            assert language.usage == Usage()
+            return answers
+
+    return asyncio.run(go())
+
+
+def test_rules_answer_without_rendering_paying_or_recording() -> None:
+    def never() -> str:
+        raise AssertionError("rendered")
+
+    asked = [Prompt("resolve_names", "v", "", never, {"questions": (question(1), question(2))})] * 500
+    ledger = MemoryLedger()
+    answers = ask_free(asked, NameResolution, ledger, model="rules")
+    values = [answer.value for answer in answers]
+    assert [[judged.same_entity for judged in value.answers] for value in values if value] == [[False, False]] * 500
+    assert ledger.entries == {}
+
+
+def test_the_keyless_extractor_answers_in_the_form_of_the_model() -> None:
+    said = Turn(0, "Maya", "user", "I switched from vim to neovim last week.", datetime(2026, 5, 2, tzinfo=UTC))
+    asked = render_extraction(Window("c1", "global", (said,)))
+    [answer] = ask_free([asked], WindowExtraction, MemoryLedger(), model="rules")
+    assert answer.error is None
+    assert answer.value is not None
+    assert any("neovim" in fact.statement.lower() for fact in answer.value.facts)
+
+
+def test_a_prompt_without_a_rule_says_so() -> None:
+    [answer] = ask_free([prompt(name="summarize_year")], Verdict, MemoryLedger(), model="rules")
+    assert "'summarize_year'" in (answer.error or "")
+    assert "--llm" in (answer.error or "")
+
+
+def test_recorded_answers_are_played_back_without_any_request(
+    serve: Callable[..., MessagesApi], tmp_path: Path
+) -> None:
+    api, ledger, file = serve(), MemoryLedger(), tmp_path / "answers.jsonl"
+    run([prompt("one")], ledger)
+    recorded, _ = run([prompt("one"), prompt("two")], Recorder(ledger, file))
+    assert len(file.read_text().splitlines()) == 2
+    played = ask_free([prompt("one"), prompt("two")], Verdict, MemoryLedger(), model=f"replay/{file}")
+    assert [answer.value for answer in played] == [answer.value for answer in recorded]
+    assert len(api.requests) == 2
+    [unknown] = ask_free([prompt("three")], Verdict, MemoryLedger(), model=f"replay/{file}")
+    assert "answers.jsonl has no answer" in (unknown.error or "")
+    assert "--llm rules" in (unknown.error or "")
+
+
+@pytest.mark.parametrize("content", [None, '{"prompt_name": "x"}\n', "no json\n"])
+def test_a_recording_that_cannot_be_read_says_why(tmp_path: Path, content: str | None) -> None:
+    file = tmp_path / "answers.jsonl"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(UnusableInput, match=r"answers\.jsonl"):
+        Language(settings(model=f"replay/{file}"), MemoryLedger())
+
+
+def test_a_ledger_entry_has_the_columns_of_its_table() -> None:
+    from dataclasses import fields
+
+    from storage.tables import TABLES
+
+    assert [field.name for field in fields(LedgerEntry)] == ["id", *TABLES["llm_calls"].columns]

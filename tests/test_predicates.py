@@ -1,0 +1,70 @@
+"""Relations get one form, and the table says which are the same and how many objects each allows (S2-61)."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slowwave import frames
+from slowwave.predicates import DEFAULT, canonicalise, domain_of, learned_rows, unmapped
+
+NOTHING = frames.empty(frames.PREDICATES)
+
+
+def canonical(*raw: str, learned: pl.DataFrame = NOTHING) -> dict[str, tuple[str, str, str]]:
+    rows = canonicalise(pl.Series(raw, dtype=pl.String), learned).iter_rows()
+    return {said: (name, cardinality, source) for said, name, cardinality, source in rows}
+
+
+def learned(alias: str, name: str, cardinality: str, source: str) -> pl.DataFrame:
+    return pl.DataFrame([("p1", alias, name, cardinality, source)], schema=frames.PREDICATES, orient="row")
+
+
+@pytest.mark.parametrize(
+    ("raw", "name", "cardinality"),
+    [
+        ("employed_by", "works_at", "1"), ("Works for", "works_at", "1"), ("worksAt", "works_at", "1"), ("resides in", "lives_in", "1"),
+        ("birthplace", "born_in", "1"), ("supervises", "manages", "n"), ("possesses", "owns", "n"), ("requires", "depends_on", "n"),
+        ("knows", "knows", "n"), ("likes", "prefers", "n"), ("uses", "uses", "n"), ("contiene", "contains", "n"),
+        ("parte_de", "part_of", "1"), ("similar_to", "similar_to", "n"), ("switched-to", "replaces", "n"),
+    ],
+)
+def test_the_default_table_maps_each_alias(raw: str, name: str, cardinality: str) -> None:
+    assert canonical(raw)[raw] == (name, cardinality, "default")
+
+
+def test_an_unknown_relation_stays_as_it_is_allows_many_objects_and_is_counted() -> None:
+    table = canonicalise(pl.Series(["Sang   With", "sang with", "uses"]), NOTHING)
+    assert canonical("Sang   With")["Sang   With"] == ("sang_with", "n", "raw")
+    assert unmapped(table) == ["sang_with"]
+
+
+def test_what_a_model_said_once_is_not_unknown_again() -> None:
+    rows = learned_rows({"sang_with": ("performs_with", "n")})
+    assert canonical("sang with", learned=rows)["sang with"] == ("performs_with", "n", "llm")
+    assert learned_rows({}).schema == rows.schema
+
+
+def test_a_file_outranks_the_default_table_and_a_model_does_not() -> None:
+    assert canonical("likes", learned=learned("likes", "enjoys", "n", "file"))["likes"] == ("enjoys", "n", "file")
+    assert canonical("likes", learned=learned("likes", "enjoys", "n", "llm"))["likes"] == ("prefers", "n", "default")
+
+
+def test_no_alias_means_two_relations() -> None:
+    forms = [form for predicate in DEFAULT for form in predicate.forms]
+    assert len(forms) == len(set(forms))
+
+
+def test_only_lasting_relations_and_their_denials_have_a_domain() -> None:
+    assert [domain_of(name) for name in ("uses", "does_not_use", "wrote", "born_in", "sang_with")] == ["use", "use", "", "", ""]
+
+
+@given(st.lists(st.text(max_size=400), max_size=20))
+def test_the_normal_form_is_short_idempotent_and_one_row_per_relation(raw: list[str]) -> None:
+    table = canonicalise(pl.Series(raw, dtype=pl.String), NOTHING)
+    assert sorted(table["raw"]) == sorted(set(raw))
+    assert all(len(form.encode()) <= 256 for form in table["canonical"])
+    unknown = table.filter(pl.col("source") == "raw")["canonical"]
+    assert canonicalise(unknown, NOTHING)["canonical"].to_list() == unknown.unique(maintain_order=True).to_list()

@@ -1,0 +1,279 @@
+"""Names become entities: the order of the ladder, aliases, twins, questions (S2-01 … S2-09)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slowwave import frames
+from slowwave.resolution import (
+    LIKENESS,
+    RAW_MENTIONS,
+    Resolution,
+    embed_texts,
+    finish,
+    mentions_in,
+    must_differ,
+    new_id,
+    plan_resolution,
+    with_questions,
+)
+from slowwave.settings import ResolveSettings
+from storage.tables import STAMPS, TABLES
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+BY_MEANING = ResolveSettings(use_embedding_resolution=True)
+
+
+def raw(*names: str | tuple[Any, ...]) -> pl.DataFrame:
+    """Mentions in order, a minute apart: a name, or (name, type, summary, window, minute)."""
+    rows = []
+    for i, given_name in enumerate(names):
+        parts = (given_name,) if isinstance(given_name, str) else given_name
+        name, kind, summary, window, minute = (*parts, *("", "tool", None, 0, i)[len(parts) :])
+        rows.append((window, name, kind, summary, NOW + timedelta(minutes=minute)))
+    return pl.DataFrame(rows, schema=RAW_MENTIONS, orient="row")
+
+
+class Memory:
+    """Entities and aliases as a store would keep them between batches."""
+
+    def __init__(self) -> None:
+        self.entities, self.aliases = frames.empty(frames.ENTITIES), frames.empty(frames.ALIASES)
+
+    def take(
+        self, mentions: pl.DataFrame, likeness: list[tuple[int, str, float]] = [],  # noqa: B006
+        answers: dict[int, bool] | None = None, settings: ResolveSettings = BY_MEANING,
+    ) -> Resolution:
+        met = mentions_in(mentions, type_strict=settings.type_strict)
+        near = pl.DataFrame(likeness, schema=LIKENESS, orient="row")
+        done = finish(plan_resolution(met, self.entities, self.aliases, near, settings), answers or {}, NOW)
+        self.entities = pl.concat([self.entities, done.entities]).unique("id", keep="last", maintain_order=True)
+        self.aliases = pl.concat([self.aliases, done.aliases]).unique("id", keep="last", maintain_order=True)
+        return done
+
+    def entity(self, name: str, kind: str = "tool") -> dict[str, Any]:
+        return self.entities.row(by_predicate=pl.col("id") == new_id(name, kind), named=True)
+
+
+def meaning(done: Resolution) -> dict[str, str]:
+    return dict(done.names.select("canonical_name", "entity_id").iter_rows())
+
+
+def test_frames_have_the_columns_of_their_tables() -> None:
+    for name, schema in {
+        "entities": frames.ENTITIES, "entity_aliases": frames.ALIASES, "predicates": frames.PREDICATES, "facts": frames.FACTS,
+        "fact_evidence": frames.FACT_EVIDENCE, "lineage": frames.LINEAGE, "patch_batches": frames.PATCH_BATCHES,
+        "fact_aspects": frames.FACT_ASPECTS, "refusals": frames.REFUSALS, "decisions": frames.DECISIONS,
+    }.items():
+        stored = TABLES[name].schema(4)
+        kept = [field for field in stored if field.name not in {*STAMPS, "vector"}]
+        empty = pl.from_arrow(stored.empty_table().select([field.name for field in kept]))
+        assert dict(frames.empty(schema).schema) == dict(empty.schema), name
+
+
+def test_a_name_written_twice_in_one_batch_is_one_entity() -> None:
+    memory = Memory()
+    done = memory.take(raw("Neovim", "  neovim ", "NEOVIM", ("vim", "tool", None, 1)))
+    assert memory.entities.height == 2
+    assert memory.entity("neovim")["name"] == "NEOVIM"
+    assert set(meaning(done)) == {"neovim", "vim"}
+
+
+def test_names_under_three_bytes_are_rejected_and_counted() -> None:
+    done = Memory().take(raw("C", "Go", "", "日", "Rust"))
+    assert set(meaning(done)) == {"日", "rust"}
+    assert done.counts["rejected"] == 3
+
+
+def test_entities_beyond_the_limit_of_a_window_are_dropped_in_output_order() -> None:
+    met = mentions_in(raw("one", "two", "three", ("four", "tool", None, 1)), max_per_window=2)
+    assert met.names() == ["one", "two", "four"]
+    assert met.dropped == 1
+
+
+def test_an_unknown_type_is_a_concept_and_spanish_names_of_types_are_understood() -> None:
+    done = Memory().take(raw(("alpha", "WIDGET "), ("beta", " Proyecto")))
+    assert dict(done.entities.select("canonical_name", "entity_type").iter_rows()) == {"alpha": "concept", "beta": "project"}
+
+
+def test_an_alias_comes_before_a_canonical_name_and_the_smallest_id_wins() -> None:
+    memory = Memory()
+    memory.take(raw("postgres", "postgresql"))
+    ids = sorted([new_id("postgres", "tool"), new_id("postgresql", "tool")])
+    rows = [("a1", "pg sql", "tool", ids[1]), ("a2", "pg sql", "tool", ids[0])]
+    memory.aliases = pl.concat([memory.aliases, pl.DataFrame(rows, schema=memory.aliases.schema, orient="row")])
+    assert meaning(memory.take(raw("PG SQL")))["pg sql"] == ids[0]
+    assert memory.entities.height == 2
+
+
+def test_the_same_name_under_another_type_is_the_same_entity_and_an_alias_remembers_it() -> None:
+    memory = Memory()
+    memory.take(raw(("Mercury", "project")))
+    done = memory.take(raw(("mercury", "tool")))
+    assert meaning(done)["mercury"] == new_id("mercury", "project")
+    assert done.decisions["action"].to_list() == ["type_conflict"]
+    again = memory.take(raw(("mercury", "tool")))
+    assert again.counts["alias"] == 1
+    assert again.decisions.is_empty()
+
+
+def test_strict_types_keep_one_name_apart() -> None:
+    memory, strict = Memory(), ResolveSettings(type_strict=True)
+    memory.take(raw(("Mercury", "project"), ("Mercury", "place", None, 1)), settings=strict)
+    assert memory.entities.height == 2
+
+
+def test_a_name_said_under_several_types_takes_the_commonest_that_is_not_concept() -> None:
+    done = Memory().take(raw(("Kestrel", "concept"), ("Kestrel", "concept"), ("kestrel", "project"), ("kestrel", "tool"), ("kestrel", "tool")))
+    assert done.entities["entity_type"].to_list() == ["tool"]
+
+
+def test_a_name_that_means_a_known_entity_is_merged_and_never_compared_again() -> None:
+    memory = Memory()
+    memory.take(raw(("PostgreSQL", "tool", "A relational database.")))
+    known = new_id("postgresql", "tool")
+    done = memory.take(raw(("Postgres", "tool", "Stores the orders.")), [(0, known, 0.85)])
+    assert meaning(done)["postgres"] == known
+    assert memory.entity("postgresql")["summary"] == "A relational database.; Stores the orders."
+    assert memory.entity("postgresql")["name"] == "Postgres"
+    assert done.to_embed["id"].to_list() == [known]
+    assert memory.take(raw("Postgres")).counts["alias"] == 1
+
+
+def test_a_summary_that_is_already_there_is_not_appended() -> None:
+    memory = Memory()
+    memory.take(raw(("PostgreSQL", "tool", "A relational database.")))
+    memory.take(raw(("Postgres", "tool", "a relational  database.")), [(0, new_id("postgresql", "tool"), 0.9)])
+    assert memory.entity("postgresql")["summary"] == "A relational database."
+
+
+@pytest.mark.parametrize(("cosine", "how"), [(0.85, "similar"), (0.8499, "ask"), (0.70, "ask"), (0.6999, "new")])
+def test_the_rungs_of_the_ladder_are_literal(cosine: float, how: str) -> None:
+    memory = Memory()
+    memory.take(raw("PostgreSQL"))
+    near = pl.DataFrame([(0, new_id("postgresql", "tool"), cosine)], schema=LIKENESS, orient="row")
+    plan = plan_resolution(mentions_in(raw("Postgres")), memory.entities, memory.aliases, near, BY_MEANING)
+    assert plan.outcomes["how"].to_list() == [how]
+    assert plan.questions.height == (how == "ask")
+
+
+@pytest.mark.parametrize(("answers", "same"), [({0: True}, True), ({0: False}, False), ({}, False)])
+def test_an_ambiguous_name_is_what_the_answer_says_and_new_without_one(answers: dict[int, bool], same: bool) -> None:
+    memory = Memory()
+    memory.take(raw("PostgreSQL"))
+    done = memory.take(raw("Postgres"), [(0, new_id("postgresql", "tool"), 0.8)], answers)
+    assert (meaning(done)["postgres"] == new_id("postgresql", "tool")) is same
+    assert done.decisions["decided_by"].to_list() == (["model"] if same else [])
+
+
+def test_a_question_shows_both_names_and_summaries() -> None:
+    memory = Memory()
+    memory.take(raw(("PostgreSQL", "tool", "A database.")))
+    near = pl.DataFrame([(0, new_id("postgresql", "tool"), 0.8)], schema=LIKENESS, orient="row")
+    plan = plan_resolution(mentions_in(raw(("Postgres", "tool", "Holds orders."))), memory.entities, memory.aliases, near, BY_MEANING)
+    assert plan.questions.row(0, named=True) == {
+        "question": 0, "mention": 0, "entity_id": new_id("postgresql", "tool"), "cosine": 0.8, "entity_type": "tool",
+        "name": "Postgres", "summary": "Holds orders.", "known_name": "PostgreSQL", "known_summary": "A database.",
+    }
+    asked = plan.asked()[0]
+    assert (asked.number, asked.name_a, asked.name_b, asked.type_b, asked.similarity) == (0, "Postgres", "PostgreSQL", "tool", 0.8)
+    assert with_questions(plan, 0).questions.is_empty()
+
+
+def test_likeness_joins_only_names_of_one_type() -> None:
+    memory = Memory()
+    memory.take(raw(("Mercury", "place")))
+    done = memory.take(raw(("Mercuri", "project")), [(0, new_id("mercury", "place"), 0.99)])
+    assert done.counts["new"] == 1
+
+
+def test_likeness_is_ignored_unless_it_is_asked_for() -> None:
+    memory = Memory()
+    memory.take(raw("PostgreSQL"))
+    done = memory.take(raw("Postgres"), [(0, new_id("postgresql", "tool"), 0.99)], settings=ResolveSettings())
+    assert done.counts["new"] == 1
+
+
+def test_two_new_names_of_one_batch_may_mean_each_other() -> None:
+    memory = Memory()
+    done = memory.take(raw("PostgreSQL", "Postgres", "PG"), [(0, new_id("postgres", "tool"), 0.9), (1, new_id("postgresql", "tool"), 0.9)])
+    assert memory.entities.height == 1
+    assert set(meaning(done).values()) == {new_id("postgresql", "tool")}
+
+
+def test_a_chain_of_likeness_ends_in_one_entity() -> None:
+    memory = Memory()
+    done = memory.take(
+        raw("alpha one", "alpha uno", "alpha eins"),
+        [(1, new_id("alpha one", "tool"), 0.9), (2, new_id("alpha uno", "tool"), 0.8)], {0: True},
+    )
+    assert set(meaning(done).values()) == {new_id("alpha one", "tool")}
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("Anna (sister of Ben)", "Anna (sales)"), ("Anna (sister of Ben)", "Anna"), ("Python 2", "Python 3"), ("Level 3", "Level")],
+)
+def test_a_number_or_a_closing_parenthesis_that_differs_is_asked_never_merged(name: str, other: str) -> None:
+    assert must_differ(name, other)
+    memory = Memory()
+    memory.take(raw((name, "person")))
+    near = pl.DataFrame([(0, new_id(name.lower(), "person"), 0.99)], schema=LIKENESS, orient="row")
+    plan = plan_resolution(mentions_in(raw((other, "person"))), memory.entities, memory.aliases, near, BY_MEANING)
+    assert plan.outcomes["how"].to_list() == ["ask"]
+
+
+def test_a_null_summary_keeps_the_old_one_and_a_blank_one_blanks_it() -> None:
+    memory = Memory()
+    memory.take(raw(("Kestrel", "tool", "A service.")))
+    memory.take(raw(("Kestrel", "tool", None)))
+    assert memory.entity("kestrel")["summary"] == "A service."
+    memory.take(raw(("Kestrel", "tool", " ")))
+    assert memory.entity("kestrel")["summary"] == ""
+
+
+def test_an_older_mention_moves_the_first_sight_but_not_the_name() -> None:
+    memory = Memory()
+    memory.take(raw(("Kestrel", "tool", None, 0, 60)))
+    memory.take(raw(("KESTREL", "tool", None, 0, 0)))
+    row = memory.entity("kestrel")
+    assert (row["name"], row["first_seen_at"], row["last_seen_at"]) == ("Kestrel", NOW, NOW + timedelta(minutes=60))
+
+
+def test_a_name_that_was_cut_keeps_its_whole_form_as_an_alias() -> None:
+    done = Memory().take(raw("x" * 600))
+    assert sorted(done.aliases["alias_name"].str.len_bytes().to_list()) == [512, 600]
+
+
+def test_the_text_to_embed_is_name_and_summary() -> None:
+    assert embed_texts(mentions_in(raw(("Vim", "tool", "An editor."), "Git")).distinct).to_list() == ["vim: An editor.", "git"]
+
+
+names = st.lists(
+    st.tuples(st.sampled_from(["Anna", "anna", "Ben", "Vim", "vim ", "Postgres"]), st.sampled_from(["person", "tool", "concept"])),
+    min_size=1, max_size=12,
+)
+
+
+@given(names)
+def test_the_same_names_again_change_nothing(batch: list[tuple[str, str]]) -> None:
+    memory = Memory()
+    memory.take(raw(*batch))
+    again = memory.take(raw(*batch))
+    assert (again.entities.height, again.aliases.height, again.to_embed.height) == (0, 0, 0)
+
+
+@given(names, names)
+def test_every_mention_is_resolved_and_no_name_becomes_twins(first: list[tuple[str, str]], second: list[tuple[str, str]]) -> None:
+    memory = Memory()
+    for batch in (first, second):
+        done = memory.take(raw(*batch))
+        assert done.names["entity_id"].null_count() == 0
+        assert set(done.names["entity_id"]) <= set(memory.entities["id"])
+    assert memory.entities["canonical_name"].is_unique().all()
