@@ -75,18 +75,28 @@ def plan_application(
     pairs = pairs_of(fresh, others, near.neighbours)
     repeats = find_repeats(fresh, others, pairs, settings)
     kept = fresh.join(repeats, on="id", how="anti", maintain_order="left")
-    closings = close_facts(fresh, repeats, others.filter("is_live"), directives_of(directives, fresh), near.entities, near.aliases, now)
+    closings = close_facts(
+        fresh, repeats, others.filter("is_live"), directives_of(directives, fresh), near.entities, near.aliases, now
+    )
     gone = closings.facts["id"].to_list()
     staying = kept.filter(~pl.col("id").is_in(gone))
     flags = find_flags(staying, others.filter(pl.col("is_live") & ~pl.col("id").is_in(gone)), pairs, settings)
     evidence = _evidence(fresh, repeats, near.evidence, near.facts)
     decided = _decided(fresh, repeats, flags)
-    facts = _with_closings(_with_evidence(pl.concat([decided, near.facts], how="diagonal"), fresh, repeats, evidence), closings)
+    facts = _with_closings(
+        _with_evidence(pl.concat([decided, near.facts], how="diagonal"), fresh, repeats, evidence), closings
+    )
     facts = _changed(facts, near.facts)
-    typed = _typed(facts.filter((pl.col("status") == "active") & pl.col("id").is_in(kept["id"].to_list())), near.entities)
+    typed = _typed(
+        facts.filter((pl.col("status") == "active") & pl.col("id").is_in(kept["id"].to_list())), near.entities
+    )
     return ApplicationPlan(
-        facts, evidence, closings.lineage, aspects.aspect_rows(typed),
-        _applied(batches, fresh), _decisions(staying, repeats, flags, closings, settings, now),
+        facts,
+        evidence,
+        closings.lineage,
+        aspects.aspect_rows(typed),
+        _applied(batches, fresh),
+        _decisions(staying, repeats, flags, closings, settings, now),
     )
 
 
@@ -101,7 +111,8 @@ def _undecided(passed: pl.DataFrame, known: pl.DataFrame, messages: pl.DataFrame
     decided = known.filter(pl.col("status") != "candidate")
     said = frames.conform(messages, MESSAGES).select(message_id="id", said_at="occurred_at").unique("message_id")
     fresh = (
-        passed.filter(pl.col("status") == "candidate").unique("id", keep="first", maintain_order=True)
+        passed.filter(pl.col("status") == "candidate")
+        .unique("id", keep="first", maintain_order=True)
         .join(decided, on="id", how="anti", maintain_order="left")
         .join(said, on="message_id", how="left", maintain_order="left")
         .with_columns(said_at=pl.coalesce("said_at", "valid_from"))
@@ -115,11 +126,16 @@ def _known(near: Surroundings, now: datetime) -> pl.DataFrame:
     """Facts that hold or held, with said_at (latest evidence), place -1, and the keys of repetition."""
     said = near.evidence.group_by(id="fact_id").agg(said_at=pl.col("occurred_at").max())
     held = frames.conform(near.facts, frames.FACTS).unique("id", keep="first", maintain_order=True)
-    held = held.filter(pl.col("status").is_in(["active", "superseded"])).join(said, on="id", how="left", maintain_order="left")
+    held = held.filter(pl.col("status").is_in(["active", "superseded"])).join(
+        said, on="id", how="left", maintain_order="left"
+    )
     return with_keys(
         held.with_columns(
-            said_at=pl.coalesce("said_at", "valid_from"), place=pl.lit(-1, dtype=pl.Int64), is_live=is_live(now).fill_null(False),
-            from_="valid_from", to="valid_to",
+            said_at=pl.coalesce("said_at", "valid_from"),
+            place=pl.lit(-1, dtype=pl.Int64),
+            is_live=is_live(now).fill_null(False),
+            from_="valid_from",
+            to="valid_to",
         )
     )
 
@@ -144,7 +160,9 @@ def _decided(fresh: pl.DataFrame, repeats: pl.DataFrame, flags: pl.DataFrame) ->
     own = ["said_at", "place", "object_key", "day"]
     marks = ["similar_to_id", "similarity_score", "related_id"]
     rows = fresh.drop(own).drop(marks, strict=False)
-    rows = rows.join(repeats.select("id", repeated="target_id", how="cosine"), on="id", how="left", maintain_order="left")
+    rows = rows.join(
+        repeats.select("id", repeated="target_id", how="cosine"), on="id", how="left", maintain_order="left"
+    )
     rows = rows.join(flags, on="id", how="left", maintain_order="left")
     is_repeat = pl.col("repeated").is_not_null()
     return rows.with_columns(
@@ -156,16 +174,24 @@ def _decided(fresh: pl.DataFrame, repeats: pl.DataFrame, flags: pl.DataFrame) ->
     ).drop("repeated", "how")
 
 
-def _with_evidence(facts: pl.DataFrame, fresh: pl.DataFrame, repeats: pl.DataFrame, evidence: pl.DataFrame) -> pl.DataFrame:
+def _with_evidence(
+    facts: pl.DataFrame, fresh: pl.DataFrame, repeats: pl.DataFrame, evidence: pl.DataFrame
+) -> pl.DataFrame:
     """Repeated facts with one more message each, the highest confidence, the strongest speaker (S2-57, C13)."""
     new = evidence.join(fresh.select(fact_id="id", message_id="message_id"), on=["fact_id", "message_id"], how="anti")
     counts = new.group_by(id="fact_id").agg(more=pl.len().cast(pl.Int64))
-    repeated = fresh.join(repeats.select("id", "target_id"), on="id").group_by(id="target_id").agg(
-        surest=pl.col("confidence").max(), rank=entrenchment_rank("entrenchment").max()
+    repeated = (
+        fresh.join(repeats.select("id", "target_id"), on="id")
+        .group_by(id="target_id")
+        .agg(surest=pl.col("confidence").max(), rank=entrenchment_rank("entrenchment").max())
     )
-    joined = facts.join(repeated, on="id", how="left", maintain_order="left").join(counts, on="id", how="left", maintain_order="left")
+    joined = facts.join(repeated, on="id", how="left", maintain_order="left").join(
+        counts, on="id", how="left", maintain_order="left"
+    )
     stronger = pl.col("rank") > entrenchment_rank("entrenchment")
-    named = pl.col("rank").replace_strict({2: _NAMES[0], 1: _NAMES[1], 0: _NAMES[2]}, default=None, return_dtype=pl.String)
+    named = pl.col("rank").replace_strict(
+        {2: _NAMES[0], 1: _NAMES[1], 0: _NAMES[2]}, default=None, return_dtype=pl.String
+    )
     return joined.with_columns(
         confidence=pl.max_horizontal("confidence", "surest"),
         evidence_count=pl.col("evidence_count").fill_null(1) + pl.col("more").fill_null(0),
@@ -180,7 +206,17 @@ def _with_closings(facts: pl.DataFrame, closings: Closings) -> pl.DataFrame:
 
 def _changed(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     """The rows that are new or differ from what was there before; the order of columns is that of a fact."""
-    columns = ["status", "status_reason", "valid_to", "expired_at", "replaced_by", "supersedes_id", "confidence", "evidence_count", "entrenchment"]
+    columns = [
+        "status",
+        "status_reason",
+        "valid_to",
+        "expired_at",
+        "replaced_by",
+        "supersedes_id",
+        "confidence",
+        "evidence_count",
+        "entrenchment",
+    ]
     rows = frames.conform(facts, frames.FACTS).unique("id", keep="first", maintain_order=True)
     old = frames.conform(before, frames.FACTS).select("id", *columns)
     return rows.join(old, on=["id", *columns], how="anti", nulls_equal=True, maintain_order="left")
@@ -197,37 +233,63 @@ def _typed(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
 
 def _applied(batches: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
     """The batches of these candidates, applied."""
-    return batches.filter(pl.col("id").is_in(fresh["patch_batch_id"].unique().to_list())).with_columns(state=pl.lit("applied"))
+    return batches.filter(pl.col("id").is_in(fresh["patch_batch_id"].unique().to_list())).with_columns(
+        state=pl.lit("applied")
+    )
 
 
 def _decisions(
-    staying: pl.DataFrame, repeats: pl.DataFrame, flags: pl.DataFrame, closings: Closings, settings: EvaluateSettings, now: datetime
+    staying: pl.DataFrame,
+    repeats: pl.DataFrame,
+    flags: pl.DataFrame,
+    closings: Closings,
+    settings: EvaluateSettings,
+    now: datetime,
 ) -> pl.DataFrame:
     """One row per candidate and per closed or spared fact: what was seen, what was done, why."""
     created = staying.select("id", "confidence").join(flags, on="id", maintain_order="left")
     rows: list[Mapping[str, object]] = [
         {
-            "action": "create", "subject_id": id_, "ids_in": [x for x in (similar, related) if x], "ids_out": [id_],
+            "action": "create",
+            "subject_id": id_,
+            "ids_in": [x for x in (similar, related) if x],
+            "ids_out": [id_],
             "measures": {"confidence": confidence, "cosine": cosine, "flag_cosine": settings.flag_cosine},
-            "reason": f"It passed and looks like {similar}: both are kept." if similar else "It passed and nothing says the same.",
+            "reason": f"It passed and looks like {similar}: both are kept."
+            if similar
+            else "It passed and nothing says the same.",
         }
         for id_, confidence, similar, cosine, related in created.iter_rows()
     ]
     rows += [
         {
-            "action": "reassert", "subject_id": target, "ids_in": [id_], "ids_out": [target],
+            "action": "reassert",
+            "subject_id": target,
+            "ids_in": [id_],
+            "ids_out": [target],
             "measures": {"cosine": cosine, "reassert_cosine": settings.reassert_cosine, "stage": stage},
-            "reason": "The same words again." if stage == "text" else "The same in other words, and every guard agrees.",
+            "reason": "The same words again."
+            if stage == "text"
+            else "The same in other words, and every guard agrees.",
         }
         for id_, target, stage, cosine in repeats.iter_rows()
     ]
     rows += closings.decisions
     whole = [
-        {**row, "id": timed_id("d", now, row["action"], row["subject_id"], row["ids_in"]), "at": now, "decided_by": "rule",
-         "measures": as_json(row["measures"])}
+        {
+            **row,
+            "id": timed_id("d", now, row["action"], row["subject_id"], row["ids_in"]),
+            "at": now,
+            "decided_by": "rule",
+            "measures": as_json(row["measures"]),
+        }
         for row in rows
     ]
-    return frames.conform(pl.DataFrame(whole, schema_overrides=_OVERRIDES), frames.DECISIONS) if whole else frames.empty(frames.DECISIONS)
+    return (
+        frames.conform(pl.DataFrame(whole, schema_overrides=_OVERRIDES), frames.DECISIONS)
+        if whole
+        else frames.empty(frames.DECISIONS)
+    )
 
 
 _OVERRIDES = {"ids_in": frames.TEXTS, "ids_out": frames.TEXTS, "at": frames.TIME}

@@ -27,23 +27,36 @@ TAXONOMY: tuple[Aspect, ...] = (
     Aspect("music", "Music", "Cultural", "🎵", "music|song|album|band|listen|concert|guitar|piano|sing"),
     Aspect("books", "Books", "Cultural", "📚", "book|read|novel|author|library|literature"),
     Aspect("creativity", "Creativity", "Cultural", "🎨", "art|paint|draw|design|create|craft|write|photo|invent"),
-    Aspect("career", "Career", "Identity", "💼", "work|job|career|employ|company|manag|project|colleague|salary|promot"),
+    Aspect(
+        "career", "Career", "Identity", "💼", "work|job|career|employ|company|manag|project|colleague|salary|promot"
+    ),
     Aspect("education", "Education", "Identity", "🎓", "stud|school|universit|degree|course|learn|teach|train|certif"),
     Aspect("identity", "Identity", "Identity", "🪪", "identit|name|gender|nationalit|personalit|self|born|describe"),
     Aspect("childhood", "Childhood", "Identity", "🧸", "child|kid|grew up|young|school days|parents' house"),
     Aspect(
-        "family", "Family", "Relationships", "👪",
+        "family",
+        "Family",
+        "Relationships",
+        "👪",
         "famil|mother|father|parent|brother|sister|son|daughter|wife|husband|spouse|cousin|grand",
     ),
     Aspect(
-        "relationships", "Relationships", "Relationships", "🤝",
+        "relationships",
+        "Relationships",
+        "Relationships",
+        "🤝",
         "friend|partner|dating|married|relationship|know|met|love|neighbo",
     ),
     Aspect("philosophy", "Philosophy", "Worldview", "🤔", "think|believ|philosoph|meaning|ethic|idea|opinion"),
-    Aspect("values", "Values", "Worldview", "⚖️", "value|principle|important|prefer|priorit|care about|honest|integrity"),
+    Aspect(
+        "values", "Values", "Worldview", "⚖️", "value|principle|important|prefer|priorit|care about|honest|integrity"
+    ),
     Aspect("spirituality", "Spirituality", "Worldview", "🕊️", "god|faith|church|pray|relig|spirit|meditat|soul"),
     Aspect(
-        "health", "Health", "Lifestyle", "🩺",
+        "health",
+        "Health",
+        "Lifestyle",
+        "🩺",
         "health|ill|sick|doctor|medic|diet|sleep|exercise|run|allerg|injur|weight",
     ),
 )
@@ -58,7 +71,10 @@ def classify(facts: pl.DataFrame) -> pl.Series:
     """
     read = [c for c in ("predicate", "subject_type", "object_type", "kind", "statement") if c in facts.columns]
     words = facts.select(
-        pl.concat_str(read, separator=" . ", ignore_nulls=True).str.replace_all("_", " ").str.replace_all("’", "'").alias("words")
+        pl.concat_str(read, separator=" . ", ignore_nulls=True)
+        .str.replace_all("_", " ")
+        .str.replace_all("’", "'")
+        .alias("words")
     )
     hits = [
         pl.when(pl.col("words").str.contains(rf"(?i)\b(?:{aspect.stems})")).then(pl.lit(aspect.slug))
@@ -91,7 +107,9 @@ def aspect_rows(facts: pl.DataFrame) -> pl.DataFrame:
     rows = found.select(
         fact_id="id",
         slug="aspect_slugs",
-        via=pl.when(pl.col("found").list.contains(pl.col("aspect_slugs"))).then(pl.lit("regex")).otherwise(pl.lit("model")),
+        via=pl.when(pl.col("found").list.contains(pl.col("aspect_slugs")))
+        .then(pl.lit("regex"))
+        .otherwise(pl.lit("model")),
     )
     ids = [row_id("as", fact, slug) for fact, slug in rows.select("fact_id", "slug").iter_rows()]
     return frames.conform(rows.with_columns(pl.Series("id", ids, dtype=pl.String)), frames.FACT_ASPECTS)
@@ -115,11 +133,15 @@ def score_aspects(facts: pl.DataFrame, tags: pl.DataFrame) -> pl.DataFrame:
     tagged = tags.select("slug", pl.col("fact_id").alias("id")).unique().join(facts, on="id")
     ends = pl.col("subject_id").append(pl.col("object_id")).drop_nulls().n_unique()
     counts = tagged.group_by("slug").agg(
-        facts=pl.len().cast(pl.Int64), entities=ends.cast(pl.Int64),
-        predicates=pl.col("predicate").drop_nulls().n_unique().cast(pl.Int64), confidence=pl.col("confidence").mean(),
+        facts=pl.len().cast(pl.Int64),
+        entities=ends.cast(pl.Int64),
+        predicates=pl.col("predicate").drop_nulls().n_unique().cast(pl.Int64),
+        confidence=pl.col("confidence").mean(),
     )
-    rows = _ORDER.select("slug").join(counts, on="slug", how="left", maintain_order="left").with_columns(
-        pl.col("facts", "entities", "predicates").fill_null(0), pl.col("confidence").fill_null(0.0)
+    rows = (
+        _ORDER.select("slug")
+        .join(counts, on="slug", how="left", maintain_order="left")
+        .with_columns(pl.col("facts", "entities", "predicates").fill_null(0), pl.col("confidence").fill_null(0.0))
     )
     scores = [score(*row) for row in rows.select("facts", "entities", "predicates", "confidence").iter_rows()]
     return rows.with_columns(score=pl.Series(scores, dtype=pl.Float64))

@@ -49,15 +49,17 @@ _ADVERBS = frozenset(
     probably maybe eventually soon successfully""".split()
 )
 _WISHES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), relation)
+    (re.compile(pattern), relation)
     for pattern, relation in (
         (r"(?:want|wants|wanted|hope|hopes|hoping|hoped|wish|wishes|dream|dreams|dreaming|long|longs)\s(?:to|of|about)\s|wanna\s", "wants_to"),
         (r"(?:like|love|prefer)\sto\s(?=\w)", "would"),
-        (r"(?:be\s)?(?:looking\sforward|excited|keen|eager|hoping|aiming|looking|determined)\sto\s", "wants_to"),
+        (r"looking\sforward\sto\s", "looks_forward_to"),
+        (r"(?:excited|keen|eager|hoping|aiming|looking|determined)\sto\s", "wants_to"),
         (r"(?:aim|aims|strive|strives)\sto\s", "wants_to"),
-        (r"(?:plan|plans|planned|planning|intend|intends|intending|going|about|set|scheduled|ready|due)\s(?:to|on)\s", "plans_to"),
+        (r"(?:plan|plans|planned|planning|intend|intends|intending|about|set|scheduled)\s(?:to|on)\s", "plans_to"),
+        (r"going\sto\s(?!an?\s|the\s|my\s|[A-Z])", "plans_to"),
         (r"gonna\s", "plans_to"),
-        (r"(?:think|thinks|thinking|thought)\s(?:about|of)\s", "considers"),
+        (r"thinking\s(?:about|of)\s(?=\w+ing\b)", "considers"),
         (r"(?:consider|considers|considering|contemplating)\s", "considers"),
         (r"(?:try|tries|trying|tried)\sto\s", "tries_to"),
         (r"(?:need|needs)\sto\s", "needs_to"),
@@ -176,7 +178,7 @@ def _wish(text: str, at: int, copula: bool, modal: str) -> tuple[str, int] | Non
         if found := pattern.match(text, at):
             if relation == "would" and modal != "would":
                 return None
-            if relation == "plans_to" and found.group().lower().startswith(("about", "going", "set", "due", "ready")) and not copula:
+            if relation == "plans_to" and found.group().lower().startswith(("about", "going", "set")) and not copula:
                 return None
             return ("wants_to" if relation == "would" else relation), found.end()
     return None

@@ -17,12 +17,29 @@ from slowwave.text import normalise_name, row_id
 from slowwave.validity import check_transition, is_out_of_order, successors
 
 CHANGES = {
-    "id": pl.String(), "status": pl.String(), "status_reason": pl.String(), "valid_to": frames.TIME, "expired_at": frames.TIME,
+    "id": pl.String(),
+    "status": pl.String(),
+    "status_reason": pl.String(),
+    "valid_to": frames.TIME,
+    "expired_at": frames.TIME,
     "replaced_by": pl.String(),
 }
 _READ = (
-    "id", "scope", "subject_id", "object_id", "object_text", "predicate", "polarity", "status", "valid_from", "valid_to", "entrenchment",
-    "pinned", "replaced_by", "said_at", "place",
+    "id",
+    "scope",
+    "subject_id",
+    "object_id",
+    "object_text",
+    "predicate",
+    "polarity",
+    "status",
+    "valid_from",
+    "valid_to",
+    "entrenchment",
+    "pinned",
+    "replaced_by",
+    "said_at",
+    "place",
 )
 _RANK = {"system_inferred": 0, "user_stated": 1, "user_axiom": 2}
 _ARTICLE = re.compile(r"^(?:the|an?|my|our|your|his|her|their|its|el|la|los|las|mi|un|una|der|die|das)\s+")
@@ -68,16 +85,30 @@ class _Board:
         self.changes[fact["id"]] = {"id": fact["id"], "status": status, **values}
         fact.update(values)
 
-    def decide(self, action: str, subject: str, ids: list[str], out: list[str], reason: str, **measures: object) -> None:
+    def decide(
+        self, action: str, subject: str, ids: list[str], out: list[str], reason: str, **measures: object
+    ) -> None:
         """Note a decision."""
         self.decisions.append(
-            {"action": action, "subject_id": subject, "ids_in": ids, "ids_out": out, "measures": measures, "reason": reason}
+            {
+                "action": action,
+                "subject_id": subject,
+                "ids_in": ids,
+                "ids_out": out,
+                "measures": measures,
+                "reason": reason,
+            }
         )
 
 
 def close_facts(
-    fresh: pl.DataFrame, repeats: pl.DataFrame, live: pl.DataFrame, directives: pl.DataFrame,
-    entities: pl.DataFrame, aliases: pl.DataFrame, now: datetime,
+    fresh: pl.DataFrame,
+    repeats: pl.DataFrame,
+    live: pl.DataFrame,
+    directives: pl.DataFrame,
+    entities: pl.DataFrame,
+    aliases: pl.DataFrame,
+    now: datetime,
 ) -> Closings:
     """Carry out directives (columns id, known_id, object, action, reason) in their order.
 
@@ -105,12 +136,16 @@ def _targets(board: _Board, directive: Fact, speaker: Fact, winner: Fact) -> lis
     """The facts that a directive means: the one it points at, else those whose object it names."""
     if directive["known_id"]:
         known = board.facts.get(directive["known_id"])
-        return [known] if known and _may_be_meant(board, known, speaker, winner) and _share_an_end(known, speaker) else []
+        return (
+            [known] if known and _may_be_meant(board, known, speaker, winner) and _share_an_end(known, speaker) else []
+        )
     words = _plain(directive["object"])
     named = [
         fact
         for fact in (board.facts[id_] for id_ in board.by_subject[speaker["subject_id"]])
-        if _may_be_meant(board, fact, speaker, winner) and fact["polarity"] != "negated" and words in _object_names(board, fact)
+        if _may_be_meant(board, fact, speaker, winner)
+        and fact["polarity"] != "negated"
+        and words in _object_names(board, fact)
     ]
     return _of_one_kind(named, speaker["predicate"])
 
@@ -118,7 +153,12 @@ def _targets(board: _Board, directive: Fact, speaker: Fact, winner: Fact) -> lis
 def _may_be_meant(board: _Board, fact: Fact, speaker: Fact, winner: Fact) -> bool:
     """Open, of the same scope, not the speaker's own, and not a candidate that is said later."""
     is_later_candidate = fact["place"] >= 0 and fact["said_at"] > speaker["said_at"]
-    return board.is_open(fact) and fact["scope"] == speaker["scope"] and fact["id"] != winner["id"] and not is_later_candidate
+    return (
+        board.is_open(fact)
+        and fact["scope"] == speaker["scope"]
+        and fact["id"] != winner["id"]
+        and not is_later_candidate
+    )
 
 
 def _of_one_kind(facts: list[Fact], predicate: str) -> list[Fact]:
@@ -138,7 +178,9 @@ def _share_an_end(fact: Fact, speaker: Fact) -> bool:
 def _close(board: _Board, directive: Fact, speaker: Fact, winner: Fact, target: Fact) -> None:
     ids, reason = [target["id"], speaker["id"]], directive["reason"]
     if refusal := _refusal(board, speaker, winner, target):
-        board.decide("refuse", target["id"], ids, [], refusal, entrenchment=[speaker["entrenchment"], target["entrenchment"]])
+        board.decide(
+            "refuse", target["id"], ids, [], refusal, entrenchment=[speaker["entrenchment"], target["entrenchment"]]
+        )
         return
     late = is_out_of_order(speaker["said_at"], target["said_at"])
     measures = {"said_at": speaker["said_at"], "known_said_at": target["said_at"], "valid_from": speaker["valid_from"]}
@@ -147,12 +189,16 @@ def _close(board: _Board, directive: Fact, speaker: Fact, winner: Fact, target: 
         heads.append((target["valid_from"], target["id"], reason))
         return
     if late:
-        board.decide("refuse", target["id"], ids, [], "What was said earlier cannot end what was said later.", **measures)
+        board.decide(
+            "refuse", target["id"], ids, [], "What was said earlier cannot end what was said later.", **measures
+        )
         return
     _retire(board, directive, speaker, winner, target, measures)
 
 
-def _retire(board: _Board, directive: Fact, speaker: Fact, winner: Fact, target: Fact, measures: Mapping[str, object]) -> None:
+def _retire(
+    board: _Board, directive: Fact, speaker: Fact, winner: Fact, target: Fact, measures: Mapping[str, object]
+) -> None:
     """Close the target: superseded by the winner, retracted as a mistake, or ended with its past kept."""
     ids, reason = [target["id"], speaker["id"]], directive["reason"]
     # It ended no earlier than it began, and no later than was known before.
@@ -160,14 +206,33 @@ def _retire(board: _Board, directive: Fact, speaker: Fact, winner: Fact, target:
     ends = min(ends, target["valid_to"]) if target["valid_to"] else ends
     if directive["action"] == "supersede":
         board.change(
-            target, status="superseded", status_reason=f"{reason}: replaced by {winner['id']}", valid_to=ends, expired_at=board.now,
+            target,
+            status="superseded",
+            status_reason=f"{reason}: replaced by {winner['id']}",
+            valid_to=ends,
+            expired_at=board.now,
             replaced_by=winner["id"],
         )
         _follow(board, target, winner, reason)
-        board.decide("supersede", target["id"], ids, [target["id"], winner["id"]], f"A later message replaces it ({reason}).", **measures)
+        board.decide(
+            "supersede",
+            target["id"],
+            ids,
+            [target["id"], winner["id"]],
+            f"A later message replaces it ({reason}).",
+            **measures,
+        )
     elif reason == "correction":
-        board.change(target, status="retracted", status_reason=f"retracted by {winner['id']}", valid_to=ends, expired_at=board.now)
-        board.decide("retract", target["id"], ids, [target["id"]], "A later message says that it was never so.", **measures)
+        board.change(
+            target,
+            status="retracted",
+            status_reason=f"retracted by {winner['id']}",
+            valid_to=ends,
+            expired_at=board.now,
+        )
+        board.decide(
+            "retract", target["id"], ids, [target["id"]], "A later message says that it was never so.", **measures
+        )
     else:
         board.change(target, status_reason=f"ended by {winner['id']}", valid_to=ends)
         board.decide("close", target["id"], ids, [target["id"]], "A later message says that it is over.", **measures)
@@ -194,10 +259,21 @@ def _close_late(board: _Board) -> None:
         starts, head, reason = min(fact["heads"])
         ends = max(starts, fact["valid_from"])
         board.change(
-            fact, status="superseded", status_reason=f"{reason}: {head} was said later", valid_to=ends, expired_at=board.now, replaced_by=head
+            fact,
+            status="superseded",
+            status_reason=f"{reason}: {head} was said later",
+            valid_to=ends,
+            expired_at=board.now,
+            replaced_by=head,
         )
         _follow(board, fact, board.facts[head], reason)
-        board.decide("supersede", fact["id"], [head], [fact["id"], head], "It was said before what it would replace: applied as already closed.")
+        board.decide(
+            "supersede",
+            fact["id"],
+            [head],
+            [fact["id"], head],
+            "It was said before what it would replace: applied as already closed.",
+        )
 
 
 def _follow(board: _Board, old: Fact, new: Fact, reason: str) -> None:
@@ -209,7 +285,10 @@ def _follow(board: _Board, old: Fact, new: Fact, reason: str) -> None:
 
 
 def _closings(board: _Board) -> Closings:
-    lineage = [{"id": row_id("l", old, new), "old_id": old, "new_id": new, "reason": why} for (old, new), why in board.lineage.items()]
+    lineage = [
+        {"id": row_id("l", old, new), "old_id": old, "new_id": new, "reason": why}
+        for (old, new), why in board.lineage.items()
+    ]
     heads = [(new, old["id"]) for new, old in board.predecessors.items()]
     return Closings(
         pl.DataFrame(list(board.changes.values()), schema=CHANGES),

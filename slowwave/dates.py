@@ -59,7 +59,7 @@ _CORE = "|".join(
 _BOUND = "|".join(
     (
         rf"(?i:since|until|from|on|by|starting on|starting)\s+the\s+\d{{1,2}}(?:st|nd|rd|th)\b",
-        rf"(?i:in|since|until|from|by|starting|last|next|during)\s+{_MONTH}",
+        rf"(?i:in|since|until|from|by|starting|last|next|during)\s+{_MONTH}(?!\s+\d)",
         rf"(?i:on|since|until|from|by)\s+{_WEEKDAY}\b(?!s)",
         rf"(?i:in|within)\s+{_COUNT}\s+{_UNIT}\b",
         rf"(?i:in|since|until|from|by|back in|around|during|desde|en)\s+{_YEAR}",

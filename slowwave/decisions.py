@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .names import spot
+from .names import is_pronoun, spot
 from .relations import CERTAIN, LIKELY, Triple, read_object
+from .retelling import impersonal
 
 _SIGNS = ("decid", "agreed", "chose", "settled", "opted", "going with", "turn", "cause", "culprit", "problem", "issue", "bug", "fix", "solved", "resolved",
           "workaround", "sorry", "correct", "meant", "mistake", "known as", "oops")  # fmt: skip
 _DIGIT = re.compile(r"\d")
-_WHY = re.compile(r",?\s(?:because|since(?!\s(?:\d|last|the\s\d|yesterday|January|February|March|April|May|June|July|August|September|October|November|December))|as\s(?:it|we|they|the|this)\b|so\sthat|due\sto|given\sthat)\s?", re.IGNORECASE)
+_WHY = re.compile(r",?\s(?:because|['’]cause|since(?!\s(?:\d|last|the\s\d|yesterday|January|February|March|April|May|June|July|August|September|October|November|December))|as\s(?:it|we|they|the|this)\b|so\sthat|due\sto|given\sthat)\s?", re.IGNORECASE)
 _DECIDED = re.compile(
     r"(?P<who>\b(?:[Ww]e|I|i|[Tt]he\steam|[A-Z][\w-]+(?:\s[A-Z][\w-]+)?)\b(?:['’]ve|\shave|\shas|\sboth|\sall|\sjust|\sfinally)*\s|^)(?:finally\s|just\s)?"
     r"(?P<verb>[Dd]ecided|[Aa]greed|chose|chosen|opted|settled|(?:are|'re|’re)\sgoing\swith)(?!\s(?:with\s(?:you|that|this)|yet))(?:\s(?:to|on|that|for|against)\b)?:?\s(?P<o>\S.{2,})"
@@ -20,7 +21,7 @@ _UNDECIDED = re.compile(r"\b(?:not|never|nothing|n't|haven['’]t|hasn['’]t|is
 _TURNED_OUT = re.compile(r"\bturn(?:s|ed)\sout\s?(?:that\s|,\s)?(?P<o>\S.{3,})", re.IGNORECASE)
 _ROOT = re.compile(
     r"\b(?:the|our|its|this)\s(?:actual\s|real\s|underlying\s|main\s)?(?P<what>root\scause|cause|culprit|real\sissue|real\sproblem|underlying\s(?:issue|problem)|actual\s(?:issue|problem)|bug)"
-    r"(?:\s(?:of|for|behind|in)\s[^,;]{2,60}?)?\s(?:was|is|were|turned\sout\sto\sbe)\s(?P<o>\S.{2,})",
+    r"(?:\s(?:of|for|behind|in)\s[^,;]{2,60}?)?\s(?:was|is|were|turned\sout\sto\sbe)\s(?!a\snew|not\b|unknown|unclear|still)(?P<o>\S.{2,})",
     re.IGNORECASE,
 )
 _CAUSED = re.compile(r"(?P<s>\S[^,;]{2,80}?)\s(?:was|were|is|are)\scaused\sby\s(?P<o>\S.{2,})", re.IGNORECASE)
@@ -79,7 +80,9 @@ def _decision(sentence: str) -> list[Triple]:
         return []
     why = _WHY.search(found["o"])
     what = (found["o"][: why.start()] if why else found["o"]).rstrip(" .!,;")
-    what = re.split(r"(?<=\w)[.;!]\s|,\s(?:and|but)\s(?:i|we|it|they)\b", what)[0][:160]
+    what = impersonal(re.split(r"(?<=\w)[.;!]\s|,\s(?:and|but|so)\s(?:[Ii]|we|it|they)\b", what)[0][:160])
+    if is_pronoun(what.split()[0]):
+        return []
     who = found["who"].strip()
     subject = re.sub(r"(?:['’]ve|\shave|\shas|\sboth|\sall|\sjust|\sfinally)+$", "", who)
     named = subject if subject[:1].isupper() and subject.lower() not in ("we", "i", "the team") and spot(f"and {subject} x") else ""
@@ -119,7 +122,7 @@ def _value(sentence: str) -> list[Triple]:
         relation = "port" if pattern is _LISTENS else "changed_to" if pattern is _WENT else _snake(groups["attr"])
         thing = _amount(sentence[found.start("o") :])
         subject = _thing(groups.get("s") or "")
-        if not subject and pattern is _WENT:
+        if not subject and "attr" not in groups:
             continue
         if not subject:
             subject, relation = groups["attr"].strip(), "value"
@@ -165,6 +168,9 @@ def _amount(text: str) -> str:
 def _thing(words: str) -> str:
     """What a value belongs to, without articles and what leads up to it."""
     bare = re.sub(r"^(?:.*\b(?:the|our|my|that|and|of|because|says?|is)\s)", "", words.strip(), flags=re.IGNORECASE).strip()
+    bare = re.sub(r"\s(?:now|currently|also|still|just)$", "", bare)
+    if not bare or len(bare.split()) > 4 or re.match(r"\w+ing\s|(?:with|for|in|on|at|to|has|have|had|was|a|an)\s", bare, re.IGNORECASE):
+        return ""
     return "" if bare.lower() in ("it", "they", "this", "we", "there", "i", "he", "she", "which", "now") else bare
 
 

@@ -28,6 +28,8 @@ _KIND_NAMES = {
     "code": "code or configuration",
 }  # fmt: skip
 _MARKDOWN = re.compile(r"^\s*(?:#{1,6}\s+|[-*+•]\s+|\d{1,3}[.)]\s+|\[[ xX]\]\s+)|\*\*|__(?=\w)|(?<=\w)__|`")
+_ITEM = re.compile(r"\s*(?:[-*+•|#>]|\d{1,3}[.)])\s")
+_WRAP = 70
 _RULE = re.compile(r"^[\s|:=*_-]{3,}$")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 
@@ -59,7 +61,7 @@ _SMALL_TALK = re.compile(
     | (?:i\s)?(?:totally\s|completely\s|really\s|couldn't\s)?(?:agree|understand|see|hear\syou|get\sit|know|bet|guess\sso|think\sso|hope\sso|appreciate\s(?:it|that|you(?:r\s\w+)?)|can\simagine|feel\syou)\b[^,;]{0,24}
     | (?:you(?:'ve|'re|\sgot|\shave)?|keep|go|hang|way\sto|don't|stay|never)\s(?:got\s(?:this|guts|it)|it\sup|going|up|for\sit|in\sthere|go|worry|give\sup|doing\sgreat|rock|welcome|strong|awesome|amazing|the\sbest)\b.{0,40}
     | (?:let\sme\sknow|feel\sfree|let's\s(?:see|go|do\s(?:it|this))|no\s(?:worries|problem|thanks|rush)|not\sreally|not\smuch|got\sit|noted|understood|done|deal|same\shere|me\s(?:too|neither)|anytime|of\scourse|please\sdo|will\sdo|on\sit|one\smoment|right\saway
-        |running\sthem|ready|go\sahead|can't\swait|fingers\scrossed|indeed|agreed|for\ssure|no\sway|my\spleasure|always)\b.{0,30}
+        |running\sthem|ready|go\sahead|fingers\scrossed|indeed|agreed|for\ssure|no\sway|my\spleasure|always)\b.{0,30}
     | (?:i'll|i\swill|i\scan|i\scould|let\sme|i'd\sbe\s(?:happy|glad))\s(?:also\s|just\s)?(?:tell|send|show|check|look|ask|let\syou|get\sback|be\sright|give\syou|help|do\sthat|keep\s(?:you|that|it)|write\s(?:it|that)|put\sthat|see\syou|take\sa\slook|know)\b.{0,80}
     )[\s.!?…]*""",
     re.IGNORECASE | re.VERBOSE,
@@ -99,14 +101,26 @@ def prose_of(text: str, role: str) -> Prose:
     bare = strip_code(strip_thinking(text))
     kept: list[str] = []
     noise: dict[str, int] = {}
+    wrapped = False
     for line in bare.split("\n"):
         if not line.strip() or _RULE.match(line):
+            if kept and "|" in line and "-" in line:
+                kept.pop()  # the head of a table says nothing by itself
+            wrapped = False
             continue
         kind = _LINE_KINDS.match(line[:600])
-        if kind and kind.lastgroup and not (kind.lastgroup == "quotation" and role == "document"):
+        if kind and kind.lastgroup:
             noise[kind.lastgroup] = noise.get(kind.lastgroup, 0) + 1
+        elif role == "document" and line.startswith("#"):
+            wrapped = False
         else:
-            kept.append(_plain(line) if role == "document" or line[0] in "-*#+•0123456789 \t" or "**" in line or "`" in line else line)
+            marked = role == "document" or line[0] in "-*#+•0123456789 \t" or "**" in line or "`" in line
+            plain = _plain(line) if marked else line
+            if wrapped and not _ITEM.match(line):
+                kept[-1] = f"{kept[-1]} {plain.strip()}"
+            else:
+                kept.append(plain)
+            wrapped = len(line) > _WRAP and not line.rstrip().endswith((".", "!", "?", ":", "|"))
     spoken = sum(1 for line in kept if _LETTERS.search(line))
     if spoken and sum(noise.values()) <= 2 * spoken:
         return Prose("\n".join(kept))

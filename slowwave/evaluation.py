@@ -59,11 +59,15 @@ def evaluate(
     """
     open_ = candidates.filter(pl.col("status") == "candidate")
     verdicts = _verdicts(open_, messages, settings, content_gate)
-    judged = open_.join(verdicts.select("id", "passes", "reason", grounded="confidence"), on="id", maintain_order="left")
+    judged = open_.join(
+        verdicts.select("id", "passes", "reason", grounded="confidence"), on="id", maintain_order="left"
+    )
     passed = judged.filter("passes").with_columns(confidence="grounded").select(open_.columns)
     rejected = judged.filter(~pl.col("passes")).with_columns(status=pl.lit("rejected"), status_reason="reason")
     # A rejected row is stored: what it was rejected for must not be in it (T39).
-    rejected = rejected.with_columns(redact_all(rejected[text])[0] for text in ("statement", "object_text")).select(open_.columns)
+    rejected = rejected.with_columns(
+        redact_all(rejected[text])[0] for text in ("statement", "object_text", "quote")
+    ).select(open_.columns)
     return EvaluationPlan(
         verdicts, passed, rejected, _refusals(rejected, verdicts, settings), _batch_states(batches, judged, approval)
     )
@@ -79,7 +83,9 @@ def grounding(candidates: pl.DataFrame, messages: pl.DataFrame) -> pl.Series:
     return words.select(grounding=pl.when(count > 0).then(shared / count).otherwise(1.0))["grounding"]
 
 
-def _verdicts(candidates: pl.DataFrame, messages: pl.DataFrame, settings: EvaluateSettings, content_gate: float) -> pl.DataFrame:
+def _verdicts(
+    candidates: pl.DataFrame, messages: pl.DataFrame, settings: EvaluateSettings, content_gate: float
+) -> pl.DataFrame:
     checks = candidates.select("id", confidence="confidence").with_columns(
         grounding(candidates, messages), *_checks(candidates, content_gate)
     )
@@ -88,7 +94,9 @@ def _verdicts(candidates: pl.DataFrame, messages: pl.DataFrame, settings: Evalua
     hard = ~pl.all_horizontal(_HARD)
     return (
         checks.with_columns(
-            confidence=pl.when(is_grounded).then("confidence").otherwise(pl.col("confidence") * settings.ungrounded_factor),
+            confidence=pl.when(is_grounded)
+            .then("confidence")
+            .otherwise(pl.col("confidence") * settings.ungrounded_factor),
             quality=pl.mean_horizontal(*_SENTENCES),
         )
         .with_columns(
@@ -97,9 +105,16 @@ def _verdicts(candidates: pl.DataFrame, messages: pl.DataFrame, settings: Evalua
         )
         .with_columns(failed=pl.coalesce("failed", pl.when("unsure").then(pl.lit("confidence"))))
         .select(
-            "id", "confidence", "grounding", "quality", "failed", passes=pl.col("failed").is_null(),
+            "id",
+            "confidence",
+            "grounding",
+            "quality",
+            "failed",
+            passes=pl.col("failed").is_null(),
             reason=pl.col("failed").replace_strict(
-                _SENTENCES | {"confidence": "Too unsure, given how little of it its message says."}, default=None, return_dtype=pl.String
+                _SENTENCES | {"confidence": "Too unsure, given how little of it its message says."},
+                default=None,
+                return_dtype=pl.String,
             ),
         )
     )
@@ -127,20 +142,31 @@ def _checks(candidates: pl.DataFrame, content_gate: float) -> list[pl.Series]:
 
 def _refusals(rejected: pl.DataFrame, verdicts: pl.DataFrame, settings: EvaluateSettings) -> pl.DataFrame:
     unsure = pl.col("failed") == "confidence"
-    rows = rejected.select("id", "statement").join(verdicts, on="id", maintain_order="left").select(
-        id=pl.Series([row_id("r", "fact", fact) for fact in rejected["id"]], dtype=pl.String),
-        subject_kind=pl.lit("fact"), subject_id="id", gate=pl.lit("evaluation"), reason="reason",
-        measure=pl.when(unsure).then("confidence").otherwise("quality"),
-        threshold=pl.when(unsure).then(pl.lit(settings.min_confidence)).otherwise(pl.lit(settings.min_quality)),
-        teaches=pl.lit(False),
-        excerpt=pl.col("statement").str.slice(0, 500),
+    rows = (
+        rejected.select("id", "statement")
+        .join(verdicts, on="id", maintain_order="left")
+        .select(
+            id=pl.Series([row_id("r", "fact", fact) for fact in rejected["id"]], dtype=pl.String),
+            subject_kind=pl.lit("fact"),
+            subject_id="id",
+            gate=pl.lit("evaluation"),
+            reason="reason",
+            measure=pl.when(unsure).then("confidence").otherwise("quality"),
+            threshold=pl.when(unsure).then(pl.lit(settings.min_confidence)).otherwise(pl.lit(settings.min_quality)),
+            teaches=pl.lit(False),
+            excerpt=pl.col("statement").str.slice(0, 500),
+        )
     )
     return frames.conform(rows, frames.REFUSALS)
 
 
 def _batch_states(batches: pl.DataFrame, judged: pl.DataFrame, approval: Approval) -> pl.DataFrame:
     """approved (or needs_review) when one candidate passes, else rejected (S3-10, S3-12)."""
-    counts = judged.group_by("patch_batch_id").agg(count=pl.col("passes").sum().cast(pl.Int64)).rename({"patch_batch_id": "id"})
+    counts = (
+        judged.group_by("patch_batch_id")
+        .agg(count=pl.col("passes").sum().cast(pl.Int64))
+        .rename({"patch_batch_id": "id"})
+    )
     some = pl.lit("approved" if approval == "auto" else "needs_review")
     return (
         batches.join(counts, on="id", maintain_order="left")

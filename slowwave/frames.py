@@ -14,14 +14,17 @@ TIME = pl.Datetime("us", "UTC")
 TEXTS = pl.List(pl.String())
 
 
-def _schema(*, text: str = "", time: str = "", number: str = "", count: str = "", flag: str = "", texts: str = "") -> Schema:
+def _schema(
+    *, text: str = "", time: str = "", number: str = "", count: str = "", flag: str = "", texts: str = ""
+) -> Schema:
     groups = ((text, TEXT), (time, TIME), (number, NUMBER), (count, COUNT), (flag, FLAG), (texts, TEXTS))
     return {name: kind for names, kind in groups for name in names.split()}
 
 
 ENTITIES = _schema(
     text="id canonical_name name entity_type status summary parent_entity_id embed_text_hash",
-    time="first_seen_at last_seen_at", flag="pinned",
+    time="first_seen_at last_seen_at",
+    flag="pinned",
 )
 ALIASES = _schema(text="id alias_name entity_type entity_id")
 PREDICATES = _schema(text="id alias canonical cardinality source")
@@ -42,9 +45,7 @@ FACT_ASPECTS = _schema(text="id fact_id slug via")
 REFUSALS = _schema(
     text="id subject_kind subject_id gate reason excerpt similar_to_id", number="measure threshold", flag="teaches"
 )
-DECISIONS = _schema(
-    text="id action subject_id measures decided_by model reason", texts="ids_in ids_out", time="at"
-)
+DECISIONS = _schema(text="id action subject_id measures decided_by model reason", texts="ids_in ids_out", time="at")
 
 
 def empty(schema: Schema) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 # Longest first within a pattern: the first alternative that fits wins. Keys are the names of the markers.
 POLARITY: Mapping[str, str] = {
-    "no longer": r"no longer|not any ?more|n't any ?more|ya no|nicht mehr|kein(?:e[nrms]?)? mehr",
+    "no longer": r"no longer|not any ?more|\w{0,12}n't any ?more|ya no|nicht mehr|kein(?:e[nrms]?)? mehr",
     "used to": r"used to|formerly|former|previously|ex-\w+|solía|früher",
     "not": r"not|cannot|cant|dont|doesnt|didnt|isnt|arent|wasnt|werent|wont|wouldnt|shouldnt|couldnt|hasnt|havent|"
            r"hadnt|"

@@ -49,11 +49,13 @@ _WORD = r"[\p{L}\p{N}](?:[\p{L}\p{N}]|['-][\p{L}\p{N}])*"
 
 _OWNER = r"[\p{L}\p{N}-]+'s\b|\p{L}+s'"
 
+_ONE_POLARITY = re.compile(_POLARITY)
 _NAMED_POLARITY = {name: re.compile(pattern) for name, pattern in POLARITY.items()}
 _SPLIT_AMOUNT = re.compile(rf"(.*?[\d%]|{_ANY_NUMBER_WORD})[\s-]?({_ANY_UNIT}|[%€$£])?", re.DOTALL)
 _FILLING = (FUNCTION_WORDS - DIRECTIONS) | set(NUMBER_WORDS) | set(PERSONS)
 # "-ed" stays: "lives" and "lived" are two statements.
-_ENDINGS = re.compile(r"(?<=\w{3})(?:ies|ying|ing|es|s|y|e|ly)$")
+_ENDINGS = re.compile(r"(?<=\w{2})(?:ing|es|s|e|ly)$")
+_LAST_VOWEL = re.compile(r"(?<=\w{2})[iy]$")
 _DOUBLED = re.compile(r"([b-df-hj-np-tv-z])\1$")
 
 
@@ -99,9 +101,11 @@ def _bare(word: str) -> str:
 
 def _stem(word: str) -> str | None:
     bare = _bare(word)
-    if bare in _FILLING:
-        return None
-    return _DOUBLED.sub(r"\1", _ENDINGS.sub("", bare)) if bare.isalpha() else bare
+    if bare in _FILLING or not bare.isalpha() or _ONE_POLARITY.fullmatch(word.lower()):
+        return None  # numbers and negations have guards of their own
+    if bare in UNITS:
+        return UNITS[bare]
+    return _DOUBLED.sub(r"\1", _LAST_VOWEL.sub("", _ENDINGS.sub("", bare)))
 
 
 def _straight(texts: pl.Series) -> pl.Series:

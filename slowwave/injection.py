@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping
 
 import polars as pl
@@ -133,5 +132,6 @@ def injection_flags(texts: pl.Series) -> pl.Series:
 
 def injection_reason(text: str) -> str | None:
     """Why the text is refused as an order to its reader, or None."""
-    reason: str | None = injection_reasons(pl.Series([unicodedata.normalize("NFC", text)], dtype=pl.String))[0]
+    whole = text.encode("utf-8", "replace").decode("utf-8")
+    reason: str | None = injection_reasons(pl.Series([whole], dtype=pl.String))[0]
     return reason

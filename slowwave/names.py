@@ -62,6 +62,7 @@ _ORGANIZATION = re.compile(
 _PLACE = re.compile(r"\b(?:Street|Avenue|Road|Park|Beach|Lake|Mount|Mountains?|River|Island|City|County|Valley|Canyon|Square|Museum|Airport)\b")
 _LIKE_A_VALUE = re.compile(r"^[\W\d_]+$|^\d+(?:[.:/-]\d+)+\w*$|^v?\d+(?:\.\d+)+$")
 _PRIVATE = re.compile(r"@\w|://|www\.|\[REDACTED|^[/~.]{0,2}/|\\|^[\w.-]+\.(?:py|js|ts|tsx|json|yaml|yml|toml|md|txt|env|html|css|sh|ini|cfg|log)$")
+_COMMON_NOUN = re.compile(r"(?:ings?|tions?|ments?|ness|ity|ities|ges|ism|ances?|ences?)$")
 _CAPITAL = re.compile(r"[A-ZÀ-Þ]")
 _CHUNK = re.compile(r"\S+")
 _NAMING_VERB = frozenset(
@@ -137,7 +138,7 @@ def spot(sentence: str, known: Collection[str] = ()) -> list[Name]:
         opens = i == 0 or sentence[max(start - 2, 0) : start].strip()[-1:] in (".", ":", "!", "?", '"', "“")
         follower = words[j + 1][0].lower() if j + 1 < len(words) else ""
         owned = sentence[words[j][2] : words[j][2] + 2] in ("'s", "’s")
-        sure = not opens or j > i or owned or lower in known or follower in _NAMING_VERB
+        sure = not opens or j > i or owned or lower in known or (follower in _NAMING_VERB and not _COMMON_NOUN.search(lower))
         if sure and is_usable(text):
             found.append(Name(text, start, words[j][2]))
         i = j + 1

@@ -21,22 +21,45 @@ MAX_STATEMENT_BYTES = 2048
 MAX_QUOTE = 500
 EDGE_TYPES = ("semantic", "temporal", "causal", "hierarchical", "co_occurrence")
 _EDGE_ALIASES = {"entity": "hierarchical", "cooccurrence": "co_occurrence", "co-occurrence": "co_occurrence"}
-_NEGATION = r"\b(?:" + "|".join(POLARITY[name] for name in ("no longer", "used to", "not", "never", "no", "stop")) + r")\b"
+_NEGATION = (
+    r"\b(?:" + "|".join(POLARITY[name] for name in ("no longer", "used to", "not", "never", "no", "stop")) + r")\b"
+)
 _STATED_BY = ("user", "person")
 _ENDING = r"(?:ing|ed|es|s|e)$"
 
 RESOLVES = pl.Struct({"known_id": pl.String(), "object": pl.String(), "action": pl.String(), "reason": pl.String()})
 CLAIMS: frames.Schema = {
-    "window": pl.Int64(), "message_id": pl.String(), "kind": pl.String(), "subject": pl.String(), "relation": pl.String(),
-    "object": pl.String(), "statement": pl.String(), "edge_type": pl.String(), "confidence": pl.Float64(),
-    "temporal_hint": pl.String(), "ended": pl.Boolean(), "aspects": frames.TEXTS, "resolves": pl.List(RESOLVES),
+    "window": pl.Int64(),
+    "message_id": pl.String(),
+    "kind": pl.String(),
+    "subject": pl.String(),
+    "relation": pl.String(),
+    "object": pl.String(),
+    "statement": pl.String(),
+    "edge_type": pl.String(),
+    "confidence": pl.Float64(),
+    "temporal_hint": pl.String(),
+    "ended": pl.Boolean(),
+    "aspects": frames.TEXTS,
+    "resolves": pl.List(RESOLVES),
 }
 MESSAGES: frames.Schema = {
-    "id": pl.String(), "conversation_id": pl.String(), "role": pl.String(), "speaker": pl.String(), "content": pl.String(),
-    "occurred_at": frames.TIME, "scope": pl.String(), "episode_id": pl.String(), "content_score": pl.Float64(),
+    "id": pl.String(),
+    "conversation_id": pl.String(),
+    "role": pl.String(),
+    "speaker": pl.String(),
+    "content": pl.String(),
+    "occurred_at": frames.TIME,
+    "scope": pl.String(),
+    "episode_id": pl.String(),
+    "content_score": pl.Float64(),
 }
 DIRECTIVES: frames.Schema = {
-    "candidate_id": pl.String(), "known_id": pl.String(), "object": pl.String(), "action": pl.String(), "reason": pl.String()
+    "candidate_id": pl.String(),
+    "known_id": pl.String(),
+    "object": pl.String(),
+    "action": pl.String(),
+    "reason": pl.String(),
 }
 
 
@@ -52,7 +75,12 @@ class Candidates:
 
 
 def build_candidates(
-    claims: pl.DataFrame, messages: pl.DataFrame, names: pl.DataFrame, learned: pl.DataFrame, settings: ExtractSettings, now: datetime
+    claims: pl.DataFrame,
+    messages: pl.DataFrame,
+    names: pl.DataFrame,
+    learned: pl.DataFrame,
+    settings: ExtractSettings,
+    now: datetime,
 ) -> Candidates:
     """Facts with status candidate from CLAIMS in order of extraction.
 
@@ -70,8 +98,11 @@ def build_candidates(
     facts = _with_batches(facts)
     unique = facts.unique("id", keep="first", maintain_order=True)
     dropped = {
-        "over_limit": taken.height - limited.height, "no_message": limited.height - placed.height,
-        "no_subject": placed.height - linked.height, "repeated": facts.height - unique.height, "unknown_aspects": tagging.unknown,
+        "over_limit": taken.height - limited.height,
+        "no_message": limited.height - placed.height,
+        "no_subject": placed.height - linked.height,
+        "repeated": facts.height - unique.height,
+        "unknown_aspects": tagging.unknown,
     }
     rows = frames.conform(unique, frames.FACTS).select(*frames.FACTS)
     return Candidates(rows, _directives(unique), _batches(unique), tuple(predicates.unmapped(relations)), dropped)
@@ -97,7 +128,9 @@ def _linked(claims: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     canonical = {name: normalise_name(name) for name in said}
     for end in ("subject", "object"):
         known = names.select(
-            "window", pl.col("canonical_name").alias("name"), pl.col("entity_id").alias(f"{end}_id"),
+            "window",
+            pl.col("canonical_name").alias("name"),
+            pl.col("entity_id").alias(f"{end}_id"),
             pl.col("entity_type").alias(f"{end}_type"),
         )
         claims = claims.with_columns(name=pl.col(end).replace(canonical)).join(
@@ -110,35 +143,49 @@ def _facts(
     claims: pl.DataFrame, relations: pl.DataFrame, settings: ExtractSettings, now: datetime
 ) -> tuple[aspects.Tagging, pl.DataFrame]:
     """The claims with every column of a fact that they decide."""
-    spoken = claims.join(relations.rename({"raw": "relation", "canonical": "predicate"}), on="relation", how="left", maintain_order="left")
+    spoken = claims.join(
+        relations.rename({"raw": "relation", "canonical": "predicate"}),
+        on="relation",
+        how="left",
+        maintain_order="left",
+    )
     spoken = spoken.with_columns(_cleaned(spoken["statement"]), object=pl.col("object").str.strip_chars())
     edge = pl.col("edge_type").str.strip_chars().str.to_lowercase().replace(_EDGE_ALIASES)
     has_object = pl.col("object").fill_null("") != ""
     straight = pl.col("statement").str.to_lowercase().str.replace_all("[’‘]", "'")
     rows = spoken.with_columns(
-        kind=pl.when((pl.col("kind") == "observation") | ~has_object).then(pl.lit("observation")).otherwise(pl.lit("relation")),
+        kind=pl.when((pl.col("kind") == "observation") | ~has_object)
+        .then(pl.lit("observation"))
+        .otherwise(pl.lit("relation")),
         predicate_raw="relation",
         predicate=pl.col("predicate").fill_null(""),
         edge_type=pl.when(edge.is_in(EDGE_TYPES)).then(edge).otherwise(pl.lit("semantic")),
         object_text=pl.when(has_object).then("object"),
         owner_entity_id="subject_id",
         scope=pl.col("scope").fill_null("global"),
-        polarity=pl.when(pl.col("ended").fill_null(False) | straight.str.contains(_NEGATION)).then(pl.lit("negated"))
+        polarity=pl.when(pl.col("ended").fill_null(False) | straight.str.contains(_NEGATION))
+        .then(pl.lit("negated"))
         .otherwise(pl.lit("affirmed")),
         status=pl.lit("candidate"),
         valid_from=_valid_from(spoken, now),
         confidence=pl.col("confidence").fill_nan(None).fill_null(settings.default_confidence).clip(0.0, 1.0),
         evidence_count=pl.lit(1, dtype=pl.Int64),
-        entrenchment=pl.when(pl.col("role").is_in(_STATED_BY)).then(pl.lit("user_stated")).otherwise(pl.lit("system_inferred")),
-        pinned=pl.lit(False), similarity_flag=pl.lit(False),
+        entrenchment=pl.when(pl.col("role").is_in(_STATED_BY))
+        .then(pl.lit("user_stated"))
+        .otherwise(pl.lit("system_inferred")),
+        pinned=pl.lit(False),
+        similarity_flag=pl.lit(False),
     )
     tagging = aspects.merge(rows["aspects"], aspects.classify(rows))
     rows = rows.with_columns(_quotes(rows), aspect_slugs=tagging.slugs)
-    identity = rows.select("valid_from", "message_id", "subject_id", "predicate", pl.coalesce("object_id", "object_text"), "statement")
+    identity = rows.select(
+        "valid_from", "message_id", "subject_id", "predicate", pl.coalesce("object_id", "object_text"), "statement"
+    )
     ids = [timed_id("f", at, *parts) for at, *parts in identity.iter_rows()]
     hashes = {text: statement_hash(text) for text in rows["statement"].unique()}
     return tagging, rows.with_columns(
-        id=pl.Series(ids, dtype=pl.String), statement_hash=pl.col("statement").replace_strict(hashes, return_dtype=pl.String)
+        id=pl.Series(ids, dtype=pl.String),
+        statement_hash=pl.col("statement").replace_strict(hashes, return_dtype=pl.String),
     )
 
 
@@ -148,7 +195,9 @@ def statement_hash(statement: str) -> str:
 
 
 def _cleaned(statements: pl.Series) -> pl.Series:
-    clean = {raw: cut_bytes(" ".join(readable(raw).split()), MAX_STATEMENT_BYTES) for raw in statements.drop_nulls().unique()}
+    clean = {
+        raw: cut_bytes(" ".join(readable(raw).split()), MAX_STATEMENT_BYTES) for raw in statements.drop_nulls().unique()
+    }
     return statements.replace(clean).fill_null("").alias("statement")
 
 
@@ -165,8 +214,15 @@ def _valid_from(claims: pl.DataFrame, now: datetime) -> pl.Series:
 def _quotes(rows: pl.DataFrame) -> pl.Series:
     """The sentence of its message that shares most content words with each statement, the first of equals."""
     said = rows.select("message_id", "content").unique("message_id")
-    parts = said.select("message_id", sentence=pl.Series([sentences(text or "") for text in said["content"]], dtype=frames.TEXTS))
-    spread = parts.explode("sentence").drop_nulls("sentence").with_columns(words=content_stems("sentence")).with_row_index("place")
+    parts = said.select(
+        "message_id", sentence=pl.Series([sentences(text or "") for text in said["content"]], dtype=frames.TEXTS)
+    )
+    spread = (
+        parts.explode("sentence")
+        .drop_nulls("sentence")
+        .with_columns(words=content_stems("sentence"))
+        .with_row_index("place")
+    )
     claims = rows.select("message_id", stems=content_stems("statement")).with_row_index("row")
     best = (
         claims.join(spread, on="message_id")
@@ -182,7 +238,9 @@ def _with_batches(facts: pl.DataFrame) -> pl.DataFrame:
     """One batch per conversation or document and the messages that it brings (S3-08)."""
     groups = facts.group_by("conversation_id", maintain_order=True).agg(pl.col("message_id").unique().sort())
     ids = {source: row_id("p", source, listed) for source, listed in groups.iter_rows()}
-    return facts.with_columns(patch_batch_id=pl.col("conversation_id").replace_strict(ids, default=None, return_dtype=pl.String))
+    return facts.with_columns(
+        patch_batch_id=pl.col("conversation_id").replace_strict(ids, default=None, return_dtype=pl.String)
+    )
 
 
 def _batches(facts: pl.DataFrame) -> pl.DataFrame:
@@ -199,7 +257,12 @@ def _batches(facts: pl.DataFrame) -> pl.DataFrame:
 
 def _directives(facts: pl.DataFrame) -> pl.DataFrame:
     """What the candidates say is over: their own directives, and the end of what a claim says has ended."""
-    said = facts.select(pl.col("id").alias("candidate_id"), "resolves").explode("resolves").drop_nulls("resolves").unnest("resolves")
+    said = (
+        facts.select(pl.col("id").alias("candidate_id"), "resolves")
+        .explode("resolves")
+        .drop_nulls("resolves")
+        .unnest("resolves")
+    )
     ended = facts.filter(pl.col("ended").fill_null(False) & pl.col("object_text").is_not_null()).select(
         candidate_id="id", object="object_text", action=pl.lit("retract"), reason=pl.lit("temporal_change")
     )

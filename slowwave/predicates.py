@@ -64,7 +64,8 @@ DEFAULT: tuple[Predicate, ...] = (
 )
 _TABLE = pl.DataFrame(
     [(form, p.name, p.cardinality, "default") for p in DEFAULT for form in p.forms],
-    schema=["alias", "canonical", "cardinality", "source"], orient="row",
+    schema=["alias", "canonical", "cardinality", "source"],
+    orient="row",
 )
 _DOMAINS: Mapping[str, str] = {p.name: p.domain for p in DEFAULT if p.domain}
 _CANONICAL: Mapping[str, str] = {form: p.name for p in DEFAULT for form in p.forms}
@@ -129,7 +130,6 @@ def _table(learned: pl.DataFrame) -> pl.DataFrame:
     """One row per alias: file over default over model."""
     columns = ["alias", "canonical", "cardinality", "source"]
     known = pl.concat([frames.conform(learned, frames.PREDICATES).select(columns), _TABLE])
-    return (
-        known.sort(pl.col("source").replace_strict(_RANK, default=3, return_dtype=pl.Int8), maintain_order=True)
-        .unique("alias", keep="first", maintain_order=True)
-    )
+    return known.sort(
+        pl.col("source").replace_strict(_RANK, default=3, return_dtype=pl.Int8), maintain_order=True
+    ).unique("alias", keep="first", maintain_order=True)

@@ -8,7 +8,9 @@ ACM TOIS 42(1), 2023). `reciprocal_rank_fusion` is for channels whose scores can
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -25,8 +27,8 @@ def reciprocal_rank_fusion(
 ) -> pl.DataFrame:
     """Rankings (ids, best first) → `id`, `score`, best first; ties by id.
 
-    Score = Σ weight / (k + rank), ranks from 1 (Cormack, Clarke and Büttcher, SIGIR 2009; S0-26). An id that one ranking
-    names twice counts at its better place.
+    Score = Σ weight / (k + rank), ranks from 1 (Cormack, Clarke and Büttcher, SIGIR 2009; S0-26). An id that one
+    ranking names twice counts at its better place.
     """
     factors = [1.0] * len(rankings) if weights is None else list(weights)
     if len(factors) != len(rankings):
@@ -49,8 +51,8 @@ def prose(text: str) -> str:
 def search_texts(messages: pl.DataFrame) -> pl.Series:
     """The text under which each message is found: the end of the turn that it answers, then speaker and prose.
 
-    Reads `conversation_id, ordinal, role, speaker, content, has_injection`; row order is kept. A question holds the words
-    by which its answer is asked for later. Only turns of people and assistants give context, and none that gives
+    Reads `conversation_id, ordinal, role, speaker, content, has_injection`; row order is kept. A question holds the
+    words by which its answer is asked for later. Only turns of people and assistants give context, and none that gives
     orders to its reader; passages of documents take none. Earlier messages of a conversation must be in the frame for
     its first new one to get its context.
     """
@@ -68,52 +70,78 @@ def search_texts(messages: pl.DataFrame) -> pl.Series:
     )
 
 
-def lexical_scores(hits: pl.DataFrame) -> pl.DataFrame:
-    """Full-text hits `message_id, bm25` → `message_id, lexical` in [0, 1]: each as a share of the best one."""
-    return hits.select("message_id", lexical=(pl.col("bm25") / pl.col("bm25").max()).fill_nan(0.0).cast(pl.Float64))
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One message that supports a fact, or a message without facts (`fact_id` None); its cosine to the query."""
+
+    fact_id: str | None
+    message_id: str
+    cosine: float
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """One place in the order of recall; `sources` are its messages, the one that has most of the words first."""
+
+    fact_id: str | None
+    sources: tuple[str, ...]
+    cosine: float
+    lexical: float
+    score: float
+
+
+def lexical_scores(bm25: Mapping[str, float]) -> dict[str, float]:
+    """BM25 of the full-text hits by message → each as a share of the best one, in [0, 1]."""
+    best = max(bm25.values(), default=0.0)
+    return {message: score / best if best > 0.0 else 0.0 for message, score in bm25.items()}
 
 
 def best_messages(
-    lexical: pl.DataFrame, near: pl.DataFrame, limit: int, vector_weight: float = VECTOR_WEIGHT
-) -> pl.DataFrame:
-    """The messages whose facts are worth reading: `message_id, score`, best first, at most `limit`.
+    lexical: Mapping[str, float], near: Iterable[tuple[str, float]], limit: int, vector_weight: float = VECTOR_WEIGHT
+) -> list[str]:
+    """The messages whose facts are worth reading, best first, ties by id, at most `limit`.
 
-    `lexical` has `message_id, lexical`; `near` has `message_id, cosine`, a row for each vector (of a message or of a
-    fact of it) that was compared with the query.
+    `near` names a message with its cosine for each vector, of the message or of a fact of it, that was compared.
     """
-    closest = near.group_by("message_id").agg(pl.col("cosine").max())
-    both = lexical.join(closest, on="message_id", how="full", coalesce=True)
-    return (
-        both.select("message_id", score=_combined(vector_weight))
-        .sort("score", "message_id", descending=[True, False])
-        .head(limit)
-    )
+    closest: dict[str, float] = {}
+    for message, cosine in near:
+        closest[message] = max(cosine, closest.get(message, 0.0))
+    scores = {m: lexical.get(m, 0.0) + vector_weight * closest.get(m, 0.0) for m in {*lexical, *closest}}
+    return sorted(scores, key=lambda message: (-scores[message], message))[:limit]
 
 
-def rank_facts(evidence: pl.DataFrame, lexical: pl.DataFrame, vector_weight: float = VECTOR_WEIGHT) -> pl.DataFrame:
-    """Facts in the order of recall: `fact_id, cosine, lexical, score, sources`, best first; ties by id.
+def rank_facts(
+    evidence: Iterable[Evidence], lexical: Mapping[str, float], vector_weight: float = VECTOR_WEIGHT
+) -> list[Recalled]:
+    """Facts, and messages without facts, in the order of recall; ties by id.
 
-    `evidence` has `fact_id, message_id, cosine`, a row for each message that supports a fact; a message without facts is
-    a row without `fact_id` and stands for itself. A fact scores its cosine to the query (negative ones as 0) times
-    `vector_weight`, plus the lexical score of its best message. The n-th fact of one message counts 1/n, so that the
-    first places name different messages. `sources` are its messages, best first.
+    Score = lexical score of its best message + `vector_weight` · max(cosine, 0). The n-th fact of one message counts
+    1/n, so that the first places name different messages.
     """
-    known = evidence.join(lexical, on="message_id", how="left").with_columns(pl.col("lexical").fill_null(0.0))
-    alone = pl.when(pl.col("fact_id").is_null()).then("message_id").alias("alone")
-    facts = (
-        known.sort("lexical", "message_id", descending=[True, False])
-        .group_by("fact_id", alone, maintain_order=True)
-        .agg(pl.col("cosine").max(), pl.col("lexical").first(), sources=pl.col("message_id").unique(maintain_order=True))
-        .with_columns(score=_combined(vector_weight), lead=pl.col("sources").list.first())
-        .sort("score", "fact_id", "lead", descending=[True, False, False])
+    messages: dict[tuple[str | None, str], set[str]] = {}
+    cosines: dict[tuple[str | None, str], float] = {}
+    for row in evidence:
+        key = (row.fact_id, "" if row.fact_id is not None else row.message_id)
+        messages.setdefault(key, set()).add(row.message_id)
+        cosines[key] = max(row.cosine, cosines.get(key, row.cosine))
+    whole = sorted(
+        (_recalled(key[0], messages[key], cosines[key], lexical, vector_weight) for key in messages), key=_place
     )
-    nth = pl.int_range(1, pl.len() + 1).over("lead")
-    return (
-        facts.with_columns(score=pl.col("score") / nth)
-        .sort("score", "fact_id", "lead", descending=[True, False, False], nulls_last=True)
-        .select("fact_id", "cosine", "lexical", "score", "sources")
-    )
+    seen: Counter[str] = Counter()
+    spread = []
+    for fact in whole:
+        seen[fact.sources[0]] += 1
+        spread.append(replace(fact, score=fact.score / seen[fact.sources[0]]))
+    return sorted(spread, key=_place)
 
 
-def _combined(vector_weight: float) -> pl.Expr:
-    return pl.col("lexical").fill_null(0.0) + vector_weight * pl.col("cosine").fill_null(0.0).clip(lower_bound=0.0)
+def _recalled(
+    fact_id: str | None, messages: set[str], cosine: float, lexical: Mapping[str, float], vector_weight: float
+) -> Recalled:
+    sources = tuple(sorted(messages, key=lambda message: (-lexical.get(message, 0.0), message)))
+    words = lexical.get(sources[0], 0.0)
+    return Recalled(fact_id, sources, cosine, words, words + vector_weight * max(cosine, 0.0))
+
+
+def _place(fact: Recalled) -> tuple[float, str, str]:
+    return (-fact.score, fact.fact_id or "", fact.sources[0])

@@ -139,10 +139,11 @@ def _redact_suspects(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
 
 def redact(text: str) -> Redacted:
     """One text without its secrets; redacting it again changes nothing."""
-    texts, kinds = redact_all(pl.Series([text], dtype=pl.String))
+    whole = text.encode("utf-8", "replace").decode("utf-8")
+    texts, kinds = redact_all(pl.Series([whole], dtype=pl.String))
     return Redacted(texts[0], tuple(kinds[0]))
 
 
 def has_secret(text: str) -> bool:
     """Whether redaction would change the text."""
-    return redact(text).text != text
+    return bool(redact(text).kinds)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from .clauses import PEOPLE, ROLES, Clause
 from .names import is_pronoun, type_of
+from .retelling import impersonal
 
 CERTAIN, LIKELY, WEAK = 0.9, 0.75, 0.72
 _NUMBER = r"(?:\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty)"
@@ -84,10 +85,7 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     ("switch switched switching migrate migrated migrating convert converted change changed changing transition transitioned upgrade upgraded port ported moved",
      _FROM_TO, "switched_to", "", "did_not_switch_to"),
     ("replace replaced replacing swap swapped", r"(?P<old>\S[^,;]{0,60}?)\s(?:with|by|for)\s(?P<o>\S.*)", "switched_to", "", ""),
-    ("have has had having got", rf"(?:an?|the|one|two|three|four|\d)\s(?P<o>(?:\w+\s){{0,2}}(?:{'|'.join(sorted(ROLES))})s?\b.*)", "has", "", "does_not_have"),
-    ("have has having own", r"(?:an?|two|three|four|\d)\s(?P<o>(?:\w+\s){0,2}(?:car|bike|bicycle|motorbike|house|flat|apartment|garden|van|boat|degree|phd|allergy|tattoo|piano|guitar"
-     r"|violin|laptop|licen[cs]e|diploma|certificate|sibling|pets?|disability|diagnosis|business|shop|store|studio|blog|podcast)s?\b.*)", "has", "", "does_not_have"),
-    ("have has", rf"(?P<o>(?:{'|'.join(sorted(ROLES))})s?\b.*)", "has", "", "does_not_have"),
+    ("have has having got", rf"(?:(?:an?|one|no|any)\s)?{_O}", "has", "", "does_not_have"),
     ("adopt adopted adopting", _O, "adopted", "", "did_not_adopt"),
     ("buy bought", _O, "bought", "", "did_not_buy"),
     ("sell sells selling", _O, "sells", "", "does_not_sell"),
@@ -104,12 +102,13 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     ("build builds built building", _O, "builds", "", "does_not_build"),
     ("visit visited visiting", _O, "visited", "", "has_not_visited"),
     ("travel travelled traveled flew", rf"to\s{_O}", "travelled_to", "place", "has_not_travelled_to"),
-    ("go goes went gone", rf"(?:back\s)?to\s{_O}", "went_to", "", "has_not_gone_to"),
+    ("went gone", rf"(?:back\s)?to\s{_O}", "went_to", "", "has_not_gone_to"),
+    ("go goes going", rf"(?:back\s)?to\s(?=an?\s|the\s|my\s|[A-Z]){_O}", "goes_to", "", "does_not_go_to"),
     ("go goes went gone", r"(?P<o>(?!going\b)\w{3,}ing\b.*)", "went", "", ""),
     ("took taking", rf"[^,;]{{2,40}}?\sto\s{_O}", "went_to", "", ""),
     ("attend attended attends attending", _O, "attended", "", "did_not_attend"),
     ("watch watched", _O, "watched", "", "has_not_watched"),
-    ("read reading", r"(?P<o>[\"“']?[A-Z]\S.*)", "reads", "", "has_not_read"),
+    ("read reading", r"[\"“](?P<o>[^\"”]{2,80})|(?P<p>[A-Z]\S[^,;]*)", "reads", "", "has_not_read"),
     ("paint painted", _O, "painted", "", "did_not_paint"),
     ("write wrote", _O, "wrote", "", "did_not_write"),
     ("win won", _O, "won", "", "did_not_win"),
@@ -123,7 +122,7 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     ("launch launched open opened release released ship shipped publish published deployed", _O, "released", "", "has_not_released"),
     ("marry married", _O, "married", "person?", "did_not_marry"),
     ("got get getting", r"(?P<o>married|engaged|divorced)\b.*", "is", "", "is_not"),
-    ("want wants", _O, "wants", "", "does_not_want"),
+    ("want wants", r"(?P<o>(?!.*\sto\s)\S.*)", "wants", "", "does_not_want"),
     ("listen listens", rf"to\s{_O}", "listens_to", "", "does_not_listen_to"),
     ("know knows", r"how\sto\s(?P<o>\S.*)", "knows_how_to", "", "does_not_know_how_to"),
     ("promoted", rf"to\s(?:be\s)?{_O}", "has_role", "", ""),
@@ -145,7 +144,7 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
      "is", "", "is_not"),
     ("be", rf"(?:going\sto\sbe\s|now\s|acting\s)?(?:an?\s|the\s|our\s|your\s)?(?P<o>(?:(?!not\b)[\w-]+\s){{0,3}}?{_JOB}\b(?:\s(?:nurse|of|at|for)\b.*)?)(?=[\s,.;!]|$).*", "has_role", "", "is_not"),
     ("be", r"(?:an?|our)\s(?P<o>(?!bit\b|lot\b|little\b|few\b|pity|shame|mess|bummer|must\b|joy|pleasure|good|great|big\sdeal|real|huge|while|tough|hard|total|true|long|bad|nice|step|part|sign|reminder"
-     r"|blast|treat|challenge|work|lovely|beautiful|wonderful|perfect|amazing|super|really|very|game|thing|way|dream|journey)\S.*)", "is_a", "", "is_not"),
+     r"|blast|mix|lifesaver|busy|crazy|treat|challenge|work|lovely|beautiful|wonderful|perfect|amazing|super|really|very|game|thing|way|dream|journey)\S.*)", "is_a", "", "is_not"),
 )  # fmt: skip
 _ENDINGS: tuple[tuple[str, str, str, str], ...] = (
     # verbs that say that something is over · how it goes on · relation that ends · type
@@ -162,24 +161,34 @@ _ENDINGS: tuple[tuple[str, str, str, str], ...] = (
     ("gave give given", r"up\s(?:on\s)?(?P<o>\S.*)", "gave_up", ""),
     ("dropped drop ditched abandoned retired deprecated removed uninstalled cancelled canceled", r"(?:support\sfor\s)?(?P<o>\S.*)", "uses", ""),
 )  # fmt: skip
+_POSSESSIONS = ROLES | frozenset(
+    """car bike bicycle motorbike house flat apartment garden van boat degree phd allergy tattoo piano guitar violin laptop licence license diploma
+    certificate sibling pet disability business blog podcast""".split()
+)
 _WANTS_NAME = frozenset({"organization", "place", "person"})
 _STOP = re.compile(
     r"[,;!?()\[\]…–—]|[.:](?!\d)|\s-\s|\s(?:in|on|at|for|with|as|since|because|but|which|who|that|where|when|while|so|to|from|after|before|until|till|during|by|through|though|although|if|than|without|except"
-    r"|and\s(?:i|we|he|she|they|it|my|the|now|have|am|was|is|has|can|will|had|then|i'm|it's|a|an|also|not|our)\b|yesterday|today|tomorrow|tonight|last|next|this|now|anymore|any\smore|again|too|also|either"
+    r"|about|and\s(?:i|we|he|she|they|it|my|the|now|have|am|was|is|has|can|will|had|then|i'm|it's|a|an|also|not|our|want|need|use|like|think|feel|know|got|get|went|did|\w{3,}ed|\w{3,}s\sto)\b|yesterday|today|tomorrow|tonight|last|next|this|now|anymore|any\smore|again|too|also|either"
     r"|recently|lately|already|every|a\slot|so\smuch|very\smuch|a\scouple|ago|these\sdays|instead|rather|right|straight|there|here|back|together|two|three|once|twice|almost|only|whenever|just|years?|or|is|are|was"
     r"|have|has|has\shad)(?=[\s,.;!?:]|$)",
     re.IGNORECASE,
 )
-_KEEPS_PREPOSITION = re.compile(r"^\s(?:of|per|with|for|in|at|to)\s")
+_LISTED = re.compile(r",\s(?!(?:i|we|it|he|she|they|you|but|so|and|or|which|who|because|the|a|an|my|then|that|this|not|as|like|especially|can|how|what)\b)[a-z-]+(?=[\s,.])", re.IGNORECASE)
 _ARTICLE = re.compile(r"^(?:(?:a|an|the|some|my|our|their|his|her|both|all|any|more)\s)+", re.IGNORECASE)
 _BAD_START = re.compile(
     r"^(?:that|this|these|those|it|its|you|your|yourself|me|us|him|them|myself|how|what|when|where|who|why|whether|if|to|so|not|no|too|very|really|up|out|off|down|over|around|about|away|on|in"
     r"|into|through|with|for|by|like|as|and|or|but|more|much|many|lots?|everything|something|anything|nothing|everyone|things?|here|there|home|sure|sense|fun|well|forward|ahead|back|each|one|ones|another"
-    r"|everybody|at|from|of|than|during|until|since|someone|anyone|nobody|such|having|being|getting|seeing|hearing|all|both|any|some|others?|part|place|rid|way|lot|bit|ready|half|first|last|next)\b(?!-)",
+    r"|everybody|at|from|of|than|during|until|since|someone|anyone|nobody|such|having|being|getting|seeing|hearing|all|both|any|some|others?|part|place|rid|way|lots?|tons?|bit|ready|longer|farther|faster|harder|late|early|half|first|last|next)\b(?!-)",
     re.IGNORECASE,
 )
 _ADDRESSED = re.compile(r"\byou(?:rs?)?\b", re.IGNORECASE)
 _FILLER = re.compile(r"^(?:really|just|also|always|quite|very|so|still|now|currently|especially|particularly|absolutely|actually|mostly|only|even|already|both|either)\s", re.IGNORECASE)
+_EMPTY_GOAL = re.compile(
+    r"(?:make\s(?:sure|it|this|them|that|the\smost)|ensure|keep|know|see|give\sup|quit|try|be\b(?!\san?\s)|do\s(?:my|their|it|this|that|the\ssame)|remember|forget|let|come|say|this|it|them|that|get\sit|help\b(?!\s\w+\s\w+)"
+    r"|stay\b(?!\s(?:in|at|with))|check\s(?:it|them|out)|think|start\sthinking|stop|find\sout|be\sa\s(?:big|great)|meet\sthis)\b",
+    re.IGNORECASE,
+)
+_DENIED_WISH = {"plans_to": "plan_to", "wants_to": "want_to", "considers": "consider"}
 _CALLED = re.compile(r"\b(?P<role>[a-z]{3,15})(?:,)?\s(?:called|named)\s(?P<name>[A-ZÀ-Þ][\w'’-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30}){0,2})")
 _AS_ROLE = re.compile(r"\sas\s(?:an?\s|the\s|their\s)?(?P<o>[a-z][\w\s-]{2,50})")
 _IN_PLACE = re.compile(r"\b(?:not|never|n't)\b", re.IGNORECASE)
@@ -213,7 +222,10 @@ def read_object(text: str, words: int = 8) -> str:
     article = _ARTICLE.match(text)
     body = text[article.end() :] if article else text
     stop = _STOP.search(body)
-    body = (body[: stop.start()] if stop else body).strip(" .'\"“”’")
+    if stop and stop.group() == "," and (article or " " not in body[: stop.start()]) and (more := _LISTED.match(body, stop.start())):
+        stop = _STOP.search(body, more.end()) or more
+    body = (body[: stop.start()] if stop else body).strip(" .,'\"“”’")
+    body = body.replace('"', "") if body.count('"') % 2 else body
     if not body or _ADDRESSED.search(body) or _BAD_START.match(body) or is_pronoun(body) or len(body) > 80:
         return ""
     return " ".join(body.split()[:words])
@@ -242,7 +254,7 @@ def _triple(clause: Clause, rule: Rule, found: re.Match[str]) -> Triple | None:
     """The triple of a rule that matched, with negation, ending and what it replaces."""
     groups = found.groupdict()
     raw = groups.get("o") or groups.get("p") or groups.get("q") or ""
-    thing = read_object(raw) if rule.relation not in ("age", "has_role") else raw.split(",")[0].strip(" .!") if rule.relation == "age" else _role_of(raw)
+    thing = impersonal(read_object(raw)) if rule.relation not in ("age", "has_role") else raw.split(",")[0].strip(" .!") if rule.relation == "age" else _role_of(raw)
     if not thing or not _fits(rule, thing, raw):
         return None
     old = read_object(groups.get("old") or groups.get("old2") or "")
@@ -269,6 +281,8 @@ def _fits(rule: Rule, thing: str, raw: str) -> bool:
     if rule.type in _WANTS_NAME:
         named = any(word[0].isupper() for word in thing.split())
         return named or type_of(thing) in ("tool", "language") or (rule.type == "organization" and bool(_ARTICLE.match(raw)) and not thing[0].isdigit())
+    if rule.relation == "has":
+        return any(word.removesuffix("s") in _POSSESSIONS for word in thing.lower().split()) and not raw.lower().startswith(("to ", "no idea"))
     if rule.relation in ("stays_with", "version", "called", "works_with", "partner_of"):
         return thing[0].isupper() or thing[0].isdigit()
     if rule.relation in ("runs_on", "switched_to"):
@@ -301,12 +315,14 @@ def _wished(clause: Clause) -> Iterator[Triple]:
     if clause.wish == "tries_to":
         relation = "works_on"
     stop = re.search(r"[;!?…]|\.(?!\d)|,|\s(?:because|but|since|so that|although|though|which)\s", clause.phrase)
-    goal = (clause.phrase[: stop.start()] if stop else clause.phrase).strip(" .")[:120]
-    if len(goal) < 4 or _ADDRESSED.search(goal) or goal.split()[0].lower() in ("see", "let", "say", "make", "know", "be") and len(goal.split()) < 3:
+    goal = impersonal((clause.phrase[: stop.start()] if stop else clause.phrase).strip(" .")[:120])
+    if len(goal) < 4 or _ADDRESSED.search(goal) or _EMPTY_GOAL.match(goal):
         return
     if clause.negated:
-        yield Triple(f"does_not_{ {'plans_to': 'plan_to', 'wants_to': 'want_to', 'considers': 'consider', 'works_on': 'work_on', 'needs_to': 'need_to'}[relation]}", goal,
-                     replaced=goal if relation in ("plans_to", "considers", "wants_to") else "", action="retract", confidence=WEAK)  # fmt: skip
+        if relation not in _DENIED_WISH or not re.search(r"\s[A-Z]", goal):
+            return
+        yield Triple(f"does_not_{_DENIED_WISH[relation]}", goal,
+                     replaced=goal, action="retract", confidence=WEAK)  # fmt: skip
         return
     yield Triple(relation, goal, confidence=WEAK)
 

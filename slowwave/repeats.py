@@ -39,13 +39,17 @@ def pairs_of(fresh: pl.DataFrame, others: pl.DataFrame, neighbours: pl.DataFrame
     both = pl.concat([near, near.select(id="target_id", target_id="id", cosine="cosine")])
     targets = pl.concat([part.select(target_id="id", target_place="place") for part in (fresh, others)])
     return (
-        both.join(fresh.select("id", "place"), on="id").join(targets, on="target_id")
+        both.join(fresh.select("id", "place"), on="id")
+        .join(targets, on="target_id")
         .filter(pl.col("target_place") < pl.col("place"))
-        .group_by("id", "target_id").agg(pl.col("cosine").max())
+        .group_by("id", "target_id")
+        .agg(pl.col("cosine").max())
     )
 
 
-def find_repeats(fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame, settings: EvaluateSettings) -> pl.DataFrame:
+def find_repeats(
+    fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame, settings: EvaluateSettings
+) -> pl.DataFrame:
     """REPEATS: each candidate that repeats a fact or an earlier candidate, and which; same words first, then same meaning.
 
     `others` are the facts that hold, with `from_` and `to` the stretch in which they may be repeated. Targets never
@@ -53,7 +57,9 @@ def find_repeats(fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame,
     """
     options = pl.concat([_same_words(fresh, others), _same_meaning(fresh, others, pairs, settings)])
     order = fresh.select("id", "place")
-    options = options.join(order, on="id").sort("place", pl.col("stage") != "text", -pl.col("cosine").fill_null(1.0), "rank", "target_id")
+    options = options.join(order, on="id").sort(
+        "place", pl.col("stage") != "text", -pl.col("cosine").fill_null(1.0), "rank", "target_id"
+    )
     root: dict[str, str] = {}
     found: list[tuple[str, str, str, float | None]] = []
     for id_, target, stage, cosine in options.select("id", "target_id", "stage", "cosine").iter_rows():
@@ -67,29 +73,57 @@ def find_repeats(fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame,
 
 def _same_words(fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
     """S1: equal normalised text of one subject, object and scope; of the batch, the first that says it."""
-    first = fresh.unique(_TEXT_KEY, keep="first", maintain_order=True).select(*_TEXT_KEY, target_id="id", rank=pl.lit(2))
-    inside = fresh.select("id", *_TEXT_KEY).join(first, on=_TEXT_KEY, nulls_equal=True).filter(pl.col("id") != pl.col("target_id"))
+    first = fresh.unique(_TEXT_KEY, keep="first", maintain_order=True).select(
+        *_TEXT_KEY, target_id="id", rank=pl.lit(2)
+    )
+    inside = (
+        fresh.select("id", *_TEXT_KEY)
+        .join(first, on=_TEXT_KEY, nulls_equal=True)
+        .filter(pl.col("id") != pl.col("target_id"))
+    )
     stored = fresh.select("id", "valid_from", *_TEXT_KEY).join(
         others.select("is_live", "from_", "to", *_TEXT_KEY, target_id="id"), on=_TEXT_KEY, nulls_equal=True
     )
-    covers = (pl.col("from_") <= pl.col("valid_from")) & (pl.col("to").is_null() | (pl.col("to") > pl.col("valid_from")))
+    covers = (pl.col("from_") <= pl.col("valid_from")) & (
+        pl.col("to").is_null() | (pl.col("to") > pl.col("valid_from"))
+    )
     stored = stored.filter(pl.col("is_live") | covers).with_columns(rank=pl.when(covers).then(0).otherwise(1))
     columns = ["id", "target_id", "stage", "cosine", "rank"]
     typed = [
-        part.with_columns(stage=pl.lit("text"), cosine=pl.lit(None, dtype=pl.Float64), rank=pl.col("rank").cast(pl.Int32)).select(columns)
+        part.with_columns(
+            stage=pl.lit("text"), cosine=pl.lit(None, dtype=pl.Float64), rank=pl.col("rank").cast(pl.Int32)
+        ).select(columns)
         for part in (stored, inside)
     ]
     return pl.concat(typed)
 
 
-def _same_meaning(fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame, settings: EvaluateSettings) -> pl.DataFrame:
+def _same_meaning(
+    fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame, settings: EvaluateSettings
+) -> pl.DataFrame:
     """S2: cosine at the reassertion threshold and every guard G1–G4."""
     close = pairs.filter(pl.col("cosine") >= settings.reassert_cosine)
-    columns = ["id", "kind", "scope", "subject_id", "predicate", "object_id", "object_key", "polarity", "day", "statement", "entrenchment"]
+    if close.is_empty():
+        return pl.DataFrame(schema={**REPEATS, "rank": pl.Int32()})
+    columns = [
+        "id",
+        "kind",
+        "scope",
+        "subject_id",
+        "predicate",
+        "object_id",
+        "object_key",
+        "polarity",
+        "day",
+        "statement",
+        "entrenchment",
+    ]
     live = pl.concat([fresh.select(columns), others.filter("is_live").select(columns)])
     sides = close.join(fresh.select(columns), on="id").join(live, left_on="target_id", right_on="id", suffix="_b")
     same = [pl.col(name).eq_missing(pl.col(f"{name}_b")) for name in ("scope", "subject_id", "polarity", "day", "kind")]
-    one_object = (pl.col("object_key") == pl.col("object_key_b")) | (pl.col("object_id") == pl.col("object_id_b")).fill_null(False)
+    one_object = (pl.col("object_key") == pl.col("object_key_b")) | (
+        pl.col("object_id") == pl.col("object_id_b")
+    ).fill_null(False)
     one_triple = (pl.col("kind") == "observation") | ((pl.col("predicate") == pl.col("predicate_b")) & one_object)
     weaker = entrenchment_rank("entrenchment") <= entrenchment_rank("entrenchment_b")
     sides = sides.filter(pl.all_horizontal(*same), one_triple, weaker)
@@ -99,15 +133,29 @@ def _same_meaning(fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame
     )
 
 
-def find_flags(fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame, settings: EvaluateSettings) -> pl.DataFrame:
+def find_flags(
+    fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame, settings: EvaluateSettings
+) -> pl.DataFrame:
     """(id, similar_to_id, similarity_score, related_id) of candidates that stay, against what stays with them.
 
     Similar (S0-02): of one owner and scope, by cosine, by contained words, or the same edge in other words (S2-13).
     Related (S4-21): the nearest other fact of the scope.
     """
-    columns = ["id", "place", "scope", "owner_entity_id", "subject_id", "predicate", "object_key", "edge_type", "kind", "statement"]
+    columns = [
+        "id",
+        "place",
+        "scope",
+        "owner_entity_id",
+        "subject_id",
+        "predicate",
+        "object_key",
+        "edge_type",
+        "kind",
+        "statement",
+    ]
     everyone = pl.concat([part.select(columns) for part in (fresh, others)]).with_columns(
-        words=word_sets(pl.concat([fresh["statement"], others["statement"]])), length=pl.col("statement").str.len_chars()
+        words=word_sets(pl.concat([fresh["statement"], others["statement"]])),
+        length=pl.col("statement").str.len_chars(),
     )
     new = everyone.filter(pl.col("place") >= 0)
     alike = _in_place(new, everyone, pairs).filter(pl.col("cosine") >= settings.flag_cosine, pl.col("one_owner"))
@@ -116,24 +164,33 @@ def find_flags(fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame, s
     shown = ["id", "target_id"]
     options = pl.concat([alike.select(shown), contained.select(shown), edges.select(shown)]).unique()
     best = (
-        options.join(pairs, on=shown, how="left").join(contained, on=shown, how="left")
+        options.join(pairs, on=shown, how="left")
+        .join(contained, on=shown, how="left")
         .sort("id", -pl.col("cosine").fill_null(-2.0), -pl.col("share").fill_null(-1.0), "target_id")
         .unique("id", keep="first", maintain_order=True)
         .select("id", similar_to_id="target_id", similarity_score="cosine")
     )
     related = (
-        _in_place(new, everyone, pairs).filter(pl.col("cosine") >= settings.related_cosine)
+        _in_place(new, everyone, pairs)
+        .filter(pl.col("cosine") >= settings.related_cosine)
         .join(options, on=shown, how="anti")
-        .sort("id", -pl.col("cosine"), "target_id").unique("id", keep="first", maintain_order=True)
+        .sort("id", -pl.col("cosine"), "target_id")
+        .unique("id", keep="first", maintain_order=True)
         .select("id", related_id="target_id")
     )
-    return fresh.select("id").join(best, on="id", how="left", maintain_order="left").join(related, on="id", how="left", maintain_order="left")
+    return (
+        fresh.select("id")
+        .join(best, on="id", how="left", maintain_order="left")
+        .join(related, on="id", how="left", maintain_order="left")
+    )
 
 
 def _in_place(new: pl.DataFrame, everyone: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
     """The pairs of one scope whose both sides stay, and whether they have one owner."""
     ends = ["id", "scope", "owner_entity_id"]
-    sides = pairs.join(new.select(ends), on="id").join(everyone.select(ends), left_on="target_id", right_on="id", suffix="_b")
+    sides = pairs.join(new.select(ends), on="id").join(
+        everyone.select(ends), left_on="target_id", right_on="id", suffix="_b"
+    )
     return sides.filter(pl.col("scope") == pl.col("scope_b")).select(
         "id", "target_id", "cosine", one_owner=pl.col("owner_entity_id") == pl.col("owner_entity_id_b")
     )
@@ -152,22 +209,30 @@ def _contained(everyone: pl.DataFrame, settings: EvaluateSettings) -> pl.DataFra
     Instead of all pairs of an owner, the rarest words of the shorter are looked up: of k words of which a share c must
     be shared, at least one of any k - ceil(c·k) + 1 is (prefix filtering).
     """
-    owned = everyone.select("id", "place", "scope", "owner_entity_id", "words", "length", count=pl.col("words").list.len())
+    owned = everyone.select(
+        "id", "place", "scope", "owner_entity_id", "words", "length", count=pl.col("words").list.len()
+    )
     spread = owned.explode("words").drop_nulls("words").with_columns(often=pl.len().over("words"))
     needed = (pl.col("count") * settings.flag_containment - 1e-9).ceil()
     prefix = spread.with_columns(nth=pl.struct("often", "words").rank("ordinal").over("id")).filter(
         pl.col("nth") <= pl.col("count") - needed + 1
     )
     joined = prefix.select("id", "place", "scope", "owner_entity_id", "words", "length").join(
-        spread.select("id", "place", "scope", "owner_entity_id", "words", "length"), on=["scope", "owner_entity_id", "words"], suffix="_b"
+        spread.select("id", "place", "scope", "owner_entity_id", "words", "length"),
+        on=["scope", "owner_entity_id", "words"],
+        suffix="_b",
     )
     is_longer = pl.col("length_b") >= pl.col("length").clip(1) * settings.length_ratio
     some_new = pl.max_horizontal("place", "place_b") >= 0
     pairs = joined.filter(is_longer & some_new).select("id", "id_b", "place", "place_b").unique()
     words = owned.select("id", "words")
     shared = pl.col("words").list.set_intersection("words_b").list.len() / pl.col("words").list.len()
-    measured = pairs.join(words, on="id").join(words, left_on="id_b", right_on="id", suffix="_b").with_columns(share=shared)
+    measured = (
+        pairs.join(words, on="id").join(words, left_on="id_b", right_on="id", suffix="_b").with_columns(share=shared)
+    )
     later = pl.col("place") > pl.col("place_b")
     return measured.filter(pl.col("share") >= settings.flag_containment).select(
-        id=pl.when(later).then("id").otherwise("id_b"), target_id=pl.when(later).then("id_b").otherwise("id"), share="share"
+        id=pl.when(later).then("id").otherwise("id_b"),
+        target_id=pl.when(later).then("id_b").otherwise("id"),
+        share="share",
     )

@@ -1,6 +1,6 @@
-"""Which entity a name means: exact names and aliases, then likeness, then a question, then a new entity (S2-01 … S2-09).
+"""Which entity a name means: exact name or alias, then likeness, then a question, then a new one (S2-01 … S2-09).
 
-Read `mentions_in` (names of a batch, each once), `plan_resolution` (what is sure, what is asked), `finish` (rows to store).
+`plan_resolution` says what is sure and what is asked, `finish` makes the rows to store.
 Names that differ in a number or in a closing parenthesis, "Anna (sister of Ben)", are never joined without a question.
 """
 
@@ -14,46 +14,26 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
+from slowwave.mentions import MAX_SUMMARY_BYTES, Mentions, embed_texts, new_id
 from slowwave.records import NameQuestion
 from slowwave.settings import ResolveSettings
-from slowwave.text import MAX_NAME_BYTES, as_json, cut_bytes, digest, normalise_name, readable, row_id, timed_id
+from slowwave.text import MAX_NAME_BYTES, as_json, cut_bytes, digest, normalise_name, row_id, timed_id
 
-TYPES: tuple[str, ...] = (
-    "person", "tool", "concept", "project", "language", "file", "config", "organization", "place", "event", "session",
-)
-_TYPE_ALIASES = {
-    "persona": "person", "people": "person", "company": "organization", "org": "organization", "proyecto": "project",
-    "sesion": "session", "location": "place", "lugar": "place", "evento": "event", "tecnologia": "tool", "technology": "tool",
-}
-MIN_NAME_BYTES = 3
-MAX_SUMMARY_BYTES = 2048
 _QUALIFIER = re.compile(r"\(([^()]+)\)\s*$")
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
 
-RAW_MENTIONS = {"window": pl.Int64(), "name": pl.String(), "entity_type": pl.String(), "summary": pl.String(), "seen_at": frames.TIME}
 LIKENESS = {"mention": pl.Int64(), "entity_id": pl.String(), "cosine": pl.Float64()}
 QUESTIONS = {
-    "question": pl.Int64(), "mention": pl.Int64(), "entity_id": pl.String(), "cosine": pl.Float64(), "entity_type": pl.String(),
-    "name": pl.String(), "summary": pl.String(), "known_name": pl.String(), "known_summary": pl.String(),
+    "question": pl.Int64(),
+    "mention": pl.Int64(),
+    "entity_id": pl.String(),
+    "cosine": pl.Float64(),
+    "entity_type": pl.String(),
+    "name": pl.String(),
+    "summary": pl.String(),
+    "known_name": pl.String(),
+    "known_summary": pl.String(),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Mentions:
-    """The names of a batch.
-
-    `distinct`: mention, canonical_name, entity_type, name (latest form), clean_name, summary (latest), first_seen_at,
-    last_seen_at, times. `links`: window, canonical_name, mention. `rejected`: names under three bytes; `dropped`: over the limit.
-    """
-
-    distinct: pl.DataFrame
-    links: pl.DataFrame
-    rejected: int = 0
-    dropped: int = 0
-
-    def names(self) -> list[str]:
-        """Canonical names: what to look up among entities and aliases before planning."""
-        return self.distinct["canonical_name"].unique(maintain_order=True).to_list()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +53,14 @@ class ResolutionPlan:
         """The questions as a prompt shows them; side a is the new name."""
         return tuple(
             NameQuestion(
-                row["question"], row["name"], row["entity_type"], row["summary"] or "",
-                row["known_name"], row["entity_type"], row["known_summary"] or "", row["cosine"],
+                row["question"],
+                row["name"],
+                row["entity_type"],
+                row["summary"] or "",
+                row["known_name"],
+                row["entity_type"],
+                row["known_summary"] or "",
+                row["cosine"],
             )
             for row in self.questions.iter_rows(named=True)
         )
@@ -93,33 +79,6 @@ class Resolution:
     to_embed: pl.DataFrame
     decisions: pl.DataFrame
     counts: Mapping[str, int]
-
-
-def mentions_in(raw: pl.DataFrame, max_per_window: int = 1_000_000, *, type_strict: bool = False) -> Mentions:
-    """Each name of a batch once; `raw` has RAW_MENTIONS in order of extraction, entities beyond the limit are dropped.
-
-    One name under several types is one mention of the type said most often, `concept` only if nothing else was said.
-    """
-    kept = frames.conform(raw, RAW_MENTIONS).filter(pl.int_range(pl.len()).over("window") < max_per_window)
-    named = _normalised(kept)
-    long_enough = named.filter(pl.col("canonical_name").str.len_bytes() >= MIN_NAME_BYTES)
-    typed = long_enough if type_strict else _one_type(long_enough)
-    distinct = (
-        typed.sort("seen_at", maintain_order=True, nulls_last=False)
-        .group_by("canonical_name", "entity_type", maintain_order=True)
-        .agg(
-            name=pl.col("name").last(), clean_name=pl.col("clean_name").last(), summary=pl.col("summary").drop_nulls().last(),
-            first_seen_at=pl.col("seen_at").min(), last_seen_at=pl.col("seen_at").max(), times=pl.len(),
-        )
-        .sort("first_seen_at", "canonical_name", "entity_type")
-        .with_columns(mention=pl.int_range(pl.len(), dtype=pl.Int64))
-    )
-    links = (
-        typed.join(distinct.select("canonical_name", "entity_type", "mention"), on=["canonical_name", "entity_type"])
-        .unique(["window", "canonical_name"], keep="first", maintain_order=True)
-        .select("window", "canonical_name", "mention")
-    )
-    return Mentions(distinct, links, named.height - long_enough.height, raw.height - kept.height)
 
 
 def plan_resolution(
@@ -148,7 +107,11 @@ def finish(plan: ResolutionPlan, answers: Mapping[int, bool], now: datetime) -> 
     agreed = plan.questions.filter(pl.col("question").is_in(yes))["mention"].to_list()
     asked = pl.col("how") == "ask"
     outcomes = plan.outcomes.with_columns(
-        how=pl.when(asked & pl.col("mention").is_in(agreed)).then(pl.lit("agreed")).when(asked).then(pl.lit("new")).otherwise("how")
+        how=pl.when(asked & pl.col("mention").is_in(agreed))
+        .then(pl.lit("agreed"))
+        .when(asked)
+        .then(pl.lit("new"))
+        .otherwise("how")
     )
     resolved = _final_ids(outcomes, plan.mentions.distinct)
     mentioned = plan.mentions.distinct.join(resolved, on="mention", maintain_order="left")
@@ -162,19 +125,9 @@ def finish(plan: ResolutionPlan, answers: Mapping[int, bool], now: datetime) -> 
     )
     counts = dict(resolved.group_by("how").len().iter_rows())
     counts |= {"rejected": plan.mentions.rejected, "dropped": plan.mentions.dropped}
-    return Resolution(names, entities, aliases, _to_embed(entities, plan.entities), _decisions(mentioned, plan, now), counts)
-
-
-def new_id(canonical_name: str, entity_type: str) -> str:
-    """The id that an entity of this name and type gets when it is new."""
-    return row_id("e", canonical_name, entity_type)
-
-
-def embed_texts(mentions: pl.DataFrame) -> pl.Series:
-    """What the vector of a name stands for: `name: summary`, the canonical name where the summary is missing (S2-07)."""
-    summary = pl.col("summary").fill_null("")
-    with_summary = pl.concat_str("canonical_name", pl.lit(": "), summary)
-    return mentions.select(text=pl.when(summary == "").then("canonical_name").otherwise(with_summary))["text"]
+    return Resolution(
+        names, entities, aliases, _to_embed(entities, plan.entities), _decisions(mentioned, plan, now), counts
+    )
 
 
 def must_differ(name: str, other: str) -> bool:
@@ -189,41 +142,14 @@ def _qualifier(name: str) -> str:
     return found[1].strip() if found else ""
 
 
-def _normalised(raw: pl.DataFrame) -> pl.DataFrame:
-    """Adds canonical_name and clean_name, trims summaries, maps types; names are normalised once each."""
-    names = raw["name"].drop_nulls().unique().to_list()
-    forms = pl.DataFrame(
-        [(name, normalise_name(name), readable(name).strip()) for name in names],
-        schema={"name": pl.String, "canonical_name": pl.String, "clean_name": pl.String}, orient="row",
-    )
-    entity_type = pl.col("entity_type").str.strip_chars().str.to_lowercase().replace(_TYPE_ALIASES)
-    summaries = raw["summary"].drop_nulls().unique().to_list()
-    cut = {summary: cut_bytes(readable(summary).strip(), MAX_SUMMARY_BYTES) for summary in summaries}
-    return raw.join(forms, on="name", how="left", maintain_order="left").with_columns(
-        pl.col("canonical_name", "clean_name").fill_null(""),
-        entity_type=pl.when(entity_type.is_in(TYPES)).then(entity_type).otherwise(pl.lit("concept")),
-        summary=pl.col("summary").replace(cut),
-    )
-
-
-def _one_type(named: pl.DataFrame) -> pl.DataFrame:
-    votes = (
-        named.with_row_index("place")
-        .group_by("canonical_name", "entity_type").agg(pl.len().alias("votes"), pl.col("place").min())
-        .sort(pl.col("entity_type") == "concept", -pl.col("votes").cast(pl.Int64), "place")
-        .unique("canonical_name", keep="first", maintain_order=True)
-    )
-    return named.drop("entity_type").join(
-        votes.select("canonical_name", "entity_type"), on="canonical_name", how="left", maintain_order="left"
-    )
-
-
 def _exact(distinct: pl.DataFrame, entities: pl.DataFrame, aliases: pl.DataFrame, *, strict: bool) -> pl.DataFrame:
     """(mention, entity_id, how) by alias and name of the same type, else of the only other type (S2-05, S2-09)."""
     by_alias = aliases.rename({"alias_name": "canonical_name"}).select("canonical_name", "entity_type", "entity_id")
     by_name = entities.select("canonical_name", "entity_type", entity_id="id")
-    other = pl.concat([by_alias, by_name]).group_by("canonical_name").agg(
-        entity_id=pl.col("entity_id").min(), owners=pl.col("entity_id").n_unique()
+    other = (
+        pl.concat([by_alias, by_name])
+        .group_by("canonical_name")
+        .agg(entity_id=pl.col("entity_id").min(), owners=pl.col("entity_id").n_unique())
     )
     hits = distinct.select("mention", "canonical_name", "entity_type")
     for how, known in (("alias", by_alias), ("name", by_name)):
@@ -232,8 +158,8 @@ def _exact(distinct: pl.DataFrame, entities: pl.DataFrame, aliases: pl.DataFrame
     single = other.filter((pl.col("owners") == 1) & (not strict)).select("canonical_name", other_type="entity_id")
     hits = hits.join(single, on="canonical_name", how="left", maintain_order="left")
     ways = ("alias", "name", "other_type")
-    how = pl.coalesce(*[pl.when(pl.col(way).is_not_null()).then(pl.lit(way)) for way in ways])
-    return hits.select("mention", entity_id=pl.coalesce(*ways), how=how)
+    first_way = pl.coalesce(*[pl.when(pl.col(way).is_not_null()).then(pl.lit(way)) for way in ways])
+    return hits.select("mention", entity_id=pl.coalesce(*ways), how=first_way)
 
 
 def _new_ids(fresh: pl.DataFrame) -> list[str]:
@@ -249,7 +175,9 @@ def _by_likeness(
         return new
     own = fresh.select("mention", "canonical_name", "entity_type", "entity_id")
     later = own.select(entity_id="entity_id", known="canonical_name", known_type="entity_type", order="mention")
-    stored = entities.select(entity_id="id", known="canonical_name", known_type="entity_type", order=pl.lit(-1, dtype=pl.Int64))
+    stored = entities.select(
+        entity_id="id", known="canonical_name", known_type="entity_type", order=pl.lit(-1, dtype=pl.Int64)
+    )
     best = (
         frames.conform(likeness, LIKENESS)
         .join(own.rename({"entity_id": "own_id"}), on="mention")
@@ -261,19 +189,25 @@ def _by_likeness(
     )
     apart = [must_differ(name, known) for name, known in best.select("canonical_name", "known").iter_rows()]
     sure = (pl.col("cosine") >= settings.entity_similarity) & ~pl.Series("apart", apart, dtype=pl.Boolean)
-    near = best.select("mention", "entity_id", pl.when(sure).then(pl.lit("similar")).otherwise(pl.lit("ask")).alias("how"), "cosine")
+    near = best.select(
+        "mention", "entity_id", pl.when(sure).then(pl.lit("similar")).otherwise(pl.lit("ask")).alias("how"), "cosine"
+    )
     return pl.concat([near, new.join(near, on="mention", how="anti")])
 
 
 def _questions(outcomes: pl.DataFrame, distinct: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
     asked = outcomes.filter(pl.col("how") == "ask").join(distinct, on="mention", maintain_order="left")
     ids = pl.Series(_new_ids(distinct), dtype=pl.String)
-    known = pl.concat([
-        entities.select(entity_id="id", known_name="name", known_summary="summary"),
-        distinct.select(entity_id=ids, known_name="name", known_summary="summary"),
-    ]).unique("entity_id", keep="first", maintain_order=True)
+    known = pl.concat(
+        [
+            entities.select(entity_id="id", known_name="name", known_summary="summary"),
+            distinct.select(entity_id=ids, known_name="name", known_summary="summary"),
+        ]
+    ).unique("entity_id", keep="first", maintain_order=True)
     rows = asked.join(known, on="entity_id", how="left", maintain_order="left")
-    return frames.conform(rows.with_columns(question=pl.int_range(pl.len(), dtype=pl.Int64)), QUESTIONS).select(*QUESTIONS)
+    return frames.conform(rows.with_columns(question=pl.int_range(pl.len(), dtype=pl.Int64)), QUESTIONS).select(
+        *QUESTIONS
+    )
 
 
 def _final_ids(outcomes: pl.DataFrame, distinct: pl.DataFrame) -> pl.DataFrame:
@@ -294,16 +228,25 @@ def _entity_rows(mentioned: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFram
         mentioned.sort("last_seen_at", "mention")
         .group_by("entity_id", maintain_order=True)
         .agg(
-            pl.col("name").last(), first=pl.col("first_seen_at").min(), last=pl.col("last_seen_at").max(),
+            pl.col("name").last(),
+            first=pl.col("first_seen_at").min(),
+            last=pl.col("last_seen_at").max(),
             said=pl.struct("summary", is_merge=pl.col("how").is_in(["similar", "agreed"])),
         )
     )
     born = mentioned.filter(pl.col("how") == "new").select(
-        "canonical_name", "entity_type", id="entity_id", status=pl.lit("active"), pinned=pl.lit(False),
-        first_seen_at=pl.lit(None, dtype=frames.TIME), last_seen_at=pl.lit(None, dtype=frames.TIME),
+        "canonical_name",
+        "entity_type",
+        id="entity_id",
+        status=pl.lit("active"),
+        pinned=pl.lit(False),
+        first_seen_at=pl.lit(None, dtype=frames.TIME),
+        last_seen_at=pl.lit(None, dtype=frames.TIME),
     )
     before = frames.conform(entities, frames.ENTITIES)
-    rows = pl.concat([before, frames.conform(born, frames.ENTITIES)], how="diagonal").unique("id", keep="first", maintain_order=True)
+    rows = pl.concat([before, frames.conform(born, frames.ENTITIES)], how="diagonal").unique(
+        "id", keep="first", maintain_order=True
+    )
     joined = rows.join(seen.rename({"entity_id": "id", "name": "form"}), on="id", maintain_order="left")
     summaries = [_summary(old, said) for old, said in joined.select("summary", "said").iter_rows()]
     is_latest = pl.col("last_seen_at").is_null() | (pl.col("last") >= pl.col("last_seen_at"))
@@ -338,11 +281,17 @@ def _alias_rows(mentioned: pl.DataFrame, aliases: pl.DataFrame) -> pl.DataFrame:
     """Every name under which an entity was met and that is not registered yet, and whole names that were cut (S2-08)."""
     names = [
         (alias, kind, entity)
-        for canonical, clean, kind, entity in mentioned.select("canonical_name", "clean_name", "entity_type", "entity_id").iter_rows()
+        for canonical, clean, kind, entity in mentioned.select(
+            "canonical_name", "clean_name", "entity_type", "entity_id"
+        ).iter_rows()
         for alias in dict.fromkeys((canonical, clean.lower() if len(clean.encode()) > MAX_NAME_BYTES else canonical))
     ]
-    rows = pl.DataFrame(names, schema=["alias_name", "entity_type", "entity_id"], orient="row", schema_overrides=dict(frames.ALIASES))
-    new = rows.unique(maintain_order=True).join(aliases, on=["alias_name", "entity_type", "entity_id"], how="anti", maintain_order="left")
+    rows = pl.DataFrame(
+        names, schema=["alias_name", "entity_type", "entity_id"], orient="row", schema_overrides=dict(frames.ALIASES)
+    )
+    new = rows.unique(maintain_order=True).join(
+        aliases, on=["alias_name", "entity_type", "entity_id"], how="anti", maintain_order="left"
+    )
     ids = [row_id("a", *row) for row in new.iter_rows()]
     return frames.conform(new.with_columns(id=pl.Series(ids, dtype=pl.String)), frames.ALIASES)
 
@@ -365,12 +314,19 @@ def _decisions(mentioned: pl.DataFrame, plan: ResolutionPlan, now: datetime) -> 
     joined = mentioned.filter(pl.col("how").is_in(list(reasons)))
     for row in joined.iter_rows(named=True):
         action, who, sentence = reasons[row["how"]]
-        rows.append({
-            "id": timed_id("d", now, action, row["entity_id"], row["canonical_name"], row["entity_type"]), "action": action,
-            "subject_id": row["entity_id"], "ids_in": [new_id(row["canonical_name"], row["entity_type"])], "ids_out": [row["entity_id"]],
-            "measures": as_json({"cosine": row["cosine"]}), "decided_by": who, "at": now,
-            "reason": sentence.format(row["name"], row["entity_type"]),
-        })
+        rows.append(
+            {
+                "id": timed_id("d", now, action, row["entity_id"], row["canonical_name"], row["entity_type"]),
+                "action": action,
+                "subject_id": row["entity_id"],
+                "ids_in": [new_id(row["canonical_name"], row["entity_type"])],
+                "ids_out": [row["entity_id"]],
+                "measures": as_json({"cosine": row["cosine"]}),
+                "decided_by": who,
+                "at": now,
+                "reason": sentence.format(row["name"], row["entity_type"]),
+            }
+        )
     return frames.conform(pl.DataFrame(rows), frames.DECISIONS) if rows else frames.empty(frames.DECISIONS)
 
 

@@ -28,6 +28,10 @@ _IRREGULAR = {
 }  # fmt: skip
 _CONTRACTIONS = {"m": "is", "ve": "has", "ll": "will", "d": "would"}
 _PLURAL = {"m": "are", "ve": "have", "ll": "will", "d": "would"}
+_THEY = {
+    "i": "they", "i'm": "they are", "i've": "they have", "i'll": "they will", "i'd": "they would", "my": "their", "me": "them", "myself": "themselves",
+    "mine": "theirs",
+}  # fmt: skip
 _HAD = frozenset({"been", "had", "never", "already", "gone", "done", "seen", "just", "become", "got"})
 
 
@@ -55,6 +59,13 @@ def retell(words: str, name: str) -> str:
         named = True
     whole = "".join(parts) + words[at:]
     return whole[:1].upper() + whole[1:] if named else f"{name}: {words}"
+
+
+def impersonal(words: str) -> str:
+    """The words with "they" and "their" for "I" and "my": an object phrase, whose subject stands elsewhere."""
+    if not _FIRST.search(words):
+        return words
+    return _FIRST.sub(lambda found: _THEY.get(found.group().lower().replace("’", "'"), found.group()), words)
 
 
 def _subject(words: str, at: int, contraction: str, name: str, named: bool, *, joined: bool) -> tuple[str, int]:

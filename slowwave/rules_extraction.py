@@ -36,9 +36,11 @@ _LOWER_START = re.compile(r"(?<=[a-z]{3}[.!?])(?<!etc\.)\s+(?=[a-z])")
 _PRONOUN_START = re.compile(r"(?:[Hh]e|[Ss]he)(?=['’\s])")
 _VERB_NEXT = re.compile(r"\s(?:is|was|has|had|will|would|does|did|can|also|never|still|now|vive|es|está|tiene|[a-z]{3,}(?:s|ed))\b(?<!s\sas)")
 _ELIDED = re.compile(
-    r"^(?P<adverb>(?:Just|Finally|Recently|Still|Also|Already|Really)\s)?(?P<verb>(?i:been|gonna|got|had|went|started|finished|bought|saw|took|made|tried|signed|moved"
-    r"|joined|met|built|wrote|read|learned|switched|decided|sold|adopted|visited|attended|quit|love|hate|prefer))\b(?=\s(?!by\b|in\spull|that\b|this\b|you|how\b|it\b|the\sway))"
+    r"^(?P<adverb>(?:Just|Finally|Recently|Still|Also|Already|Really)\s)?(?P<verb>(?i:been(?=\s(?:\w+ing|to)\b)|gonna|got|had|went|started|finished|bought|saw|took|made|tried|signed|moved"
+    r"|joined|met|built|wrote|read|learned|switched|decided|sold|adopted|visited|attended|quit|lost|left|won|opened|launched|graduated|love|hate|prefer))\b"
+    r"(?=\s(?!by\b|in\spull|that\b|this\b|you|how\b|it\b|the\sway|be\s))"
 )
+_UNCONFIRMED = "nothing that a rule can confirm in an assistant's words"
 _SECOND_PERSON = re.compile(r"\byou(?:r|rs)?\b", re.IGNORECASE)
 
 
@@ -64,12 +66,15 @@ class _Reader:
     known: set[str]
     entities: dict[str, str] = field(default_factory=dict)
     seen: dict[str, int] = field(default_factory=dict)
+    said: str = ""
 
 
 def extract_window(window: Window) -> dict[str, Any]:
     """Judgements, entities and facts of the window's new messages, shaped as a model's answer would be (S2-18)."""
     speakers = frozenset(turn.speaker for turn in window.turns if turn.role in ("user", "assistant") and len(turn.speaker) > 2)
     reader = _Reader(window, speakers, {part for name in speakers for part in (name.lower(), *name.lower().split())})
+    if any(turn.role == "assistant" for turn in window.turns):
+        reader.said = " ".join(turn.text for turn in window.turns if turn.role == "user").lower()
     judgements: list[dict[str, Any]] = []
     facts: list[dict[str, Any]] = []
     for turn in window.turns:
@@ -116,11 +121,16 @@ def _with_subject(found: re.Match[str]) -> str:
 def speaker_name(turn: Turn) -> str:
     """The name under which a speaker is remembered; at least three characters (S2-19)."""
     name = " ".join(turn.speaker.split()) or turn.role
+    if turn.role == "document" and len(name) >= names.MIN_NAME_CHARS:
+        return name[:80]
     return name if names.is_usable(name) else f"speaker {name}"
 
 
 def _read_sentence(reader: _Reader, message: _Message, sentence: str, following: str) -> None:
     """One sentence: refused, or related, or put aside for an observation."""
+    if message.turn.role == "assistant" and _SECOND_PERSON.search(sentence):
+        message.reason = message.reason or _UNCONFIRMED
+        return
     raw = _without_introduction(durability.trim(sentence, reader.speakers), message.speaker)
     if message.turn.role == "user":
         raw = _ELIDED.sub(_with_subject, raw, count=1)
@@ -142,7 +152,7 @@ def _read_sentence(reader: _Reader, message: _Message, sentence: str, following:
         message.loose.append((bare, _owner(message, bare, spotted)))
         _mention(reader, spotted)
     else:
-        message.reason = message.reason or "nothing that a rule can confirm in an assistant's words"
+        message.reason = message.reason or _UNCONFIRMED
     _remember_person(reader, message, bare, spotted, [triple for _, triple in found])
 
 
@@ -157,8 +167,6 @@ def _triples(message: _Message, sentence: str, following: str, spotted: list[nam
                 seen.add((triple.subject, triple.relation, triple.object))
                 told = sentence.replace("Es ", f"{triple.subject} es ", 1) if sentence.startswith("Es ") else sentence
                 yield f"{speaker}: {told}", triple
-        return
-    if message.turn.role == "assistant" and _SECOND_PERSON.search(sentence):
         return
     turns = list(decisions.find_turns(sentence))
     for triple in turns:
@@ -227,7 +235,7 @@ def _subject(message: _Message, clause: clauses.Clause, spotted: list[names.Name
 def _statement(message: _Message, words: str) -> str:
     """The words as a sentence of its own, with the speaker named."""
     if message.turn.role == "document":
-        return f"{message.speaker}: {words}" if _FIRST_PERSON.search(words) else words
+        return f"{message.speaker}: {words}" if _FIRST_PERSON.search(words) and not words.startswith(message.speaker) else words
     if message.turn.role == "assistant":
         return words
     if spanish.is_spanish(words):
@@ -241,8 +249,8 @@ def _owner(message: _Message, sentence: str, spotted: list[names.Name]) -> str:
         return spotted[0].text
     if message.turn.role != "document" and _FIRST_PERSON.search(sentence):
         return message.speaker
-    if message.turn.role == "document" and spotted:
-        return spotted[0].text
+    if message.turn.role == "document":
+        return next((name.text for name in spotted if name.is_known), message.speaker)
     return message.speaker
 
 
@@ -284,6 +292,8 @@ def _flush(reader: _Reader, message: _Message) -> None:
 def _add_observation(reader: _Reader, message: _Message, words: str, owner: str) -> None:
     others = [name for name in reader.speakers if name != message.turn.speaker]
     told = _statement(message, words)
+    if message.turn.role == "document" and owner == message.speaker and not told.startswith(owner):
+        told = f"{owner}: {words}"
     if message.turn.role == "user":
         spoken_to = len(reader.speakers) == 2 and others and _SECOND_PERSON.search(words) and told.startswith(f"{message.speaker}: ")
         told = f"{message.speaker} to {others[0]}: {words}" if spoken_to and others[0].lower() != "assistant" else told
@@ -297,7 +307,10 @@ def _ended(sentence: str) -> str:
 
 
 def _add(reader: _Reader, message: _Message, statement: str, triple: Triple) -> None:
-    if not triple.subject or not names.is_usable(triple.subject):
+    if message.turn.role == "assistant" and (triple.relation == "is_a" or triple.subject.lower() not in reader.said):
+        message.reason = message.reason or _UNCONFIRMED
+        return
+    if not triple.subject or not (names.is_usable(triple.subject) or triple.subject == message.speaker):
         triple = replace(triple, subject=message.speaker, subject_type="person")
     if not triple.object or normalise_name(triple.object) == normalise_name(triple.subject):
         return

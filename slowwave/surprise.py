@@ -80,7 +80,8 @@ def plan_surprise(
     """Which messages are worth extracting; conversations apart, each in the order of its ordinals (T47).
 
     `messages` has `conversation_id`, `ordinal` and `content`, `vectors` its unit rows. The state moves on whether a
-    message is extracted or not; after `max_skip_turns` skips in a row the next one is forced. Switched off, all are extracted.
+    message is extracted or not; after `max_skip_turns` skips in a row the next one is forced. Switched off, all
+    are extracted.
     """
     if not settings.enabled:
         return SurprisePlan(_decisions([(None, True, False)] * len(messages)), dict(states))

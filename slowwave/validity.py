@@ -92,7 +92,9 @@ def check_transition(old: str, new: str) -> None:
     """Raise unless a fact of status `old` may get status `new`; staying the same is always allowed."""
     for status in (old, new):
         if status not in TRANSITIONS:
-            raise SlowwaveError(f"There is no status {status!r} (from {old!r} to {new!r}).", f"Known: {', '.join(STATUSES)}.")
+            raise SlowwaveError(
+                f"There is no status {status!r} (from {old!r} to {new!r}).", f"Known: {', '.join(STATUSES)}."
+            )
     if old != new and new not in TRANSITIONS[old]:
         allowed = ", ".join(sorted(TRANSITIONS[old])) or "nothing: it is final"
         raise SlowwaveError(f"A fact that is {old} cannot become {new}.", f"After {old} may come: {allowed}.")

@@ -1,7 +1,8 @@
 """What runs changed, row by row, found by comparing table versions.
 
-A row carries the version that last wrote it (`_row_last_updated_at_version`, its *mark*), so two versions of a table are
-compared by reading ids and marks only. A restored version has the marks it had, so undo and crash recovery compare right.
+A row carries the version that last wrote it (`_row_last_updated_at_version`, its *mark*), so two versions of a table
+are compared by reading ids and marks only. A restored version has the marks it had, so undo and crash recovery compare
+right.
 """
 
 from __future__ import annotations

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from slowwave.errors import UnusableInput
@@ -43,8 +46,36 @@ def namespaces(uri: str) -> list[str]:
         names = [info.base_name for info in infos if info.type == fs.FileType.Directory]
         heads = {n: fs.FileSelector(f"{path}/{n}/{_PUBLISHED}", allow_not_found=True) for n in names}
         return sorted(name for name, head in heads.items() if system.get_file_info(head))
-    root = Path(uri.removeprefix("file://"))
-    return sorted({p.parents[2].name for p in root.glob(f"*/{_PUBLISHED}/*.manifest")})
+    names = {path.parents[2].name for path in _root(uri).glob(f"*/{_PUBLISHED}/*.manifest")}
+    return sorted(name for name in names if _NAME.fullmatch(name))
+
+
+@contextmanager
+def place_for_making(uri: str, namespace: str) -> Iterator[str]:
+    """Where to make a namespace: a directory that is moved to its place when it is complete, or vanishes.
+
+    Of several makers one wins and the others' work is dropped: LanceDB's own `create_table` lets the later of two
+    concurrent ones empty the table of the earlier. Object storage cannot move, so there it is made in place, and
+    should be made by one process.
+    """
+    if is_remote(uri):
+        yield uri
+        return
+    _root(uri).mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".making-", dir=_root(uri)) as place:
+        yield place
+        try:
+            Path(place, namespace).rename(_root(uri) / namespace)
+        except OSError as error:
+            if namespace not in namespaces(uri):
+                raise UnusableInput(
+                    f"{str(_root(uri) / namespace)!r} is there already and is no namespace.",
+                    "Choose another --namespace.",
+                ) from error
+
+
+def _root(uri: str) -> Path:
+    return Path(uri.removeprefix("file://"))
 
 
 def connect(uri: str, namespace: str, storage_options: dict[str, str] | None = None) -> DBConnection:

@@ -38,6 +38,12 @@ def nearest(reading: Reading, name: str, vectors: np.ndarray, k: int, where: str
     return pl.concat(parts)
 
 
+def nearest_among(ids: pl.Series, vectors: np.ndarray, k: int) -> pl.DataFrame:
+    """For each of `vectors` (n, d), unit rows, the `k` nearest of the others: columns query, id, cosine; best first."""
+    found = _exact(ids, vectors, vectors, k + 1)
+    return found.filter(pl.col("id") != ids.gather(found["query"])).group_by("query", maintain_order=True).head(k)
+
+
 def unit_matrix(column: pl.Series, dims: int) -> np.ndarray:
     """A vector column without nulls as an (n, d) float32 matrix."""
     flat = column.explode().to_numpy() if len(column) else np.empty(0)

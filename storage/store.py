@@ -13,7 +13,7 @@ import polars as pl
 from slowwave.errors import StoreMismatch, UnknownName, UnusableInput
 from slowwave.settings import RetentionSettings
 
-from .connection import check_namespace, connect, namespaces
+from .connection import check_namespace, connect, namespaces, place_for_making
 from .head import Head, HeadRow, create_head
 from .rows import to_rows
 from .snapshots import Snapshot, read_rows
@@ -80,7 +80,9 @@ class Store:
     ) -> Store:
         """Open a namespace, making it first if need be; safe when several processes do so at once."""
         if check_namespace(namespace) not in namespaces(uri):
-            _make_tables(connect(uri, namespace, storage_options), f"{uri}/{namespace}", *embedding)
+            with place_for_making(uri, namespace) as place:
+                make_tables(connect(place, namespace, storage_options), *embedding)
+                cls.open(place, namespace, storage_options=storage_options)  # makes the indexes
         return cls.open(uri, namespace, retention=retention, embedding=embedding, storage_options=storage_options)
 
     @property
@@ -182,13 +184,8 @@ class Store:
                 make_text_indexes(tx)
 
 
-def _make_tables(db: DBConnection, where: str, model: str, dims: int) -> None:
-    try:
-        for name, table in TABLES.items():
-            db.create_table(name, schema=table.schema(dims), exist_ok=True)
-    except ValueError as error:
-        raise StoreMismatch(
-            f"{where} holds tables of another schema and no head: its making was interrupted.",
-            "Remove that directory and try again.",
-        ) from error
+def make_tables(db: DBConnection, model: str, dims: int) -> None:
+    """Every table, empty, and the head that makes them a namespace."""
+    for name, table in TABLES.items():
+        db.create_table(name, schema=table.schema(dims), exist_ok=True)
     create_head(db, {n: db.open_table(n).version for n in tables_of(*PINNED)}, SCHEMA_VERSION, model, dims)

@@ -116,7 +116,6 @@ _SOURCES = Table(
         "state": _text("running, completed, eval_rejected, failed or duplicate_skipped."),
         "messages": _count("Messages read from it."),
         "unreadable": _count("Lines or items that could not be read."),
-        "settings_hash": _text("Hash of what the outcome depends on: model and extraction settings."),
     },
     lookup=("id",),
 )

@@ -80,7 +80,7 @@ def _drop_old_versions(store: Store, run_id: str, now: datetime, names: Sequence
 
 
 def _is_fragmented(table: Table) -> bool:
-    return int(table.stats().fragment_stats.num_small_fragments) > MANY_SEGMENTS
+    return int(table.stats()["fragment_stats"]["num_small_fragments"]) > MANY_SEGMENTS
 
 
 def _index(tx: Transaction, name: str) -> list[str]:

@@ -19,8 +19,8 @@ from storage.store import Store
 
 from .engine import task
 from .gating import conversation_rows, gate, learn_noise
-from .reading import ReadBatch, SourceInfo
-from .runs import Run, embedder_of, store_of
+from .intake import Intake
+from .runs import Run, embedder_of, store_of, vector_column
 
 Vectors = npt.NDArray[np.float32]
 
@@ -40,20 +40,21 @@ class Admitted:
 
 
 @task("admit messages")
-def admit_messages(run: Run, batch: ReadBatch, settings: IngestSettings, *, dry_run: bool = False) -> Admitted:
+def admit_messages(run: Run, intake: Intake, settings: IngestSettings, *, dry_run: bool = False) -> Admitted:
     """Store the messages of a batch that are new, with the reason for each one that is refused."""
     store = store_of(run)
     snapshot = store.snapshot()
-    known = snapshot.by_ids("messages", batch.messages["id"], ["id"])["id"]
-    fresh = batch.messages.filter(~pl.col("id").is_in(known.to_list()))
+    messages = intake.messages.unique("id", keep="first", maintain_order=True)
+    known = snapshot.by_ids("messages", messages["id"], ["id"])["id"]
+    fresh = messages.filter(~pl.col("id").is_in(known.to_list()))
     prepared, redacted = _prepare(fresh)
     vectors = _embed(run, prepared)
     gated, states = gate(run.embedder, snapshot, prepared, vectors, settings)
     refusals = _refusals(gated, vectors)
     if not dry_run:
-        _store(store, run, batch, gated, vectors, refusals, states, settings)
+        _store(store, run, intake, gated, vectors, refusals, states, settings)
     refused = dict(refusals.group_by("gate").len().sort("gate").iter_rows())
-    return Admitted(len(batch.messages), len(known), len(fresh), redacted, refused)
+    return Admitted(len(intake.messages), len(known), len(fresh), redacted, refused)
 
 
 def _prepare(messages: pl.DataFrame) -> tuple[pl.DataFrame, int]:
@@ -80,7 +81,7 @@ def _embed(run: Run, messages: pl.DataFrame) -> Vectors:
 
 def _refusals(gated: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
     """One row for each refused message; those that teach the noise prototypes carry their vector."""
-    listed = gated.with_columns(vector=_nullable(vectors)).filter(pl.col("gate").is_not_null())
+    listed = gated.with_columns(vector=vector_column(vectors)).filter(pl.col("gate").is_not_null())
     ids = [row_id("x", *pair) for pair in listed.select("id", "gate").iter_rows()]
     return listed.select(
         pl.Series("id", ids, dtype=pl.String), subject_id="id", subject_kind=pl.lit("message"), gate="gate",
@@ -90,35 +91,28 @@ def _refusals(gated: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
     )
 
 
-def _nullable(vectors: Vectors) -> pl.Series:
-    """A vector column in which zero rows are null: search skips them."""
-    column = pl.Series("vector", vectors, dtype=pl.Array(pl.Float32, vectors.shape[1]))
-    empty = pl.Series("empty", ~vectors.any(axis=1))
-    return pl.select(pl.when(~empty).then(column).alias("vector"))["vector"]
-
-
 def _store(
-    store: Store, run: Run, batch: ReadBatch, gated: pl.DataFrame, vectors: Vectors, refusals: pl.DataFrame,
+    store: Store, run: Run, intake: Intake, gated: pl.DataFrame, vectors: Vectors, refusals: pl.DataFrame,
     states: Mapping[str, SurpriseState], settings: IngestSettings,
 ) -> None:
     with store.commit(run.id, "ingest.messages", run.now) as tx:
         # Another run may have stored some of them since this one looked.
         late = tx.by_ids("messages", gated["id"], ["id"])["id"].to_list()
-        rows = _rows(gated, vectors, batch.source).filter(~pl.col("id").is_in(late))
+        rows = _rows(gated, vectors).filter(~pl.col("id").is_in(late))
         tx.upsert("messages", rows)
         tx.upsert("refusals", refusals.filter(~pl.col("subject_id").is_in(late)))
         tx.upsert("episodes", _episodes(tx, rows))
         tx.upsert("conversation_state", conversation_rows(states))
-        tx.upsert("sources", _source_row(tx, batch))
+        tx.upsert("sources", _source_rows(tx, intake))
         learn_noise(tx, run.embedder, settings.noise)
 
 
-def _rows(gated: pl.DataFrame, vectors: Vectors, source: SourceInfo) -> pl.DataFrame:
+def _rows(gated: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
     state = pl.when(pl.col("gate").is_null()).then(pl.lit("pending")).otherwise(pl.lit("skipped_") + pl.col("gate"))
     return gated.select(
         "id", "message_id", "conversation_id", "ordinal", "role", "speaker", "content", "search_text", "occurred_at",
-        "scope", "has_injection", "content_score", source_id=pl.lit(source.id), graph_state=state,
-        attempts=pl.lit(0, pl.Int64), vector=_nullable(vectors),
+        "scope", "source_id", "has_injection", "content_score", graph_state=state,
+        attempts=pl.lit(0, pl.Int64), vector=vector_column(vectors),
     )
 
 
@@ -145,16 +139,25 @@ def episode_id(conversation_id: str) -> str:
     return row_id("ep", conversation_id)
 
 
-def _source_row(tx: Reading, batch: ReadBatch) -> pl.DataFrame:
-    before = tx.by_ids("sources", [batch.source.id]).to_dicts()
-    had = before[0] if before else {"messages": 0, "unreadable": 0, "created_at": None}
-    lost = sum(issue.count for issue in batch.issues if issue.kind == "unreadable")
-    return pl.DataFrame(
-        {
-            "id": [batch.source.id], "uri": [batch.source.uri], "format": [batch.source.format],
-            "content_hash": [batch.source.content_hash], "state": ["completed" if batch.is_last else "running"],
-            "messages": [had["messages"] + len(batch.messages)], "unreadable": [had["unreadable"] + lost],
-            "created_at": [had["created_at"]],
-        },
-        schema_overrides={"created_at": pl.Datetime("us", "UTC")},
+def _source_rows(tx: Reading, intake: Intake) -> pl.DataFrame:
+    """One row per source with what has been read of it so far."""
+    told = pl.DataFrame(
+        [
+            {
+                "id": part.source.id, "uri": part.source.uri, "format": part.source.format,
+                "content_hash": part.source.content_hash, "state": "completed" if part.is_last else "running",
+                "messages": len(part.messages),
+                "unreadable": sum(issue.count for issue in part.issues if issue.kind == "unreadable"),
+            }
+            for part in intake.parts
+        ]
+    )
+    sums = told.group_by("id", "uri", "format", "content_hash", maintain_order=True).agg(
+        pl.col("state").last(), pl.col("messages", "unreadable").sum()
+    )
+    before = tx.by_ids("sources", sums["id"], ["id", "messages", "unreadable", "created_at"])
+    both = sums.join(before, on="id", how="left", suffix="_before", maintain_order="left")
+    return both.select(
+        "id", "uri", "format", "content_hash", "state", "created_at",
+        *(pl.col(c) + pl.col(f"{c}_before").fill_null(0) for c in ("messages", "unreadable")),
     )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol
 from uuid import uuid4
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from inference.embedding import Embedder, open_embedder
@@ -15,6 +20,7 @@ from inference.language import Language
 from slowwave.records import Usage
 from slowwave.settings import LanguageSettings, RetentionSettings
 from slowwave.text import as_json
+from storage.connection import namespaces
 from storage.answers import StoredAnswers
 from storage.store import Store
 
@@ -54,26 +60,72 @@ def embedder_of(run: Run) -> Embedder:
     return open_embedder(run.embedder)
 
 
+def embed_rows(run: Run, rows: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
+    """The rows with the vector of their text, from a frame of id and text; null where there is none or it says nothing."""
+    seat = embedder_of(run)
+    vectors = vector_column(seat.embed(texts["text"].fill_null("").to_list()))
+    return rows.join(texts.select("id").with_columns(vectors), on="id", how="left", maintain_order="left")
+
+
+def vector_column(vectors: npt.NDArray[np.float32]) -> pl.Series:
+    """A vector column in which zero rows are null, so that search skips them."""
+    column = pl.Series("vector", vectors, dtype=pl.Array(pl.Float32, vectors.shape[1]))
+    is_empty = pl.Series(~vectors.any(axis=1))
+    return pl.select(pl.when(~is_empty).then(column).alias("vector"))["vector"]
+
+
 @lru_cache(maxsize=4)
 def language_of(run: Run, settings: LanguageSettings) -> Language:
     """The run's language seat: one for all its tasks, so that they share one budget."""
     return Language(settings, StoredAnswers(store_of(run), run.id))
 
 
-def begin(run: Run, parameters: dict[str, Any]) -> None:
-    """Record that the run has started."""
+class Summary(Protocol):
+    """What a run counts as it goes."""
+
+    @property
+    def state(self) -> str:
+        """completed or stopped."""
+
+    @property
+    def usage(self) -> Usage:
+        """What the models cost."""
+
+    def summary(self) -> dict[str, Any]:
+        """Everything counted, as plain data."""
+
+
+@contextmanager
+def recorded(run: Run, counted: Summary, parameters: dict[str, Any], *, dry_run: bool = False) -> Iterator[Run]:
+    """Record the run from start to end, however it ends; a dry run leaves no trace, not even a new store."""
+    if dry_run:
+        with _traceless(run) as shadow:
+            yield shadow
+        return
     row = {"id": run.id, "flow": run.flow, "state": "running", "parameters": as_json(parameters), "started_at": run.now}
     _record(run, row)
+    try:
+        yield run
+    except BaseException as error:
+        _record(run, {**row, **_ending("failed", {**counted.summary(), "error": str(error)}, counted.usage)})
+        raise
+    _record(run, {**row, **_ending(counted.state, counted.summary(), counted.usage)})
 
 
-def finish(run: Run, state: str, summary: dict[str, Any], usage: Usage = Usage()) -> None:  # noqa: B008
-    """Record how the run ended, what it did and what it cost."""
-    row = {
-        "id": run.id, "state": state, "summary": as_json(summary), "ended_at": datetime.now(UTC), "calls": usage.calls,
+@contextmanager
+def _traceless(run: Run) -> Iterator[Run]:
+    if run.namespace in namespaces(run.store):
+        yield run
+        return
+    with TemporaryDirectory() as folder:
+        yield replace(run, store=folder)
+
+
+def _ending(state: str, summary: dict[str, Any], usage: Usage) -> dict[str, Any]:
+    return {
+        "state": state, "summary": as_json(summary), "ended_at": datetime.now(UTC), "calls": usage.calls,
         "tokens_in": usage.tokens_in, "tokens_out": usage.tokens_out, "usd": usage.usd,
     }
-    started = store_of(run).snapshot().by_ids("runs", [run.id])
-    _record(run, {**(started.to_dicts()[0] if len(started) else {}), **row})
 
 
 def _record(run: Run, row: dict[str, Any]) -> None:

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import polars as pl
 import pytest
+from conftest import EPOCH
 
 from slowwave.records import LedgerEntry
 from storage.answers import StoredAnswers
@@ -58,9 +60,6 @@ def test_two_entries_of_one_key_in_one_batch_leave_the_later(new_store: Callable
 
 
 def test_answers_outlive_a_failed_commit_and_an_undo(new_store: Callable[[], Store]) -> None:
-    import polars as pl
-    from conftest import EPOCH
-
     store = new_store()
     answers = StoredAnswers(store, "r")
     with store.commit("r", "test", EPOCH) as tx:

@@ -24,14 +24,24 @@ from slowwave.validity import check_transition, is_live, successors, valid_facts
 T0 = datetime(2026, 1, 1, 9, tzinfo=UTC)
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 NO_PREDICATES = frames.empty(frames.PREDICATES)
-TYPES = {"anna": "person", "ben": "person", "acme": "organization", "oslo": "place", "bergen": "place", "vim": "tool", "neovim": "tool"}
+TYPES = {
+    "anna": "person",
+    "ben": "person",
+    "acme": "organization",
+    "oslo": "place",
+    "bergen": "place",
+    "vim": "tool",
+    "neovim": "tool",
+}
 
 
 def day(n: float) -> datetime:
     return T0 + timedelta(days=n)
 
 
-def claim(statement: str, subject: str = "Anna", relation: str = "uses", obj: str | None = None, **more: Any) -> dict[str, Any]:
+def claim(
+    statement: str, subject: str = "Anna", relation: str = "uses", obj: str | None = None, **more: Any
+) -> dict[str, Any]:
     """One claim; `at` is the day of its message, `said` its text, `by` its role, `to` its scope."""
     return {"statement": statement, "subject": subject, "relation": relation, "object": obj, **more}
 
@@ -50,26 +60,46 @@ class Memory:
     def candidates(self, claims: Sequence[dict[str, Any]]) -> Candidates:
         said = [
             {
-                "id": c.get("message", f"m{c.get('at', 0)}/{c.get('said', c['statement'])}"), "conversation_id": c.get("conversation", "c"),
-                "role": c.get("by", "user"), "speaker": c.get("speaker", "Anna"), "content": c.get("said", c["statement"]),
-                "occurred_at": day(c.get("at", 0)), "scope": c.get("to", "global"), "content_score": c.get("worth"),
+                "id": c.get("message", f"m{c.get('at', 0)}/{c.get('said', c['statement'])}"),
+                "conversation_id": c.get("conversation", "c"),
+                "role": c.get("by", "user"),
+                "speaker": c.get("speaker", "Anna"),
+                "content": c.get("said", c["statement"]),
+                "occurred_at": day(c.get("at", 0)),
+                "scope": c.get("to", "global"),
+                "content_score": c.get("worth"),
             }
             for c in claims
         ]
-        messages = frames.conform(pl.DataFrame(said, infer_schema_length=None), MESSAGES).unique("id", maintain_order=True)
+        messages = frames.conform(pl.DataFrame(said, infer_schema_length=None), MESSAGES).unique(
+            "id", maintain_order=True
+        )
         self.messages = pl.concat([self.messages, messages]).unique("id", keep="last")
-        rows = [{**{k: v for k, v in c.items() if k in CLAIMS}, "window": 0, "message_id": m["id"]} for c, m in zip(claims, said, strict=True)]
-        frame = frames.conform(pl.DataFrame(rows, schema_overrides={k: v for k, v in CLAIMS.items()}, infer_schema_length=None)
-                               .select([k for k in CLAIMS if any(k in row for row in rows)]), CLAIMS)
+        rows = [
+            {**{k: v for k, v in c.items() if k in CLAIMS}, "window": 0, "message_id": m["id"]}
+            for c, m in zip(claims, said, strict=True)
+        ]
+        frame = frames.conform(
+            pl.DataFrame(rows, schema_overrides=dict(CLAIMS), infer_schema_length=None).select(
+                [k for k in CLAIMS if any(k in row for row in rows)]
+            ),
+            CLAIMS,
+        )
         return build_candidates(frame, messages, self.names(), NO_PREDICATES, ExtractSettings(), self.now)
 
     def names(self) -> pl.DataFrame:
         rows = [(0, name, f"e_{name}", kind) for name, kind in TYPES.items()]
-        return pl.DataFrame(rows, schema=["window", "canonical_name", "entity_id", "entity_type"], orient="row",
-                            schema_overrides={"window": pl.Int64})
+        return pl.DataFrame(
+            rows,
+            schema=["window", "canonical_name", "entity_id", "entity_type"],
+            orient="row",
+            schema_overrides={"window": pl.Int64},
+        )
 
     def entities(self) -> pl.DataFrame:
-        rows = self.names().select(id="entity_id", canonical_name="canonical_name", name="canonical_name", entity_type="entity_type")
+        rows = self.names().select(
+            id="entity_id", canonical_name="canonical_name", name="canonical_name", entity_type="entity_type"
+        )
         return frames.conform(rows, frames.ENTITIES)
 
     def judge(self, candidates: Candidates, **more: Any) -> EvaluationPlan:
@@ -77,10 +107,18 @@ class Memory:
 
     def plan(self, candidates: Candidates, cosines: dict[tuple[str, str], float] | None = None) -> ApplicationPlan:
         verdict = self.judge(candidates)
-        everyone = dict(pl.concat([candidates.facts, self.facts]).select("statement", "id").iter_rows())
+        everyone = dict(pl.concat([candidates.facts, self.facts], how="diagonal").select("statement", "id").iter_rows())
         near = [(everyone[a], everyone[b], cosine) for (a, b), cosine in (cosines or {}).items()]
-        around = Surroundings(self.facts, self.evidence, pl.DataFrame(near, schema=NEIGHBOURS, orient="row"), self.entities(), self.aliases)
-        return plan_application(verdict.passed, candidates.directives, self.messages, verdict.batches, around, self.settings, self.now)
+        around = Surroundings(
+            self.facts,
+            self.evidence,
+            pl.DataFrame(near, schema=NEIGHBOURS, orient="row"),
+            self.entities(),
+            self.aliases,
+        )
+        return plan_application(
+            verdict.passed, candidates.directives, self.messages, verdict.batches, around, self.settings, self.now
+        )
 
     def tell(self, *claims: dict[str, Any], cosines: dict[tuple[str, str], float] | None = None) -> ApplicationPlan:
         plan = self.plan(self.candidates(claims), cosines)
@@ -119,10 +157,27 @@ def only(**more: Any) -> dict[str, Any]:
 def test_a_claim_becomes_an_invisible_candidate_with_its_provenance() -> None:
     row = only(said="Good morning. I use vim every day, Ben. See you!", at=3, worth=0.7)
     expected = {
-        "kind": "relation", "subject_id": "e_anna", "owner_entity_id": "e_anna", "object_id": "e_vim", "object_text": "vim",
-        "predicate_raw": "uses", "predicate": "uses", "edge_type": "semantic", "status": "candidate", "valid_from": day(3), "valid_to": None,
-        "confidence": 0.8, "evidence_count": 1, "entrenchment": "user_stated", "polarity": "affirmed", "scope": "global",
-        "quote": "I use vim every day, Ben.", "content_score": 0.7, "pinned": False, "similarity_flag": False, "expired_at": None,
+        "kind": "relation",
+        "subject_id": "e_anna",
+        "owner_entity_id": "e_anna",
+        "object_id": "e_vim",
+        "object_text": "vim",
+        "predicate_raw": "uses",
+        "predicate": "uses",
+        "edge_type": "semantic",
+        "status": "candidate",
+        "valid_from": day(3),
+        "valid_to": None,
+        "confidence": 0.8,
+        "evidence_count": 1,
+        "entrenchment": "user_stated",
+        "polarity": "affirmed",
+        "scope": "global",
+        "quote": "I use vim every day, Ben.",
+        "content_score": 0.7,
+        "pinned": False,
+        "similarity_flag": False,
+        "expired_at": None,
     }
     assert {name: row[name] for name in expected} == expected
 
@@ -133,14 +188,22 @@ def test_candidates_and_ids_are_the_same_when_built_again() -> None:
     assert Memory().candidates(claims).facts["id"].is_sorted()
 
 
-@pytest.mark.parametrize(("by", "rank"), [("user", "user_stated"), ("assistant", "system_inferred"), ("document", "system_inferred")])
+@pytest.mark.parametrize(
+    ("by", "rank"), [("user", "user_stated"), ("assistant", "system_inferred"), ("document", "system_inferred")]
+)
 def test_what_a_person_says_is_stated_what_others_say_is_inferred(by: str, rank: str) -> None:
     assert only(by=by)["entrenchment"] == rank
 
 
 @pytest.mark.parametrize(
     ("said", "stored"),
-    [("CAUSAL ", "causal"), ("entity", "hierarchical"), ("CoOccurrence", "co_occurrence"), ("friendly", "semantic"), (None, "semantic")],
+    [
+        ("CAUSAL ", "causal"),
+        ("entity", "hierarchical"),
+        ("CoOccurrence", "co_occurrence"),
+        ("friendly", "semantic"),
+        (None, "semantic"),
+    ],
 )
 def test_an_unknown_edge_type_is_semantic_and_never_drops_the_claim(said: str | None, stored: str) -> None:
     assert only(edge_type=said)["edge_type"] == stored
@@ -169,7 +232,9 @@ def test_facts_over_the_limit_of_a_message_are_dropped_in_output_order() -> None
 
 
 def test_a_claim_about_nobody_known_is_dropped_and_an_unknown_object_is_text() -> None:
-    built = Memory().candidates([claim("Zoe uses vim.", subject="Zoe"), claim("Anna pays 100 kroner.", relation="pays", obj="100 kroner")])
+    built = Memory().candidates(
+        [claim("Zoe uses vim.", subject="Zoe"), claim("Anna pays 100 kroner.", relation="pays", obj="100 kroner")]
+    )
     assert built.dropped["no_subject"] == 1
     assert built.facts.select("object_id", "object_text").rows() == [(None, "100 kroner")]
     assert built.unmapped == ("pays",)
@@ -178,8 +243,11 @@ def test_a_claim_about_nobody_known_is_dropped_and_an_unknown_object_is_text() -
 @pytest.mark.parametrize(
     ("statement", "polarity"),
     [
-        ("Anna doesn’t use vim.", "negated"), ("Anna no longer uses vim.", "negated"), ("Anna stopped using vim.", "negated"),
-        ("Anna notes that vim is fast.", "affirmed"), ("Anna knows Norway.", "affirmed"),
+        ("Anna doesn’t use vim.", "negated"),
+        ("Anna no longer uses vim.", "negated"),
+        ("Anna stopped using vim.", "negated"),
+        ("Anna notes that vim is fast.", "affirmed"),
+        ("Anna knows Norway.", "affirmed"),
     ],
 )
 def test_polarity_is_read_from_the_statement(statement: str, polarity: str) -> None:
@@ -194,7 +262,10 @@ def test_aspects_are_staged_and_unknown_ones_counted() -> None:
 
 def test_there_is_one_batch_per_conversation() -> None:
     built = Memory().candidates([VIM, {**NEOVIM, "conversation": "d"}, claim("Anna knows Ben.", obj="Ben")])
-    assert built.batches.select("source_key", "state", "candidates", "origin").rows() == [("c", "open", 2, "ingest"), ("d", "open", 1, "ingest")]
+    assert built.batches.select("source_key", "state", "candidates", "origin").rows() == [
+        ("c", "open", 2, "ingest"),
+        ("d", "open", 1, "ingest"),
+    ]
     assert set(built.facts["patch_batch_id"]) == set(built.batches["id"])
 
 
@@ -210,8 +281,10 @@ def verdict(statement: str, said: str | None = None, **more: Any) -> dict[str, A
 @pytest.mark.parametrize(
     ("statement", "said", "share"),
     [
-        ("Anna prefers neovim.", "I prefer neovim now", 1.0), ("Anna decided to use Postgres.", "we decided: postgres it is", 2 / 3),
-        ("Anna moved to Bergen in March.", "Nice weather.", 0.0), ("It is.", "Yes", 1.0),
+        ("Anna prefers neovim.", "I prefer neovim now", 1.0),
+        ("Anna decided to use Postgres.", "we decided: postgres it is", 2 / 3),
+        ("Anna moved to Bergen in March.", "Nice weather.", 0.0),
+        ("It is.", "Yes", 1.0),
     ],
 )
 def test_grounding_is_the_share_of_content_words_without_the_speaker(statement: str, said: str, share: float) -> None:
@@ -250,11 +323,17 @@ def test_one_soft_flaw_of_seven_is_forgiven(flaw: dict[str, Any]) -> None:
 
 def test_rejected_candidates_tell_why_and_do_not_keep_the_secret() -> None:
     memory = Memory()
-    plan = memory.judge(memory.candidates([VIM, claim("The key of Anna is AKIAIOSFODNN7EXAMPLE here.")]))
+    plan = memory.judge(memory.candidates([VIM, claim("The key of Anna is AKIAIOSFODNN7EXAMPLE here.", message="m")]))
     assert plan.passed["statement"].to_list() == ["Anna uses vim."]
-    assert plan.rejected.select("status", "status_reason").rows() == [("rejected", "It still holds something that looks like a secret.")]
+    assert plan.rejected.select("status", "status_reason").rows() == [
+        ("rejected", "It still holds something that looks like a secret.")
+    ]
     refusal = plan.refusals.row(0, named=True)
-    assert (refusal["subject_kind"], refusal["gate"], refusal["subject_id"]) == ("fact", "evaluation", plan.rejected["id"][0])
+    assert (refusal["subject_kind"], refusal["gate"], refusal["subject_id"]) == (
+        "fact",
+        "evaluation",
+        plan.rejected["id"][0],
+    )
     assert "AKIA" not in str(plan.refusals.rows()) + str(plan.rejected.rows())
 
 
@@ -305,7 +384,10 @@ def test_the_same_words_in_one_batch_are_one_fact() -> None:
     memory = Memory()
     memory.tell(*({**VIM, "at": n} for n in (3, 1, 2)))
     assert memory.facts["status"].value_counts(sort=True).rows() == [("rejected", 2), ("active", 1)]
-    assert (memory.fact("Anna uses vim.", 1)["status"], memory.fact("Anna uses vim.", 1)["evidence_count"]) == ("active", 3)
+    assert (memory.fact("Anna uses vim.", 1)["status"], memory.fact("Anna uses vim.", 1)["evidence_count"]) == (
+        "active",
+        3,
+    )
 
 
 @pytest.mark.parametrize("other", [{"to": "kestrel"}, {"subject": "Ben"}])
@@ -316,7 +398,8 @@ def test_the_same_words_of_another_scope_or_subject_are_another_fact(other: dict
 
 
 @pytest.mark.parametrize(
-    ("statement", "live"), [("Anna went running yesterday.", 2), ("Anna currently lives in Oslo.", 1), ("Anna lives in Oslo.", 1)]
+    ("statement", "live"),
+    [("Anna went running yesterday.", 2), ("Anna currently lives in Oslo.", 1), ("Anna lives in Oslo.", 1)],
 )
 def test_yesterday_is_another_day_when_it_is_said_again(statement: str, live: int) -> None:
     memory = Memory()
@@ -325,39 +408,52 @@ def test_yesterday_is_another_day_when_it_is_said_again(statement: str, live: in
     assert len(memory.live()) == live
 
 
-A, B = "Anna reviews patches every morning.", "Every morning Anna reviews patches."
+A, B = "Anna reviews patches every morning.", "Anna reviews the patches every morning."
 
 
 @pytest.mark.parametrize(
     ("other", "cosine", "merged"),
     [
-        (B, 0.92, True), (B, 0.9199, False), ("Anna never reviews patches every morning.", 0.99, False),
+        (B, 0.92, True),
+        (B, 0.9199, False),
+        ("Anna never reviews patches every morning.", 0.99, False),
         ("Anna reviews 3 patches every morning.", 0.99, False),
     ],
 )
-def test_other_words_are_a_repeat_only_at_the_threshold_and_past_the_guards(other: str, cosine: float, merged: bool) -> None:
+def test_other_words_are_a_repeat_only_at_the_threshold_and_past_the_guards(
+    other: str, cosine: float, merged: bool
+) -> None:
     memory = Memory()
     memory.tell(claim(A, relation="reviews", obj="patches", at=1))
     memory.tell(claim(other, relation="reviews", obj="patches", at=2), cosines={(other, A): cosine})
     assert len(memory.live()) == (1 if merged else 2)
     if not merged:
         row = memory.fact(other)
-        assert (row["similarity_flag"], row["similar_to_id"], row["similarity_score"]) == (True, memory.fact(A)["id"], cosine)
+        assert (row["similarity_flag"], row["similar_to_id"], row["similarity_score"]) == (
+            True,
+            memory.fact(A)["id"],
+            cosine,
+        )
 
 
-@pytest.mark.parametrize("other", [{"subject": "Ben"}, {"relation": "writes"}, {"obj": "Oslo"}, {"to": "kestrel"}, {"by": "user"}])
+@pytest.mark.parametrize(
+    "other", [{"subject": "Ben"}, {"relation": "writes"}, {"obj": "Oslo"}, {"to": "kestrel"}, {"by": "user"}]
+)
 def test_likeness_never_joins_other_triples_scopes_or_a_stronger_speaker(other: dict[str, Any]) -> None:
     memory = Memory()
     memory.tell(claim(A, relation="reviews", obj="patches", at=1, by="assistant"))
-    memory.tell(claim(B, **{"relation": "reviews", "obj": "patches", "at": 2, "by": "assistant", **other}), cosines={(B, A): 1.0})
+    memory.tell(
+        claim(B, **{"relation": "reviews", "obj": "patches", "at": 2, "by": "assistant", **other}),
+        cosines={(B, A): 1.0},
+    )
     assert len(memory.live()) == 2
 
 
 def test_likeness_is_not_handed_on_but_same_words_are() -> None:
     memory = Memory()
-    c = "Anna every morning reviews patches."
+    c = "Anna reviews all the patches every morning."
     plan = memory.tell(
-        *(claim(s, relation="reviews", obj="patches", at=n) for n, s in enumerate([A, B, c, B])),
+        *(claim(s, relation="reviews", obj="patches", at=n) for n, s in enumerate([A, B, c, B.upper()])),
         cosines={(B, A): 0.95, (c, B): 0.95, (c, A): 0.5},
     )
     assert plan.summary() == {"create": 2, "reassert": 2}
@@ -397,15 +493,21 @@ def test_a_much_longer_statement_that_contains_another_is_flagged_whatever_the_c
     memory = Memory()
     short = "Migrated from Postgres to MySQL."
     long = "In the end Anna and the whole team migrated everything from the old Postgres to MySQL over one weekend."
-    memory.tell(claim(long, relation="notes", at=1), claim(short, relation="says", at=2), claim(short, subject="Ben", relation="says", at=3))
+    memory.tell(
+        claim(long, relation="notes", at=1),
+        claim(short, relation="says", at=2),
+        claim(short, subject="Ben", relation="says", at=3),
+    )
     assert memory.facts.filter("similarity_flag").select("statement", "subject_id").rows() == [(short, "e_anna")]
 
 
 def test_the_nearest_fact_below_the_flag_is_noted_as_related() -> None:
     memory = Memory()
     memory.tell(VIM, claim("Ben likes Oslo a lot.", subject="Ben", at=2))
-    memory.tell(claim("Anna edits code.", relation="edits", at=3),
-                cosines={("Anna edits code.", "Anna uses vim."): 0.8, ("Anna edits code.", "Ben likes Oslo a lot."): 0.76})
+    memory.tell(
+        claim("Anna edits code.", relation="edits", at=3),
+        cosines={("Anna edits code.", "Anna uses vim."): 0.8, ("Anna edits code.", "Ben likes Oslo a lot."): 0.76},
+    )
     row = memory.fact("Anna edits code.")
     assert (row["related_id"], row["similarity_flag"]) == (memory.fact("Anna uses vim.")["id"], False)
 
@@ -416,14 +518,32 @@ def brute_contained(texts: list[str]) -> set[tuple[int, int]]:
     return {(j, i) for j in range(len(texts)) for i in range(j) if similarity(texts[i], texts[j], 0.0).is_similar}
 
 
-@given(st.lists(st.lists(st.sampled_from("alpha beta gamma delta epsilon zeta eta theta iota kappa".split()), min_size=2, max_size=14).map(" ".join),
-                min_size=2, max_size=12, unique=True))
-@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.lists(
+            st.sampled_from(["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]),
+            min_size=2,
+            max_size=14,
+        ).map(" ".join),
+        min_size=2,
+        max_size=12,
+        unique=True,
+    )
+)
+@settings(max_examples=40, deadline=None)
 def test_containment_by_rare_words_finds_what_comparing_all_pairs_finds(texts: list[str]) -> None:
     from slowwave.repeats import _contained
 
-    rows = pl.DataFrame({"id": [str(n) for n in range(len(texts))], "place": range(len(texts)), "scope": "g", "owner_entity_id": "e",
-                         "words": [sorted(set(text.split())) for text in texts], "length": [len(text) for text in texts]})
+    rows = pl.DataFrame(
+        {
+            "id": [str(n) for n in range(len(texts))],
+            "place": range(len(texts)),
+            "scope": "g",
+            "owner_entity_id": "e",
+            "words": [sorted(set(text.split())) for text in texts],
+            "length": [len(text) for text in texts],
+        }
+    )
     found = {(int(a), int(b)) for a, b in _contained(rows, EvaluateSettings()).select("id", "target_id").iter_rows()}
     assert found == brute_contained(texts)
 
@@ -436,7 +556,12 @@ def test_what_a_claim_replaces_is_superseded_from_then_on() -> None:
     memory.tell(VIM)
     plan = memory.tell(NEOVIM)
     old, new = memory.fact("Anna uses vim."), memory.fact("Anna uses neovim.")
-    assert (old["status"], old["valid_to"], old["expired_at"], old["replaced_by"]) == ("superseded", day(10), NOW, new["id"])
+    assert (old["status"], old["valid_to"], old["expired_at"], old["replaced_by"]) == (
+        "superseded",
+        day(10),
+        NOW,
+        new["id"],
+    )
     assert (new["supersedes_id"], new["status"], new["similarity_flag"]) == (old["id"], "active", False)
     assert plan.lineage.select("old_id", "new_id", "reason").rows() == [(old["id"], new["id"], "temporal_change")]
     assert (memory.valid(5), memory.valid(15)) == (["Anna uses vim."], ["Anna uses neovim."])
@@ -447,14 +572,22 @@ def test_a_replacement_inside_one_batch_ends_the_same_way() -> None:
     memory.tell(NEOVIM, VIM)
     apart.tell(VIM)
     apart.tell(NEOVIM)
-    assert memory.facts.sort("id").equals(apart.facts.sort("id"))
+    assert memory.facts.sort("id").drop("patch_batch_id").equals(apart.facts.sort("id").drop("patch_batch_id"))
 
 
 def test_an_index_closes_the_fact_it_points_at() -> None:
     memory = Memory()
     memory.tell(VIM)
     known = memory.fact("Anna uses vim.")["id"]
-    memory.tell(claim("Anna edits in helix.", relation="edits_in", obj="helix", at=3, resolves=[{"known_id": known, "reason": "correction"}]))
+    memory.tell(
+        claim(
+            "Anna edits in helix.",
+            relation="edits_in",
+            obj="helix",
+            at=3,
+            resolves=[{"known_id": known, "reason": "correction"}],
+        )
+    )
     assert memory.live() == ["Anna edits in helix."]
 
 
@@ -479,8 +612,10 @@ def test_an_object_is_found_by_its_text_its_names_and_its_aliases(words: str) ->
 def test_only_relations_that_can_succeed_each_other_are_closed_by_a_word() -> None:
     memory = Memory()
     memory.tell(
-        claim("Anna lives in Oslo.", relation="lives_in", obj="Oslo"), claim("Anna was born in Oslo.", relation="born_in", obj="Oslo"),
-        claim("Anna likes Oslo.", relation="likes", obj="Oslo"), claim("Anna does not live in Oslo yet.", relation="lives_in", obj="Oslo"),
+        claim("Anna lives in Oslo.", relation="lives_in", obj="Oslo"),
+        claim("Anna was born in Oslo.", relation="born_in", obj="Oslo"),
+        claim("Anna likes Oslo.", relation="likes", obj="Oslo"),
+        claim("Anna does not live in Oslo yet.", relation="lives_in", obj="Oslo"),
         claim("Ben lives in Oslo.", subject="Ben", relation="lives_in", obj="Oslo"),
     )
     memory.tell(claim("Anna moved to Bergen.", relation="moved_to", obj="Bergen", at=9, resolves=[{"object": "Oslo"}]))
@@ -508,7 +643,14 @@ def test_what_has_ended_is_closed_and_its_past_kept() -> None:
 def test_a_retracted_mistake_was_never_true() -> None:
     memory = Memory()
     memory.tell(VIM)
-    memory.tell(claim("Anna never used vim.", relation="denies", at=4, resolves=[{"object": "vim", "action": "retract", "reason": "correction"}]))
+    memory.tell(
+        claim(
+            "Anna never used vim.",
+            relation="denies",
+            at=4,
+            resolves=[{"object": "vim", "action": "retract", "reason": "correction"}],
+        )
+    )
     row = memory.fact("Anna uses vim.")
     assert (row["status"], row["expired_at"], row["replaced_by"]) == ("retracted", NOW, None)
     assert memory.valid(2) == []
@@ -529,7 +671,12 @@ def test_an_old_message_that_arrives_late_never_overturns_newer_knowledge() -> N
     memory.tell(claim("Anna uses neovim.", obj="neovim", at=10))
     memory.tell(claim("Anna uses vim.", obj="vim", at=1, resolves=[{"object": "neovim"}]))
     old, head = memory.fact("Anna uses vim."), memory.fact("Anna uses neovim.")
-    assert (old["status"], old["valid_to"], old["replaced_by"], old["expired_at"]) == ("superseded", day(10), head["id"], NOW)
+    assert (old["status"], old["valid_to"], old["replaced_by"], old["expired_at"]) == (
+        "superseded",
+        day(10),
+        head["id"],
+        NOW,
+    )
     assert (head["supersedes_id"], memory.live()) == (old["id"], ["Anna uses neovim."])
     assert (memory.valid(5), memory.valid(12)) == (["Anna uses vim."], ["Anna uses neovim."])
     assert memory.aspects.filter(pl.col("fact_id") == old["id"]).is_empty()
@@ -568,7 +715,9 @@ def test_a_repeat_speaks_for_the_fact_it_repeats() -> None:
 def test_only_likeness_retires_nothing() -> None:
     memory = Memory()
     memory.tell(VIM)
-    plan = memory.tell(claim("Anna uses neovim.", obj="neovim", at=2), cosines={("Anna uses neovim.", "Anna uses vim."): 0.99})
+    plan = memory.tell(
+        claim("Anna uses neovim.", obj="neovim", at=2), cosines={("Anna uses neovim.", "Anna uses vim."): 0.99}
+    )
     assert plan.summary() == {"create": 1}
     assert len(memory.live()) == 2
 
@@ -579,26 +728,44 @@ def test_vectors_and_stamps_travel_with_their_rows() -> None:
     memory.facts = memory.facts.with_columns(vector=pl.Series([[1.0, 0.0]]), created_at=pl.lit(day(1)))
     built = memory.candidates([NEOVIM])
     plan = memory.plan(replace(built, facts=built.facts.with_columns(vector=pl.Series([[0.0, 1.0]]))))
-    assert dict(plan.facts.select("statement", "vector").iter_rows()) == {"Anna uses vim.": [1.0, 0.0], "Anna uses neovim.": [0.0, 1.0]}
+    assert dict(plan.facts.select("statement", "vector").iter_rows()) == {
+        "Anna uses vim.": [1.0, 0.0],
+        "Anna uses neovim.": [0.0, 1.0],
+    }
 
 
 # --- laws
 
 claims = st.builds(
     lambda verb, obj, at, by, resolves, ended, polite: claim(
-        f"Anna {verb} {obj}{polite}", relation=verb, obj=obj, at=at, by=by, ended=ended,
+        f"Anna {verb} {obj}{polite}",
+        relation=verb,
+        obj=obj,
+        at=at,
+        by=by,
+        ended=ended,
         resolves=[{"object": old, "action": action, "reason": reason} for old, action, reason in resolves],
     ),
-    st.sampled_from(["uses", "likes", "owns"]), st.sampled_from(["vim", "neovim", "Oslo"]), st.integers(0, 6), st.sampled_from(["user", "assistant"]),
-    st.lists(st.tuples(st.sampled_from(["vim", "neovim", "Oslo"]), st.sampled_from(["supersede", "retract"]),
-                       st.sampled_from(["correction", "temporal_change"])), max_size=2),
-    st.booleans(), st.sampled_from(["", ".", " today"]),
+    st.sampled_from(["uses", "likes", "owns"]),
+    st.sampled_from(["vim", "neovim", "Oslo"]),
+    st.integers(0, 6),
+    st.sampled_from(["user", "assistant"]),
+    st.lists(
+        st.tuples(
+            st.sampled_from(["vim", "neovim", "Oslo"]),
+            st.sampled_from(["supersede", "retract"]),
+            st.sampled_from(["correction", "temporal_change"]),
+        ),
+        max_size=2,
+    ),
+    st.booleans(),
+    st.sampled_from(["", ".", " today"]),
 )
-batches = st.lists(st.lists(claims, min_size=1, max_size=6), min_size=1, max_size=4)
+batches = st.lists(st.lists(claims, min_size=1, max_size=6), min_size=1, max_size=3)
 
 
 @given(batches)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_laws_of_application(told: list[list[dict[str, Any]]]) -> None:
     memory = Memory()
     for batch in told:
@@ -614,11 +781,18 @@ def test_laws_of_application(told: list[list[dict[str, Any]]]) -> None:
         assert set(decided["status"]) <= {"active", "rejected", "superseded", "retracted"}
         assert decided.filter(pl.col("status") == "rejected")["status_reason"].str.starts_with("repeats f_").all()
         # only allowed steps
-        for old, new in before.select("id", "status").join(memory.facts.select("id", now="status"), on="id").select("status", "now").iter_rows():
+        for old, new in (
+            before.select("id", "status")
+            .join(memory.facts.select("id", now="status"), on="id")
+            .select("status", "now")
+            .iter_rows()
+        ):
             check_transition(old, new)
         # the same batch again changes nothing
         again = memory.plan(built)
-        assert [getattr(again, name).height for name in ("facts", "evidence", "lineage", "aspects", "decisions", "batches")] == [0] * 6
+        assert [
+            getattr(again, name).height for name in ("facts", "evidence", "lineage", "aspects", "decisions", "batches")
+        ] == [0] * 6
     steps = dict(memory.facts.filter(pl.col("replaced_by").is_not_null()).select("id", "replaced_by").iter_rows())
     assert all(start not in successors(end, steps) for start, end in steps.items())
     assert set(steps.values()) <= set(memory.facts["id"])

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
+from random import Random
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from slowwave.ranking import (
     CONTEXT_CHARACTERS,
+    Evidence,
+    Recalled,
     best_messages,
     lexical_scores,
     prose,
@@ -25,15 +30,8 @@ EVIDENCE = st.dictionaries(st.sampled_from([f"f{n}" for n in range(8)]), st.tupl
 BM25 = st.dictionaries(IDS, st.floats(0.5, 40.0, allow_nan=False).map(lambda x: round(x, 2)))
 
 
-def evidence_frame(facts: dict[str | None, tuple[float, set[str]]]) -> pl.DataFrame:
-    rows = [(fact, message, cosine) for fact, (cosine, messages) in facts.items() for message in sorted(messages)]
-    schema = {"fact_id": pl.String, "message_id": pl.String, "cosine": pl.Float64}
-    return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-def lexical_frame(bm25: dict[str, float]) -> pl.DataFrame:
-    schema = {"message_id": pl.String, "bm25": pl.Float64}
-    return lexical_scores(pl.DataFrame(list(bm25.items()), schema=schema, orient="row"))
+def evidence_of(facts: Mapping[str | None, tuple[float, set[str]]]) -> list[Evidence]:
+    return [Evidence(fact, message, cosine) for fact, (cosine, among) in facts.items() for message in sorted(among)]
 
 
 def conversation(*turns: tuple[str, str], role: str = "user", has_injection: tuple[int, ...] = ()) -> pl.DataFrame:
@@ -101,63 +99,75 @@ def oracle(facts: dict[str, tuple[float, set[str]]], bm25: dict[str, float], wei
 
 @given(EVIDENCE, BM25, st.sampled_from([0.0, 0.5, 1.0, 2.0]))
 def test_facts_are_ranked_as_brute_force_ranks_them(
-    facts: dict[str, tuple[float, set[str]]], bm25: dict[str, float], weight: float
+    facts: dict[str | None, tuple[float, set[str]]], bm25: dict[str, float], weight: float
 ) -> None:
-    ranked = rank_facts(evidence_frame(dict(facts)), lexical_frame(bm25), weight)
-    expected = oracle(facts, bm25, weight)
-    assert ranked["score"].to_list() == pytest.approx([score for _, score in expected])
-    assert dict(ranked.select("fact_id", "score").iter_rows()) == pytest.approx(dict(expected))
-    for fact, sources in ranked.select("fact_id", "sources").iter_rows():
-        assert sorted(sources) == sorted(facts[fact][1])
+    ranked = rank_facts(evidence_of(facts), lexical_scores(bm25), weight)
+    best = max(bm25.values(), default=1.0)
+    plain = {
+        fact: max(bm25.get(message, 0.0) / best for message in among) + weight * max(cosine, 0.0)
+        for fact, (cosine, among) in facts.items()
+    }
+    assert {fact.fact_id for fact in ranked} == set(facts)
+    for fact in ranked:
+        assert set(fact.sources) == facts[fact.fact_id][1]
+        rivals = [r for r in ranked if r.sources[0] == fact.sources[0]]
+        better = sum((-plain[r.fact_id], str(r.fact_id)) < (-plain[fact.fact_id], str(fact.fact_id)) for r in rivals)
+        assert fact.score == pytest.approx(plain[fact.fact_id] / (better + 1))
+    assert [fact.score for fact in ranked] == sorted((fact.score for fact in ranked), reverse=True)
 
 
-@given(EVIDENCE, BM25, st.floats(0.1, 50.0))
-def test_the_scale_of_bm25_does_not_matter(
-    facts: dict[str, tuple[float, set[str]]], bm25: dict[str, float], factor: float
+@given(EVIDENCE, BM25, st.randoms(use_true_random=False))
+def test_the_order_in_which_evidence_arrives_does_not_matter(
+    facts: dict[str | None, tuple[float, set[str]]], bm25: dict[str, float], random: Random
 ) -> None:
-    evidence = evidence_frame(dict(facts))
-    small = rank_facts(evidence, lexical_frame(bm25))
-    large = rank_facts(evidence, lexical_frame({name: score * factor for name, score in bm25.items()}))
-    assert dict(small.select("fact_id", "score").iter_rows()) == pytest.approx(
-        dict(large.select("fact_id", "score").iter_rows())
-    )
+    evidence = evidence_of(facts)
+    shuffled = random.sample(evidence, len(evidence))
+    assert rank_facts(shuffled, lexical_scores(bm25)) == rank_facts(evidence, lexical_scores(bm25))
+
+
+@given(BM25, st.integers(-6, 6))
+def test_the_scale_of_bm25_does_not_matter(bm25: dict[str, float], power: int) -> None:
+    scaled = {message: score * 2.0**power for message, score in bm25.items()}
+    assert lexical_scores(scaled) == lexical_scores(bm25)
+    assert max(lexical_scores(bm25).values(), default=1.0) == 1.0
 
 
 def test_the_source_that_has_the_words_is_named_first() -> None:
-    ranked = rank_facts(evidence_frame({"f": (0.3, {"m1", "m2", "m3"})}), lexical_frame({"m2": 4.0, "m3": 8.0}))
-    assert ranked["sources"].to_list() == [["m3", "m2", "m1"]]
-    assert ranked["score"].to_list() == pytest.approx([1.3])
+    (fact,) = rank_facts(evidence_of({"f": (0.3, {"m1", "m2", "m3"})}), lexical_scores({"m2": 4.0, "m3": 8.0}))
+    assert fact == Recalled("f", ("m3", "m2", "m1"), cosine=0.3, lexical=1.0, score=1.3)
 
 
 def test_three_facts_of_one_message_leave_room_for_another_message() -> None:
-    facts: dict[str | None, tuple[float, set[str]]] = {f: (0.9, {"m1"}) for f in ("f1", "f2", "f3")}
-    ranked = rank_facts(evidence_frame({**facts, "f4": (0.7, {"m2"})}), lexical_frame({"m1": 2.0, "m2": 1.8}))
-    assert ranked["fact_id"].to_list() == ["f1", "f4", "f2", "f3"]
+    evidence = evidence_of({"f1": (0.9, {"m1"}), "f2": (0.9, {"m1"}), "f3": (0.9, {"m1"}), "f4": (0.7, {"m2"})})
+    ranked = rank_facts(evidence, lexical_scores({"m1": 2.0, "m2": 1.8}))
+    assert [fact.fact_id for fact in ranked] == ["f1", "f4", "f2", "f3"]
 
 
 def test_messages_without_facts_stand_for_themselves() -> None:
-    evidence = evidence_frame({"f": (0.2, {"m1"}), None: (0.4, {"m2", "m3"})})
-    ranked = rank_facts(evidence, lexical_frame({"m1": 1.0, "m2": 2.0}))
-    assert ranked.select("fact_id", "sources").rows() == [(None, ["m2"]), ("f", ["m1"]), (None, ["m3"])]
+    evidence = evidence_of({"f": (0.2, {"m1"}), None: (0.4, {"m2", "m3"})})
+    ranked = rank_facts(evidence, lexical_scores({"m1": 1.0, "m2": 2.0}))
+    assert [(fact.fact_id, fact.sources) for fact in ranked] == [(None, ("m2",)), ("f", ("m1",)), (None, ("m3",))]
 
 
-def test_an_opposite_direction_is_no_worse_than_no_vector() -> None:
-    evidence = evidence_frame({"a": (-0.8, {"m1"})}).with_columns(pl.col("cosine"))
-    without = evidence.with_columns(cosine=pl.lit(None, pl.Float64))
-    lexical = lexical_frame({"m1": 1.0})
-    assert rank_facts(evidence, lexical)["score"].to_list() == rank_facts(without, lexical)["score"].to_list() == [1.0]
+def test_an_opposite_direction_takes_nothing_from_the_words() -> None:
+    (fact,) = rank_facts([Evidence("f", "m", -0.8)], {"m": 1.0})
+    assert (fact.score, fact.cosine) == (1.0, -0.8)
 
 
 def test_nothing_found_ranks_nothing() -> None:
-    assert rank_facts(evidence_frame({}), lexical_frame({})).is_empty()
-    assert best_messages(lexical_frame({}), evidence_frame({}).drop("fact_id"), 5).is_empty()
+    assert rank_facts([], lexical_scores({})) == []
+    assert best_messages({}, [], 5) == []
     assert reciprocal_rank_fusion([]).is_empty()
 
 
+def test_hits_that_all_score_nothing_share_nothing() -> None:
+    assert lexical_scores({"m1": 0.0, "m2": 0.0}) == {"m1": 0.0, "m2": 0.0}
+
+
 def test_messages_are_chosen_by_words_and_by_their_nearest_vector() -> None:
-    near = pl.DataFrame({"message_id": ["m1", "m2", "m2", "m3"], "cosine": [0.1, 0.2, 0.6, 0.9]})
-    chosen = best_messages(lexical_frame({"m1": 3.0, "m2": 1.5}), near, 2)
-    assert chosen.rows() == [("m1", pytest.approx(1.1)), ("m2", pytest.approx(1.1))]
+    near = [("m1", 0.25), ("m2", 0.25), ("m2", 0.75), ("m3", 0.875), ("m4", -0.5)]
+    assert best_messages({"m1": 1.0, "m2": 0.5}, near, 3) == ["m1", "m2", "m3"]
+    assert best_messages({"m1": 1.0, "m2": 0.5}, near, 3, vector_weight=4.0) == ["m2", "m3", "m1"]
 
 
 def test_an_answer_is_found_under_the_question_it_answers() -> None:

@@ -7,22 +7,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave import frames
-from slowwave.resolution import (
-    LIKENESS,
-    RAW_MENTIONS,
-    Resolution,
-    embed_texts,
-    finish,
-    mentions_in,
-    must_differ,
-    new_id,
-    plan_resolution,
-    with_questions,
-)
+from slowwave.mentions import RAW_MENTIONS, embed_texts, mentions_in, new_id
+from slowwave.resolution import LIKENESS, Resolution, finish, must_differ, plan_resolution, with_questions
 from slowwave.settings import ResolveSettings
 from storage.tables import STAMPS, TABLES
 
@@ -47,8 +37,11 @@ class Memory:
         self.entities, self.aliases = frames.empty(frames.ENTITIES), frames.empty(frames.ALIASES)
 
     def take(
-        self, mentions: pl.DataFrame, likeness: list[tuple[int, str, float]] = [],  # noqa: B006
-        answers: dict[int, bool] | None = None, settings: ResolveSettings = BY_MEANING,
+        self,
+        mentions: pl.DataFrame,
+        likeness: list[tuple[int, str, float]] = [],  # noqa: B006
+        answers: dict[int, bool] | None = None,
+        settings: ResolveSettings = BY_MEANING,
     ) -> Resolution:
         met = mentions_in(mentions, type_strict=settings.type_strict)
         near = pl.DataFrame(likeness, schema=LIKENESS, orient="row")
@@ -67,9 +60,16 @@ def meaning(done: Resolution) -> dict[str, str]:
 
 def test_frames_have_the_columns_of_their_tables() -> None:
     for name, schema in {
-        "entities": frames.ENTITIES, "entity_aliases": frames.ALIASES, "predicates": frames.PREDICATES, "facts": frames.FACTS,
-        "fact_evidence": frames.FACT_EVIDENCE, "lineage": frames.LINEAGE, "patch_batches": frames.PATCH_BATCHES,
-        "fact_aspects": frames.FACT_ASPECTS, "refusals": frames.REFUSALS, "decisions": frames.DECISIONS,
+        "entities": frames.ENTITIES,
+        "entity_aliases": frames.ALIASES,
+        "predicates": frames.PREDICATES,
+        "facts": frames.FACTS,
+        "fact_evidence": frames.FACT_EVIDENCE,
+        "lineage": frames.LINEAGE,
+        "patch_batches": frames.PATCH_BATCHES,
+        "fact_aspects": frames.FACT_ASPECTS,
+        "refusals": frames.REFUSALS,
+        "decisions": frames.DECISIONS,
     }.items():
         stored = TABLES[name].schema(4)
         kept = [field for field in stored if field.name not in {*STAMPS, "vector"}]
@@ -99,7 +99,10 @@ def test_entities_beyond_the_limit_of_a_window_are_dropped_in_output_order() -> 
 
 def test_an_unknown_type_is_a_concept_and_spanish_names_of_types_are_understood() -> None:
     done = Memory().take(raw(("alpha", "WIDGET "), ("beta", " Proyecto")))
-    assert dict(done.entities.select("canonical_name", "entity_type").iter_rows()) == {"alpha": "concept", "beta": "project"}
+    assert dict(done.entities.select("canonical_name", "entity_type").iter_rows()) == {
+        "alpha": "concept",
+        "beta": "project",
+    }
 
 
 def test_an_alias_comes_before_a_canonical_name_and_the_smallest_id_wins() -> None:
@@ -130,7 +133,15 @@ def test_strict_types_keep_one_name_apart() -> None:
 
 
 def test_a_name_said_under_several_types_takes_the_commonest_that_is_not_concept() -> None:
-    done = Memory().take(raw(("Kestrel", "concept"), ("Kestrel", "concept"), ("kestrel", "project"), ("kestrel", "tool"), ("kestrel", "tool")))
+    done = Memory().take(
+        raw(
+            ("Kestrel", "concept"),
+            ("Kestrel", "concept"),
+            ("kestrel", "project"),
+            ("kestrel", "tool"),
+            ("kestrel", "tool"),
+        )
+    )
     assert done.entities["entity_type"].to_list() == ["tool"]
 
 
@@ -176,13 +187,28 @@ def test_a_question_shows_both_names_and_summaries() -> None:
     memory = Memory()
     memory.take(raw(("PostgreSQL", "tool", "A database.")))
     near = pl.DataFrame([(0, new_id("postgresql", "tool"), 0.8)], schema=LIKENESS, orient="row")
-    plan = plan_resolution(mentions_in(raw(("Postgres", "tool", "Holds orders."))), memory.entities, memory.aliases, near, BY_MEANING)
+    plan = plan_resolution(
+        mentions_in(raw(("Postgres", "tool", "Holds orders."))), memory.entities, memory.aliases, near, BY_MEANING
+    )
     assert plan.questions.row(0, named=True) == {
-        "question": 0, "mention": 0, "entity_id": new_id("postgresql", "tool"), "cosine": 0.8, "entity_type": "tool",
-        "name": "Postgres", "summary": "Holds orders.", "known_name": "PostgreSQL", "known_summary": "A database.",
+        "question": 0,
+        "mention": 0,
+        "entity_id": new_id("postgresql", "tool"),
+        "cosine": 0.8,
+        "entity_type": "tool",
+        "name": "Postgres",
+        "summary": "Holds orders.",
+        "known_name": "PostgreSQL",
+        "known_summary": "A database.",
     }
     asked = plan.asked()[0]
-    assert (asked.number, asked.name_a, asked.name_b, asked.type_b, asked.similarity) == (0, "Postgres", "PostgreSQL", "tool", 0.8)
+    assert (asked.number, asked.name_a, asked.name_b, asked.type_b, asked.similarity) == (
+        0,
+        "Postgres",
+        "PostgreSQL",
+        "tool",
+        0.8,
+    )
     assert with_questions(plan, 0).questions.is_empty()
 
 
@@ -202,7 +228,10 @@ def test_likeness_is_ignored_unless_it_is_asked_for() -> None:
 
 def test_two_new_names_of_one_batch_may_mean_each_other() -> None:
     memory = Memory()
-    done = memory.take(raw("PostgreSQL", "Postgres", "PG"), [(0, new_id("postgres", "tool"), 0.9), (1, new_id("postgresql", "tool"), 0.9)])
+    done = memory.take(
+        raw("PostgreSQL", "Postgres", "PG"),
+        [(0, new_id("postgres", "tool"), 0.9), (1, new_id("postgresql", "tool"), 0.9)],
+    )
     assert memory.entities.height == 1
     assert set(meaning(done).values()) == {new_id("postgresql", "tool")}
 
@@ -211,14 +240,20 @@ def test_a_chain_of_likeness_ends_in_one_entity() -> None:
     memory = Memory()
     done = memory.take(
         raw("alpha one", "alpha uno", "alpha eins"),
-        [(1, new_id("alpha one", "tool"), 0.9), (2, new_id("alpha uno", "tool"), 0.8)], {0: True},
+        [(1, new_id("alpha one", "tool"), 0.9), (2, new_id("alpha uno", "tool"), 0.8)],
+        {0: True},
     )
     assert set(meaning(done).values()) == {new_id("alpha one", "tool")}
 
 
 @pytest.mark.parametrize(
     ("name", "other"),
-    [("Anna (sister of Ben)", "Anna (sales)"), ("Anna (sister of Ben)", "Anna"), ("Python 2", "Python 3"), ("Level 3", "Level")],
+    [
+        ("Anna (sister of Ben)", "Anna (sales)"),
+        ("Anna (sister of Ben)", "Anna"),
+        ("Python 2", "Python 3"),
+        ("Level 3", "Level"),
+    ],
 )
 def test_a_number_or_a_closing_parenthesis_that_differs_is_asked_never_merged(name: str, other: str) -> None:
     assert must_differ(name, other)
@@ -252,15 +287,23 @@ def test_a_name_that_was_cut_keeps_its_whole_form_as_an_alias() -> None:
 
 
 def test_the_text_to_embed_is_name_and_summary() -> None:
-    assert embed_texts(mentions_in(raw(("Vim", "tool", "An editor."), "Git")).distinct).to_list() == ["vim: An editor.", "git"]
+    assert embed_texts(mentions_in(raw(("Vim", "tool", "An editor."), "Git")).distinct).to_list() == [
+        "vim: An editor.",
+        "git",
+    ]
 
 
 names = st.lists(
-    st.tuples(st.sampled_from(["Anna", "anna", "Ben", "Vim", "vim ", "Postgres"]), st.sampled_from(["person", "tool", "concept"])),
-    min_size=1, max_size=12,
+    st.tuples(
+        st.sampled_from(["Anna", "anna", "Ben", "Vim", "vim ", "Postgres"]),
+        st.sampled_from(["person", "tool", "concept"]),
+    ),
+    min_size=1,
+    max_size=12,
 )
 
 
+@settings(max_examples=30, deadline=None)
 @given(names)
 def test_the_same_names_again_change_nothing(batch: list[tuple[str, str]]) -> None:
     memory = Memory()
@@ -269,8 +312,11 @@ def test_the_same_names_again_change_nothing(batch: list[tuple[str, str]]) -> No
     assert (again.entities.height, again.aliases.height, again.to_embed.height) == (0, 0, 0)
 
 
+@settings(max_examples=30, deadline=None)
 @given(names, names)
-def test_every_mention_is_resolved_and_no_name_becomes_twins(first: list[tuple[str, str]], second: list[tuple[str, str]]) -> None:
+def test_every_mention_is_resolved_and_no_name_becomes_twins(
+    first: list[tuple[str, str]], second: list[tuple[str, str]]
+) -> None:
     memory = Memory()
     for batch in (first, second):
         done = memory.take(raw(*batch))

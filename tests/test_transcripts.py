@@ -219,7 +219,7 @@ def export(*nodes: dict[str, Any], current: object) -> dict[str, Any]:
 
 
 def test_only_the_branch_that_leads_to_the_current_node_is_read() -> None:
-    root = {"id": "r", "parent": None, "children": [], "message": None}
+    root: dict[str, Any] = {"id": "r", "parent": None, "children": [], "message": None}
     tree = export(
         root, node("a", "r", "user", "Terceira?"), node("b", "a", "assistant", "No."), node("c", "r", "user", "Faro?"),
         node("d", "c", "assistant", {"content_type": "image_asset_pointer"}, "Yes."), current="d",
@@ -295,7 +295,7 @@ ITEMS = st.dictionaries(st.sampled_from(FIELDS), JSON | st.dictionaries(st.sampl
 
 
 @pytest.mark.parametrize("name", sorted(PARSERS))
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(item=ITEMS | JSON)
 def test_no_value_breaks_a_parser_or_the_frame(name: str, item: object) -> None:
     gathered = Conversations(NOW, 50_000)

@@ -1,0 +1,68 @@
+"""Ingest: conversations and documents become facts."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
+from tasks.admission import admit_messages
+from tasks.application import apply_patches
+from tasks.engine import flow
+from tasks.extraction import Cursor, extract_facts
+from tasks.intake import find_new_sources, read_intakes
+from tasks.runs import Run, language_of, new_run, recorded
+from tasks.summaries import IngestTally, publish_summary
+from tasks.tidying import tidy
+
+Format = Literal["auto", "messages", "claude-code", "chatgpt", "markdown", "text"]
+
+
+@flow("ingest")
+async def ingest(
+    paths: list[str],
+    namespace: str = "default",
+    store: str = "./memory",
+    format: Format = "auto",
+    settings: IngestSettings = IngestSettings(),  # noqa: B008 (frozen)
+    embedder: str = DEFAULT_EMBEDDER,
+    now: datetime | None = None,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """Turn conversations and documents into facts. The same input again does nothing and costs nothing.
+
+    Args:
+        paths: Files or folders on the machine of the worker: JSON lines of messages, Claude Code sessions, ChatGPT exports, Markdown or plain text.
+        namespace: Which memory inside the store; tenants are kept apart by it.
+        store: Folder or address of the store.
+        format: How to read the files; auto looks at each.
+        settings: Who extracts, what is refused, and how much may be spent.
+        embedder: The embedding model; a store keeps the one it was made with.
+        now: The time that counts as now; empty for the real time.
+        dry_run: Read and gate only; nothing is stored.
+    """
+    run = new_run("ingest", store, namespace, embedder, now)
+    tally = IngestTally(run.id)
+    with recorded(run, tally, {"paths": paths, "format": format, "settings": settings.model_dump()}, dry_run=dry_run) as run:
+        sources = find_new_sources(run, paths, format)
+        tally.found(sources)
+        for intake in read_intakes(run, sources.new, settings):
+            tally.admitted(intake, admit_messages(run, intake, settings, dry_run=dry_run))
+        if settings.extract.enabled and not dry_run:
+            await _learn(run, settings, tally)
+            tidy(run)
+    await publish_summary(run, tally)
+    return tally.summary()
+
+
+async def _learn(run: Run, settings: IngestSettings, tally: IngestTally) -> None:
+    """Extract and apply, batch by batch, until nothing waits or the budget is spent."""
+    async with language_of(run, settings.llm) as language:
+        tally.applied(apply_patches(run, settings))  # what an interrupted run left behind
+        cursor: Cursor | None = Cursor()
+        while cursor is not None and not language.budget_reached:
+            extracted = await extract_facts(run, settings, cursor)
+            tally.extracted(extracted)
+            tally.applied(apply_patches(run, settings))
+            cursor = extracted.cursor
+        tally.paid(language)

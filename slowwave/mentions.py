@@ -1,0 +1,138 @@
+"""The names of a batch, each once, as they are looked up and compared (S2-02, S2-03, S2-18)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.text import cut_bytes, normalise_name, readable, row_id
+
+TYPES: tuple[str, ...] = (
+    "person",
+    "tool",
+    "concept",
+    "project",
+    "language",
+    "file",
+    "config",
+    "organization",
+    "place",
+    "event",
+    "session",
+)
+_TYPE_ALIASES = {
+    "persona": "person",
+    "people": "person",
+    "company": "organization",
+    "org": "organization",
+    "proyecto": "project",
+    "sesion": "session",
+    "location": "place",
+    "lugar": "place",
+    "evento": "event",
+    "tecnologia": "tool",
+    "technology": "tool",
+}
+MIN_NAME_BYTES = 3
+MAX_SUMMARY_BYTES = 2048
+RAW_MENTIONS = {
+    "window": pl.Int64(),
+    "name": pl.String(),
+    "entity_type": pl.String(),
+    "summary": pl.String(),
+    "seen_at": frames.TIME,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mentions:
+    """The names of a batch.
+
+    `distinct`: mention, canonical_name, entity_type, name (latest form), clean_name, summary (latest), first_seen_at,
+    last_seen_at, times. `links`: window, canonical_name, mention. `rejected`: names under three bytes; `dropped`: over the limit.
+    """
+
+    distinct: pl.DataFrame
+    links: pl.DataFrame
+    rejected: int = 0
+    dropped: int = 0
+
+    def names(self) -> list[str]:
+        """Canonical names: what to look up among entities and aliases before planning."""
+        return self.distinct["canonical_name"].unique(maintain_order=True).to_list()
+
+
+def mentions_in(raw: pl.DataFrame, max_per_window: int = 1_000_000, *, type_strict: bool = False) -> Mentions:
+    """Each name of a batch once; `raw` has RAW_MENTIONS in order of extraction, entities beyond the limit are dropped.
+
+    One name under several types is one mention of the type said most often, `concept` only if nothing else was said.
+    """
+    kept = frames.conform(raw, RAW_MENTIONS).filter(pl.int_range(pl.len()).over("window") < max_per_window)
+    named = _normalised(kept)
+    long_enough = named.filter(pl.col("canonical_name").str.len_bytes() >= MIN_NAME_BYTES)
+    typed = long_enough if type_strict else _one_type(long_enough)
+    distinct = (
+        typed.sort("seen_at", maintain_order=True, nulls_last=False)
+        .group_by("canonical_name", "entity_type", maintain_order=True)
+        .agg(
+            name=pl.col("name").last(),
+            clean_name=pl.col("clean_name").last(),
+            summary=pl.col("summary").drop_nulls().last(),
+            first_seen_at=pl.col("seen_at").min(),
+            last_seen_at=pl.col("seen_at").max(),
+            times=pl.len(),
+        )
+        .sort("first_seen_at", "canonical_name", "entity_type")
+        .with_columns(mention=pl.int_range(pl.len(), dtype=pl.Int64))
+    )
+    links = (
+        typed.join(distinct.select("canonical_name", "entity_type", "mention"), on=["canonical_name", "entity_type"])
+        .unique(["window", "canonical_name"], keep="first", maintain_order=True)
+        .select("window", "canonical_name", "mention")
+    )
+    return Mentions(distinct, links, named.height - long_enough.height, raw.height - kept.height)
+
+
+def new_id(canonical_name: str, entity_type: str) -> str:
+    """The id that an entity of this name and type gets when it is new."""
+    return row_id("e", canonical_name, entity_type)
+
+
+def embed_texts(mentions: pl.DataFrame) -> pl.Series:
+    """What the vector of a name stands for: `name: summary`, the canonical name where the summary is missing (S2-07)."""
+    summary = pl.col("summary").fill_null("")
+    with_summary = pl.concat_str("canonical_name", pl.lit(": "), summary)
+    return mentions.select(text=pl.when(summary == "").then("canonical_name").otherwise(with_summary))["text"]
+
+
+def _normalised(raw: pl.DataFrame) -> pl.DataFrame:
+    """Adds canonical_name and clean_name, trims summaries, maps types; names are normalised once each."""
+    names = raw["name"].drop_nulls().unique().to_list()
+    forms = pl.DataFrame(
+        [(name, normalise_name(name), readable(name).strip()) for name in names],
+        schema={"name": pl.String, "canonical_name": pl.String, "clean_name": pl.String},
+        orient="row",
+    )
+    entity_type = pl.col("entity_type").str.strip_chars().str.to_lowercase().replace(_TYPE_ALIASES)
+    summaries = raw["summary"].drop_nulls().unique().to_list()
+    cut = {summary: cut_bytes(readable(summary).strip(), MAX_SUMMARY_BYTES) for summary in summaries}
+    return raw.join(forms, on="name", how="left", maintain_order="left").with_columns(
+        pl.col("canonical_name", "clean_name").fill_null(""),
+        entity_type=pl.when(entity_type.is_in(TYPES)).then(entity_type).otherwise(pl.lit("concept")),
+        summary=pl.col("summary").replace(cut),
+    )
+
+
+def _one_type(named: pl.DataFrame) -> pl.DataFrame:
+    votes = (
+        named.with_row_index("place")
+        .group_by("canonical_name", "entity_type")
+        .agg(pl.len().alias("votes"), pl.col("place").min())
+        .sort(pl.col("entity_type") == "concept", -pl.col("votes").cast(pl.Int64), "place")
+        .unique("canonical_name", keep="first", maintain_order=True)
+    )
+    return named.drop("entity_type").join(
+        votes.select("canonical_name", "entity_type"), on="canonical_name", how="left", maintain_order="left"
+    )

@@ -1,0 +1,159 @@
+"""Application: open patch batches are evaluated, approved and applied. The only road to an active fact (S3-07)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from slowwave.application import ApplicationPlan, Surroundings, plan_application
+from slowwave.evaluation import EvaluationPlan, evaluate
+from slowwave.patches import DIRECTIVES
+from slowwave.repeats import NEIGHBOURS
+from slowwave.settings import IngestSettings
+from slowwave.text import row_id
+from slowwave.validity import live_sql
+from storage.search import nearest, nearest_among, unit_matrix
+from storage.snapshots import Reading
+from storage.store import Store
+from storage.transactions import Transaction
+
+from .engine import task
+from .runs import Run, store_of
+
+OPEN = "state IN ('open', 'evaluating', 'approved')"
+NEIGHBOURS_PER_FACT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What became of the candidates of the open batches."""
+
+    batches: int = 0
+    waiting: int = 0
+    rejected: int = 0
+    decisions: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Patch:
+    """The open batches with their candidates (vectors included), directives and messages."""
+
+    batches: pl.DataFrame
+    candidates: pl.DataFrame
+    directives: pl.DataFrame
+    messages: pl.DataFrame
+
+
+@task("apply patches")
+def apply_patches(run: Run, settings: IngestSettings) -> Applied:
+    """Evaluate every open batch and apply what passes; a batch that an earlier run left behind comes first (S3-12)."""
+    store = store_of(run)
+    patch = _open_patch(store.snapshot())
+    if patch.batches.is_empty():
+        return Applied()
+    verdict = evaluate(
+        patch.candidates.drop("vector"), patch.messages, patch.batches, settings.evaluate,
+        content_gate=0.0, approval=settings.approval,
+    )
+    approved = verdict.batches.filter(pl.col("state") == "approved")
+    passed = verdict.passed.filter(pl.col("patch_batch_id").is_in(approved["id"].to_list()))
+    plan = _plan(store.snapshot(), patch, passed, approved, settings, run)
+    _commit(store, run, patch, verdict, plan)
+    return _counted(verdict, plan)
+
+
+def _open_patch(snapshot: Reading) -> _Patch:
+    batches = snapshot.frame("patch_batches", OPEN)
+    candidates = snapshot.by_ids(
+        "facts", batches["id"], key="patch_batch_id", where="status = 'candidate'", with_vector=True
+    )
+    return _Patch(
+        batches, candidates, snapshot.by_ids("fact_directives", candidates["id"], list(DIRECTIVES), key="candidate_id"),
+        snapshot.by_ids("messages", candidates["message_id"]),
+    )
+
+
+def _plan(
+    reading: Reading, patch: _Patch, passed: pl.DataFrame, approved: pl.DataFrame, settings: IngestSettings, run: Run
+) -> ApplicationPlan:
+    near = _surroundings(reading, patch, passed, run)
+    return plan_application(passed, patch.directives, patch.messages, approved, near, settings.evaluate, run.now)
+
+
+def _surroundings(reading: Reading, patch: _Patch, passed: pl.DataFrame, run: Run) -> Surroundings:
+    """What memory holds near the candidates: same words, near vectors, and what a directive may mean."""
+    neighbours = _neighbours(reading, patch.candidates.filter(pl.col("id").is_in(passed["id"].to_list())), run)
+    directed = passed.filter(pl.col("id").is_in(patch.directives["candidate_id"].to_list()))
+    held = "status IN ('active', 'superseded')"
+    facts = pl.concat(
+        [
+            reading.by_ids("facts", [*passed["id"], *neighbours["fact_id"], *patch.directives["known_id"].drop_nulls()]),
+            reading.by_ids("facts", passed["statement_hash"], key="statement_hash", where=held),
+            reading.by_ids("facts", directed["subject_id"], key="subject_id", where=held),
+        ]
+    ).unique("id", keep="first", maintain_order=True)
+    entities = pl.concat([frame[end] for frame in (facts, passed) for end in ("subject_id", "object_id")])
+    return Surroundings(
+        facts, reading.by_ids("fact_evidence", facts["id"], key="fact_id"), neighbours,
+        reading.by_ids("entities", entities), reading.by_ids("entity_aliases", entities, key="entity_id"),
+    )
+
+
+def _neighbours(reading: Reading, candidates: pl.DataFrame, run: Run) -> pl.DataFrame:
+    """The live facts and the other candidates that each candidate is nearest to."""
+    told = candidates.filter(pl.col("vector").is_not_null()).select("id", "vector")
+    vectors = unit_matrix(told["vector"], reading.dims)
+    live = nearest(reading, "facts", vectors, NEIGHBOURS_PER_FACT, live_sql(run.now))
+    among = nearest_among(told["id"], vectors, NEIGHBOURS_PER_FACT)
+    found = pl.concat([live, among])
+    named = found.with_columns(candidate_id=told["id"].gather(found["query"]))
+    return named.select("candidate_id", fact_id="id", cosine="cosine").cast(dict(NEIGHBOURS))
+
+
+def _commit(store: Store, run: Run, patch: _Patch, verdict: EvaluationPlan, plan: ApplicationPlan) -> None:
+    with store.commit(run.id, "ingest.apply", run.now) as tx:
+        facts = pl.concat([plan.facts, verdict.rejected.select(plan.facts.columns)], how="diagonal_relaxed")
+        tx.upsert("facts", _with_vectors(tx, facts.unique("id", keep="first", maintain_order=True), patch))
+        tx.upsert("fact_evidence", plan.evidence)
+        tx.upsert("lineage", plan.lineage)
+        tx.upsert("fact_aspects", plan.aspects)
+        tx.upsert("refusals", verdict.refusals)
+        tx.upsert("decisions", plan.decisions)
+        decided = plan.batches["id"].to_list()
+        tx.upsert("patch_batches", pl.concat(
+            [plan.batches, verdict.batches.filter(~pl.col("id").is_in(decided))], how="diagonal_relaxed"
+        ))
+        tx.upsert("fact_evidence", _repeated_messages(tx))
+
+
+def _with_vectors(tx: Transaction, facts: pl.DataFrame, patch: _Patch) -> pl.DataFrame:
+    """Full rows need their vectors: those of candidates are at hand, those of changed facts are read again."""
+    mine = patch.candidates.select("id", "vector")
+    others = [i for i in facts["id"] if i not in set(mine["id"])]
+    stored = tx.by_ids("facts", others, ["id", "vector"])
+    return facts.drop("vector", strict=False).join(pl.concat([mine, stored]), on="id", how="left", maintain_order="left")
+
+
+def _repeated_messages(tx: Transaction) -> pl.DataFrame:
+    """A message refused as a repetition is evidence for what its original said (C13): never silently lost."""
+    repeats = tx.frame("refusals", f"gate = 'repeat' AND run_id = '{tx.run_id}'", ["subject_id", "similar_to_id"])
+    told = tx.by_ids("fact_evidence", repeats["similar_to_id"], ["fact_id", "message_id", "confidence"], key="message_id")
+    both = repeats.join(told, left_on="similar_to_id", right_on="message_id")
+    said = tx.by_ids("messages", both["subject_id"], ["id", "content", "occurred_at"])
+    rows = both.join(said, left_on="subject_id", right_on="id")
+    ids = [row_id("v", *pair) for pair in rows.select("fact_id", "subject_id").iter_rows()]
+    return rows.select(
+        pl.Series("id", ids, dtype=pl.String), "fact_id", "confidence", "occurred_at", message_id="subject_id",
+        quote=pl.col("content").str.slice(0, 500),
+    ).unique("id", keep="first", maintain_order=True)
+
+
+def _counted(verdict: EvaluationPlan, plan: ApplicationPlan) -> Applied:
+    waiting = verdict.batches.filter(pl.col("state") == "needs_review")
+    refused = dict(verdict.refusals.group_by("gate").len().iter_rows())
+    return Applied(len(verdict.batches), len(waiting), len(verdict.rejected), plan.summary(), refused)
+
+

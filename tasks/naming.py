@@ -1,0 +1,55 @@
+"""Naming: the names of a batch are matched with known entities, and ambiguous ones are asked about together."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from inference.language import Language
+from prompts.rendering import render_resolution
+from prompts.responses import NameResolution
+from slowwave.records import NameQuestion
+from slowwave.resolution import LIKENESS, Mentions, Resolution, embed_texts, finish, mentions_in, plan_resolution
+from slowwave.settings import ResolveSettings
+from storage.rows import quoted
+from storage.search import nearest
+from storage.snapshots import Snapshot
+
+from .runs import Run, embedder_of
+
+QUESTIONS_PER_CALL = 40
+CANDIDATES = 5
+
+
+async def resolve_names(
+    run: Run, language: Language, snapshot: Snapshot, raw: pl.DataFrame, settings: ResolveSettings
+) -> Resolution:
+    """The entities that the mentions mean; one model call for every forty names that rules cannot settle."""
+    mentions = mentions_in(raw, type_strict=settings.type_strict)
+    aliases = snapshot.by_ids("entity_aliases", mentions.names(), key="alias_name")
+    likeness = _likeness(run, snapshot, mentions) if settings.use_embedding_resolution else pl.DataFrame(schema=LIKENESS)
+    by_name = snapshot.by_ids("entities", mentions.names(), ["id"], key="canonical_name")["id"]
+    ids = pl.concat([by_name, aliases["entity_id"], likeness["entity_id"]])
+    plan = plan_resolution(mentions, snapshot.by_ids("entities", ids), aliases, likeness, settings)
+    return finish(plan, await _ask(language, plan.asked()), run.now)
+
+
+async def _ask(language: Language, questions: tuple[NameQuestion, ...]) -> dict[int, bool]:
+    groups = [questions[n : n + QUESTIONS_PER_CALL] for n in range(0, len(questions), QUESTIONS_PER_CALL)]
+    answers = await language.ask_many([render_resolution(group) for group in groups], NameResolution, "resolve")
+    return {
+        each.question: each.same_entity
+        for answer in answers if answer.value is not None for each in answer.value.answers
+    }
+
+
+def _likeness(run: Run, snapshot: Snapshot, mentions: Mentions) -> pl.DataFrame:
+    """For each mention the five entities of its type whose vector is nearest (S2-07)."""
+    vectors = embedder_of(run).embed(embed_texts(mentions.distinct).to_list())
+    parts = []
+    for (kind,), rows in mentions.distinct.group_by("entity_type", maintain_order=True):
+        places = rows["mention"].to_numpy()
+        found = nearest(snapshot, "entities", np.asarray(vectors[places]), CANDIDATES, f"entity_type = {quoted(str(kind))}")
+        named = found.with_columns(mention=pl.Series(places).gather(found["query"]))
+        parts.append(named.select("mention", entity_id="id", cosine=pl.col("cosine").cast(pl.Float64)))
+    return pl.concat(parts) if parts else pl.DataFrame(schema=LIKENESS)

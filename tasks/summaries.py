@@ -1,0 +1,128 @@
+"""Summaries: what a run did, counted as it goes, shown in the terminal, in the store and in the Prefect UI."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from inference.language import Language
+from slowwave.records import Usage
+
+from .admission import Admitted
+from .application import Applied
+from .engine import is_inline, report_progress
+from .extraction import Extracted
+from .intake import Intake, Sources
+from .reading import ReadIssue
+from .runs import Run, store_of
+
+
+@dataclass
+class IngestTally:
+    """Counts of one ingest run."""
+
+    run: str
+    counts: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    issues: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    model: str = ""
+    state: str = "completed"
+    commit: int = 0
+
+    def found(self, sources: Sources) -> None:
+        """Which sources there are."""
+        self.counts["sources"] += len(sources.new) + len(sources.known)
+        self.counts["sources known already"] += len(sources.known)
+        self.issues += [_sentence(issue) for issue in sources.issues]
+
+    def admitted(self, intake: Intake, admitted: Admitted) -> None:
+        """What was read and stored."""
+        self.counts["messages read"] += admitted.read
+        self.counts["messages known already"] += admitted.known
+        self.counts["messages stored"] += admitted.stored
+        self.counts["messages with secrets redacted"] += admitted.redacted
+        self.refused.update(admitted.refused)
+        self.issues += [_sentence(issue) for part in intake.parts for issue in part.issues]
+        report_progress("messages read", self.counts["messages read"])
+
+    def extracted(self, extracted: Extracted) -> None:
+        """What was extracted."""
+        self.counts["messages extracted"] += extracted.messages - extracted.failed - extracted.left
+        self.counts["messages failed"] += extracted.failed
+        self.counts["messages left for later"] += extracted.left
+        self.counts["candidate facts"] += extracted.candidates
+        self.counts["claims dropped"] += extracted.dropped
+        self.refused["durability"] += extracted.not_durable
+        self.errors = sorted({*self.errors, *extracted.errors})
+        report_progress("messages extracted", self.counts["messages extracted"])
+
+    def applied(self, applied: Applied) -> None:
+        """What became of the candidates."""
+        self.counts["patches waiting for review"] += applied.waiting
+        for action, number in applied.decisions.items():
+            self.counts[f"facts: {action}"] += number
+        self.refused.update(applied.refused)
+        report_progress("facts decided", sum(n for what, n in self.counts.items() if what.startswith("facts: ")))
+
+    def paid(self, language: Language) -> None:
+        """What the models cost."""
+        self.usage, self.model = language.usage, language.model("extract")
+        self.state = "stopped" if language.budget_reached else "completed"
+
+    def summary(self) -> dict[str, Any]:
+        """Everything counted, as plain data."""
+        usage = self.usage
+        llm = {
+            "model": self.model, "calls": usage.calls, "from ledger": usage.cached, "tokens_in": usage.tokens_in,
+            "tokens_out": usage.tokens_out, "usd": round(usage.usd, 6),
+        }
+        counts = {what: number for what, number in self.counts.items() if number}
+        refused = dict(sorted((gate, n) for gate, n in self.refused.items() if n))
+        return {
+            "run": self.run, "state": self.state, "commit": self.commit, "counts": counts, "refused": refused, "llm": llm,
+            "issues": self.issues, "errors": self.errors, "notes": self._notes(counts),
+        }
+
+    def _notes(self, counts: Mapping[str, int]) -> list[str]:
+        if not counts.get("messages stored") and not counts.get("messages extracted"):
+            return ["Nothing new: all of it was known already, and nothing was asked of a model."]
+        return []
+
+
+def _sentence(issue: ReadIssue) -> str:
+    lines = f" (lines {', '.join(map(str, issue.lines))}{', …' if issue.count > len(issue.lines) else ''})" if issue.lines else ""
+    times = f" {issue.count} times" if issue.count > 1 else ""
+    where = f", line {issue.line}" if issue.line and issue.count == 1 else ""
+    return f"{issue.path}{where}: {issue.reason}{times}{lines}"
+
+
+async def publish_summary(run: Run, tally: IngestTally) -> None:
+    """Show the summary on the run's page: a Markdown artifact and tables of gates and outcomes."""
+    tally.commit = store_of(run).head.sequence
+    if is_inline():
+        return
+    from prefect.artifacts import acreate_markdown_artifact, acreate_table_artifact
+
+    await acreate_markdown_artifact(_markdown(run, tally.summary()), key="ingest-summary", description="What this run did")
+    rows = [{"outcome": what, "count": number} for what, number in tally.summary()["counts"].items()]
+    rows += [{"outcome": f"refused: {gate}", "count": number} for gate, number in tally.summary()["refused"].items()]
+    await acreate_table_artifact(rows, key="ingest-outcomes", description="Counts by gate and outcome")
+
+
+def _markdown(run: Run, summary: Mapping[str, Any]) -> str:
+    lines = [f"# {summary['run']}: {summary['state']}", "", f"Store `{run.store}`, namespace `{run.namespace}`, commit {summary['commit']}.", ""]
+    lines += ["| what | count |", "|---|---:|", *(f"| {what} | {n} |" for what, n in summary["counts"].items()), ""]
+    lines += ["| refused by | count |", "|---|---:|", *(f"| {gate} | {n} |" for gate, n in summary["refused"].items()), ""]
+    llm = summary["llm"]
+    lines += [
+        f"Model `{llm['model']}`: {llm['calls']} calls, {llm['from ledger']} answers from the ledger, "
+        f"{llm['tokens_in']} tokens in, {llm['tokens_out']} out, {llm['usd']:.4f} dollars.", "",
+        f"The ledger of this run: `slowwave why {summary['run']} --store {run.store} --namespace {run.namespace}`. "
+        f"Take it back: `slowwave undo {summary['run']} --store {run.store} --namespace {run.namespace}`.",
+    ]
+    lines += ["", *(f"- {issue}" for issue in summary["issues"][:50])]
+    return "\n".join(lines)

@@ -1,0 +1,131 @@
+"""What keeps two like statements apart (§6.2 G1, G2; T29)."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slowwave.guards import GUARDS, Guard, guards_pass, is_time_bound, polarity, quantities, times
+
+APART = [
+    ("polarity", "Ana likes cilantro", "Ana does not like cilantro"),
+    ("polarity", "The job runs on the server", "The job no longer runs on the server"),
+    ("polarity", "He eats meat", "He never eats meat"),
+    ("polarity", "She smokes", "She stopped smoking"),
+    ("polarity", "There is somebody in the house", "There is nobody in the house"),
+    ("polarity", "Tea with sugar", "Tea without sugar"),
+    ("polarity", "Ana trinkt Kaffee", "Ana trinkt keinen Kaffee"),
+    ("polarity", "Ana come carne", "Ana no come carne"),
+    ("polarity", "It does not work and does not start", "It does not work and does start"),
+    ("quantity", "The limit is 100 requests", "The limit is 1000 requests"),
+    ("quantity", "It takes 5 minutes", "It takes 5 hours"),
+    ("quantity", "It takes five minutes", "It takes six minutes"),
+    ("quantity", "We use Python 3.11", "We use Python 3.12"),
+    ("quantity", "Released on 2024-05-01", "Released on 2024-06-01"),
+    ("quantity", "It costs $5", "It costs €5"),
+    ("quantity", "Load is at 20%", "Load is at 30 percent"),
+    ("quantity", "It is -5 outside", "It is 5 outside"),
+    ("quantity", "The flag is `verbose`", "The flag is `quiet`"),
+    ("quantity", 'She named it "Luna"', 'She named it "Nova"'),
+    ("quantity", "Settings are in config.yaml", "Settings are in config.json"),
+    ("quantity", "It is written in C++", "It is written in C"),
+    ("quantity", "She has two children", "She has three children"),
+    ("time", "She travels in May", "She travels in June"),
+    ("time", "Yoga is on Monday", "Yoga is on Tuesday"),
+    ("time", "The backup runs daily", "The backup runs weekly"),
+    ("time", "Call before lunch", "Call after lunch"),
+    ("person", "I like his dog", "I like her dog"),
+    ("person", "My sister lives in Rome", "Your sister lives in Rome"),
+    ("modality", "She will move to Rome", "She moves to Rome"),
+    ("modality", "He may take the job", "He takes the job"),
+    ("name", "Ana works at Acme", "Ben works at Acme"),
+    ("name", "He moved to Berlin", "He moved to Paris"),
+    ("name", "The code is in R", "The code is in Rust"),
+    ("owner", "Ana's brother likes tea", "Ana likes tea"),
+    ("question", "You moved to Rome", "You moved to Rome?"),
+    ("word", "The user prefers dark roast coffee", "The user prefers light roast coffee"),
+    ("word", "The man turns on the light", "The man turns off the light"),
+    ("word", "Ana lives in Rome", "Ana lived in Rome"),
+    ("order", "Ana pays Ben", "Ben pays Ana"),
+    ("order", "the dog bites the cat", "the cat bites the dog"),
+]
+TOGETHER = [
+    ("Ana likes tea.", "ana likes  tea"),
+    ("The limit is 1,000 requests", "The limit is 1000 requests"),
+    ("It takes five minutes", "It takes 5 mins"),
+    ("It doesn't start", "It does not start"),
+    ("It can't start", "It cannot start"),
+    ("She plays the piano", "She is playing the piano"),
+    ("Ana has a dog", "Ana has got a dog"),
+    ("Load is at 20%", "Load is at twenty percent"),
+    ("The cats sleep", "The cat sleeps"),
+]
+WORDS = st.sampled_from(
+    "Ana Ben likes like not n't no longer never 5 five minutes min 3.11 May monday I she will 's ? the on off cats cat `x` C++ a.b é ".split()
+)
+STATEMENTS = st.lists(WORDS, max_size=7).map(" ".join) | st.text(max_size=12)
+
+
+def verdict(a: str, b: str) -> tuple[bool, str | None]:
+    passes, failed = guards_pass(pl.Series([a]), pl.Series([b])).row(0)
+    return passes, failed
+
+
+@pytest.mark.parametrize(("guard", "a", "b"), APART)
+def test_statements_that_differ_in_what_matters_stay_apart(guard: str, a: str, b: str) -> None:
+    assert verdict(a, b) == (False, guard)
+
+
+@pytest.mark.parametrize(("a", "b"), TOGETHER)
+def test_statements_that_differ_in_form_alone_may_merge(a: str, b: str) -> None:
+    assert verdict(a, b) == (True, None)
+
+
+def test_markers_are_counted_under_one_name() -> None:
+    assert polarity("I don't, I cannot, he isn't any more") == ("no longer", "not", "not")
+    assert polarity("Nothing here") == ("no",)
+    assert polarity("A notable knot") == ()
+
+
+def test_quantities_have_one_spelling() -> None:
+    assert quantities("ten miles, 3.5 kg, $5, 20 percent, v1.2.3, 1,000 and `main`") == (
+        "$5", "1000", "10mi", "20%", "3.5kg", "main", "v1.2.3",
+    )
+
+
+def test_months_that_are_also_words_count_when_written_large() -> None:
+    assert times("She may march on") == ()
+    assert times("in May or March") == ("mar", "may")
+    assert times("on friday") == ("fri",)
+
+
+def test_words_that_depend_on_the_day_are_seen() -> None:
+    texts = pl.Series(["I fly tomorrow", "We met last week", "He left two days ago", "Ana likes tea", "I live in Rome"])
+    assert is_time_bound(texts).to_list() == [True, True, True, False, False]
+
+
+@given(st.lists(st.tuples(STATEMENTS, STATEMENTS), min_size=1, max_size=6))
+def test_guards_are_symmetric_and_pass_a_text_with_itself(pairs: list[tuple[str, str]]) -> None:
+    a, b = (pl.Series(list(side), dtype=pl.String) for side in zip(*pairs, strict=True))
+    assert guards_pass(a, b).equals(guards_pass(b, a))
+    assert guards_pass(a, a)["passes"].all()
+
+
+@given(st.lists(st.tuples(STATEMENTS, STATEMENTS), min_size=1, max_size=6))
+def test_a_pair_is_judged_the_same_whatever_stands_beside_it(pairs: list[tuple[str, str]]) -> None:
+    a, b = (pl.Series(list(side), dtype=pl.String) for side in zip(*pairs, strict=True))
+    assert guards_pass(a, b).rows() == [verdict(*pair) for pair in pairs]
+
+
+def test_no_pairs_give_no_verdicts() -> None:
+    nothing = pl.Series([], dtype=pl.String)
+    assert guards_pass(nothing, nothing).schema == {"passes": pl.Boolean, "failed_guard": pl.String}
+
+
+def test_one_more_guard_is_one_more_entry() -> None:
+    shout = Guard("shout", lambda texts: texts.str.contains("!"))
+    a, b = pl.Series(["Ana likes tea!"]), pl.Series(["Ana likes tea"])
+    assert guards_pass(a, b)["passes"].to_list() == [True]
+    assert guards_pass(a, b, (*GUARDS, shout)).row(0) == (False, "shout")

@@ -1,0 +1,110 @@
+"""Secrets leave a text before anything else sees it (S4-20, T39)."""
+
+from __future__ import annotations
+
+import time
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slowwave.redaction import has_secret, redact, redact_all
+
+# Secrets are put together here so that no scanner takes this file for a leak.
+AWS_KEY = "AKIA" + "IOSFODNN7EXAMPLE"
+AWS_SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCY" + "EXAMPLEKEY"
+GITHUB = "ghp_" + "a1B2" * 9
+GITHUB_PAT = "github_pat_" + "a1B2" * 8
+SLACK = "xoxb-" + "123456789012-abcdefABCDEF"
+STRIPE = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
+JWT = "eyJ" + "hbGciOiJIUzI1NiJ9.eyJ" + "zdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N"
+PRIVATE_KEY = "-----BEGIN RSA " + "PRIVATE KEY-----\nMIIEpAIBAAKCAQEA75\nabcd/+==\n-----END RSA " + "PRIVATE KEY-----"
+SSH = "ssh-ed25519 AAAA" + "C3NzaC1lZDI1NTE5AAAAIGx7 anna@box"
+
+SECRETS = [
+    ("aws_key", f"the key is {AWS_KEY} for now", AWS_KEY),
+    ("aws_secret", f"aws_secret_access_key = {AWS_SECRET}", AWS_SECRET),
+    ("api_key", "my api key is 0123456789abcdef0123456789", "0123456789abcdef"),
+    ("bearer", "curl -H 'Authorization: Bearer abcdef0123456789ABCDEF'", "abcdef0123456789"),
+    ("github_token", f"push with {GITHUB}", GITHUB),
+    ("github_pat", f"push with {GITHUB_PAT}", GITHUB_PAT),
+    ("slack_token", f"bot: {SLACK}", SLACK),
+    ("stripe_key", f"charge with {STRIPE}!", STRIPE),
+    ("private_key", f"here:\n{PRIVATE_KEY}\nthanks", "MIIEpAIBAAKCAQEA75"),
+    ("connection_string", "postgres://app:s3cr3t@db.example.com:5432/main", "s3cr3t"),
+    ("password", 'connect(password="correct horse battery")', "horse"),
+    ("password", "my password is hunter2, don't tell", "hunter2"),
+    ("jwt", f"cookie {JWT}", JWT),
+    ("ssh_key", f"authorized: {SSH}", "C3NzaC1lZDI1NTE5"),
+    ("email", "write to anna.weber+news@mail.example.org", "anna.weber"),
+    ("keyword", "notes\nSECRET_TOKEN: swordfish\nmore", "swordfish"),
+    ("keyword", "export DB_PASSWD_FILE: swordfish", "swordfish"),
+]
+ORDINARY = [
+    "The password is too weak, and the token bucket refills every second.",
+    "A secret is safe with her. Pin it to the wall, the key to the door is under the mat.",
+    "Tokens: I counted about five hundred tokens per chunk.",
+    "We met @ the station at 5:30 and ran https://example.com/a:b/c past the team.",
+    "Anna's api works; the access key question is still open.",
+]
+HOSTILE = [
+    "a" * 50_000, "password=" * 6_000, "-----BEGIN PRIVATE KEY-----" * 1_900, "a@" * 25_000, "a." * 25_000 + "@", "aws " * 12_500,
+    "eyJ" * 16_000, "x://" * 12_000 + ":", "token is " * 5_500, "=:" * 25_000, "AKIA" * 12_500, "[redacted:" * 5_000, "\"'`" * 16_000,
+]
+
+
+@pytest.mark.parametrize(("kind", "text", "secret"), SECRETS)
+def test_each_kind_of_secret_is_taken_out_and_named(kind: str, text: str, secret: str) -> None:
+    result = redact(text)
+    assert secret not in result.text
+    assert kind in result.kinds
+    assert f"[redacted:{kind}]" in result.text
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary_talk_of_secrets_stays_as_it_is(text: str) -> None:
+    assert redact(text) == (text, ())
+    assert not has_secret(text)
+
+
+def test_what_surrounds_a_secret_stays_readable() -> None:
+    assert redact("postgres://app:s3cr3t@db/main is down").text == "postgres://app:[redacted:connection_string]@db/main is down"
+    assert redact("DB_PASSWORD=abc\nDB_HOST=here").text == "DB_PASSWORD=[redacted:password]\nDB_HOST=here"
+
+
+def test_a_key_block_that_never_ends_takes_its_lines_and_no_more() -> None:
+    text = "-----BEGIN " + "PRIVATE KEY-----\n" + "A1b2" * 16 + "\n" + "C3d4" * 16 + "\nWe met on Tuesday, it was fun."
+    assert redact(text).text == "[redacted:private_key] met on Tuesday, it was fun."
+
+
+def test_a_column_is_redacted_like_its_texts_one_by_one() -> None:
+    texts = [text for _, text, _ in SECRETS] + ORDINARY
+    column, kinds = redact_all(pl.Series("content", [*texts, None]))
+    assert column.to_list()[:-1] == [redact(text).text for text in texts]
+    assert [tuple(each) for each in kinds.to_list()[:-1]] == [redact(text).kinds for text in texts]
+    assert column[-1] is None
+    assert column.name == "content"
+
+
+FRAGMENTS = st.sampled_from(
+    [*(secret for _, _, secret in SECRETS), *(text for _, text, _ in SECRETS), "password", "=", ":", "is", " ", "\n", '"', "'", "@", "[", "]",
+     "[redacted:password]", "token", "bearer ", "postgres://", "a.io", "1", "x", "é"]
+)
+
+
+@given(st.lists(FRAGMENTS | st.text(max_size=5), max_size=12).map("".join))
+def test_redacting_again_changes_nothing(text: str) -> None:
+    once = redact(text)
+    assert redact(once.text) == (once.text, ())
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: repr(text[:12]))
+def test_hostile_texts_cost_no_more_than_their_length(text: str) -> None:
+    begun = time.process_time()
+    redact(text)
+    assert time.process_time() - begun < 2.0  # back-tracking would take minutes
+
+
+def test_text_that_is_no_valid_unicode_does_no_harm() -> None:
+    assert redact("a\ud800b password=hunter2\x00").kinds == ("password",)

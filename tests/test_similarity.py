@@ -1,0 +1,138 @@
+"""Shared words, containment and cosine (S0-02, S0-03; golden values of SEMANTICS §8)."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slowwave.settings import EvaluateSettings
+from slowwave.similarity import (
+    Vectors,
+    containment,
+    flag_similar,
+    is_similar,
+    jaccard,
+    plan_flags,
+    similarity,
+    top_matches,
+    word_sets,
+)
+from slowwave.text import tokens
+
+SHORT = "Migrated from Postgres to MySQL."
+LONG = "After long talks the whole team migrated the billing data from Postgres over to MySQL on one evening."
+TEXTS = st.text(alphabet="ab cé.,!? \n-'", max_size=30)
+
+
+def unit(rows: object) -> Vectors:
+    array = np.asarray(rows, dtype=np.float32)
+    return (array / np.linalg.norm(array, axis=1, keepdims=True)).astype(np.float32)
+
+
+def observations(*rows: tuple[str, str, str]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema={"id": pl.String, "owner": pl.String, "text": pl.String}, orient="row")
+
+
+def test_a_short_text_whose_words_all_stand_in_a_long_one_is_contained() -> None:
+    assert containment(SHORT, LONG) == 1.0
+    assert len(LONG) / len(SHORT) > 3
+    assert similarity(SHORT, LONG, 0.1).match_type == "containment"
+
+
+def test_a_very_short_text_is_contained_in_anything_that_has_it() -> None:
+    assert containment("yes", "Yes, we decided to move the office.") == 1.0  # a flag, never a merge
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ("Ana prefers TypeScript", "Ana likes TypeScript", 0.5),
+        ("She does like fresh cilantro", "She does not like fresh cilantro", 5 / 6),
+        ("does like cilantro daily", "does not like cilantro daily", 0.8),
+        ("the limit is 100 requests for each new user", "the limit is 1000 requests for each new user", 0.8),
+        ("Rust is used for backend services", "Go was chosen for backend services", 1 / 3),
+        ("Rex chases Tom", "tom chases rex.", 1.0),
+        ("", "", 1.0),
+        ("", "words", 0.0),
+    ],
+)
+def test_jaccard_is_shared_words_over_all_words(a: str, b: str, expected: float) -> None:
+    assert jaccard(a, b) == pytest.approx(expected)
+
+
+def test_containment_of_blank_text_is_whole() -> None:
+    assert containment("  ", "anything") == 1.0
+    assert containment("...", "anything") == 1.0
+
+
+def test_the_cosine_decides_before_the_words_and_its_bound_is_included() -> None:
+    assert similarity("x", "y", 0.85) == ("cosine", 0.85, None)
+    assert not is_similar("x", "y", 0.8499)
+
+
+def test_containment_counts_only_from_twice_the_length_on() -> None:
+    assert not is_similar("abcd", "abcd ef", 0.0)
+    assert is_similar("abcd", "abcd efg", 0.0)
+    assert is_similar("abcd", "abcd ef", 0.0, EvaluateSettings(length_ratio=1.5))
+
+
+@given(TEXTS, TEXTS, st.floats(-1, 1))
+def test_similarity_is_symmetric(a: str, b: str, cosine: float) -> None:
+    assert jaccard(a, b) == jaccard(b, a)
+    if len(a) != len(b):  # of equally long texts the first counts as the shorter
+        assert containment(a, b) == containment(b, a)
+        assert similarity(a, b, cosine) == similarity(b, a, cosine)
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS, st.floats(-1, 1)), min_size=1, max_size=8))
+def test_the_columnar_form_agrees_with_the_scalar_one(pairs: list[tuple[str, str, float]]) -> None:
+    a, b, cosines = (list(part) for part in zip(*pairs, strict=True))
+    flagged = flag_similar(pl.Series(a), pl.Series(b), np.array(cosines))
+    expected = [similarity(*pair) for pair in pairs]
+    assert flagged["is_similar"].to_list() == [each.is_similar for each in expected]
+    assert flagged["match_type"].to_list() == [each.match_type for each in expected]
+    assert flagged["jaccard"].to_list() == pytest.approx([jaccard(*pair[:2]) for pair in pairs])
+    assert flagged["containment"].to_list() == pytest.approx([containment(*pair[:2]) for pair in pairs])
+    assert [frozenset(words) for words in word_sets(pl.Series(a))] == [tokens(text) for text in a]
+
+
+def test_flagging_nothing_gives_nothing() -> None:
+    assert flag_similar(pl.Series([], dtype=pl.String), pl.Series([], dtype=pl.String), np.empty(0)).is_empty()
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(0, 30), st.integers(1, 12))
+def test_top_matches_agree_with_a_full_sort(seed: int, queries: int, corpus: int, k: int) -> None:
+    random = np.random.default_rng(seed)
+    a, b = unit(random.integers(-2, 3, (queries, 3)) + 0.5), unit(random.integers(-2, 3, (corpus, 3)) + 0.5) if corpus else np.empty(
+        (0, 3), np.float32
+    )
+    found = top_matches(a, b, k)
+    products = a @ b.T
+    expected = np.argsort(-products, axis=1, kind="stable")[:, :k]
+    assert (found.rows == expected).all()
+    assert (found.cosines == np.take_along_axis(products, expected, axis=1)).all()
+
+
+def test_an_observation_is_flagged_against_live_ones_and_against_earlier_ones_of_the_call() -> None:
+    live = observations(("l1", "ana", "Ana likes tea"), ("l2", "ben", "Ben likes tea"))
+    live_vectors = unit([[1, 0, 0], [0, 1, 0]])
+    new = observations(
+        ("n1", "ana", "Ana likes tea"), ("n2", "ana", "Ana enjoys tea"), ("n3", "ana", "Ana skis"), ("n4", "ana", "Ana skis a lot in winter"),
+        ("n5", "eve", "Eve likes tea"), ("n6", "ana", "Ana skis"),
+    )
+    vectors = unit([[1, 0, 0], [1, 0.2, 0], [0, 0, 1], [0, 1, 1], [1, 0, 0], [0, 0, 1]])
+    planned = plan_flags(new, vectors, live, live_vectors)
+    assert planned["id"].to_list() == ["n1", "n2", "n3", "n4", "n5", "n6"]
+    assert planned["is_duplicate"].to_list() == [True, False, False, False, False, True]
+    assert planned["similarity_flag"].to_list() == [False, True, False, True, False, False]
+    assert planned["similar_to_id"].to_list() == [None, "l1", None, "n3", None, None]
+
+
+def test_the_best_match_is_the_nearest_then_the_most_contained_then_the_lowest_id() -> None:
+    live = observations(("b", "ana", "one two"), ("a", "ana", "one three"), ("c", "ana", "one four"))
+    planned = plan_flags(observations(("n", "ana", "one five")), unit([[1, 0]]), live, unit([[1, 0], [1, 0], [1, 0.1]]))
+    assert planned["similar_to_id"].to_list() == ["a"]
+    assert planned["similarity_score"].to_list() == pytest.approx([1.0])
