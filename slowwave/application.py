@@ -6,7 +6,6 @@ closed (T10, T21), by nothing weaker (S1-22), and never by what was said before 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -27,8 +26,9 @@ _NAMES = ("user_axiom", "user_stated", "system_inferred")
 class Surroundings:
     """What memory holds near a batch of candidates. Every frame may be wider than its schema.
 
-    `facts`: rows with a candidate's id, statement_hash, subject or directive's known_id, and its neighbours, of any status.
-    `evidence`: FACT_EVIDENCE of those facts. `neighbours`: (candidate_id, fact_id, cosine) to facts and among candidates.
+    `facts`: rows with a candidate's id, statement_hash, subject or directive's known_id, and its neighbours, of any
+    status. `evidence`: FACT_EVIDENCE of those facts. `neighbours`: (candidate_id, fact_id, cosine) to facts and among
+    candidates.
     `entities`, `aliases`: those that the facts and candidates are about.
     """
 
@@ -247,49 +247,36 @@ def _decisions(
     now: datetime,
 ) -> pl.DataFrame:
     """One row per candidate and per closed or spared fact: what was seen, what was done, why."""
+    alone = pl.lit("It passed and nothing says the same.")
+    beside = pl.format("It passed and looks like {}: both are kept.", "similar_to_id")
     created = staying.select("id", "confidence").join(flags, on="id", maintain_order="left")
-    rows: list[Mapping[str, object]] = [
-        {
-            "action": "create",
-            "subject_id": id_,
-            "ids_in": [x for x in (similar, related) if x],
-            "ids_out": [id_],
-            "measures": {"confidence": confidence, "cosine": cosine, "flag_cosine": settings.flag_cosine},
-            "reason": f"It passed and looks like {similar}: both are kept."
-            if similar
-            else "It passed and nothing says the same.",
-        }
-        for id_, confidence, similar, cosine, related in created.iter_rows()
-    ]
-    rows += [
-        {
-            "action": "reassert",
-            "subject_id": target,
-            "ids_in": [id_],
-            "ids_out": [target],
-            "measures": {"cosine": cosine, "reassert_cosine": settings.reassert_cosine, "stage": stage},
-            "reason": "The same words again."
-            if stage == "text"
-            else "The same in other words, and every guard agrees.",
-        }
-        for id_, target, stage, cosine in repeats.iter_rows()
-    ]
-    rows += closings.decisions
-    whole = [
-        {
-            **row,
-            "id": timed_id("d", now, row["action"], row["subject_id"], row["ids_in"]),
-            "at": now,
-            "decided_by": "rule",
-            "measures": as_json(row["measures"]),
-        }
-        for row in rows
-    ]
-    return (
-        frames.conform(pl.DataFrame(whole, schema_overrides=_OVERRIDES), frames.DECISIONS)
-        if whole
-        else frames.empty(frames.DECISIONS)
+    created = created.select(
+        action=pl.lit("create"),
+        subject_id="id",
+        ids_in=pl.concat_list("similar_to_id", "related_id").list.drop_nulls(),
+        ids_out=pl.concat_list("id"),
+        measures=pl.struct(
+            "confidence", pl.lit(settings.flag_cosine).alias("flag_cosine"), cosine="similarity_score"
+        ).struct.json_encode(),
+        reason=pl.when(pl.col("similar_to_id").is_null()).then(alone).otherwise(beside),
     )
-
-
-_OVERRIDES = {"ids_in": frames.TEXTS, "ids_out": frames.TEXTS, "at": frames.TIME}
+    again = pl.when(pl.col("stage") == "text").then(pl.lit("The same words again."))
+    reasserted = repeats.select(
+        action=pl.lit("reassert"),
+        subject_id="target_id",
+        ids_in=pl.concat_list("id"),
+        ids_out=pl.concat_list("target_id"),
+        measures=pl.struct(
+            "cosine", pl.lit(settings.reassert_cosine).alias("reassert_cosine"), "stage"
+        ).struct.json_encode(),
+        reason=again.otherwise(pl.lit("The same in other words, and every guard agrees.")),
+    )
+    closed = pl.DataFrame(
+        [{**row, "measures": as_json(row["measures"])} for row in closings.decisions], schema=created.schema
+    )
+    rows = pl.concat([created, reasserted, closed])
+    keys = rows.select("action", "subject_id", pl.col("ids_in").list.join(" ")).iter_rows()
+    ids = pl.Series([timed_id("d", now, *key) for key in keys], dtype=pl.String)
+    return frames.conform(
+        rows.with_columns(id=ids, decided_by=pl.lit("rule"), at=pl.lit(now, dtype=frames.TIME)), frames.DECISIONS
+    )

@@ -92,7 +92,7 @@ class Tagging:
 
 
 def merge(said: pl.Series, found: pl.Series) -> Tagging:
-    """Union of a model's tags and the classifier's, each once, in taxonomy order; others dropped, counted (S3-15, 16)."""
+    """Union of a model's tags and the classifier's, once each, in taxonomy order; others are counted (S3-15, S3-16)."""
     both = pl.DataFrame({"said": said.cast(frames.TEXTS), "found": found.cast(frames.TEXTS)}).with_row_index("row")
     tags = pl.concat([both.select("row", slug=name).explode("slug").drop_nulls() for name in ("said", "found")])
     known = tags.join(_ORDER, on="slug")
@@ -129,7 +129,7 @@ def shown(value: float) -> int:
 
 
 def score_aspects(facts: pl.DataFrame, tags: pl.DataFrame) -> pl.DataFrame:
-    """All fourteen aspects as (slug, facts, entities, predicates, confidence, score), from live facts and their rows."""
+    """All fourteen aspects as (slug, facts, entities, predicates, confidence, score), from live facts and their tags."""
     tagged = tags.select("slug", pl.col("fact_id").alias("id")).unique().join(facts, on="id")
     ends = pl.col("subject_id").append(pl.col("object_id")).drop_nulls().n_unique()
     counts = tagged.group_by("slug").agg(

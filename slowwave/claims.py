@@ -10,7 +10,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.patches import CLAIMS
-from slowwave.resolution import RAW_MENTIONS
+from slowwave.mentions import RAW_MENTIONS
 from slowwave.windows import PlannedWindow
 
 JUDGEMENTS: frames.Schema = {"message_id": frames.TEXT, "durable": frames.FLAG, "reason": frames.TEXT}

@@ -6,27 +6,31 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from .text import word_set
+
 _BORDER = re.compile(
     r"(?:[,;:–—]\s+(?:(?:and|but|so|because|though|although|while|then|or)\s+)?|\s(?:and|but|so|because|though|although|while)\s+)"
-    r"(?=(?:[Ii](?:['’]\w+)?|[Ww]e(?:['’]\w+)?|[Mm]y|[Oo]ur|[Hh]e(?:['’]s)?|[Ss]he(?:['’]s)?|[A-ZÀ-Þ][\w'’-]+)\s)"
+    r"(?=(?:[Ii](?:['’]\w+)?|[Ww]e(?:['’]\w+)?|[Mm]y|[Oo]ur|[Hh]e(?:['’]s)?|[Ss]he(?:['’]s)?|[A-ZÀ-Þ][\w'’-]+(?:\s[A-ZÀ-Þ]\S+)?(?=\s(?!(?:and|or|for|in|on|at|with|as|to|from|of|by)\b)[a-z]))\s)"
 )
 _LEAD_IN = re.compile(
     r"(?:Last|This|Next|Yesterday|Today|Tonight|Now|Recently|Lately|Then|Once|Before that|After that|In|On|Since|At|For|During|A few|Two|Three|One|Earlier)\b"
     r"[^,;:.!?]{0,40}?,?\s(?=(?:I|we|my)\b)"
 )
 _FIRST = re.compile(r"(?:I|i|[Ww]e)(?:['’](?P<short>m|ve|ll|d|re))?(?=[\s,]|$)")
-ROLES = frozenset(
+ROLES = word_set(
     """sister brother mother father mum mom mama dad papa parents husband wife spouse partner girlfriend boyfriend fiancé fiancée fiance fiancee
     son daughter kid kids child children baby cousin uncle aunt nephew niece grandmother grandfather grandma grandpa granny grandson granddaughter
     friend manager boss colleague coworker co-worker teammate mentor teacher tutor coach doctor therapist dentist neighbour neighbor roommate flatmate
     housemate landlord landlady client dog cat puppy kitten pet horse rabbit parrot hamster twin stepmother stepfather stepson stepdaughter godmother
     godfather godson goddaughter ex assistant lawyer accountant professor supervisor project team company employer startup band club app store shop
-    studio product website""".split()
+    studio product website"""
 )
-PEOPLE = ROLES - frozenset(
-    "dog cat puppy kitten pet horse rabbit parrot hamster project team company employer startup band club app store shop studio product website".split()
+PEOPLE = ROLES - word_set(
+    "dog cat puppy kitten pet horse rabbit parrot hamster project team company employer startup band club app store shop studio product website"
 )
-ANIMALS = frozenset("dog cat puppy kitten pet horse rabbit parrot hamster".split())
+ANIMALS = word_set(
+    "dog cat puppy kitten pet horse rabbit parrot hamster"
+)
 _OWNED = re.compile(
     r"(?:[Mm]y|[Oo]ur)\s(?:(?P<adjective>older|younger|little|big|elder|youngest|oldest|best|old|new|former|late|current|twin|good|dear|eldest|own|direct|childhood)\s){0,2}"
     r"(?P<role>[a-zé][a-zé-]{1,20})(?P<in_law>-in-law)?(?:,)?(?:\s(?P<name>[A-ZÀ-Þ][\w'’-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30})?))?,?(?=\s|['’]s\s)"
@@ -35,18 +39,24 @@ _THIRD = re.compile(r"(?:[Hh]e|[Ss]he)(?:['’](?P<short>s|ll|d))?(?=\s)")
 _NAMED = re.compile(r"(?P<name>[A-ZÀ-Þ][\w+#.&-]{2,40}(?:['’](?!s\b)\w+)?(?:\s(?:(?:de|da|von|van|of)\s)?[A-ZÀ-Þ][\w+#.&-]{1,40}){0,4})(?:['’](?P<short>s|ll|d))?(?=\s)")
 _THE = re.compile(r"(?:[Tt]he|[Oo]ur|[Tt]his)\s(?P<name>(?:[a-zA-Z][\w+#.-]{1,30}\s){0,3}?[a-zA-Z][\w+#.-]{1,30})(?=\s)")
 
-_NEGATIONS = frozenset(
+_NEGATIONS = word_set(
     """not never don't doesn't didn't isn't wasn't aren't weren't haven't hasn't hadn't won't wouldn't can't cannot couldn't shouldn't ain't dont
-    doesnt didnt cant""".split()
+    doesnt didnt cant"""
 )
-_BE = frozenset("am is are was were be been being 's 're 'm isn't aren't wasn't weren't ain't".split())
-_HAVE = frozenset("have has had 've haven't hasn't hadn't".split())
-_DO = frozenset("do does did don't doesn't didn't dont doesnt didnt".split())
-_ADVERBS = frozenset(
+_BE = word_set(
+    "am is are was were be been being 's 're 'm isn't aren't wasn't weren't ain't"
+)
+_HAVE = word_set(
+    "have has had 've haven't hasn't hadn't"
+)
+_DO = word_set(
+    "do does did don't doesn't didn't dont doesnt didnt"
+)
+_ADVERBS = word_set(
     """just really also still already now currently actually always usually recently finally even only absolutely totally definitely sometimes
     often mostly all both then first honestly personally officially lately once basically very so quite pretty happily proudly never not simply
     mainly generally normally typically regularly constantly truly especially particularly literally kinda directly occasionally since ever
-    probably maybe eventually soon successfully""".split()
+    probably maybe eventually soon successfully"""
 )
 _WISHES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), relation)
@@ -61,7 +71,8 @@ _WISHES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"gonna\s", "plans_to"),
         (r"thinking\s(?:about|of)\s(?=\w+ing\b)", "considers"),
         (r"(?:consider|considers|considering|contemplating)\s", "considers"),
-        (r"(?:try|tries|trying|tried)\sto\s", "tries_to"),
+        (r"(?:try|tries|trying)\sto\s", "tries_to"),
+        (r"tried\sto\s", "tried_to"),
         (r"(?:need|needs)\sto\s", "needs_to"),
     )
 )

@@ -1,12 +1,13 @@
-"""What a directive closes: which fact it means, whether it may, and what becomes of both sides (S1-21, S1-22, S2-14, §6.3)."""
+"""What a directive closes: which fact it means, whether it may, what becomes of both (S1-21, S1-22, S2-14, §6.3)."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import polars as pl
@@ -64,25 +65,32 @@ class _Board:
     now: datetime
     facts: dict[str, Fact]
     names: Mapping[str, frozenset[str]]
-    by_subject: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    by_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
     changes: dict[str, Fact] = field(default_factory=dict)
+    steps: dict[str, str] = field(default_factory=dict)
     predecessors: dict[str, Fact] = field(default_factory=dict)
     lineage: dict[tuple[str, str], str] = field(default_factory=dict)
     decisions: list[Mapping[str, object]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for fact in self.facts.values():
-            self.by_subject[fact["subject_id"]].append(fact["id"])
+            if fact["replaced_by"]:
+                self.steps[fact["id"]] = fact["replaced_by"]
+            own = {_plain(fact["object_text"])} if fact["object_text"] else set()
+            for name in own | self.names.get(fact["object_id"], frozenset()):
+                self.by_object[fact["subject_id"], name].append(fact)
 
     def is_open(self, fact: Fact) -> bool:
         """Whether nothing in this plan closed it."""
         return fact["id"] not in self.changes
 
-    def change(self, fact: Fact, **values: object) -> None:
+    def change(self, fact: Fact, **values: Any) -> None:
         """Close a fact; a loser is closed once (T36)."""
-        status = str(values.get("status", fact["status"]))
+        status: str = values.get("status") or fact["status"]
         check_transition(fact["status"], status)
         self.changes[fact["id"]] = {"id": fact["id"], "status": status, **values}
+        if values.get("replaced_by"):
+            self.steps[fact["id"]] = values["replaced_by"]
         fact.update(values)
 
     def decide(
@@ -117,10 +125,15 @@ def close_facts(
     if directives.is_empty():
         return _closings(_Board(now, {}, {}))
     roots = dict(repeats.select("id", "target_id").iter_rows())
-    speakers = {row["id"]: row for row in fresh.select(_READ).iter_rows(named=True)}
-    kept = [{**row, "status": "active"} for row in speakers.values() if row["id"] not in roots]
-    facts = {row["id"]: row for row in [*live.select(_READ).iter_rows(named=True), *kept]}
-    board = _Board(now, facts, _names(entities, aliases))
+    speakers = {
+        row["id"]: row for row in fresh.join(directives, on="id", how="semi").select(_READ).iter_rows(named=True)
+    }
+    subjects = {speaker["subject_id"] for speaker in speakers.values()}
+    meant = {*directives["known_id"].drop_nulls(), *(roots.get(id_, id_) for id_ in speakers)}
+    kept = fresh.join(repeats, on="id", how="anti", maintain_order="left").with_columns(status=pl.lit("active"))
+    near = pl.concat([live.select(_READ), kept.select(_READ)])
+    near = near.filter(pl.col("subject_id").is_in(list(subjects)) | pl.col("id").is_in(list(meant)))
+    board = _Board(now, {row["id"]: row for row in near.iter_rows(named=True)}, _names(entities, aliases))
     for directive in directives.iter_rows(named=True):
         speaker = speakers[directive["id"]]
         winner = board.facts.get(roots.get(speaker["id"], speaker["id"]))
@@ -142,10 +155,8 @@ def _targets(board: _Board, directive: Fact, speaker: Fact, winner: Fact) -> lis
     words = _plain(directive["object"])
     named = [
         fact
-        for fact in (board.facts[id_] for id_ in board.by_subject[speaker["subject_id"]])
-        if _may_be_meant(board, fact, speaker, winner)
-        and fact["polarity"] != "negated"
-        and words in _object_names(board, fact)
+        for fact in board.by_object.get((speaker["subject_id"], words), ())
+        if _may_be_meant(board, fact, speaker, winner) and fact["polarity"] != "negated"
     ]
     return _of_one_kind(named, speaker["predicate"])
 
@@ -162,7 +173,7 @@ def _may_be_meant(board: _Board, fact: Fact, speaker: Fact, winner: Fact) -> boo
 
 
 def _of_one_kind(facts: list[Fact], predicate: str) -> list[Fact]:
-    """Those that the speaker's relation can succeed: the same or one of its domain, else the only lasting one there is."""
+    """Those that the speaker's relation can succeed: the same, one of its domain, or the only lasting one."""
     domain = domain_of(predicate)
     close = [f for f in facts if f["predicate"] == predicate or (domain and domain_of(f["predicate"]) == domain)]
     lasting = [f for f in facts if domain_of(f["predicate"])]
@@ -245,14 +256,13 @@ def _refusal(board: _Board, speaker: Fact, winner: Fact, target: Fact) -> str:
     weaker = _RANK.get(speaker["entrenchment"], 0) < _RANK.get(target["entrenchment"], 0)
     if weaker or target["entrenchment"] == "user_axiom":
         return f"{speaker['entrenchment']} does not override {target['entrenchment']}; both stay."
-    steps = {id_: fact["replaced_by"] for id_, fact in board.facts.items() if fact["replaced_by"]}
-    if target["id"] in successors(winner["id"], steps):
+    if target["id"] in successors(winner["id"], board.steps):
         return "The new fact was itself replaced by it; a circle is refused."
     return ""
 
 
 def _close_late(board: _Board) -> None:
-    """Candidates that were said before what they would replace are applied as already closed, by the earliest of it (§6.3)."""
+    """A candidate said before what it would replace is applied as already closed, by the earliest of it (§6.3)."""
     for fact in list(board.facts.values()):
         if not fact.get("heads") or not board.is_open(fact):
             continue
@@ -308,12 +318,7 @@ def _names(entities: pl.DataFrame, aliases: pl.DataFrame) -> Mapping[str, frozen
     return {entity: frozenset(forms) for entity, forms in names.items()}
 
 
-def _object_names(board: _Board, fact: Fact) -> Iterator[str]:
-    if fact["object_text"]:
-        yield _plain(fact["object_text"])
-    yield from board.names.get(fact["object_id"], ())
-
-
+@lru_cache(maxsize=65_536)
 def _plain(words: str) -> str:
     """A name as directives and objects are compared: normalised, without article and outer punctuation."""
     return _ARTICLE.sub("", normalise_name(words).strip(_OUTER))

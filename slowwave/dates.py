@@ -52,19 +52,19 @@ _CORE = "|".join(
         r"(?i:the day before yesterday|the day after tomorrow|yesterday|today|tomorrow|tonight)\b",
         rf"{_WEEKDAY},?\s+the\s+{_NTH}\b",
         rf"(?:the\s+)?(?i:spring|summer|autumn|fall|winter)(?:\s+of)?\s+{_YEAR}",
-        rf"(?i:la semana pasada|el mes pasado|el año pasado|anteayer|ayer|anoche|hace\s+\w+\s+(?:días?|semanas?|mes(?:es)?|años?))\b",
+        r"(?i:la semana pasada|el mes pasado|el año pasado|anteayer|ayer|anoche|hace\s+\w+\s+(?:días?|semanas?|mes(?:es)?|años?))\b",
         rf"\d{{1,2}}\s+de\s+{_MES}(?:\s+de\s+{_YEAR})?",
     )
 )
 _BOUND = "|".join(
     (
-        rf"(?i:since|until|from|on|by|starting on|starting)\s+the\s+\d{{1,2}}(?:st|nd|rd|th)\b",
+        r"(?i:since|until|from|on|by|starting on|starting)\s+the\s+\d{1,2}(?:st|nd|rd|th)\b",
         rf"(?i:in|since|until|from|by|starting|last|next|during)\s+{_MONTH}(?!\s+\d)",
         rf"(?i:on|since|until|from|by)\s+{_WEEKDAY}\b(?!s)",
         rf"(?i:in|within)\s+{_COUNT}\s+{_UNIT}\b",
         rf"(?i:in|since|until|from|by|back in|around|during|desde|en)\s+{_YEAR}",
         rf"(?i:desde|en)\s+{_MES}\b",
-        rf"(?i:in|since|during)\s+the\s+(?i:spring|summer|autumn|fall|winter)\b",
+        r"(?i:in|since|during)\s+the\s+(?i:spring|summer|autumn|fall|winter)\b",
     )
 )
 _HINT = re.compile(rf"\b(?:{_PREPOSITION}?(?:{_CORE})|{_BOUND})")

@@ -47,6 +47,10 @@ _LISTENS = re.compile(rf"{_THING}\s(?:listens?|runs?|is|are|answers)\s(?:on|at)\
 _WENT = re.compile(rf"(?:^|\bthe\s){_THING}\s(?:went|dropped|fell|rose|grew|improved|came\sdown|went\sup|went\sdown)\sfrom\s(?P<old>\d[^,;]{{0,30}}?)\sto\s{_AMOUNT}", re.IGNORECASE)
 _INSTEAD = re.compile(r"\b(?:instead\sof|rather\sthan|not|up\sfrom|down\sfrom|was)\s(?P<old>(?:[$€£]?\d[\w.,:/%-]*)(?:\s(?:[kKMG]?B|ms|s|per\s\w+|requests|days?|hours?|minutes?|%))?)", re.IGNORECASE)
 _VALUE_STOP = re.compile(r"[,;!?()]|\.(?!\d)|:(?!\d)|\s(?:and|but|because|since|instead|rather|not|so|which|that|where|when|until|after|before|now|today|yesterday|last|for\sthe|from|with|in\s(?:all|the)|to|by|can|on|at|while|as)\b", re.IGNORECASE)
+_OWNED_VALUE = re.compile(
+    r"(?P<s>\S.*?)\s(?P<attr>(?:[a-z-]+\s)?(?:limit|size|rate|time|date)|port|version|time-?out|budget|deadline|quota|price|rent|score|release|birthday)$",
+    re.IGNORECASE,
+)
 _SORRY = re.compile(r"^(?:(?:sorry|correction|oops|wait|my\s(?:mistake|bad)|scratch\sthat|to\scorrect\smyself|i\s(?:misspoke|was\swrong)|small\scorrection)[\s,.:;!–—-]*(?:but\s|about\sthat[\s,:]*)?)+", re.IGNORECASE)
 _SAID_BUT = re.compile(
     r"(?:earlier\s)?i\s(?:said|wrote|told\syou|mentioned|claimed)(?:\sthat)?\s(?P<old>\S.{1,120}?)(?:,|\sbut|;|\s[–—-])\s(?:but\s)?(?:actually\s)?(?:it(?:['’]s|\sis|\swas|\sshould\sbe)|i\smeant|that\sshould\sbe|the\sright\s\w+\sis|actually)\s(?:actually\s|really\s)?(?P<o>\S.*)",
@@ -154,7 +158,10 @@ def _corrected(old: str, new: str) -> Triple:
         return Triple(value.relation, thing, subject=value.subject, subject_type=value.subject_type, replaced=value.object, reason="correction")
     about = re.match(r"(?P<old>\S.{0,60}?)\s(?:for|as|of)\s(?:the\s)?(?P<s>\S.{2,60})$", old)
     if about:
-        return Triple("is", thing, subject=_thing(about["s"]), replaced=about["old"], reason="correction", confidence=LIKELY)
+        whole = _thing(about["s"])
+        owned = _OWNED_VALUE.match(whole)
+        subject, relation = (owned["s"], _snake(owned["attr"])) if owned else (whole, "is")
+        return Triple(relation, thing, subject=subject, replaced=about["old"], reason="correction", confidence=LIKELY)
     return Triple("corrected_to", thing, replaced=old.strip(" .!")[:80], reason="correction", confidence=LIKELY)
 
 

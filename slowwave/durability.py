@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .text import strip_code, strip_thinking
+from .text import strip_code, strip_thinking, word_set
 
 _LINE_KINDS = re.compile(
     r"""\s*(?:
@@ -75,11 +75,11 @@ _STANDING = re.compile(r"\b(?:never|always|don't|do not|from now on|prefer|remem
 _FILE_FIRST = re.compile(r"[\w./-]+\.(?:py|js|ts|tsx|jsx|rs|go|java|c|h|cpp|rb|json|ya?ml|toml|sh|sql|html|css|md|txt|cfg|ini|lock|log)\b")
 _CONTENT = re.compile(r"[^\W\d_]{3,}")
 _TELLING = re.compile(r"\d|\s[A-ZÀ-Þ][a-zà-þ]")
-_EMPTY = frozenset(
+_EMPTY = word_set(
     """the and but for you your yours was were has have had are not did does done can could would will should may might must this that these those there here
     what when where who why how all any some too very just also still now then than let got get its it's him her his she they them their our out off from with
     into about over again really something anything everything nothing one two say said tell told know think thing things lot bit way much more most good
-    great nice cool sure yes yeah because make makes made don't didn't can't won't well okay back come goes going""".split()
+    great nice cool sure yes yeah because make makes made don't didn't can't won't well okay back come goes going"""
 )
 MIN_WORDS = 3
 
@@ -120,7 +120,7 @@ def prose_of(text: str, role: str) -> Prose:
                 kept[-1] = f"{kept[-1]} {plain.strip()}"
             else:
                 kept.append(plain)
-            wrapped = len(line) > _WRAP and not line.rstrip().endswith((".", "!", "?", ":", "|"))
+            wrapped = (role == "document" or len(line) > _WRAP) and not line.rstrip().endswith((".", "!", "?", ":", "|"))
     spoken = sum(1 for line in kept if _LETTERS.search(line))
     if spoken and sum(noise.values()) <= 2 * spoken:
         return Prose("\n".join(kept))
@@ -163,6 +163,13 @@ def without_question(sentence: str) -> str:
     return head if len(head.split()) >= 2 * MIN_WORDS else ""
 
 
+def says_little(statement: str) -> bool:
+    """Whether a short sentence that no rule could read has hardly a word of content."""
+    if statement.count(" ") >= 12 or _TELLING.search(statement):
+        return False
+    return sum(1 for word in _CONTENT.findall(statement) if word.lower() not in _EMPTY) < 2
+
+
 def refusal_of(statement: str) -> str:
     """Why a trimmed sentence is not worth keeping; empty when it is."""
     count = statement.count(" ") + 1
@@ -174,8 +181,6 @@ def refusal_of(statement: str) -> str:
         return "too short to tell anything"
     if _FILE_FIRST.match(statement):
         return "detail of the code"
-    if count <= 12 and sum(1 for word in _CONTENT.findall(statement) if word.lower() not in _EMPTY) < 2 and not _TELLING.search(statement):
-        return "too little to tell anything"
     if count <= 24 and _SMALL_TALK.fullmatch(statement):
         return "small talk"
     if count <= 18 and _REQUEST.match(statement) and not _STANDING.search(statement):

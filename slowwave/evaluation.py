@@ -74,7 +74,7 @@ def evaluate(
 
 
 def grounding(candidates: pl.DataFrame, messages: pl.DataFrame) -> pl.Series:
-    """Share of each statement's content words that its message has, 0 to 1; the speaker's name does not count (S3-09a)."""
+    """Share of each statement's content words that its message has, 0 to 1, the speaker's name apart (S3-09a)."""
     said = messages.select(message_id="id", speaker="speaker", heard=content_stems("content"))
     pairs = candidates.select("message_id", "statement").join(said, on="message_id", how="left", maintain_order="left")
     words = pairs.select("heard", stems=content_stems("statement", drop="speaker"))

@@ -20,7 +20,7 @@ _GOODS = (
     r"(?:api keys?|passwords?|credentials|secrets?|(?:access |auth )?tokens?|private keys?|environment variables|"
     r"env vars|conversation(?: history)?|chat (?:history|log)|(?:your )?memor(?:y|ies)|system prompt|\.env|ssh keys?)"
 )
-_TARGET = r"(?:https?://|[\w.+-]{1,64}@[\w-]{1,64}\.|(?:[\w-]{1,64}\.)+(?:com|net|org|io|dev|ru|cn|xyz|site|app)\b)"
+_TARGET = r"(?:https?://|[a-z0-9_.+-]+@[a-z0-9-]+\.|(?:[a-z0-9-]+\.)+(?:com|net|org|io|dev|ru|cn|xyz|site|app)\b)"
 
 # reason → what it looks like, in lower case with single spaces. Written for orders to the reader of the text; the
 # owner speaking of their own words ("ignore my previous instructions", "ignore the previous e-mail") is no attack.
@@ -71,58 +71,68 @@ _PATTERNS: Mapping[str, tuple[str, ...]] = {
     ),
     "It orders data to be sent away.": (
         rf"\b(?:send|post|upload|forward|exfiltrate|e-?mail|transmit|leak|submit|append) "
-        rf"[^.!?]{{0,60}}?{_GOODS}\b[^.!?]{{0,60}}? (?:to|at|via|into) [^\s]{{0,12}}{_TARGET}",
-        rf"\b(?:envía|envia|manda|sube|reenvía) [^.!?]{{0,60}}?(?:contraseñas?|claves?|credenciales|tokens?|"
-        rf"secretos?|historial)\b[^.!?]{{0,60}}? a {_TARGET}",
-        rf"\b(?:sende|schicke?|lade|leite) [^.!?]{{0,60}}?(?:passwörter|passwort|schlüssel|zugangsdaten|tokens?|"
-        rf"geheimnisse|verlauf)\b[^.!?]{{0,60}}? (?:an|nach|auf|zu) {_TARGET}",
+        rf"[^.!?]*?{_GOODS}\b[^.!?]*? (?:to|at|via|into) [^ ]*?{_TARGET}",
+        rf"\b(?:envía|envia|manda|sube|reenvía) [^.!?]*?(?:contraseñas?|claves?|credenciales|tokens?|"
+        rf"secretos?|historial)\b[^.!?]*? a {_TARGET}",
+        rf"\b(?:sende|schicke?|lade|leite) [^.!?]*?(?:passwörter|passwort|schlüssel|zugangsdaten|tokens?|"
+        rf"geheimnisse|verlauf)\b[^.!?]*? (?:an|nach|auf|zu) {_TARGET}",
         r"\b(?:do not|don't|never) (?:tell|inform|alert|notify) the (?:user|human) (?:about|of|that you|what|this|"
         r"you)\b",
         r"\bwithout (?:telling|informing|notifying|alerting|asking) the (?:user|human)(?:[.,;!]|$| (?:about|first|"
         r"that you))",
-        rf"!\[[^\]]{{0,80}}\]\(https?://[^)]{{0,200}}(?:\{{\{{|\$\{{|<)?{_GOODS}(?:\}}\}}|\}}|>)",
+        rf"!\[[^\]]*\]\(https?://[^)]*(?:\{{\{{|\$\{{|<)?{_GOODS}(?:\}}\}}|\}}|>)",
     ),
     "It carries hidden markup of a model's prompt.": (
         r"<\s*/?\s*(?:system|sys|system[_-](?:prompt|message|override))\s*>",
         r"<\|\s*(?:im_start|im_end|system|assistant|user|endoftext|eot_id|start_header_id|end_header_id)\s*\|>",
         r"\[/?inst\]|<</?sys>>",
         r"(?:^|[.!?\n] ?)#{2,} ?(?:system|instruction|new instructions?) ?:",
-        r"<!--[^>]{0,200}\b(?:assistant|ai agent|language model|llm)\b[^>]{0,200}\b(?:must|should|ignore|always|"
+        r"<!--[^>]*\b(?:assistant|ai agent|language model|llm)\b[^>]*\b(?:must|should|ignore|always|"
         r"never|instruct)",
     ),
 }
+# Each pattern needs one of these, so that most texts are never looked at closely.
+_HINTS = [
+    "ignor", "disregard", "forget", "override", "bypass", "discard", "follow", "instruct", "olvid", "descart", "omit",
+    "vergiss", "vergesse", "missachte", "verwirf", "system", "prompt", "you are", "act ", "behave", "respond", "answer",
+    "roleplay", "pretend", " mode", "eres", "serás", "du bist", "send", "post", "upload", "forward", "exfiltrate",
+    "mail", "transmit", "leak", "submit", "append", "env", "manda", "sube", "reenv", "schick", "lade", "leite",
+    "the user", "the human", "![", "<", "[inst", "[/inst", "##",
+]
 _TAG_CHARACTERS = "[\U000e0020-\U000e007e]{4,}"  # invisible letters: text that only a model can read
 _KEPT = (
     r"\b(?:do not|don't|dont|never|not|won't|can't|cannot|didn't|no) (?:forget|ignore|disregard|bypass|"
     r"override|discard|olvides|ignores)\b"
 )
 _HIDDEN = "It carries text in invisible characters."
-_SPACED = r"\s+"
+_SPACED = r"[\s--[ ]]\s*| \s+"  # not the single spaces: nothing to do for most texts
 
 
 def _plain(texts: pl.Series) -> pl.Series:
-    """Lower case, compatibility letters folded, straight apostrophes, single spaces."""
-    return (
-        texts.cast(pl.String)
-        .str.normalize("NFKC")
-        .str.replace_all("[\u2018\u2019]", "'")
-        .str.replace_all("[\u200b-\u200f\u2060\ufeff\u00ad]", "")
-        .str.to_lowercase()
-        .str.replace_all(_SPACED, " ")
-        .str.replace_all(_KEPT, "keep")  # "don't forget your instructions" asks for the opposite
-    )
+    """Lower case, compatibility letters folded, straight apostrophes, no invisible marks, single spaces."""
+    folded = texts.cast(pl.String).clone()
+    foreign = folded.str.contains(r"[^\x00-\x7f]").fill_null(False).arg_true()
+    if len(foreign):
+        letters = folded.gather(foreign).str.normalize("NFKC").str.replace_all("[\u2018\u2019]", "'")
+        folded = folded.scatter(foreign, letters.str.replace_all("[\u200b-\u200f\u2060\ufeff\u00ad]", ""))
+    # "don't forget your instructions" asks for the opposite
+    return folded.str.to_lowercase().str.replace_all(_SPACED, " ").str.replace_all(_KEPT, "keep")
 
 
 def injection_reasons(texts: pl.Series) -> pl.Series:
     """One sentence per text that tries to give its reader orders, null for all others."""
-    plain = _plain(texts)
-    frame = pl.DataFrame({"raw": texts.cast(pl.String), "plain": plain})
+    frame = pl.DataFrame({"raw": texts.cast(pl.String), "plain": _plain(texts)}).with_row_index("row")
+    hidden = pl.when(pl.col("raw").str.contains(_TAG_CHARACTERS)).then(pl.lit(_HIDDEN))
+    suspects = frame.filter(pl.col("plain").str.contains_any(_HINTS))
+    if suspects.is_empty():
+        return frame.select(reason=hidden)["reason"]
     by_reason = [
         pl.when(pl.any_horizontal([pl.col("plain").str.contains(pattern) for pattern in patterns])).then(pl.lit(reason))
         for reason, patterns in _PATTERNS.items()
     ]
-    hidden = pl.when(pl.col("raw").str.contains(_TAG_CHARACTERS)).then(pl.lit(_HIDDEN))
-    return frame.select(reason=pl.coalesce([*by_reason, hidden]))["reason"]
+    found = suspects.select("row", reason=pl.coalesce(by_reason))
+    whole = frame.join(found, on="row", how="left", maintain_order="left")
+    return whole.select(reason=pl.coalesce("reason", hidden))["reason"]
 
 
 def injection_flags(texts: pl.Series) -> pl.Series:

@@ -51,7 +51,8 @@ class Mentions:
     """The names of a batch.
 
     `distinct`: mention, canonical_name, entity_type, name (latest form), clean_name, summary (latest), first_seen_at,
-    last_seen_at, times. `links`: window, canonical_name, mention. `rejected`: names under three bytes; `dropped`: over the limit.
+    last_seen_at, times. `links`: window, canonical_name, mention. `rejected`: names under three bytes; `dropped`: names
+    over the limit.
     """
 
     distinct: pl.DataFrame
@@ -101,7 +102,7 @@ def new_id(canonical_name: str, entity_type: str) -> str:
 
 
 def embed_texts(mentions: pl.DataFrame) -> pl.Series:
-    """What the vector of a name stands for: `name: summary`, the canonical name where the summary is missing (S2-07)."""
+    """What the vector of a name stands for: `name: summary`, or the canonical name alone (S2-07)."""
     summary = pl.col("summary").fill_null("")
     with_summary = pl.concat_str("canonical_name", pl.lit(": "), summary)
     return mentions.select(text=pl.when(summary == "").then("canonical_name").otherwise(with_summary))["text"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from .text import normalise_name
+from .text import normalise_name, word_set
 
 MIN_NAME_CHARS = 3
 MAX_NAME_WORDS = 6
@@ -24,11 +24,11 @@ duckdb lancedb pinecone qdrant weaviate milvus chroma elasticsearch opensearch m
 aws azure gcp heroku vercel netlify cloudflare nginx apache caddy traefik haproxy systemd pgbouncer grafana prometheus datadog sentry
 splunk kibana linux ubuntu debian fedora macos android ios chatgpt claude ollama openai langchain huggingface jupyter excel powerpoint
 photoshop lightroom zoom celery gunicorn uvicorn sqlalchemy alembic pydantic flask-login graphql grpc websocket oauth jwt"""
-_KNOWN = {word: "language" for word in _LANGUAGES.split()} | {word: "tool" for word in _TOOLS.split()}
+_KNOWN = dict.fromkeys(_LANGUAGES.split(), "language") | dict.fromkeys(_TOOLS.split(), "tool")
 _LOWER_CASE_TOO = frozenset(_KNOWN) - {"spring", "express", "yarn", "poetry", "excel", "zoom", "helm", "spark", "sentry", "prefect",
                                        "rust", "chroma", "apache", "prettier", "react", "celery", "caddy", "julia", "dart", "java", "claude"}  # fmt: skip
 
-_NOT_NAMES = frozenset(
+_NOT_NAMES = word_set(
     """i i'm i've i'll i'd im ive the a an and or but so if then than that this these those there here it it's its he she they we you your
 yours my mine our ours his her hers their them us me him who whom whose what when where why which how yes no nah nope yeah yep yup ok okay
 oh ah aha wow hey hi hello hiya howdy bye goodbye thanks thank please sorry well now today tomorrow yesterday tonight once also too just
@@ -47,12 +47,12 @@ turns turned remember note reason update also back come go see look take make gi
 api url http https json yaml toml csv xml cpu gpu ram utc ok lol btw fyi tbh imo imho wtf omg asap faq todo tbd ui ux db vm vms mb gb kb tb
 usd eur gbp am pm tv pc id ids pr prs ssh tcp ip dns tls ssl pdf sdk cli ide crud rest orm mvp kpi eta qa ci cd env dsn php's
 el la los las un una unos unas y o pero que qué de del en con por para sin mi mis tu tus su sus yo él ella nosotros ellos es son está están
-soy estoy hay muy más también ya sí no ayer hoy mañana gracias hola buenos buenas claro bueno vale""".split()
+soy estoy hay muy más también ya sí no ayer hoy mañana gracias hola buenos buenas claro bueno vale"""
 )
-_PRONOUNS = frozenset(
+_PRONOUNS = word_set(
     """it them they he she him her we us you me i this that these those one ones someone something anything everything nothing everyone
 everybody anyone nobody stuff things thing lot lots some any all both each other others same so such who what which there here myself
-yourself himself herself itself themselves ourselves yours mine ours theirs way ways""".split()
+yourself himself herself itself themselves ourselves yours mine ours theirs way ways"""
 )
 _JOINERS = frozenset({"of", "de", "da", "do", "dos", "del", "la", "van", "von", "der", "den", "&"})
 _ORGANIZATION = re.compile(
@@ -65,13 +65,13 @@ _PRIVATE = re.compile(r"@\w|://|www\.|\[REDACTED|^[/~.]{0,2}/|\\|^[\w.-]+\.(?:py
 _COMMON_NOUN = re.compile(r"(?:ings?|tions?|ments?|ness|ity|ities|ges|ism|ances?|ences?)$")
 _CAPITAL = re.compile(r"[A-ZÀ-Þ]")
 _CHUNK = re.compile(r"\S+")
-_NAMING_VERB = frozenset(
+_NAMING_VERB = word_set(
     """is was has had will would does did says said told wants wanted works worked lives lived likes liked loves loved hates uses used runs
 ran manages managed owns owned joined left moved started finished puts plays drinks eats studies teaches knows thinks and answers needs
 can could should also still never just prefers built made bought broke fixed wrote leads reports went came listens sends sent stays asked
 whose who vive trabaja es tiene dice runs turned started stopped switched migrated replaced upgraded listens answers allows stores sits signed
 agreed decided hired married collects speaks studies teaches drinks eats hates stays builds sells reads watches gets became becomes helps makes keeps shows
-takes looks loves adores enjoys prefers visited attended wore met lost won broke found asked called bought sold adopted""".split()
+takes looks loves adores enjoys prefers visited attended wore met lost won broke found asked called bought sold adopted"""
 )
 
 

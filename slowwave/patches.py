@@ -213,16 +213,15 @@ def _valid_from(claims: pl.DataFrame, now: datetime) -> pl.Series:
 
 def _quotes(rows: pl.DataFrame) -> pl.Series:
     """The sentence of its message that shares most content words with each statement, the first of equals."""
-    said = rows.select("message_id", "content").unique("message_id")
-    parts = said.select(
-        "message_id", sentence=pl.Series([sentences(text or "") for text in said["content"]], dtype=frames.TEXTS)
+    said = rows.select("message_id", pl.col("content").fill_null("")).unique("message_id").iter_rows()
+    parts = [(message, sentence) for message, content in said for sentence in sentences(content)]
+    spread = pl.DataFrame(
+        {
+            "message_id": pl.Series([message for message, _ in parts], dtype=pl.String),
+            "sentence": pl.Series([sentence for _, sentence in parts], dtype=pl.String),
+        }
     )
-    spread = (
-        parts.explode("sentence")
-        .drop_nulls("sentence")
-        .with_columns(words=content_stems("sentence"))
-        .with_row_index("place")
-    )
+    spread = spread.with_columns(words=content_stems("sentence")).with_row_index("place")
     claims = rows.select("message_id", stems=content_stems("statement")).with_row_index("row")
     best = (
         claims.join(spread, on="message_id")

@@ -121,7 +121,7 @@ def learned_rows(answers: Mapping[str, tuple[str, Cardinality]]) -> pl.DataFrame
 
 
 def domain_of(canonical: str) -> str:
-    """The domain in which facts of this predicate, or its denial, succeed each other; empty for events and unknown ones."""
+    """The domain in which facts of this predicate or its denial succeed each other; empty for events, unknown ones."""
     affirmed = _DENIAL.sub("", canonical)
     return _DOMAINS.get(_CANONICAL.get(affirmed, affirmed), "")
 

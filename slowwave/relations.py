@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from .clauses import PEOPLE, ROLES, Clause
-from .names import is_pronoun, type_of
+from .names import is_pronoun, spot, type_of
 from .retelling import impersonal
+from .text import word_set
 
 CERTAIN, LIKELY, WEAK = 0.9, 0.75, 0.72
 _NUMBER = r"(?:\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty)"
@@ -161,26 +162,31 @@ _ENDINGS: tuple[tuple[str, str, str, str], ...] = (
     ("gave give given", r"up\s(?:on\s)?(?P<o>\S.*)", "gave_up", ""),
     ("dropped drop ditched abandoned retired deprecated removed uninstalled cancelled canceled", r"(?:support\sfor\s)?(?P<o>\S.*)", "uses", ""),
 )  # fmt: skip
-_POSSESSIONS = ROLES | frozenset(
+_POSSESSIONS = ROLES | word_set(
     """car bike bicycle motorbike house flat apartment garden van boat degree phd allergy tattoo piano guitar violin laptop licence license diploma
-    certificate sibling pet disability business blog podcast""".split()
+    certificate sibling pet disability business blog podcast"""
 )
+_WITH_TOOLS = frozenset({"uses", "runs_on", "does_not_use"})
 _WANTS_NAME = frozenset({"organization", "place", "person"})
 _STOP = re.compile(
     r"[,;!?()\[\]…–—]|[.:](?!\d)|\s-\s|\s(?:in|on|at|for|with|as|since|because|but|which|who|that|where|when|while|so|to|from|after|before|until|till|during|by|through|though|although|if|than|without|except"
     r"|about|and\s(?:i|we|he|she|they|it|my|the|now|have|am|was|is|has|can|will|had|then|i'm|it's|a|an|also|not|our|want|need|use|like|think|feel|know|got|get|went|did|\w{3,}ed|\w{3,}s\sto)\b|yesterday|today|tomorrow|tonight|last|next|this|now|anymore|any\smore|again|too|also|either"
-    r"|recently|lately|already|every|a\slot|so\smuch|very\smuch|a\scouple|ago|these\sdays|instead|rather|right|straight|there|here|back|together|two|three|once|twice|almost|only|whenever|just|years?|or|is|are|was"
+    r"|recently|lately|already|every|a\slot|a\sfew|so\smuch|very\smuch|a\scouple|ago|these\sdays|instead|rather|right|straight|there|here|back|together|two|three|once|twice|almost|only|whenever|just|years?|or|is|are|was"
     r"|have|has|has\shad)(?=[\s,.;!?:]|$)",
     re.IGNORECASE,
 )
+_ADJECTIVE = re.compile(r"(?:^|\s)(?:a|an)\s[a-z-]+$")
+_VERSIONED = re.compile(r"^(?P<tool>\S+(?:\s[A-Za-z]\S*)?)\sv?\d[\w.]*$")
+_AND_TOOL = re.compile(r"[\s\dv.]*(?:,\s(?:and\s)?|\sand\s|\s[&+]\s)$")
 _LISTED = re.compile(r",\s(?!(?:i|we|it|he|she|they|you|but|so|and|or|which|who|because|the|a|an|my|then|that|this|not|as|like|especially|can|how|what)\b)[a-z-]+(?=[\s,.])", re.IGNORECASE)
 _ARTICLE = re.compile(r"^(?:(?:a|an|the|some|my|our|their|his|her|both|all|any|more)\s)+", re.IGNORECASE)
 _BAD_START = re.compile(
     r"^(?:that|this|these|those|it|its|you|your|yourself|me|us|him|them|myself|how|what|when|where|who|why|whether|if|to|so|not|no|too|very|really|up|out|off|down|over|around|about|away|on|in"
     r"|into|through|with|for|by|like|as|and|or|but|more|much|many|lots?|everything|something|anything|nothing|everyone|things?|here|there|home|sure|sense|fun|well|forward|ahead|back|each|one|ones|another"
-    r"|everybody|at|from|of|than|during|until|since|someone|anyone|nobody|such|having|being|getting|seeing|hearing|all|both|any|some|others?|part|place|rid|way|lots?|tons?|bit|ready|longer|farther|faster|harder|late|early|half|first|last|next)\b(?!-)",
+    r"|everybody|at|from|of|than|during|until|since|someone|anyone|nobody|such|having|being|getting|seeing|hearing|all|both|any|some|others?|part|place|rid|way|lots?|tons?|bit|ready|following|similar|above|below|own|longer|farther|faster|harder|late|early|half|first|last|next)\b(?!-)",
     re.IGNORECASE,
 )
+_LETTERS = re.compile(r"[^\W_]{2}")
 _ADDRESSED = re.compile(r"\byou(?:rs?)?\b", re.IGNORECASE)
 _FILLER = re.compile(r"^(?:really|just|also|always|quite|very|so|still|now|currently|especially|particularly|absolutely|actually|mostly|only|even|already|both|either)\s", re.IGNORECASE)
 _EMPTY_GOAL = re.compile(
@@ -222,11 +228,11 @@ def read_object(text: str, words: int = 8) -> str:
     article = _ARTICLE.match(text)
     body = text[article.end() :] if article else text
     stop = _STOP.search(body)
-    if stop and stop.group() == "," and (article or " " not in body[: stop.start()]) and (more := _LISTED.match(body, stop.start())):
+    if stop and stop.group() == "," and _ADJECTIVE.search(text[: (article.end() if article else 0) + stop.start()]) and (more := _LISTED.match(body, stop.start())):
         stop = _STOP.search(body, more.end()) or more
     body = (body[: stop.start()] if stop else body).strip(" .,'\"“”’")
     body = body.replace('"', "") if body.count('"') % 2 else body
-    if not body or _ADDRESSED.search(body) or _BAD_START.match(body) or is_pronoun(body) or len(body) > 80:
+    if not _LETTERS.search(body) or _ADDRESSED.search(body) or _BAD_START.match(body) or is_pronoun(body) or len(body) > 80:
         return ""
     return " ".join(body.split()[:words])
 
@@ -245,9 +251,22 @@ def relate(clause: Clause) -> Iterator[Triple]:
         found = rule.then.match(clause.rest)
         if found and (triple := _triple(clause, rule, found)):
             yield triple
+            if triple.relation in _WITH_TOOLS and triple.object_type in ("tool", "language"):
+                yield from _further_tools(clause.rest, triple)
             if triple.relation == "works_at" and (role := _AS_ROLE.search(clause.rest)) and (told := read_object(role["o"])):
                 yield Triple("has_role", told)
             return
+
+
+def _further_tools(rest: str, first: Triple) -> Iterator[Triple]:
+    """The tools that follow the first in one list: "Flask 2.3, Python 3.11 and SQLite"."""
+    at = rest.find(first.object) + len(first.object)
+    for name in spot(rest[:200]):
+        if name.is_known and name.start > at:
+            if not _AND_TOOL.match(rest[at : name.start]):
+                return
+            at = name.end
+            yield replace(first, object=name.text, object_type=type_of(name.text), replaced=name.text if first.ended else "")
 
 
 def _triple(clause: Clause, rule: Rule, found: re.Match[str]) -> Triple | None:
@@ -257,13 +276,15 @@ def _triple(clause: Clause, rule: Rule, found: re.Match[str]) -> Triple | None:
     thing = impersonal(read_object(raw)) if rule.relation not in ("age", "has_role") else raw.split(",")[0].strip(" .!") if rule.relation == "age" else _role_of(raw)
     if not thing or not _fits(rule, thing, raw):
         return None
+    if rule.relation in _WITH_TOOLS and (versioned := _VERSIONED.match(thing)) and type_of(versioned["tool"], ""):
+        thing = versioned["tool"]
     old = read_object(groups.get("old") or groups.get("old2") or "")
     triple = Triple(rule.relation, thing, _type(rule.type, thing), replaced=old)
     if subject := groups.get("s"):
         triple = replace(triple, subject=read_object(subject), subject_type="tool")
     if rule.relation == "lives_in" and triple.object_type in ("tool", "language"):
         triple = replace(triple, relation="uses")
-    over = clause.ended or bool(re.search(r"\bany\s?more\b", clause.rest)) and clause.negated
+    over = clause.ended or (bool(re.search(r"\bany\s?more\b", clause.rest)) and clause.negated)
     if over or (rule.ended and not clause.negated and rule.relation != "gave_up"):
         return replace(triple, ended=True, replaced=thing)
     if rule.relation == "gave_up":
@@ -314,7 +335,7 @@ def _wished(clause: Clause) -> Iterator[Triple]:
         return
     if clause.wish == "tries_to":
         relation = "works_on"
-    stop = re.search(r"[;!?…]|\.(?!\d)|,|\s(?:because|but|since|so that|although|though|which)\s", clause.phrase)
+    stop = re.search(r"[;!?…]|\.(?!\d)|,|\s-\s|\s(?:because|but|since|so that|although|though|which)\s", clause.phrase)
     goal = impersonal((clause.phrase[: stop.start()] if stop else clause.phrase).strip(" .")[:120])
     if len(goal) < 4 or _ADDRESSED.search(goal) or _EMPTY_GOAL.match(goal):
         return

@@ -210,29 +210,31 @@ def _contained(everyone: pl.DataFrame, settings: EvaluateSettings) -> pl.DataFra
     be shared, at least one of any k - ceil(c·k) + 1 is (prefix filtering).
     """
     owned = everyone.select(
-        "id", "place", "scope", "owner_entity_id", "words", "length", count=pl.col("words").list.len()
+        "place",
+        "length",
+        row=pl.int_range(pl.len(), dtype=pl.UInt32),
+        owner=pl.struct("scope", "owner_entity_id").rank("dense"),
+        words="words",
+        count=pl.col("words").list.len(),
     )
     spread = owned.explode("words").drop_nulls("words").with_columns(often=pl.len().over("words"))
+    spread = spread.with_columns(word=pl.col("words").rank("dense")).drop("words").sort("row", "often", "word")
+    words = spread.group_by("row", maintain_order=True).agg("word", pl.col("count").first())
     needed = (pl.col("count") * settings.flag_containment - 1e-9).ceil()
-    prefix = spread.with_columns(nth=pl.struct("often", "words").rank("ordinal").over("id")).filter(
-        pl.col("nth") <= pl.col("count") - needed + 1
-    )
-    joined = prefix.select("id", "place", "scope", "owner_entity_id", "words", "length").join(
-        spread.select("id", "place", "scope", "owner_entity_id", "words", "length"),
-        on=["scope", "owner_entity_id", "words"],
-        suffix="_b",
+    prefix = spread.filter(pl.int_range(pl.len()).over("row") < pl.col("count") - needed + 1)
+    joined = prefix.select("row", "place", "owner", "word", "length").join(
+        spread.select("row", "place", "owner", "word", "length"), on=["owner", "word"], suffix="_b"
     )
     is_longer = pl.col("length_b") >= pl.col("length").clip(1) * settings.length_ratio
     some_new = pl.max_horizontal("place", "place_b") >= 0
-    pairs = joined.filter(is_longer & some_new).select("id", "id_b", "place", "place_b").unique()
-    words = owned.select("id", "words")
-    shared = pl.col("words").list.set_intersection("words_b").list.len() / pl.col("words").list.len()
-    measured = (
-        pairs.join(words, on="id").join(words, left_on="id_b", right_on="id", suffix="_b").with_columns(share=shared)
+    pairs = joined.filter(is_longer & some_new).select("row", "row_b", "place", "place_b").unique()
+    shared = pl.col("word").list.set_intersection("word_b").list.len() / pl.col("count")
+    measured = pairs.join(words, on="row").join(words, left_on="row_b", right_on="row", suffix="_b")
+    found = measured.select("row", "row_b", "place", "place_b", share=shared).filter(
+        pl.col("share") >= settings.flag_containment
     )
-    later = pl.col("place") > pl.col("place_b")
-    return measured.filter(pl.col("share") >= settings.flag_containment).select(
-        id=pl.when(later).then("id").otherwise("id_b"),
-        target_id=pl.when(later).then("id_b").otherwise("id"),
-        share="share",
+    ids, later = everyone["id"], pl.col("place") > pl.col("place_b")
+    rows = found.select(
+        "share", new=pl.when(later).then("row").otherwise("row_b"), old=pl.when(later).then("row_b").otherwise("row")
     )
+    return rows.select(id=ids.gather(rows["new"]), target_id=ids.gather(rows["old"]), share="share")

@@ -278,7 +278,7 @@ def _summary(old: str | None, said: list[dict[str, str | bool | None]]) -> str |
 
 
 def _alias_rows(mentioned: pl.DataFrame, aliases: pl.DataFrame) -> pl.DataFrame:
-    """Every name under which an entity was met and that is not registered yet, and whole names that were cut (S2-08)."""
+    """Names under which an entity was met that are not registered yet, and whole names that were cut (S2-08)."""
     names = [
         (alias, kind, entity)
         for canonical, clean, kind, entity in mentioned.select(

@@ -6,7 +6,7 @@ A clause that the tables know becomes a relation; every other durable sentence i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,17 +14,18 @@ from . import clauses, dates, decisions, durability, names, relations, spanish
 from .records import Turn, Window
 from .relations import LIKELY, Triple
 from .retelling import retell
-from .text import cut_bytes, normalise_name, sentences
+from .text import cut_bytes, normalise_name, sentences, word_set
 
 MAX_STATEMENT_BYTES = 2048
 _JOIN_CHARS = 60
 _PARSED_CHARS = 700
 _ROLE_FACTOR = {"assistant": 0.85, "document": 0.95}
-_PERSONAL = frozenset(
+_PERSONAL = word_set(
     """works_at has_role works_with joined lives_in moved_from grew_up_in prefers likes dislikes allergic_to not_allergic_to age drinks does_not_drink eats
     does_not_eat plays plays_with studies learns speaks member_of partner_of married wants_to plans_to considers is_from born_in reports_to manages teaches
-    decided stays_with adopted bought sold visited met tolerates fears interested_in went_to""".split()
+    decided stays_with adopted bought sold visited met tolerates fears interested_in went_to"""
 )
+_CONFIRMABLE = (_PERSONAL - {"wants_to", "plans_to", "considers", "likes", "dislikes", "studies"}) | {"root_cause", "caused_by", "fixed_by"}
 _HIERARCHICAL = frozenset({"reports_to", "manages", "member_of", "leads", "has_role"})
 _OF_THINGS = frozenset({"uses", "does_not_use", "runs_on", "does_not_run_on", "switched_to", "version", "called", "works_with", "has_role", "is_a"})
 _OWNED_NAME = re.compile(
@@ -67,6 +68,7 @@ class _Reader:
     entities: dict[str, str] = field(default_factory=dict)
     seen: dict[str, int] = field(default_factory=dict)
     said: str = ""
+    facts: list[dict[str, Any]] = field(default_factory=list)
 
 
 def extract_window(window: Window) -> dict[str, Any]:
@@ -76,16 +78,15 @@ def extract_window(window: Window) -> dict[str, Any]:
     if any(turn.role == "assistant" for turn in window.turns):
         reader.said = " ".join(turn.text for turn in window.turns if turn.role == "user").lower()
     judgements: list[dict[str, Any]] = []
-    facts: list[dict[str, Any]] = []
     for turn in window.turns:
         if turn.is_context:
             continue
         message = _read(reader, turn)
         durable = bool(message.facts)
         judgements.append({"message": turn.index, "durable": durable, "reason": "" if durable else message.reason})
-        facts.extend(message.facts)
+        reader.facts.extend(message.facts)
     entities = [{"name": name, "type": kind or names.type_of(name), "summary": None} for name, kind in reader.entities.items()]
-    return {"messages": judgements, "entities": entities, "facts": facts}
+    return {"messages": judgements, "entities": entities, "facts": reader.facts}
 
 
 def _read(reader: _Reader, turn: Turn) -> _Message:
@@ -143,17 +144,28 @@ def _read_sentence(reader: _Reader, message: _Message, sentence: str, following:
         return
     spotted = names.spot(bare, reader.known)
     reader.known.update(name.text.lower() for name in spotted)
-    found = list(_triples(message, bare[:_PARSED_CHARS], following, spotted))
+    found = _distinct(_triples(message, bare[:_PARSED_CHARS], following, spotted))
     if found:
         _flush(reader, message)
         for statement, triple in found:
             _add(reader, message, statement, triple)
+    elif durability.says_little(bare):
+        message.reason = message.reason or "too little to tell anything"
     elif message.turn.role != "assistant":
         message.loose.append((bare, _owner(message, bare, spotted)))
         _mention(reader, spotted)
     else:
         message.reason = message.reason or _UNCONFIRMED
     _remember_person(reader, message, bare, spotted, [triple for _, triple in found])
+
+
+def _distinct(found: Iterable[tuple[str, Triple]]) -> list[tuple[str, Triple]]:
+    """Without a second sister of the same breath: "Anna is my sister, Anna Oliveira" names one."""
+    kept: dict[tuple[str, str, str], tuple[str, Triple]] = {}
+    for statement, triple in found:
+        about = "" if triple.relation.startswith("has_") and triple.relation != "has_role" else triple.object
+        kept.setdefault((triple.subject, triple.relation, about), (statement, triple))
+    return list(kept.values())
 
 
 def _triples(message: _Message, sentence: str, following: str, spotted: list[names.Name]) -> Iterator[tuple[str, Triple]]:
@@ -307,15 +319,25 @@ def _ended(sentence: str) -> str:
 
 
 def _add(reader: _Reader, message: _Message, statement: str, triple: Triple) -> None:
-    if message.turn.role == "assistant" and (triple.relation == "is_a" or triple.subject.lower() not in reader.said):
+    if message.turn.role == "assistant" and (triple.relation not in _CONFIRMABLE or triple.subject.lower() not in reader.said):
         message.reason = message.reason or _UNCONFIRMED
         return
     if not triple.subject or not (names.is_usable(triple.subject) or triple.subject == message.speaker):
         triple = replace(triple, subject=message.speaker, subject_type="person")
     if not triple.object or normalise_name(triple.object) == normalise_name(triple.subject):
         return
+    if triple.reason == "correction":
+        triple = replace(triple, subject=_corrected_subject(reader, message, triple))
     kind = triple.subject_type or names.type_of(triple.subject, "") or ("person" if triple.relation in _PERSONAL else "")
     _append(reader, message, _ended(statement), replace(triple, subject_type=kind), statement)
+
+
+def _corrected_subject(reader: _Reader, message: _Message, triple: Triple) -> str:
+    """The subject of the earlier value that is corrected, where the same window holds it under another name."""
+    for fact in reversed(reader.facts + message.facts):
+        if fact["object"] == triple.replaced and fact["relation"] == triple.relation:
+            return str(fact["subject"])
+    return triple.subject
 
 
 def _append(reader: _Reader, message: _Message, statement: str, triple: Triple, words: str) -> None:
@@ -337,12 +359,19 @@ def _append(reader: _Reader, message: _Message, statement: str, triple: Triple, 
             "statement": cut_bytes(statement, MAX_STATEMENT_BYTES),
             "edge_type": edge,
             "confidence": round(triple.confidence * _ROLE_FACTOR.get(message.turn.role, 1.0), 3),
-            "temporal_hint": dates.find_hint(words[:_PARSED_CHARS]) or None,
+            "temporal_hint": _hint(words, triple),
             "ended": triple.ended,
             "aspects": [],
             "resolves": [_directive(reader, triple)] if triple.replaced else [],
         }
     )
+
+
+def _hint(words: str, triple: Triple) -> str | None:
+    """The words that say when, unless they are part of what is wished, corrected or set."""
+    hint = dates.find_hint(words[:_PARSED_CHARS])
+    inside = triple.object if triple.reason == "temporal_change" else f"{triple.object} {triple.replaced}"
+    return hint if hint and hint not in inside and hint.split(" ", 1)[-1] not in inside else None
 
 
 def _directive(reader: _Reader, triple: Triple) -> dict[str, Any]:

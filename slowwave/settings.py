@@ -278,7 +278,9 @@ class RecallSettings(Group):
     expansion: int = Field(
         3, ge=1, le=50, title="Candidate factor", description="Candidates per channel for each fact returned (S0-26)."
     )
-    rrf_k: int = Field(60, ge=1, le=1000, title="Rank fusion constant", description="k of reciprocal-rank fusion (S0-26).")
+    vector_weight: float = Field(
+        1.0, ge=0.0, le=10.0, title="Weight of meaning", description="Of the cosine beside the words' score, which is 0 to 1."
+    )
 
 
 class Settings(Group):

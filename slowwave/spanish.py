@@ -8,10 +8,11 @@ from functools import lru_cache
 
 from .names import type_of
 from .relations import LIKELY, Triple
+from .text import word_set
 
-_MARKERS = frozenset(
+_MARKERS = word_set(
     """el la los las de del que y en un una es no me mi mis su se con por para desde hace pero muy también porque vive vivo trabajo trabaja soy
-    estoy tengo tiene gusta gustan prefiero uso como nos al lo ya así""".split()
+    estoy tengo tiene gusta gustan prefiero uso como nos al lo ya así"""
 )
 _NAME = r"[A-ZÀ-Þ][\w'’-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30}){0,2}"
 _ROLES = {
@@ -48,7 +49,7 @@ _FIRST: tuple[tuple[re.Pattern[str], str, str, str], ...] = tuple(
 )
 _DO_NOT_EAT = re.compile(r"\bno\scomo\s(?P<o>(?!si\b|para\b|que\b)\S.*)", re.IGNORECASE)
 _SHE_IS = re.compile(r"(?:(?:[ÉEé]l|[Ee]lla)\s)?[Ee]s\s(?P<un>una?\s)?(?P<o>[a-zà-þ]{4,}.*)")
-_MOVED = re.compile(rf"\bme\smudé\s(?:de\s(?P<old>{_NAME})\s)?a\s(?P<o>{_NAME})", re.IGNORECASE)
+_MOVED = re.compile(rf"\b[Mm]e\smudé\s(?:de\s(?P<old>{_NAME})\s)?a\s(?P<o>{_NAME})")
 _NAMED_ROLE = re.compile(rf"\b[Mm]i\s(?P<role>{'|'.join(_ROLES)}),?\s(?:se\sllama\s)?(?P<o>{_NAME})")
 _STOP = re.compile(r"[,;.!?()]|\s(?:y|e|pero|porque|desde|así|con|sin|que|cuando|donde|para|hace|en|ahora|ya|como|ni|o|hoy|ayer)\s", re.IGNORECASE)
 _ARTICLE = re.compile(r"^(?:el|la|los|las|un|una|unos|unas|mi|su)\s", re.IGNORECASE)
@@ -63,20 +64,22 @@ def is_spanish(sentence: str) -> bool:
 
 def relate(sentence: str, speaker: str, last_person: str) -> Iterator[Triple]:
     """What a Spanish sentence says; the subject is filled in, because the verb alone may name it."""
-    for found in _NAMED_ROLE.finditer(sentence):
-        role = _ROLES[found["role"].lower()]
-        yield Triple(f"has_{role}", found["o"], "person" if role not in ("dog", "cat") else "concept", subject=speaker, subject_type="person")
-    if found := _MOVED.search(sentence):
-        yield Triple("lives_in", found["o"], "place", subject=speaker, subject_type="person", replaced=found["old"] or "", confidence=LIKELY)
-    if last_person and (found := _SHE_IS.match(sentence)):
-        yield from _triple(found["o"], "is_a" if found["un"] else "is", "", last_person)
-    if found := _DO_NOT_EAT.search(sentence):
-        yield from _triple(found["o"], "does_not_eat", "", speaker)
+    for named in _NAMED_ROLE.finditer(sentence):
+        role = _ROLES[named["role"].lower()]
+        kind = "concept" if role in ("dog", "cat") else "person"
+        yield Triple(f"has_{role}", named["o"], kind, subject=speaker, subject_type="person")
+    if moved := _MOVED.search(sentence):
+        yield Triple("lives_in", moved["o"], "place", subject=speaker, subject_type="person", replaced=moved["old"] or "", confidence=LIKELY)
+    if last_person and (described := _SHE_IS.match(sentence)):
+        yield from _triple(described["o"], "is_a" if described["un"] else "is", "", last_person)
+    if refused := _DO_NOT_EAT.search(sentence):
+        yield from _triple(refused["o"], "does_not_eat", "", speaker)
     for pattern, relation, kind, denied in _THIRD:
-        if (found := pattern.search(sentence)) and not (relation == "called" and found["role"]):
-            who = found["name"] or found["named"] or (f"{speaker}'s {_ROLES[found['role'].lower()]}" if found["role"] else last_person)
+        if (told := pattern.search(sentence)) and not (relation == "called" and told["role"]):
+            owned = f"{speaker}'s {_ROLES[told['role'].lower()]}" if told["role"] else last_person
+            who = told["name"] or told["named"] or owned
             if who:
-                yield from _triple(found["o"], denied if found["no"] else relation, kind, who)
+                yield from _triple(told["o"], denied if told["no"] else relation, kind, who)
     for pattern, relation, kind, denied in _FIRST:
         if found := pattern.search(sentence):
             yield from _triple(found["o"], denied if found["no"] else relation, kind, speaker)

@@ -10,7 +10,7 @@ import unicodedata
 from datetime import datetime
 from typing import Any
 
-_INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SPACE = re.compile(r"\s+")
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
@@ -48,6 +48,11 @@ def normalise_statement(statement: str) -> str:
 def tokens(text: str) -> frozenset[str]:
     """Whitespace-split lower-cased words without outer ASCII punctuation (S0-03)."""
     return frozenset(word for raw in text.lower().split() if (word := raw.strip(string.punctuation)))
+
+
+def word_set(words: str) -> frozenset[str]:
+    """The words of a literal, for tables that read better as prose than as a list."""
+    return frozenset(words.split())
 
 
 def strip_thinking(text: str) -> str:

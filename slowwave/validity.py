@@ -79,7 +79,7 @@ def valid_facts(facts: pl.DataFrame, t: datetime) -> pl.DataFrame:
 
 
 def successors(start: str, replaced_by: Mapping[str, str]) -> list[str]:
-    """The chain of replacements of a fact, nearest first, without itself; ends at 64 steps or where it would turn back."""
+    """The replacements of a fact, nearest first, without itself; ends at 64 steps or where they would turn back."""
     chain: list[str] = []
     step = replaced_by.get(start)
     while step is not None and step != start and step not in chain and len(chain) < MAX_CHAIN:

@@ -88,16 +88,17 @@ def keep_newest(tx: Transaction, rows: pl.DataFrame) -> None:
 
 def find_dangling(patient: Patient) -> pl.DataFrame:
     """References to rows that are not there."""
-    parts = []
+    parts = [pl.DataFrame(schema=FOUND)]
+    there: dict[str, pl.Series] = {}
     for name in _pinned():
-        for column, spec in TABLES[name].columns.items():
-            if spec.refers in patient.sound:
-                there = patient.frame(spec.refers, ["id"])
-                lost = patient.frame(name, ["id", column], f"{column} IS NOT NULL").join(
-                    there, left_on=column, right_on="id", how="anti"
-                )
-                detail = pl.format(f"{column} names {{}}, which {spec.refers} does not have.", column)
-                parts.append(found(lost, name, detail, column))
+        refers = {c: spec.refers for c, spec in TABLES[name].columns.items() if spec.refers in patient.sound}
+        rows = patient.frame(name, ["id", *refers]) if refers else pl.DataFrame()
+        for column, target in refers.items():
+            if target not in there:
+                there[target] = patient.frame(target, ["id"])["id"].unique()
+            lost = rows.filter(pl.col(column).is_not_null() & ~pl.col(column).is_in(there[target].implode()))
+            detail = pl.format(f"{column} names {{}}, which {target} does not have.", column)
+            parts.append(found(lost, name, detail, column))
     return pl.concat(parts)
 
 
@@ -153,7 +154,8 @@ def make_unit(tx: Transaction, rows: pl.DataFrame) -> None:
         vectors = whole["vector"].to_numpy()
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         unit = pl.Series("vector", vectors / np.where(lengths > 0, lengths, 1), dtype=whole.schema["vector"])
-        tx.upsert(str(name), whole.with_columns(pl.when(lengths[:, 0] > 0).then(unit).alias("vector")))
+        says_something = pl.Series(lengths[:, 0] > 0)
+        tx.upsert(str(name), whole.with_columns(pl.when(says_something).then(unit).alias("vector")))
 
 
 def find_foreign_vectors(patient: Patient) -> pl.DataFrame:

@@ -77,6 +77,7 @@ class Snapshot(Reading):
     def __init__(self, db: DBConnection, versions: Mapping[str, int], sequence: int, dims: int) -> None:
         self._db, self.versions, self.sequence, self.dims = db, dict(versions), sequence, dims
         self._handles: dict[str, Any] = {}
+        self._columns: dict[str, frozenset[str]] = {}
 
     def handle(self, name: str) -> Table:
         """The table, checked out at the snapshot's version."""
@@ -93,11 +94,17 @@ class Snapshot(Reading):
     ) -> pl.DataFrame:
         """Rows of a table; columns that it did not have yet at that commit are empty."""
         wanted = list(columns) if columns is not None else column_names(name)
-        held = self.handle(name).schema.names
+        held = self._columns_of(name)
+        if held.issuperset(wanted):
+            return read_rows(self.handle(name), where, wanted, limit)
         declared = {c: kind for c, kind in empty_frame(name, self.dims).schema.items() if c in wanted}
         known = [c for c in wanted if c in held or c not in declared]
-        rows = read_rows(self.handle(name), where, known, limit)
-        return rows if known == wanted else filled(rows, declared).select(wanted)
+        return filled(read_rows(self.handle(name), where, known, limit), declared).select(wanted)
+
+    def _columns_of(self, name: str) -> frozenset[str]:
+        if name not in self._columns:
+            self._columns[name] = frozenset(self.handle(name).schema.names)
+        return self._columns[name]
 
 
 def _check_out(table: Table, name: str, version: int) -> None:

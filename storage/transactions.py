@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings
 
 import polars as pl
 import pyarrow as pa
@@ -113,7 +114,8 @@ class Transaction(Reading):
         table = self._db.create_table(name, schema=table_named(name).schema(self.dims))
         while table.version <= lost:
             table.delete("false")
-        table.optimize(cleanup_older_than=timedelta(microseconds=1), delete_unverified=True)  # older ones mislead
+        with catch_warnings(action="ignore"):  # about older versions, which would mislead: they must all go
+            table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
         self.missing.remove(name)
         self.before[name], self.versions[name] = 0, table.version
 

@@ -53,7 +53,8 @@ def tend(store: Store, run_id: str, now: datetime, *, thorough: bool = False) ->
     compacted, indexed = [], []
     with store.commit(run_id, "upkeep", now) as tx:
         for name in tables_of(Role.STATE, Role.HISTORY):
-            if thorough or _is_fragmented(tx.handle(name)):
+            always = thorough and name != "commits"  # upkeep is a commit itself and would never come to rest
+            if always or _is_fragmented(tx.handle(name)):
                 tx.rebuild(name, lambda table: table.optimize(cleanup_older_than=NEVER))
                 compacted.append(name)
             indexed += [f"{name}.{column}" for column in _index(tx, name)]

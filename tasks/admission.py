@@ -10,10 +10,12 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave.injection import injection_flags
+from slowwave.ranking import CONTEXT_ROLES, prose, search_texts
 from slowwave.redaction import redact_all
 from slowwave.settings import IngestSettings
 from slowwave.surprise import SurpriseState
 from slowwave.text import row_id, strip_thinking
+from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.store import Store
 
@@ -48,6 +50,7 @@ def admit_messages(run: Run, intake: Intake, settings: IngestSettings, *, dry_ru
     known = snapshot.by_ids("messages", messages["id"], ["id"])["id"]
     fresh = messages.filter(~pl.col("id").is_in(known.to_list()))
     prepared, redacted = _prepare(fresh)
+    prepared = _with_search_text(snapshot, prepared)
     vectors = _embed(run, prepared)
     gated, states = gate(run.embedder, snapshot, prepared, vectors, settings)
     refusals = _refusals(gated, vectors)
@@ -65,8 +68,18 @@ def _prepare(messages: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     )
     clean, kinds = redact_all(bare["content"])
     flagged = bare.with_columns(content=clean, has_injection=injection_flags(clean))
-    said = pl.concat_str(pl.col("speaker").fill_null(""), pl.lit(": "), pl.col("content"))
-    return flagged.with_columns(search_text=said), int((kinds.list.len() > 0).sum())
+    return flagged, int((kinds.list.len() > 0).sum())
+
+
+def _with_search_text(snapshot: Reading, messages: pl.DataFrame) -> pl.DataFrame:
+    """Under which text each message is found; the first new one of a conversation needs the last stored before it."""
+    columns = ["conversation_id", "ordinal", "role", "speaker", "content", "has_injection"]
+    talks = f"role IN ({', '.join(map(quoted, CONTEXT_ROLES))})"
+    stored = snapshot.by_ids("messages", messages["conversation_id"], ["id", "conversation_id", "ordinal"], key="conversation_id", where=talks)
+    last = stored.sort("ordinal").group_by("conversation_id").tail(1)
+    before = snapshot.by_ids("messages", last["id"], columns)
+    texts = search_texts(pl.concat([before, messages.select(columns)], how="vertical_relaxed"))
+    return messages.with_columns(search_text=texts.tail(len(messages)))
 
 
 def _embed(run: Run, messages: pl.DataFrame) -> Vectors:
@@ -75,7 +88,8 @@ def _embed(run: Run, messages: pl.DataFrame) -> Vectors:
     vectors = np.zeros((len(messages), seat.dims), np.float32)
     wanted = (messages["role"].is_in(SILENT_ROLES) | messages["has_injection"]).not_().to_numpy()
     if wanted.any():
-        vectors[wanted] = seat.embed(messages.filter(pl.Series(wanted))["search_text"].to_list())
+        told = messages.filter(pl.Series(wanted)).select("speaker", "content")
+        vectors[wanted] = seat.embed([f"{speaker}: {prose(content)}" for speaker, content in told.iter_rows()])
     return vectors
 
 

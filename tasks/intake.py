@@ -10,8 +10,9 @@ import polars as pl
 from slowwave.conversations import Conversations
 from slowwave.settings import IngestSettings
 
-from .reading import ReadBatch, ReadIssue, SourceInfo, find_sources, read_source
+from .reading import ReadBatch, read_source
 from .runs import Run, store_of
+from .sources import ReadIssue, SourceInfo, find_sources
 
 
 @dataclass(frozen=True, slots=True)

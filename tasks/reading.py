@@ -147,7 +147,7 @@ def _loaded(source: SourceInfo) -> Iterator[Loaded]:
             yield from load_lines(iter(lambda: raw.readline(_MAX_LINE), b""))
     else:
         with _open_text(source) as stream:
-            yield from load_lines(line.encode("utf-8", "replace") for line in _text_lines(stream))
+            yield from load_lines(line.encode("utf-8", "replace") for line in _text_lines(stream, _MAX_LINE))
 
 
 def _read_document(source: SourceInfo, settings: IngestSettings, scope: str) -> Iterator[tuple[int, Message | Note]]:
@@ -176,15 +176,15 @@ def _open_text(source: SourceInfo) -> TextIO:
     return source.path.open(encoding=source.encoding, errors=MIXED)
 
 
-def _text_lines(stream: TextIO) -> Iterator[str]:
-    return iter(lambda: stream.readline(_CHUNK), "")
+def _text_lines(stream: TextIO, limit: int = _CHUNK) -> Iterator[str]:
+    return iter(lambda: stream.readline(limit), "")
 
 
 class _Tally:
     """Issues of one source: what is lost line by line up to a limit, the rest by reason with its first line."""
 
     def __init__(self, path: str) -> None:
-        self._path, self._listed, self._lost, self._others = path, 0, 0, 0
+        self._path, self._listed, self._lost = path, 0, 0
         self._fresh: list[ReadIssue] = []
         self._counts: dict[Note, int] = {}
         self._lines: dict[Note, list[int]] = {}

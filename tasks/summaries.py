@@ -15,8 +15,8 @@ from .application import Applied
 from .engine import is_inline, report_progress
 from .extraction import Extracted
 from .intake import Intake, Sources
-from .reading import ReadIssue
 from .runs import Run, store_of
+from .sources import ReadIssue
 
 
 @dataclass

@@ -66,9 +66,14 @@ def test_answers_outlive_a_failed_commit_and_an_undo(new_store: Callable[[], Sto
         tx.upsert("metadata", pl.DataFrame({"id": ["k"]}))
         answers.record([entry("inside")])
     undo(store, "r", "u", EPOCH)
-    with pytest.raises(ZeroDivisionError), store.commit("s", "test", EPOCH) as tx:
-        answers.record([entry("failed")])
-        raise ZeroDivisionError
+
+    def fail() -> None:
+        with store.commit("s", "test", EPOCH):
+            answers.record([entry("failed")])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert set(answers.lookup(["inside", "failed"])) == {"inside", "failed"}
 
 

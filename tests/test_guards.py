@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave.guards import GUARDS, Guard, guards_pass, is_time_bound, polarity, quantities, times
@@ -63,7 +63,38 @@ TOGETHER = [
     ("The cats sleep", "The cat sleeps"),
 ]
 WORDS = st.sampled_from(
-    "Ana Ben likes like not n't no longer never 5 five minutes min 3.11 May monday I she will 's ? the on off cats cat `x` C++ a.b é ".split()
+    [
+        "Ana",
+        "Ben",
+        "likes",
+        "like",
+        "not",
+        "n't",
+        "no",
+        "longer",
+        "never",
+        "5",
+        "five",
+        "minutes",
+        "min",
+        "3.11",
+        "May",
+        "monday",
+        "I",
+        "she",
+        "will",
+        "'s",
+        "?",
+        "the",
+        "on",
+        "off",
+        "cats",
+        "cat",
+        "`x`",
+        "C++",
+        "a.b",
+        "é",
+    ]
 )
 STATEMENTS = st.lists(WORDS, max_size=7).map(" ".join) | st.text(max_size=12)
 
@@ -91,7 +122,13 @@ def test_markers_are_counted_under_one_name() -> None:
 
 def test_quantities_have_one_spelling() -> None:
     assert quantities("ten miles, 3.5 kg, $5, 20 percent, v1.2.3, 1,000 and `main`") == (
-        "$5", "1000", "10mi", "20%", "3.5kg", "main", "v1.2.3",
+        "$5",
+        "1000",
+        "10mi",
+        "20%",
+        "3.5kg",
+        "main",
+        "v1.2.3",
     )
 
 
@@ -106,6 +143,7 @@ def test_words_that_depend_on_the_day_are_seen() -> None:
     assert is_time_bound(texts).to_list() == [True, True, True, False, False]
 
 
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(STATEMENTS, STATEMENTS), min_size=1, max_size=6))
 def test_guards_are_symmetric_and_pass_a_text_with_itself(pairs: list[tuple[str, str]]) -> None:
     a, b = (pl.Series(list(side), dtype=pl.String) for side in zip(*pairs, strict=True))
@@ -113,6 +151,7 @@ def test_guards_are_symmetric_and_pass_a_text_with_itself(pairs: list[tuple[str,
     assert guards_pass(a, a)["passes"].all()
 
 
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(STATEMENTS, STATEMENTS), min_size=1, max_size=6))
 def test_a_pair_is_judged_the_same_whatever_stands_beside_it(pairs: list[tuple[str, str]]) -> None:
     a, b = (pl.Series(list(side), dtype=pl.String) for side in zip(*pairs, strict=True))

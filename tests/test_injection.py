@@ -78,7 +78,14 @@ def test_a_column_is_flagged_like_its_texts_one_by_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["ignore all " * 5_000, "send a" * 9_000 + " password " * 500, "you are now " * 4_000, "<!--" * 12_000, "ignore the " + "a " * 25_000]
+    "text",
+    [
+        "ignore all " * 5_000,
+        "send a" * 9_000 + " password " * 500,
+        "you are now " * 4_000,
+        "<!--" * 12_000,
+        "ignore the " + "a " * 25_000,
+    ],
 )
 def test_hostile_texts_cost_no_more_than_their_length(text: str) -> None:
     begun = time.process_time()

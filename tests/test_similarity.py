@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave.settings import EvaluateSettings
@@ -79,6 +79,7 @@ def test_containment_counts_only_from_twice_the_length_on() -> None:
     assert is_similar("abcd", "abcd ef", 0.0, EvaluateSettings(length_ratio=1.5))
 
 
+@settings(max_examples=60, deadline=None)
 @given(TEXTS, TEXTS, st.floats(-1, 1))
 def test_similarity_is_symmetric(a: str, b: str, cosine: float) -> None:
     assert jaccard(a, b) == jaccard(b, a)
@@ -87,6 +88,7 @@ def test_similarity_is_symmetric(a: str, b: str, cosine: float) -> None:
         assert similarity(a, b, cosine) == similarity(b, a, cosine)
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(TEXTS, TEXTS, st.floats(-1, 1)), min_size=1, max_size=8))
 def test_the_columnar_form_agrees_with_the_scalar_one(pairs: list[tuple[str, str, float]]) -> None:
     a, b, cosines = (list(part) for part in zip(*pairs, strict=True))
@@ -103,11 +105,13 @@ def test_flagging_nothing_gives_nothing() -> None:
     assert flag_similar(pl.Series([], dtype=pl.String), pl.Series([], dtype=pl.String), np.empty(0)).is_empty()
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(0, 30), st.integers(1, 12))
 def test_top_matches_agree_with_a_full_sort(seed: int, queries: int, corpus: int, k: int) -> None:
     random = np.random.default_rng(seed)
-    a, b = unit(random.integers(-2, 3, (queries, 3)) + 0.5), unit(random.integers(-2, 3, (corpus, 3)) + 0.5) if corpus else np.empty(
-        (0, 3), np.float32
+    a, b = (
+        unit(random.integers(-2, 3, (queries, 3)) + 0.5),
+        unit(random.integers(-2, 3, (corpus, 3)) + 0.5) if corpus else np.empty((0, 3), np.float32),
     )
     found = top_matches(a, b, k)
     products = a @ b.T
@@ -120,8 +124,12 @@ def test_an_observation_is_flagged_against_live_ones_and_against_earlier_ones_of
     live = observations(("l1", "ana", "Ana likes tea"), ("l2", "ben", "Ben likes tea"))
     live_vectors = unit([[1, 0, 0], [0, 1, 0]])
     new = observations(
-        ("n1", "ana", "Ana likes tea"), ("n2", "ana", "Ana enjoys tea"), ("n3", "ana", "Ana skis"), ("n4", "ana", "Ana skis a lot in winter"),
-        ("n5", "eve", "Eve likes tea"), ("n6", "ana", "Ana skis"),
+        ("n1", "ana", "Ana likes tea"),
+        ("n2", "ana", "Ana enjoys tea"),
+        ("n3", "ana", "Ana skis"),
+        ("n4", "ana", "Ana skis a lot in winter"),
+        ("n5", "eve", "Eve likes tea"),
+        ("n6", "ana", "Ana skis"),
     )
     vectors = unit([[1, 0, 0], [1, 0.2, 0], [0, 0, 1], [0, 1, 1], [1, 0, 0], [0, 0, 1]])
     planned = plan_flags(new, vectors, live, live_vectors)

@@ -47,7 +47,7 @@ def lend(store: Store, owner: str, seconds: float) -> None:
 
 
 class TestNames:
-    @pytest.mark.parametrize("name", ["..", "../other", "a/b", "/etc", ".hidden", "", "a" * 64, "a..b", "ä", "a\n", "a b"])
+    @pytest.mark.parametrize("name", ["..", "../other", "a/b", "/etc", ".hidden", "", "a" * 64, "a..b", "ä", "a\n"])
     def test_a_name_that_could_leave_the_store_is_refused(self, tmp_path: Path, name: str) -> None:
         with pytest.raises(UnusableInput, match="cannot be a namespace"):
             Store.create(str(tmp_path / "store"), name, TINY)
@@ -134,10 +134,15 @@ class TestCommit:
         store = new_store()
         put(store, "r", 1)
         before = store.head
-        with pytest.raises(error), store.commit("s", "test") as tx:
-            tx.upsert("metadata", pl.DataFrame({"id": ["k", "l"], "number": [2.0, 2.0]}))
-            tx.delete("commits", ["c_0000000001"])
-            raise error
+
+        def fail() -> None:
+            with store.commit("s", "test") as tx:
+                tx.upsert("metadata", pl.DataFrame({"id": ["k", "l"], "number": [2.0, 2.0]}))
+                tx.delete("commits", ["c_0000000001"])
+                raise error
+
+        with pytest.raises(error):
+            fail()
         assert store.head.versions == before.versions
         assert store.head.owner == ""
         put(impatient(store), "t", 3, name="m")
@@ -201,7 +206,7 @@ class TestCommit:
     def test_a_missing_table_is_named_with_the_way_out(self, new_store: NewStore) -> None:
         store = new_store()
         store.db.drop_table("episodes")
-        with pytest.raises(StoreMismatch, match="Table episodes is missing. Run `slowwave doctor --repair`"):
+        with pytest.raises(StoreMismatch, match=r"Table episodes is missing.*doctor --repair"):
             put(store, "r", 1)
         assert store.head.owner == ""
 
@@ -210,9 +215,14 @@ class TestLogs:
     def test_appended_rows_are_there_at_once_without_a_commit(self, new_store: NewStore) -> None:
         store = new_store()
         before = store.head
-        with pytest.raises(ZeroDivisionError), store.commit("r", "test"):
-            store.append("entity_access_log", pl.DataFrame({"id": ["x"], "entity_id": ["e"]}), EPOCH, "r")
-            raise ZeroDivisionError
+
+        def fail() -> None:
+            with store.commit("r", "test"):
+                store.append("entity_access_log", pl.DataFrame({"id": ["x"], "entity_id": ["e"]}), EPOCH, "r")
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            fail()
         assert store.log("entity_access_log").select("id", "entity_id", "created_at", "run_id").rows() == [
             ("x", "e", EPOCH, "r")
         ]
@@ -338,30 +348,45 @@ class TestLease:
     @pytest.mark.parametrize("is_written", [False, True])
     def test_a_writer_whose_lease_was_taken_cannot_publish(self, new_store: NewStore, is_written: bool) -> None:
         store = new_store()
-        with pytest.raises(Fenced, match="Run it again"), store.commit("slow", "test") as tx:
-            if is_written:
-                tx.upsert("metadata", pl.DataFrame({"id": ["k"], "number": [1.0]}))
-            lend(store, "", 0)
-            put(store, "quick", 2)
-            if not is_written:
-                tx.upsert("metadata", pl.DataFrame({"id": ["k"], "number": [1.0]}))
+
+        def be_slow() -> None:
+            with store.commit("slow", "test") as tx:
+                if is_written:
+                    tx.upsert("metadata", pl.DataFrame({"id": ["k"], "number": [1.0]}))
+                lend(store, "", 0)
+                put(store, "quick", 2)
+                if not is_written:
+                    tx.upsert("metadata", pl.DataFrame({"id": ["k"], "number": [1.0]}))
+
+        with pytest.raises(Fenced, match="Run it again"):
+            be_slow()
         assert numbers(store.snapshot()) == {"k": 2}
         put(store, "next", 3, name="n")
         assert numbers(store.snapshot()) == {"k": 2, "n": 3}
 
     def test_a_foreign_write_into_a_table_that_was_written_is_noticed(self, new_store: NewStore) -> None:
         store = new_store()
-        with pytest.raises(Fenced, match="metadata"), store.commit("r", "test") as tx:
-            store.db.open_table("metadata").delete("false")
-            tx.upsert("metadata", pl.DataFrame({"id": ["k"]}))
+
+        def write() -> None:
+            with store.commit("r", "test") as tx:
+                store.db.open_table("metadata").delete("false")
+                tx.upsert("metadata", pl.DataFrame({"id": ["k"]}))
+
+        with pytest.raises(Fenced, match="metadata"):
+            write()
         assert store.snapshot().count("metadata") == 0
 
     def test_a_foreign_write_into_a_table_that_was_only_read_is_noticed(self, new_store: NewStore) -> None:
         store = new_store()
         put(store, "r", 1)
-        with pytest.raises(Fenced, match="metadata"), store.commit("s", "test") as tx:
-            store.db.open_table("metadata").update(values={"number": 7.0})
-            tx.upsert("entities", pl.DataFrame({"id": ["e"], "canonical_name": [f"seen {numbers(tx)}"]}))
+
+        def read_and_write() -> None:
+            with store.commit("s", "test") as tx:
+                store.db.open_table("metadata").update(values={"number": 7.0})
+                tx.upsert("entities", pl.DataFrame({"id": ["e"], "canonical_name": [f"seen {numbers(tx)}"]}))
+
+        with pytest.raises(Fenced, match="metadata"):
+            read_and_write()
         assert store.snapshot().count("entities") == 0
 
     def test_a_foreign_write_during_a_rebuild_is_noticed(self, new_store: NewStore) -> None:

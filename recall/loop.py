@@ -1,0 +1,23 @@
+"""One event loop in a thread of its own, so that a plain call can run several reads at once."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from functools import cache
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="slowwave-recall", daemon=True).start()
+    return loop
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """The result of the coroutine, awaited on the shared loop; to be called from any other thread."""
+    return asyncio.run_coroutine_threadsafe(work, _loop()).result()

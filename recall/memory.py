@@ -1,0 +1,97 @@
+"""The read road: one namespace, opened once, asked many times. Reads write nothing but access events."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+from inference.embedding import Embedder, open_embedder
+from slowwave.settings import RecallSettings
+from storage.snapshots import Snapshot
+from storage.store import Store
+from storage.warm import WarmTables
+
+from .accesses import AccessLog
+from .answers import answers
+from .entities import Entity, find_entity, list_entities
+from .facts import facts_about
+from .records import RecalledFact, Recollection
+from .loop import run
+from .search import TABLES, Question, rank
+from .stories import Story, story_of
+
+
+class Memory:
+    """What an agent or a person asks. Sees new commits at once; use it as a context manager, or `close` it."""
+
+    def __init__(self, store: Store, embedder: Embedder, settings: RecallSettings) -> None:
+        self._store, self._embedder, self._settings = store, embedder, settings
+        self._accesses = AccessLog(store)
+        self._warm = WarmTables(store.db.uri, TABLES, store.db.storage_options)
+        self._seen: Snapshot | None = None
+
+    @classmethod
+    def open(
+        cls, uri: str, namespace: str = "default", *, embedder: str | None = None, settings: RecallSettings | None = None
+    ) -> Memory:
+        """Open a namespace; by default with the embedding model that the store was made with."""
+        store = Store.open(uri, namespace)
+        seat = open_embedder(embedder or store.head.embed_model)
+        return cls(Store.open(uri, namespace, embedding=(seat.name, seat.dims)), seat, settings or RecallSettings())
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest state; kept open until a commit moves the head."""
+        head = self._store.head
+        if self._seen is None or self._seen.sequence != head.sequence:
+            self._seen = self._store.snapshot()
+        return self._seen
+
+    def recall(
+        self, query: str, k: int | None = None, *, scope: str | None = None, as_of: datetime | None = None,
+        now: datetime | None = None,
+    ) -> Recollection:
+        """The facts that answer a query, best first: live ones, or those that were true at `as_of`."""
+        started = time.perf_counter()
+        at = now or datetime.now(UTC)
+        question = Question(query, self._embedder.embed([query])[0], k or self._settings.k, at, scope, as_of)
+        found = run(self._answer(question))
+        self._accesses.note(query, found, at)
+        return Recollection(query, found, (time.perf_counter() - started) * 1000)
+
+    async def _answer(self, question: Question) -> tuple[RecalledFact, ...]:
+        tables = await self._warm.at(self.snapshot.versions)
+        ranked = await rank(tables, question, self._settings)
+        return await answers(tables, ranked)
+
+    def facts_of(
+        self, name: str, *, as_of: datetime | None = None, everything: bool = False, now: datetime | None = None
+    ) -> tuple[Entity, tuple[RecalledFact, ...]]:
+        """An entity and what is known about it, newest first; `everything` includes what no longer holds."""
+        at = now or datetime.now(UTC)
+        entity = find_entity(self.snapshot, at, name)
+        known = facts_about(self.snapshot, entity, at, as_of, everything)
+        self._accesses.note_entities([entity.id], name, at)
+        return entity, known
+
+    def entities(self, limit: int = 50, entity_type: str | None = None) -> tuple[int, list[Entity]]:
+        """How many entities there are, and those that most is known about."""
+        return list_entities(self.snapshot, datetime.now(UTC), limit, entity_type)
+
+    def why(self, asked: str) -> Story:
+        """The whole story of a fact, message, entity or run."""
+        return story_of(self.snapshot, asked)
+
+    def close(self) -> None:
+        """Write the access events that are still held."""
+        self._accesses.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

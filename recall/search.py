@@ -1,0 +1,145 @@
+"""Search: the words of messages and the meaning of facts, in one order.
+
+Two rounds of reads: full text over messages beside vectors over facts, then everything about the messages that look
+best. `slowwave.ranking` says why these two channels, and how they are put together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from slowwave.ranking import Evidence, Recalled, best_messages, lexical_scores, prose, rank_facts
+from slowwave.settings import RecallSettings
+from slowwave.validity import as_of_sql, live_sql
+from storage.rows import quoted
+from storage.search import unit_matrix, words
+from storage.warm import fetch
+
+from .facts import SHOWN, filtered
+
+if TYPE_CHECKING:
+    from lancedb import AsyncTable
+
+TABLES = ("messages", "facts", "fact_evidence", "entities")
+QUERY_BYTES = 1000  # a longer query costs full-text search milliseconds and finds nothing more
+MESSAGES_PER_FACT = 2
+_PROBES = 20
+_FACT = [*SHOWN, "message_id", "quote", "evidence_count", "vector"]
+
+Vector = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query with its vector and what may answer it."""
+
+    text: str
+    vector: Vector
+    k: int
+    now: datetime
+    scope: str | None = None
+    as_of: datetime | None = None
+
+    @property
+    def has_meaning(self) -> bool:
+        """Whether the vector says anything: a query of unknown words has none."""
+        return bool(self.vector.any())
+
+    @property
+    def where(self) -> str:
+        """The filter of facts that may answer."""
+        holds = live_sql(self.now) if self.as_of is None else as_of_sql(self.as_of)
+        return f"({holds}) AND scope = {quoted(self.scope)}" if self.scope is not None else f"({holds})"
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The ranked facts with their rows (SHOWN and more) and the messages that were read."""
+
+    order: list[Recalled]
+    facts: pl.DataFrame
+
+
+async def rank(tables: Mapping[str, AsyncTable], question: Question, settings: RecallSettings) -> Ranked:
+    """At most `k` facts, best first."""
+    limit = settings.expansion * question.k
+    heard, near = await asyncio.gather(
+        _by_words(tables["messages"], question, limit), _by_meaning(tables["facts"], question, limit)
+    )
+    lexical = lexical_scores(dict(heard.select("id", "_score").iter_rows()))
+    compared = [*zip(heard["id"], _cosines(heard, question.vector), strict=True), *near.iter_rows()]
+    top = best_messages(lexical, compared, MESSAGES_PER_FACT * question.k, settings.vector_weight)
+    facts, evidence = await _about(tables, top, question)
+    cosines = dict(zip(facts["id"], _cosines(facts, question.vector), strict=True))
+    told = [Evidence(fact, message, cosines[fact]) for fact, message in evidence if fact in cosines]
+    order = [place for place in rank_facts(told, lexical, settings.vector_weight) if place.fact_id][: question.k]
+    return Ranked(order, facts.drop("vector"))
+
+
+async def _by_words(messages: AsyncTable, question: Question, limit: int) -> pl.DataFrame:
+    """The messages whose text, with the turn before, matches best: id, vector, _score."""
+    columns = ["id", "vector", "_score"]
+    asked = words(prose(question.text), QUERY_BYTES)
+    if not asked:
+        return pl.DataFrame(schema={"id": pl.String, "vector": pl.Array(pl.Float32, len(question.vector)), "_score": pl.Float32})
+    query = await messages.search(asked, query_type="fts", fts_columns="search_text")
+    if question.scope is not None:
+        query = query.where(f"scope = {quoted(question.scope)}")
+    return _frame(await query.limit(limit).select(columns).to_arrow())
+
+
+async def _by_meaning(facts: AsyncTable, question: Question, limit: int) -> pl.DataFrame:
+    """Messages of the facts nearest in meaning: message_id, cosine.
+
+    Liveness is looked at afterwards, which costs less than a filter while most facts are live, and asked for in the
+    query when too few are left, or when the question is about another time or a scope.
+    """
+    if not question.has_meaning:
+        return pl.DataFrame(schema={"message_id": pl.String, "cosine": pl.Float64})
+    columns = ["message_id", "_distance", "status", "expired_at", "valid_from", "valid_to", "scope"]
+    query = facts.query().nearest_to(question.vector).column("vector").distance_type("dot").limit(limit).select(columns)
+    if question.scope is None and question.as_of is None:
+        found = filtered(_frame(await query.nprobes(_PROBES).to_arrow()), question.now, None, None)
+        if len(found) >= limit // 2:
+            return _near(found)
+    exact = query.where(question.where).minimum_nprobes(_PROBES).maximum_nprobes(0)
+    return _near(_frame(await exact.to_arrow()))
+
+
+def _near(found: pl.DataFrame) -> pl.DataFrame:
+    return found.select("message_id", cosine=1.0 - pl.col("_distance").cast(pl.Float64))
+
+
+async def _about(
+    tables: Mapping[str, AsyncTable], messages: list[str], question: Question
+) -> tuple[pl.DataFrame, Iterable[tuple[str, str]]]:
+    """The facts that the messages support and that may answer, and which message supports which."""
+    first, support = await asyncio.gather(
+        fetch(tables["facts"], "message_id", messages, _FACT),
+        fetch(tables["fact_evidence"], "message_id", messages, ["fact_id", "message_id"]),
+    )
+    elsewhere = sorted({*support["fact_id"]} - {*first["id"]})
+    if elsewhere:
+        first = pl.concat([first, await fetch(tables["facts"], "id", elsewhere, _FACT)])
+    facts = filtered(first, question.now, question.scope, question.as_of)
+    pairs = {*facts.select("id", "message_id").filter(pl.col("message_id").is_in(messages)).iter_rows()}
+    return facts, sorted(pairs | {*support.iter_rows()})
+
+
+def _cosines(rows: pl.DataFrame, vector: Vector) -> list[float]:
+    told = rows.select(pl.col("vector").fill_null(pl.lit([0.0] * len(vector), pl.Array(pl.Float32, len(vector)))))
+    return [float(value) for value in unit_matrix(told["vector"], len(vector)) @ vector]
+
+
+def _frame(rows: object) -> pl.DataFrame:
+    frame = pl.from_arrow(rows)  # type: ignore[arg-type]
+    assert isinstance(frame, pl.DataFrame)
+    return frame

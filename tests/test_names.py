@@ -1,0 +1,63 @@
+"""Which words name something, and what may be a name."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slowwave.names import is_usable, spot, type_of
+
+
+def spotted(sentence: str, *known: str) -> list[str]:
+    return [name.text for name in spot(sentence, known)]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "names"),
+    [
+        ("yesterday Anna Lindqvist met Bruno", ["Anna Lindqvist", "Bruno"]),
+        ("Miguel is six.", ["Miguel"]),
+        ("Yesterday was fine.", []),
+        ("Henrik's van is blue.", ["Henrik"]),
+        ("we use postgres and redis", ["postgres", "redis"]),
+        ("we moved to the University of Coimbra", ["University of Coimbra"]),
+        ("I said I would, and I did", []),
+        ("WHY IS EVERYONE SHOUTING", []),
+        ("the API returns JSON on Monday", []),
+        ("Painting is a good thing.", []),
+        ("we express our joy in spring", []),
+    ],
+)
+def test_names_are_found_where_they_stand(sentence: str, names: list[str]) -> None:
+    assert spotted(sentence) == names
+
+
+def test_a_name_known_from_elsewhere_needs_no_further_sign() -> None:
+    assert spotted("Heron again, as always.") == []
+    assert spotted("Heron again, as always.", "heron") == ["Heron"]
+
+
+@pytest.mark.parametrize("name", ["Al", "it", "THEM", "a@b.example", "/etc/hosts", "https://x.example", "3.11", "42", "main.py", "", "\u200b\u200b", "one two three four five six seven"])
+def test_what_cannot_be_a_name(name: str) -> None:
+    assert not is_usable(name)
+
+
+@pytest.mark.parametrize("name", ["Ana", "Redis Streams", "Anna Lindqvist", "C++ guild", "Łódź", "北京大学"])
+def test_what_can_be_a_name(name: str) -> None:
+    assert is_usable(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("Python", "language"), ("Postgres", "tool"), ("Norrsken Maps", "organization"), ("Hyde Park", "place"), ("Heron", "concept")],
+)
+def test_a_name_alone_may_tell_its_type(name: str, kind: str) -> None:
+    assert type_of(name) == kind
+
+
+@given(st.text(max_size=200))
+def test_every_name_is_a_usable_piece_of_its_sentence(sentence: str) -> None:
+    for name in spot(sentence):
+        assert sentence[name.start : name.end] == name.text
+        assert is_usable(name.text) or name.is_known

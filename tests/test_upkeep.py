@@ -1,0 +1,216 @@
+"""Upkeep changes no row: it compacts, indexes what has grown, and drops what is older than the retention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from conftest import EPOCH, TINY
+
+from slowwave.errors import StoreMismatch, UndoRefused
+from slowwave.settings import RetentionSettings
+from storage import upkeep
+from storage.connection import HEAD
+from storage.doctor import examine
+from storage.store import Store
+from storage.tables import TABLES, Role, tables_of
+from storage.undo import undo
+from storage.upkeep import tend
+
+NewStore = Callable[[], Store]
+NOW = EPOCH + timedelta(days=1)
+FORGETFUL = RetentionSettings.model_construct(undo_days=1e-9, lease_s=30.0, lease_wait_s=60.0)
+
+
+def put(store: Store, run: str, ids: list[str], number: float) -> None:
+    vectors = np.eye(4)[[hash(i) % 4 for i in ids]]
+    with store.commit(run, "test", EPOCH) as tx:
+        tx.upsert("facts", pl.DataFrame({"id": ids, "confidence": number, "vector": vectors.tolist()}))
+        tx.upsert("metadata", pl.DataFrame({"id": ids, "number": number}))
+
+
+def content(store: Store) -> dict[str, list[dict[str, Any]]]:
+    snapshot = store.snapshot()
+    return {
+        name: snapshot.frame(name, columns=snapshot.handle(name).schema.names).sort("id").to_dicts()
+        for name in tables_of(Role.STATE)
+    }
+
+
+def fragments(store: Store, name: str) -> int:
+    return int(store.db.open_table(name).stats()["fragment_stats"]["num_fragments"])
+
+
+def indexed(store: Store, name: str) -> set[str]:
+    return {column for index in store.snapshot().handle(name).list_indices() for column in index.columns}
+
+
+def forgetful(store: Store) -> Store:
+    """The store with a retention that is over at once."""
+    return Store.open(store.uri, retention=FORGETFUL)
+
+
+def test_compaction_keeps_every_row_and_every_run_can_still_be_undone(new_store: NewStore) -> None:
+    store = new_store()
+    states = [content(store)]
+    for number in range(3):
+        put(store, f"r{number}", ["a", f"b{number}"], number)
+        states.append(content(store))
+    assert fragments(store, "facts") == 3
+    report = tend(store, "u", NOW, thorough=True)
+    assert "facts" in report.compacted
+    assert fragments(store, "facts") == 1
+    assert content(store) == states[3]
+    assert examine(store) == ()
+    for number in (2, 1, 0):
+        undo(store, f"r{number}", f"undo-{number}", NOW)
+        assert content(store) == states[number]
+
+
+def test_only_what_is_fragmented_is_compacted(new_store: NewStore) -> None:
+    store = new_store()
+    put(store, "r", ["a"], 1)
+    before = store.head
+    assert tend(store, "u", NOW).compacted == ()
+    assert (store.head.sequence, store.head.versions) == (before.sequence, before.versions)
+    for number in range(upkeep.MANY_SEGMENTS + 1):
+        with store.commit("s", "test", EPOCH) as tx:
+            tx.upsert("metadata", pl.DataFrame({"id": [f"m{number}"]}))
+    assert tend(store, "u", NOW).compacted == ("metadata", "commits")
+    assert fragments(store, "metadata") == 1
+
+
+def test_what_is_older_than_the_retention_is_dropped_and_undo_says_so(new_store: NewStore) -> None:
+    store = forgetful(new_store())
+    put(store, "r0", ["a"], 0)
+    put(store, "r1", ["a"], 1)
+    sequence = store.head.sequence
+    before = content(store)
+    tend(store, "u", NOW, thorough=True)
+    assert content(store) == before
+    with pytest.raises(UndoRefused, match=r"no longer kept.*retention\.undo_days"):
+        undo(store, "r1", "x", NOW)
+    with pytest.raises(StoreMismatch, match=r"older than retention\.undo_days"):
+        store.snapshot(commit=sequence - 1).frame("facts")
+    put(store, "r2", ["a"], 2)
+    undo(store, "r2", "y", NOW)
+    assert [row["number"] for row in content(store)["metadata"]] == [1]
+
+
+def test_within_the_retention_nothing_is_dropped(new_store: NewStore) -> None:
+    store = new_store()
+    put(store, "r0", ["a"], 0)
+    put(store, "r1", ["a"], 1)
+    sequence = store.head.sequence
+    tend(store, "u", NOW, thorough=True)
+    assert store.snapshot(commit=sequence - 1).frame("metadata")["number"].to_list() == [0]
+
+
+def test_a_death_in_the_middle_of_upkeep_loses_nothing_however_old_the_state_is(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = forgetful(new_store())
+    put(store, "r0", ["a"], 0)
+    put(store, "r1", ["b"], 1)
+    before = content(store)
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for where in ("Transaction.publish", "HeadRow.publish"):
+        module = "storage.transactions" if where.startswith("T") else "storage.head"
+        with monkeypatch.context() as patch:
+            patch.setattr(f"{module}.{where}", die)
+            patch.setattr("storage.transactions.Transaction.abandon", lambda tx: tx._row.release(tx.held))
+            with pytest.raises(KeyboardInterrupt):
+                tend(store, "u", NOW, thorough=True)
+        assert content(store) == before
+    tend(store, "u", NOW, thorough=True)
+    assert content(store) == before
+
+
+def test_upkeep_after_a_death_does_not_drop_the_state_that_the_head_names(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = forgetful(new_store())
+    put(store, "r0", ["a"], 0)
+    before = content(store)
+    tend(store, "u", NOW, thorough=True)
+    store.db.open_table("facts").delete("true")
+    tend(store, "v", NOW, thorough=True)
+    assert content(store) == before
+    assert examine(store) == ()
+
+
+def test_upkeep_twice_leaves_no_second_commit(new_store: NewStore) -> None:
+    store = new_store()
+    put(store, "r0", ["a"], 0)
+    put(store, "r1", ["b"], 0)
+    tend(store, "u", NOW, thorough=True)
+    before = store.head
+    tend(store, "v", NOW, thorough=True)
+    assert (store.head.sequence, store.head.versions) == (before.sequence, before.versions)
+
+
+def test_the_head_forgets_its_own_history(new_store: NewStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = new_store()
+    for number in range(3):
+        put(store, "r", ["a"], number)
+    versions = Path(store.uri) / "default" / f"{HEAD}.lance" / "_versions"
+    assert len(list(versions.glob("*.manifest"))) > 6
+    monkeypatch.setattr(upkeep, "HEAD_HISTORY", timedelta(milliseconds=1))
+    tend(store, "u", NOW)
+    assert len(list(versions.glob("*.manifest"))) <= 3
+    put(store, "s", ["b"], 1)
+    assert len(content(store)["facts"]) == 2
+
+
+def test_indexes_appear_when_a_table_has_grown_and_queries_answer_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "LOOKUP_INDEX_FROM", 300)
+    monkeypatch.setattr(upkeep, "VECTOR_INDEX_FROM", 300)
+    store = Store.create(str(tmp_path / "store"), "default", ("test/small", 16))
+    vectors = np.random.default_rng(0).normal(size=(299, 16))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    rows = pl.DataFrame({"id": [f"f{n}" for n in range(299)], "subject_id": "e", "vector": vectors.tolist()})
+    with store.commit("r", "test", EPOCH) as tx:
+        tx.upsert("facts", rows)
+        tx.upsert("entities", pl.DataFrame({"id": ["e"], "canonical_name": ["e"]}))
+    store.append("llm_calls", pl.DataFrame({"id": [f"c{n}" for n in range(300)]}), EPOCH)
+    assert tend(store, "u", NOW).indexed == ("llm_calls.id",)
+    with store.commit("s", "test", EPOCH) as tx:
+        tx.upsert("facts", rows.head(1).with_columns(id=pl.lit("f299")))
+    assert set(tend(store, "v", NOW).indexed) == {f"facts.{c}" for c in (*TABLES["facts"].lookup, "vector")}
+    assert indexed(store, "facts") == {*TABLES["facts"].lookup, "vector", "statement"}
+    assert indexed(store, "entities") == {"name"}
+    assert tend(store, "w", NOW).indexed == ()
+    assert len(store.snapshot().by_ids("facts", ["f1", "f299", "none"])) == 2
+    nearest = store.snapshot().handle("facts").search(vectors[7].tolist()).limit(1).refine_factor(10).to_list()
+    assert nearest[0]["id"] == "f7"
+    undo(store, "s", "x", NOW)
+    assert store.snapshot().count("facts") == 299
+
+
+def test_a_vector_index_is_renewed_when_much_is_not_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "VECTOR_INDEX_FROM", 300)
+    store = Store.create(str(tmp_path / "store"), "default", ("test/small", 16))
+    vectors = np.random.default_rng(0).normal(size=(400, 16)).tolist()
+    for run, rows in (("r", range(300)), ("s", range(300, 400))):
+        with store.commit(run, "test", EPOCH) as tx:
+            tx.upsert("facts", pl.DataFrame({"id": [f"f{n}" for n in rows], "vector": [vectors[n] for n in rows]}))
+        assert tend(store, f"after-{run}", NOW).indexed == ("facts.vector",)
+    handle = store.snapshot().handle("facts")
+    (index,) = (index for index in handle.list_indices() if index.columns == ["vector"])
+    assert handle.index_stats(index.name).num_unindexed_rows == 0
+
+
+def test_a_tiny_store_is_tended_without_a_commit(new_store: NewStore) -> None:
+    store = new_store()
+    assert tend(store, "u", NOW, thorough=True).indexed == ()
+    assert Store.open(store.uri, embedding=TINY).head.owner == ""
