@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
@@ -31,6 +32,12 @@ def main() -> None:
         if error.remedy:
             err.print(_plain(error.remedy))
         sys.exit(error.exit_code)
+    except Exception as error:
+        if os.environ.get("SLOWWAVE_DEBUG"):
+            raise
+        err.print(f"[bold red]Unexpected {type(error).__name__}:[/] {_plain(str(error))}")
+        err.print("Nothing half-done is visible. SLOWWAVE_DEBUG=1 shows where it happened; please report it.")
+        sys.exit(1)
     except KeyboardInterrupt:
         err.print("Stopped. What was committed is kept; run the same command again to go on.")
         sys.exit(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,11 @@ from slowwave.validity import parse_time
 
 from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import err, out, print_json, table, validity
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from recall.records import RecalledFact, Recollection
 
 AsOf = Annotated[str | None, typer.Option("--as-of", metavar="TIME", help="What was true then.", show_default=False)]
 
@@ -39,16 +44,22 @@ def recall(
         return
     if not found.facts:
         out.print("Nothing is known about that. Try other words, or `slowwave entities`.")
-        return
+    else:
+        out.print(recall_table(found))
+
+
+def recall_table(found: Recollection) -> Table:
+    """Ranked facts as a table."""
     rows = [
         (n, fact.statement, validity(fact.valid_from, fact.valid_to), f"{fact.score:.2f}", _sources(fact))
         for n, fact in enumerate(found.facts, 1)
     ]
-    out.print(table(query, ("#", "fact", "valid", "score", "said in"), rows, f"{found.took_ms:.0f} ms"))
+    return table(found.query, ("#", "fact", "valid", "score", "said in"), rows, f"{found.took_ms:.0f} ms")
 
 
-def _sources(fact: Any) -> str:
-    shown = [f"{source.conversation_id}/{source.message_id}" for source in fact.provenance[:2]]
+def _sources(fact: RecalledFact) -> str:
+    """The first two messages that say it; documents by their file name."""
+    shown = [s.conversation_id.rpartition("/")[2] if "/" in s.conversation_id else s.message_id for s in fact.provenance[:2]]
     more = len(fact.provenance) - len(shown)
     return ", ".join(shown) + (f" +{more}" if more > 0 else "")
 

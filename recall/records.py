@@ -7,6 +7,9 @@ from datetime import datetime
 from typing import Any
 
 
+_HIDDEN = ("cosine", "rank", "subject_id", "object_id")
+
+
 @dataclass(frozen=True, slots=True)
 class Provenance:
     """One message that supports a fact."""
@@ -39,6 +42,11 @@ class RecalledFact:
     object_id: str | None = None
 
 
+    def as_json(self) -> dict[str, Any]:
+        """The contract of a fact in `--json`."""
+        return {key: value for key, value in asdict(self).items() if key not in _HIDDEN}
+
+
 @dataclass(frozen=True, slots=True)
 class Recollection:
     """The facts that answer a query, best first."""
@@ -49,6 +57,6 @@ class Recollection:
 
     def as_json(self) -> dict[str, Any]:
         """The contract of `recall --json`."""
-        hidden = ("cosine", "rank", "subject_id", "object_id")
-        facts = [{k: v for k, v in asdict(fact).items() if k not in hidden} for fact in self.facts]
-        return {"query": self.query, "facts": facts, "took_ms": round(self.took_ms, 2)}
+        return {
+            "query": self.query, "facts": [fact.as_json() for fact in self.facts], "took_ms": round(self.took_ms, 2)
+        }

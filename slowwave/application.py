@@ -64,11 +64,11 @@ def plan_application(
     settings: EvaluateSettings,
     now: datetime,
 ) -> ApplicationPlan:
-    """Decide every passed candidate, in the order in which they were said: exactly one of
+    """Decide every passed candidate, in the order in which they were said.
 
-    active; rejected with reason `repeats <fact>` (its message becomes evidence of that fact); superseded at once, because
-    what it would replace was said later. A candidate that is already decided in `near.facts` is left alone, so a second
-    application changes nothing.
+    It ends active; or rejected with reason `repeats <fact>`, its message being evidence of that fact; or superseded at
+    once, because what it would replace was said later. A candidate that is already decided in `near.facts` is left
+    alone, so a second application changes nothing.
     """
     fresh = _undecided(passed, near.facts, messages)
     others = _known(near, now)

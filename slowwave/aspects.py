@@ -129,7 +129,7 @@ def shown(value: float) -> int:
 
 
 def score_aspects(facts: pl.DataFrame, tags: pl.DataFrame) -> pl.DataFrame:
-    """All fourteen aspects as (slug, facts, entities, predicates, confidence, score), from live facts and their tags."""
+    """All fourteen aspects as (slug, facts, entities, predicates, confidence, score), of live facts and their tags."""
     tagged = tags.select("slug", pl.col("fact_id").alias("id")).unique().join(facts, on="id")
     ends = pl.col("subject_id").append(pl.col("object_id")).drop_nulls().n_unique()
     counts = tagged.group_by("slug").agg(

@@ -9,59 +9,69 @@ from dataclasses import dataclass, replace
 from .text import word_set
 
 _BORDER = re.compile(
-    r"(?:[,;:–—]\s+(?:(?:and|but|so|because|though|although|while|then|or)\s+)?|\s(?:and|but|so|because|though|although|while)\s+)"
-    r"(?=(?:[Ii](?:['’]\w+)?|[Ww]e(?:['’]\w+)?|[Mm]y|[Oo]ur|[Hh]e(?:['’]s)?|[Ss]he(?:['’]s)?|[A-ZÀ-Þ][\w'’-]+(?:\s[A-ZÀ-Þ]\S+)?(?=\s(?!(?:and|or|for|in|on|at|with|as|to|from|of|by)\b)[a-z]))\s)"
+    r"(?:[,;:–—]\s+(?:(?:and|but|so|because|though|although|while|then|or)\s+)?|\s(?:and|but|so|because"
+    r"|though|although|while)\s+)"
+    r"(?=(?:[Ii](?:['’]\w+)?|[Ww]e(?:['’]\w+)?|[Mm]y|[Oo]ur|[Hh]e(?:['’]s)?|[Ss]he(?:['’]s)?"
+    r"|[A-ZÀ-Þ][\w'’-]+(?:\s[A-ZÀ-Þ]\S+)?(?=\s(?!(?:and|or|for|in|on|at|with|as|to|from|of|by)\b)[a-z]))\s)"
 )
 _LEAD_IN = re.compile(
-    r"(?:Last|This|Next|Yesterday|Today|Tonight|Now|Recently|Lately|Then|Once|Before that|After that|In|On|Since|At|For|During|A few|Two|Three|One|Earlier)\b"
+    r"(?:Last|This|Next|Yesterday|Today|Tonight|Now|Recently|Lately|Then|Once|Before that|After that|In|On"
+    r"|Since|At|For|During|A few|Two|Three|One|Earlier)\b"
     r"[^,;:.!?]{0,40}?,?\s(?=(?:I|we|my)\b)"
 )
 _FIRST = re.compile(r"(?:I|i|[Ww]e)(?:['’](?P<short>m|ve|ll|d|re))?(?=[\s,]|$)")
 ROLES = word_set(
-    """sister brother mother father mum mom mama dad papa parents husband wife spouse partner girlfriend boyfriend fiancé fiancée fiance fiancee
-    son daughter kid kids child children baby cousin uncle aunt nephew niece grandmother grandfather grandma grandpa granny grandson granddaughter
-    friend manager boss colleague coworker co-worker teammate mentor teacher tutor coach doctor therapist dentist neighbour neighbor roommate flatmate
-    housemate landlord landlady client dog cat puppy kitten pet horse rabbit parrot hamster twin stepmother stepfather stepson stepdaughter godmother
-    godfather godson goddaughter ex assistant lawyer accountant professor supervisor project team company employer startup band club app store shop
-    studio product website"""
+    """sister brother mother father mum mom mama dad papa parents husband wife spouse partner girlfriend
+    boyfriend fiancé fiancée fiance fiancee son daughter kid kids child children baby cousin uncle aunt
+    nephew niece grandmother grandfather grandma grandpa granny grandson granddaughter friend manager
+    boss colleague coworker co-worker teammate mentor teacher tutor coach doctor therapist dentist
+    neighbour neighbor roommate flatmate housemate landlord landlady client dog cat puppy kitten pet
+    horse rabbit parrot hamster twin stepmother stepfather stepson stepdaughter godmother godfather
+    godson goddaughter ex assistant lawyer accountant professor supervisor project team company employer
+    startup band club app store shop studio product website"""
 )
 PEOPLE = ROLES - word_set(
-    "dog cat puppy kitten pet horse rabbit parrot hamster project team company employer startup band club app store shop studio product website"
+    "dog cat puppy kitten pet horse rabbit parrot hamster project team company employer startup band club "
+    "app store shop studio product website"
 )
-ANIMALS = word_set(
-    "dog cat puppy kitten pet horse rabbit parrot hamster"
-)
+ANIMALS = word_set("dog cat puppy kitten pet horse rabbit parrot hamster")
 _OWNED = re.compile(
-    r"(?:[Mm]y|[Oo]ur)\s(?:(?P<adjective>older|younger|little|big|elder|youngest|oldest|best|old|new|former|late|current|twin|good|dear|eldest|own|direct|childhood)\s){0,2}"
-    r"(?P<role>[a-zé][a-zé-]{1,20})(?P<in_law>-in-law)?(?:,)?(?:\s(?P<name>[A-ZÀ-Þ][\w'’-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30})?))?,?(?=\s|['’]s\s)"
+    r"(?:[Mm]y|[Oo]ur)\s(?:(?P<adjective>older|younger|little|big|elder|youngest|oldest|best|old|new"
+    r"|former|late|current|twin|good|dear|eldest|own|direct|childhood)\s){0,2}"
+    r"(?P<role>[a-zé][a-zé-]{1,20})(?P<in_law>-in-law)?(?:,)"
+    r"?(?:\s(?P<name>[A-ZÀ-Þ][\w'’-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30})?))?,?(?=\s|['’]s\s)"
 )
 _THIRD = re.compile(r"(?:[Hh]e|[Ss]he)(?:['’](?P<short>s|ll|d))?(?=\s)")
-_NAMED = re.compile(r"(?P<name>[A-ZÀ-Þ][\w+#.&-]{2,40}(?:['’](?!s\b)\w+)?(?:\s(?:(?:de|da|von|van|of)\s)?[A-ZÀ-Þ][\w+#.&-]{1,40}){0,4})(?:['’](?P<short>s|ll|d))?(?=\s)")
-_THE = re.compile(r"(?:[Tt]he|[Oo]ur|[Tt]his)\s(?P<name>(?:[a-zA-Z][\w+#.-]{1,30}\s){0,3}?[a-zA-Z][\w+#.-]{1,30})(?=\s)")
+_NAMED = re.compile(
+    r"(?P<name>[A-ZÀ-Þ][\w+#.&-]{2,40}(?:['’](?!s\b)\w+)?(?:\s(?:(?:de|da|von|van"
+    r"|of)\s)?[A-ZÀ-Þ][\w+#.&-]{1,40}){0,4})(?:['’](?P<short>s|ll|d))?(?=\s)"
+)
+_THE = re.compile(
+    r"(?:[Tt]he|[Oo]ur|[Tt]his)\s(?P<name>(?:[a-zA-Z][\w+#.-]{1,30}\s){0,3}?[a-zA-Z][\w+#.-]{1,30})(?=\s)"
+)
 
 _NEGATIONS = word_set(
-    """not never don't doesn't didn't isn't wasn't aren't weren't haven't hasn't hadn't won't wouldn't can't cannot couldn't shouldn't ain't dont
-    doesnt didnt cant"""
+    """not never don't doesn't didn't isn't wasn't aren't weren't haven't hasn't hadn't won't wouldn't
+    can't cannot couldn't shouldn't ain't dont doesnt didnt cant"""
 )
-_BE = word_set(
-    "am is are was were be been being 's 're 'm isn't aren't wasn't weren't ain't"
-)
-_HAVE = word_set(
-    "have has had 've haven't hasn't hadn't"
-)
-_DO = word_set(
-    "do does did don't doesn't didn't dont doesnt didnt"
-)
+_BE = word_set("am is are was were be been being 's 're 'm isn't aren't wasn't weren't ain't")
+_HAVE = word_set("have has had 've haven't hasn't hadn't")
+_DO = word_set("do does did don't doesn't didn't dont doesnt didnt")
 _ADVERBS = word_set(
-    """just really also still already now currently actually always usually recently finally even only absolutely totally definitely sometimes
-    often mostly all both then first honestly personally officially lately once basically very so quite pretty happily proudly never not simply
-    mainly generally normally typically regularly constantly truly especially particularly literally kinda directly occasionally since ever
-    probably maybe eventually soon successfully"""
+    """just really also still already now currently actually always usually recently finally even only
+    absolutely totally definitely sometimes often mostly all both then first honestly personally
+    officially lately once basically very so quite pretty happily proudly never not simply mainly
+    generally normally typically regularly constantly truly especially particularly literally kinda
+    directly occasionally since ever probably maybe eventually soon successfully"""
 )
 _WISHES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), relation)
     for pattern, relation in (
-        (r"(?:want|wants|wanted|hope|hopes|hoping|hoped|wish|wishes|dream|dreams|dreaming|long|longs)\s(?:to|of|about)\s|wanna\s", "wants_to"),
+        (
+            r"(?:want|wants|wanted|hope|hopes|hoping|hoped|wish|wishes|dream|dreams|dreaming|long"
+            r"|longs)\s(?:to|of|about)\s|wanna\s",
+            "wants_to",
+        ),
         (r"(?:like|love|prefer)\sto\s(?=\w)", "would"),
         (r"looking\sforward\sto\s", "looks_forward_to"),
         (r"(?:excited|keen|eager|hoping|aiming|looking|determined)\sto\s", "wants_to"),
@@ -77,8 +87,10 @@ _WISHES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )
 _MODALS = {
-    "will": "plans_to", "'ll": "plans_to", "won't": "plans_to", "might": "considers", "may": "considers", "would": "would", "'d": "would",
-    "wouldn't": "would", "could": "could", "couldn't": "could", "can": "can", "can't": "can", "cannot": "can", "should": "should",
+    "will": "plans_to", "'ll": "plans_to", "won't": "plans_to", "might": "considers", "may": "considers",
+    "would": "would", "'d": "would",
+    "wouldn't": "would", "could": "could", "couldn't": "could", "can": "can", "can't": "can", "cannot": "can",
+    "should": "should",
     "shouldn't": "should", "must": "should", "cant": "can",
 }  # fmt: skip
 _TOKEN = re.compile(r"\s*([\w'’-]+)(,?)")
@@ -128,7 +140,9 @@ def _subject(text: str, start: int) -> tuple[Clause | None, int]:
         return _with_short(Clause(text, start, "third"), found["short"]), found.end()
     if (found := _OWNED.match(text)) and found["role"] in ROLES and not text[found.end() :].startswith(("'s", "’s")):
         role = found["role"] + (found["in_law"] or "")
-        return Clause(text, start, "owned", name=(found["name"] or "").removesuffix("'s").removesuffix("’s"), role=role), found.end()
+        return Clause(
+            text, start, "owned", name=(found["name"] or "").removesuffix("'s").removesuffix("’s"), role=role
+        ), found.end()
     if found := _NAMED.match(text):
         return _with_short(Clause(text, start, "named", name=found["name"]), found["short"]), found.end()
     if found := _THE.match(text):
@@ -166,7 +180,9 @@ def _predicate(clause: Clause, at: int, is_verb: Callable[[str], bool]) -> Claus
             copula = True
         elif word in _HAVE and _is_auxiliary(text, found.end(), is_verb):
             perfect = True
-        elif word not in _NEGATIONS and word not in _ADVERBS and not (word in _DO and _helps(text, found.end(), is_verb)):
+        elif (
+            word not in _NEGATIONS and word not in _ADVERBS and not (word in _DO and _helps(text, found.end(), is_verb))
+        ):
             if not wish and (wanted := _wish(text, found.start(1), copula, modal)):
                 relation, done = wanted
                 wish, wished = relation, done
@@ -201,8 +217,10 @@ def _is_auxiliary(text: str, at: int, is_verb: Callable[[str], bool]) -> bool:
     if not ahead:
         return False
     word = ahead[1].lower()
-    return word in _BE or word in ("not", "never", "just", "already", "always", "also", "recently", "finally", "since", "had", "got") or (
-        word.endswith(("ed", "en")) or is_verb(word)
+    return (
+        word in _BE
+        or word in ("not", "never", "just", "already", "always", "also", "recently", "finally", "since", "had", "got")
+        or (word.endswith(("ed", "en")) or is_verb(word))
     )
 
 

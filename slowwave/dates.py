@@ -1,4 +1,4 @@
-"""Words that tell when ("last week", "since March", "5 de mayo") and the stretch of time they mean."""
+"""The stretch of time that words such as "last week", "since March" or "5 de mayo" mean."""
 
 from __future__ import annotations
 
@@ -11,10 +11,24 @@ from typing import Literal
 
 from dateparser.date import DateDataParser
 
+from .hints import COUNT
+
 Tense = Literal["past", "future", "unknown"]
 
 _MONTHS = {name.lower(): i for i, name in enumerate(calendar.month_name) if name}
-_MONTHS |= {"jan": 1, "feb": 2, "apr": 4, "jun": 6, "jul": 7, "aug": 8, "sep": 9, "sept": 9, "oct": 10, "nov": 11, "dec": 12}
+_MONTHS |= {
+    "jan": 1,
+    "feb": 2,
+    "apr": 4,
+    "jun": 6,
+    "jul": 7,
+    "aug": 8,
+    "sep": 9,
+    "sept": 9,
+    "oct": 10,
+    "nov": 11,
+    "dec": 12,
+}
 _MONTHS |= {
     "enero": 1, "febrero": 2, "marzo": 3, "abril": 4, "mayo": 5, "junio": 6, "julio": 7, "agosto": 8,
     "septiembre": 9, "octubre": 10, "noviembre": 11, "diciembre": 12,
@@ -22,78 +36,47 @@ _MONTHS |= {
 _WEEKDAYS = {name.lower(): i for i, name in enumerate(calendar.day_name)}
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _NUMBERS = {
-    "a": 1, "an": 1, "one": 1, "two": 2, "couple of": 2, "a couple of": 2, "three": 3, "few": 3, "a few": 3, "several": 4,
-    "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "twelve": 12, "fifteen": 15, "twenty": 20,
+    "a": 1, "an": 1, "one": 1, "two": 2, "couple of": 2, "a couple of": 2, "three": 3, "few": 3, "a few": 3,
+    "several": 4,
+    "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "twelve": 12, "fifteen": 15,
+    "twenty": 20,
     "un": 1, "una": 1, "dos": 2, "tres": 3, "cuatro": 4, "cinco": 5, "seis": 6,
 }  # fmt: skip
 
-_LONG_MONTH = (
-    r"(?:January|February|April|June|July|August|September|October|November|December|Jan|Feb|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)"
-)
-_MONTH = rf"(?:(?i:{_LONG_MONTH})|May|March)\b"
-_WEEKDAY = r"(?i:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)"
-_COUNT = r"(?i:\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty|several|a few|few|a couple of|couple of)"
-_UNIT = r"(?i:minute|hour|day|week|weekend|month|year|decade)s?"
-_YEAR = r"(?:19|20)\d\d(?![\d%:.]*\d)"
-_NTH = r"\d{1,2}(?:st|nd|rd|th)?"
-_MES = r"(?i:enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre)"
-_PREPOSITION = r"(?i:(?:ever since|back in|since|starting on|starting|until|till|from|as of|around|during|for|in|on|desde|en|el)\s+)"
-_CORE = "|".join(
-    (
-        r"\d{4}-\d{2}-\d{2}",
-        rf"(?:{_WEEKDAY},?\s+)?(?:the\s+)?{_NTH}(?:\s+of)?\s+{_MONTH}(?:,?\s+{_YEAR})?",
-        rf"{_MONTH}\s+(?:the\s+)?{_NTH}\b(?!\s*(?:people|of us|%))(?:,?\s+{_YEAR})?",
-        rf"the\s+(?:first|second|third|last)\s+(?:weekend|week)\s+(?:of|in)\s+{_MONTH}(?:\s+{_YEAR})?",
-        rf"(?:the\s+)?(?:early|mid|late|end of|beginning of|start of|middle of)[\s-]+(?:{_MONTH}(?:\s+{_YEAR})?|{_YEAR})",
-        rf"{_MONTH},?\s+{_YEAR}",
-        rf"(?i:(?:last|next|this|this past|past|this coming|coming))\s+(?:{_WEEKDAY}|{_MONTH}|(?i:week|weekend|month|year|night|morning|afternoon|evening|spring|summer|autumn|fall|winter)\b)",
-        rf"{_COUNT}\s+{_UNIT}\s+(?i:ago|from now)",
-        rf"(?:the\s+)?(?i:(?:last|past))\s+{_COUNT}\s+{_UNIT}",
-        r"(?i:the day before yesterday|the day after tomorrow|yesterday|today|tomorrow|tonight)\b",
-        rf"{_WEEKDAY},?\s+the\s+{_NTH}\b",
-        rf"(?:the\s+)?(?i:spring|summer|autumn|fall|winter)(?:\s+of)?\s+{_YEAR}",
-        r"(?i:la semana pasada|el mes pasado|el año pasado|anteayer|ayer|anoche|hace\s+\w+\s+(?:días?|semanas?|mes(?:es)?|años?))\b",
-        rf"\d{{1,2}}\s+de\s+{_MES}(?:\s+de\s+{_YEAR})?",
-    )
-)
-_BOUND = "|".join(
-    (
-        r"(?i:since|until|from|on|by|starting on|starting)\s+the\s+\d{1,2}(?:st|nd|rd|th)\b",
-        rf"(?i:in|since|until|from|by|starting|last|next|during)\s+{_MONTH}(?!\s+\d)",
-        rf"(?i:on|since|until|from|by)\s+{_WEEKDAY}\b(?!s)",
-        rf"(?i:in|within)\s+{_COUNT}\s+{_UNIT}\b",
-        rf"(?i:in|since|until|from|by|back in|around|during|desde|en)\s+{_YEAR}",
-        rf"(?i:desde|en)\s+{_MES}\b",
-        r"(?i:in|since|during)\s+the\s+(?i:spring|summer|autumn|fall|winter)\b",
-    )
-)
-_HINT = re.compile(rf"\b(?:{_PREPOSITION}?(?:{_CORE})|{_BOUND})")
-_TRIGGERS = (
-    "ago", "day", "night", "week", "month", "year", "decade", "spring", "summer", "autumn", "winter", "fall", "last", "next", "since", "this ", "january",
-    "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december", "tomorrow", "ayer", "pasad", "hace", "anoche", "desde",
-)  # fmt: skip
-_DIGIT = re.compile(r"\d")
 _FUTURE = re.compile(
-    r"\b(?:will|'ll|going to|gonna|plan(?:s|ning)? to|plans?_to|upcoming|starts?|begins?|leaves?|want(?:s)? to|about to|due|deadline"
-    r"|release|scheduled|can't wait|looking forward|(?:am|is|are|'m|'re) (?:moving|leaving|starting|going|getting|flying|having|coming))\b",
+    r"\b(?:will|'ll|going to|gonna|plan(?:s|ning)? to|plans?_to|upcoming|starts?|begins?|leaves?"
+    r"|want(?:s)? to|about to|due|deadline"
+    r"|release|scheduled|can't wait|looking forward|(?:am|is|are|'m|'re) (?:moving|leaving|starting|going"
+    r"|getting|flying|having|coming))\b",
     re.IGNORECASE,
 )
 _PAST = re.compile(
-    r"\b(?:was|were|did|had|went|got|left|quit|met|made|took|began|became|came|saw|bought|built|since|ago|\w{3,}ed)\b", re.IGNORECASE
+    r"\b(?:was|were|did|had|went|got|left|quit|met|made|took|began|became|came|saw|bought|built|since|ago|\w{3,}ed)\b",
+    re.IGNORECASE,
 )
 _LEAD = re.compile(
-    r"^(?:ever since|back in|since|starting on|starting|from|as of|around|during|for|in|on|desde|en|el)\s+", re.IGNORECASE
+    r"^(?:ever since|back in|since|starting on|starting|from|as of|around|during|for|in|on|desde|en|el)\s+",
+    re.IGNORECASE,
 )
 _OPEN_ENDED = re.compile(r"^(?:ever since|since|from|starting|as of|desde)\b", re.IGNORECASE)
-_UP_TO_NOW = re.compile(rf"^(?:the\s+)?(?:last|past)\s+{_COUNT}\s+\w+$", re.IGNORECASE)
+_UP_TO_NOW = re.compile(rf"^(?:the\s+)?(?:last|past)\s+{COUNT}\s+\w+$", re.IGNORECASE)
 _SINCE = re.compile(r"^(?:ever since|since|desde)\b", re.IGNORECASE)
 _NO_START = re.compile(r"^(?:until|till|by|before|after)\b", re.IGNORECASE)
-_CLASH = re.compile(r"\b(?:yesterday|last|ago|past)\b.*\b(?:tomorrow|next|from now)\b|\b(?:tomorrow|next)\b.*\b(?:yesterday|ago)\b")
-_AMOUNT = re.compile(rf"^(?:(in|within)\s+)?(?:the\s+)?(?:(last|past)\s+)?({_COUNT})\s+(\w+?)s?(?:\s+(ago|from now))?$", re.IGNORECASE)
+_CLASH = re.compile(
+    r"\b(?:yesterday|last|ago|past)\b.*\b(?:tomorrow|next|from now)\b|\b(?:tomorrow|next)\b.*\b(?:yesterday|ago)\b"
+)
+_AMOUNT = re.compile(
+    rf"^(?:(in|within)\s+)?(?:the\s+)?(?:(last|past)\s+)?({COUNT})\s+(\w+?)s?(?:\s+(ago|from now))?$", re.IGNORECASE
+)
 _DAY_OF = re.compile(r"^(?:(\w+day),?\s+)?the\s+(\d{1,2})(?:st|nd|rd|th)$", re.IGNORECASE)
 _RELATIVE = re.compile(r"^(last|next|this|this past|past|this coming|coming)\s+(\w+)$", re.IGNORECASE)
-_NTH_WEEK = re.compile(r"^the\s+(first|second|third|last)\s+(weekend|week)\s+(?:of|in)\s+(\w+)(?:\s+(\d{4}))?$", re.IGNORECASE)
-_PART = re.compile(r"^(?:the\s+)?(early|mid|late|end of|beginning of|start of|middle of)[\s-]+(?:([^\W\d]+)\s*)?(\d{4})?$", re.IGNORECASE)
+_NTH_WEEK = re.compile(
+    r"^the\s+(first|second|third|last)\s+(weekend|week)\s+(?:of|in)\s+(\w+)(?:\s+(\d{4}))?$", re.IGNORECASE
+)
+_PART = re.compile(
+    r"^(?:the\s+)?(early|mid|late|end of|beginning of|start of|middle of)[\s-]+(?:([^\W\d]+)\s*)?(\d{4})?$",
+    re.IGNORECASE,
+)
 _SEASON = re.compile(r"^(?:the\s+)?(spring|summer|autumn|fall|winter)(?:(?:\s+of)?\s+(\d{4}))?$", re.IGNORECASE)
 _MONTH_YEAR = re.compile(r"^([^\W\d]+)(?:,?\s+(?:de\s+)?(\d{4}))?$")
 _FARTHEST_YEARS = 150
@@ -107,20 +90,10 @@ class Interval:
     end: datetime | None = None
 
 
-def find_hint(sentence: str) -> str:
-    """The first words of a sentence that say when, as they stand; empty if none do."""
-    lower = sentence.lower()
-    if not _DIGIT.search(sentence) and not any(word in lower for word in _TRIGGERS):
-        return ""
-    found = _HINT.search(sentence)
-    return found.group().strip(" ,") if found else ""
-
-
 def resolve_hint(words: str, said_at: datetime, statement: str = "") -> Interval | None:
-    """What a temporal hint means when said at `said_at`; `statement` gives the tense of bare dates ("on Monday").
-
-    None for words that name no start ("until May"), that contradict themselves, or that lie 150 years off.
-    """
+    """What a temporal hint means when said at `said_at`; `statement` gives the tense of bare dates ("on
+    Monday"). None for words that name no start ("until May"), that contradict themselves, or that lie
+    150 years off."""
     hint = " ".join(words.strip(" ,.;").split())
     if not hint or len(hint) > 60 or _NO_START.match(hint) or _CLASH.search(hint.lower()):
         return None
@@ -216,7 +189,11 @@ def _day_of(core: str, day: datetime, tense: Tense) -> Span | None:
 
 
 def _weekday(core: str, day: datetime, tense: Tense) -> Span | None:
-    return _unit_span(_near_weekday(day, _WEEKDAYS[core], 1 if tense == "future" else -1), "day") if core in _WEEKDAYS else None
+    return (
+        _unit_span(_near_weekday(day, _WEEKDAYS[core], 1 if tense == "future" else -1), "day")
+        if core in _WEEKDAYS
+        else None
+    )
 
 
 def _nth_week(core: str, day: datetime, tense: Tense) -> Span | None:

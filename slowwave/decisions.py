@@ -6,59 +6,129 @@ import re
 from collections.abc import Iterator
 
 from .names import is_pronoun, spot
-from .relations import CERTAIN, LIKELY, Triple, read_object
+from .phrases import read_object
+from .relations import CERTAIN, LIKELY, Triple
 from .retelling import impersonal
 
-_SIGNS = ("decid", "agreed", "chose", "settled", "opted", "going with", "turn", "cause", "culprit", "problem", "issue", "bug", "fix", "solved", "resolved",
+_SIGNS = ("decid", "agreed", "chose", "settled", "opted", "going with", "turn", "cause", "culprit", "problem",
+"issue", "bug", "fix", "solved", "resolved",
           "workaround", "sorry", "correct", "meant", "mistake", "known as", "oops")  # fmt: skip
 _DIGIT = re.compile(r"\d")
-_WHY = re.compile(r",?\s(?:because|['’]cause|since(?!\s(?:\d|last|the\s\d|yesterday|January|February|March|April|May|June|July|August|September|October|November|December))|as\s(?:it|we|they|the|this)\b|so\sthat|due\sto|given\sthat)\s?", re.IGNORECASE)
-_DECIDED = re.compile(
-    r"(?P<who>\b(?:[Ww]e|I|i|[Tt]he\steam|[A-Z][\w-]+(?:\s[A-Z][\w-]+)?)\b(?:['’]ve|\shave|\shas|\sboth|\sall|\sjust|\sfinally)*\s|^)(?:finally\s|just\s)?"
-    r"(?P<verb>[Dd]ecided|[Aa]greed|chose|chosen|opted|settled|(?:are|'re|’re)\sgoing\swith)(?!\s(?:with\s(?:you|that|this)|yet))(?:\s(?:to|on|that|for|against)\b)?:?\s(?P<o>\S.{2,})"
+_WHY = re.compile(
+    r",?\s(?:because|['’]cause|since(?!\s(?:\d|last|the\s\d|yesterday|January|February|March|April|May"
+    r"|June|July|August|September|October|November|December))|as\s(?:it|we|they|the|this)\b|so\sthat"
+    r"|due\sto|given\sthat)\s?",
+    re.IGNORECASE,
 )
-_UNDECIDED = re.compile(r"\b(?:not|never|nothing|n't|haven['’]t|hasn['’]t|isn['’]t|before|if|until|once|whether)\b[^.,;]{0,30}\b(?:decided|agreed|settled|chose)|\bdecided\syet|undecided", re.IGNORECASE)
+_DECIDED = re.compile(
+    r"(?P<who>\b(?:[Ww]e|I|i|[Tt]he\steam|[A-Z][\w-]+(?:\s[A-Z][\w-]+)?)\b(?:['’]ve|\shave|\shas|\sboth"
+    r"|\sall|\sjust|\sfinally)*\s|^)(?:finally\s|just\s)?"
+    r"(?P<verb>[Dd]ecided|[Aa]greed|chose|chosen|opted|settled|(?:are|'re"
+    r"|’re)\sgoing\swith)(?!\s(?:with\s(?:you|that|this)|yet))(?:\s(?:to|on|that|for"
+    r"|against)\b)?:?\s(?P<o>\S.{2,})"
+)
+_UNDECIDED = re.compile(
+    r"\b(?:not|never|nothing|n't|haven['’]t|hasn['’]t|isn['’]t|before|if|until|once"
+    r"|whether)\b[^.,;]{0,30}\b(?:decided|agreed|settled|chose)|\bdecided\syet|undecided",
+    re.IGNORECASE,
+)
 _TURNED_OUT = re.compile(r"\bturn(?:s|ed)\sout\s?(?:that\s|,\s)?(?P<o>\S.{3,})", re.IGNORECASE)
 _ROOT = re.compile(
-    r"\b(?:the|our|its|this)\s(?:actual\s|real\s|underlying\s|main\s)?(?P<what>root\scause|cause|culprit|real\sissue|real\sproblem|underlying\s(?:issue|problem)|actual\s(?:issue|problem)|bug)"
-    r"(?:\s(?:of|for|behind|in)\s[^,;]{2,60}?)?\s(?:was|is|were|turned\sout\sto\sbe)\s(?!a\snew|not\b|unknown|unclear|still)(?P<o>\S.{2,})",
+    r"\b(?:the|our|its|this)\s(?:actual\s|real\s|underlying\s|main\s)?(?P<what>root\scause|cause|culprit"
+    r"|real\sissue|real\sproblem|underlying\s(?:issue|problem)|actual\s(?:issue|problem)|bug)"
+    r"(?:\s(?:of|for|behind|in)\s[^,;]{2,60}?)?\s(?:was|is|were|turned\sout\sto\sbe)\s(?!a\snew|not\b"
+    r"|unknown|unclear|still)(?P<o>\S.{2,})",
     re.IGNORECASE,
 )
 _CAUSED = re.compile(r"(?P<s>\S[^,;]{2,80}?)\s(?:was|were|is|are)\scaused\sby\s(?P<o>\S.{2,})", re.IGNORECASE)
 _FIXED = re.compile(
-    r"(?:\b(?:fixed|solved|resolved|worked\saround)(?:\s(?:it|this|that|them|the\s[\w\s-]{2,40}?))?(?:\s(?:by|in|with)\s|:\s)|\bthe\s(?:fix|solution|workaround)\s(?:was|is)\s(?:to\s)?)(?P<o>\S.{2,})", re.IGNORECASE
+    r"(?:\b(?:fixed|solved|resolved|worked\saround)(?:\s(?:it|this|that|them"
+    r"|the\s[\w\s-]{2,40}?))?(?:\s(?:by|in|with)\s|:\s)|\bthe\s(?:fix|solution|workaround)\s(?:was"
+    r"|is)\s(?:to\s)?)(?P<o>\S.{2,})",
+    re.IGNORECASE,
 )
 _ATTRIBUTE = (
-    r"(?P<attr>(?:[a-z-]+\s){0,2}?(?:port|limit|version|time-?out|size|budget|deadline|quota|threshold|interval|capacity|coverage|latency|response\stime|rate|price|rent|salary|retention|lifetime|ttl|delay|duration"
-    r"|score|release|weight|height|phone\snumber|birthday|count|number\sof\s\w+|error\srate|temperature|memory|age|address|uptime|accuracy|due\sdate|cost))"
+    r"(?P<attr>(?:[a-z-]+\s){0,2}?(?:port|limit|version|time-?out|size|budget|deadline|quota|threshold"
+    r"|interval|capacity|coverage|latency|response\stime|rate|price|rent|salary|retention|lifetime|ttl"
+    r"|delay|duration"
+    r"|score|release|weight|height|phone\snumber|birthday|count|number\sof\s\w+|error\srate|temperature"
+    r"|memory|age|address|uptime|accuracy|due\sdate|cost))"
 )
 _THING = r"(?P<s>[A-Za-z][\w.'’-]{1,40}(?:\s[\w.'’-]{1,30}){0,4}?)"
-_AMOUNT = r"(?:about\s|around\s|roughly\s|only\s|at\s|exactly\s|up\sto\s|averaging\s|on\s)?(?P<o>[$€£]?\d[\w.,:/%°-]*(?:\s[^\s,;()!?]+){0,6})"
-_IS = r"\s(?:is|was|are|has\sbeen|stays\sat|remains|equals|=|is\sset\sto|is\snow|has\snow\sreached)(?:\s(?:now|currently|still|set\sto|at|already))?\s"
-_VALUE_OF = re.compile(rf"(?:^|\b(?:the|my|our|a|is|new)\s){_ATTRIBUTE}\s(?:of|for|on)\s(?:the\s|my\s|our\s)?{_THING}{_IS}{_AMOUNT}", re.IGNORECASE)
-_VALUE_IS = re.compile(rf"^(?:the\s|my\s|our\s)?(?:(?P<s>[A-Za-z][\w.-]{{2,30}}(?:\s[\w.-]+)?)['’]s\s)?{_ATTRIBUTE}{_IS}{_AMOUNT}", re.IGNORECASE)
-_VALUE_HAS = re.compile(rf"{_THING}\s(?:has|have|had|with|uses)\s(?:a|an|the)\s{_ATTRIBUTE}\sof\s{_AMOUNT}", re.IGNORECASE)
+_AMOUNT = (
+    r"(?:about\s|around\s|roughly\s|only\s|at\s|exactly\s|up\sto\s|averaging\s"
+    r"|on\s)?(?P<o>[$€£]?\d[\w.,:/%°-]*(?:\s[^\s,;()!?]+){0,6})"
+)
+_IS = (
+    r"\s(?:is|was|are|has\sbeen|stays\sat|remains|equals|=|is\sset\sto|is\snow"
+    r"|has\snow\sreached)(?:\s(?:now|currently|still|set\sto|at|already))?\s"
+)
+_VALUE_OF = re.compile(
+    rf"(?:^|\b(?:the|my|our|a|is|new)\s){_ATTRIBUTE}\s(?:of|for|on)\s(?:the\s|my\s|our\s)?{_THING}{_IS}{_AMOUNT}",
+    re.IGNORECASE,
+)
+_VALUE_IS = re.compile(
+    rf"^(?:the\s|my\s|our\s)?(?:(?P<s>[A-Za-z][\w.-]{{2,30}}(?:\s[\w.-]+)?)['’]s\s)?{_ATTRIBUTE}{_IS}{_AMOUNT}",
+    re.IGNORECASE,
+)
+_VALUE_HAS = re.compile(
+    rf"{_THING}\s(?:has|have|had|with|uses)\s(?:a|an|the)\s{_ATTRIBUTE}\sof\s{_AMOUNT}", re.IGNORECASE
+)
 _CHANGED = re.compile(
-    rf"(?:^|\b(?:the|my|our)\s){_ATTRIBUTE}(?:\s(?:of|for|on)\s(?:the\s|my\s|our\s)?{_THING})?(?:,?\swhich)?\s(?:has\s|have\s|was\s|is\s)?(?:recently\s|now\s|just\s)?(?:changed|increased|dropped|went|rose|fell|improved|raised|lowered|reduced|moved|grew)"
+    rf"(?:^|\b(?:the|my|our)\s){_ATTRIBUTE}(?:\s(?:of|for|on)\s(?:the\s|my\s"
+    rf"|our\s)?{_THING})?(?:,?\swhich)?\s(?:has\s|have\s|was\s|is\s)?(?:recently\s|now\s"
+    rf"|just\s)?(?:changed|increased|dropped|went|rose|fell|improved|raised|lowered|reduced|moved|grew)"
     rf"[^\d]{{0,50}}?{_AMOUNT}",
     re.IGNORECASE,
 )
-_LISTENS = re.compile(rf"{_THING}\s(?:listens?|runs?|is|are|answers)\s(?:on|at)\sport\s(?P<o>\d{{2,5}})\b", re.IGNORECASE)
-_WENT = re.compile(rf"(?:^|\bthe\s){_THING}\s(?:went|dropped|fell|rose|grew|improved|came\sdown|went\sup|went\sdown)\sfrom\s(?P<old>\d[^,;]{{0,30}}?)\sto\s{_AMOUNT}", re.IGNORECASE)
-_INSTEAD = re.compile(r"\b(?:instead\sof|rather\sthan|not|up\sfrom|down\sfrom|was)\s(?P<old>(?:[$€£]?\d[\w.,:/%-]*)(?:\s(?:[kKMG]?B|ms|s|per\s\w+|requests|days?|hours?|minutes?|%))?)", re.IGNORECASE)
-_VALUE_STOP = re.compile(r"[,;!?()]|\.(?!\d)|:(?!\d)|\s(?:and|but|because|since|instead|rather|not|so|which|that|where|when|until|after|before|now|today|yesterday|last|for\sthe|from|with|in\s(?:all|the)|to|by|can|on|at|while|as)\b", re.IGNORECASE)
+_LISTENS = re.compile(
+    rf"{_THING}\s(?:listens?|runs?|is|are|answers)\s(?:on|at)\sport\s(?P<o>\d{{2,5}})\b", re.IGNORECASE
+)
+_WENT = re.compile(
+    rf"(?:^|\bthe\s){_THING}\s(?:went|dropped|fell|rose|grew|improved|came\sdown|went\sup"
+    rf"|went\sdown)\sfrom\s(?P<old>\d[^,;]{{0,30}}?)\sto\s{_AMOUNT}",
+    re.IGNORECASE,
+)
+_INSTEAD = re.compile(
+    r"\b(?:instead\sof|rather\sthan|not|up\sfrom|down\sfrom"
+    r"|was)\s(?P<old>(?:[$€£]?\d[\w.,:/%-]*)(?:\s(?:[kKMG]?B|ms|s|per\s\w+|requests|days?|hours?|minutes?"
+    r"|%))?)",
+    re.IGNORECASE,
+)
+_VALUE_STOP = re.compile(
+    r"[,;!?()]|\.(?!\d)|:(?!\d)|\s(?:and|but|because|since|instead|rather|not|so|which|that|where|when"
+    r"|until|after|before|now|today|yesterday|last|for\sthe|from|with|in\s(?:all|the)|to|by|can|on|at"
+    r"|while|as)\b",
+    re.IGNORECASE,
+)
 _OWNED_VALUE = re.compile(
-    r"(?P<s>\S.*?)\s(?P<attr>(?:[a-z-]+\s)?(?:limit|size|rate|time|date)|port|version|time-?out|budget|deadline|quota|price|rent|score|release|birthday)$",
+    r"(?P<s>\S.*?)\s(?P<attr>(?:[a-z-]+\s)?(?:limit|size|rate|time|date)|port|version|time-?out|budget"
+    r"|deadline|quota|price|rent|score|release|birthday)$",
     re.IGNORECASE,
 )
-_SORRY = re.compile(r"^(?:(?:sorry|correction|oops|wait|my\s(?:mistake|bad)|scratch\sthat|to\scorrect\smyself|i\s(?:misspoke|was\swrong)|small\scorrection)[\s,.:;!–—-]*(?:but\s|about\sthat[\s,:]*)?)+", re.IGNORECASE)
+_SORRY = re.compile(
+    r"^(?:(?:sorry|correction|oops|wait|my\s(?:mistake|bad)|scratch\sthat|to\scorrect\smyself"
+    r"|i\s(?:misspoke|was\swrong)|small\scorrection)[\s,.:;!–—-]*(?:but\s|about\sthat[\s,:]*)?)+",
+    re.IGNORECASE,
+)
 _SAID_BUT = re.compile(
-    r"(?:earlier\s)?i\s(?:said|wrote|told\syou|mentioned|claimed)(?:\sthat)?\s(?P<old>\S.{1,120}?)(?:,|\sbut|;|\s[–—-])\s(?:but\s)?(?:actually\s)?(?:it(?:['’]s|\sis|\swas|\sshould\sbe)|i\smeant|that\sshould\sbe|the\sright\s\w+\sis|actually)\s(?:actually\s|really\s)?(?P<o>\S.*)",
+    r"(?:earlier\s)?i\s(?:said|wrote|told\syou|mentioned|claimed)(?:\sthat)?\s(?P<old>\S.{1,120}?)(?:,"
+    r"|\sbut|;|\s[–—-])\s(?:but\s)?(?:actually\s)?(?:it(?:['’]s|\sis|\swas|\sshould\sbe)|i\smeant"
+    r"|that\sshould\sbe|the\sright\s\w+\sis|actually)\s(?:actually\s|really\s)?(?P<o>\S.*)",
     re.IGNORECASE,
 )
-_MEANT = re.compile(r"\bi\s(?:meant|mean)(?:\sto\ssay)?\s(?P<o>\S.{0,80}?)(?:,|\s)\s?(?:and\s)?not\s(?P<old>\S.{0,80})", re.IGNORECASE)
-_NOT_BUT = re.compile(r"(?:it(?:['’]s|\sis|\swas)|that(?:['’]s|\sis|\swas))\s(?:actually\s)?(?P<o>\S.{0,60}?),?\s(?:and\s)?not\s(?P<old>\S.{0,60})", re.IGNORECASE)
-_KNOWN_AS = re.compile(r"(?P<s>[A-Z][\w-]{2,30}),?\s(?:also\s|better\s)?(?:known|referred\sto)(?:\s[\w\s]{2,20}?)?\sas\s[\"“'](?P<o>[^\"”']{3,40})[\"”']")
+_MEANT = re.compile(
+    r"\bi\s(?:meant|mean)(?:\sto\ssay)?\s(?P<o>\S.{0,80}?)(?:,|\s)\s?(?:and\s)?not\s(?P<old>\S.{0,80})", re.IGNORECASE
+)
+_NOT_BUT = re.compile(
+    r"(?:it(?:['’]s|\sis|\swas)|that(?:['’]s|\sis"
+    r"|\swas))\s(?:actually\s)?(?P<o>\S.{0,60}?),?\s(?:and\s)?not\s(?P<old>\S.{0,60})",
+    re.IGNORECASE,
+)
+_KNOWN_AS = re.compile(
+    r"(?P<s>[A-Z][\w-]{2,30}),?\s(?:also\s|better\s)?(?:known"
+    r"|referred\sto)(?:\s[\w\s]{2,20}?)?\sas\s[\"“'](?P<o>[^\"”']{3,40})[\"”']"
+)
 
 
 def find_turns(sentence: str) -> Iterator[Triple]:
@@ -89,16 +159,34 @@ def _decision(sentence: str) -> list[Triple]:
         return []
     who = found["who"].strip()
     subject = re.sub(r"(?:['’]ve|\shave|\shas|\sboth|\sall|\sjust|\sfinally)+$", "", who)
-    named = subject if subject[:1].isupper() and subject.lower() not in ("we", "i", "the team") and spot(f"and {subject} x") else ""
+    named = (
+        subject
+        if subject[:1].isupper() and subject.lower() not in ("we", "i", "the team") and spot(f"and {subject} x")
+        else ""
+    )
     verb = "decided_against" if re.match(r"\S+\sagainst\b", sentence[found.start("verb") :]) else "decided"
-    if verb == "decided" and found["verb"].lower() == "agreed" and not why and not re.search(r"agreed\s(?:to|on|that)\b", sentence, re.IGNORECASE):
+    if (
+        verb == "decided"
+        and found["verb"].lower() == "agreed"
+        and not why
+        and not re.search(r"agreed\s(?:to|on|that)\b", sentence, re.IGNORECASE)
+    ):
         return []
-    return [Triple(verb, what, subject=named, subject_type="person" if named else "", edge_type="causal" if why else "semantic")]
+    return [
+        Triple(
+            verb, what, subject=named, subject_type="person" if named else "", edge_type="causal" if why else "semantic"
+        )
+    ]
 
 
 def _cause(sentence: str) -> list[Triple]:
     found: list[Triple] = []
-    for pattern, relation in ((_ROOT, "root_cause"), (_CAUSED, "caused_by"), (_TURNED_OUT, "turned_out"), (_FIXED, "fixed_by")):
+    for pattern, relation in (
+        (_ROOT, "root_cause"),
+        (_CAUSED, "caused_by"),
+        (_TURNED_OUT, "turned_out"),
+        (_FIXED, "fixed_by"),
+    ):
         if match := pattern.search(sentence):
             thing = re.split(r"[;!]\s|\.\s", match["o"])[0].rstrip(" .!")[:160]
             about = read_object(match["s"]) if relation == "caused_by" else _about(sentence)
@@ -110,7 +198,12 @@ def _cause(sentence: str) -> list[Triple]:
 
 def _about(sentence: str) -> str:
     """The first thing a sentence names that is neither the speaker nor a person; empty when there is none."""
-    the = re.search(r"\b(?:the|our)\s(?P<o>importer|parser|server|database|service|api|client|app|build|pipeline|scheduler|cache|queue|backend|frontend|deployment|cron\sjob)\b", sentence, re.IGNORECASE)
+    the = re.search(
+        r"\b(?:the|our)\s(?P<o>importer|parser|server|database|service|api|client|app|build|pipeline"
+        r"|scheduler|cache|queue|backend|frontend|deployment|cron\sjob)\b",
+        sentence,
+        re.IGNORECASE,
+    )
     known = [name.text for name in spot(sentence) if name.is_known]
     return the["o"] if the else known[0] if known else ""
 
@@ -132,9 +225,10 @@ def _value(sentence: str) -> list[Triple]:
             subject, relation = groups["attr"].strip(), "value"
         old = groups.get("old") or ""
         instead = _INSTEAD.search(sentence, found.end("o") - len(groups["o"]))
+        before = old or (instead["old"] if instead else "")
         if thing and len(subject) > 2:
             return [Triple(relation, thing, subject=subject, subject_type="" if relation != "value" else "config",
-                           replaced=(old or (instead["old"] if instead else "")).rstrip(" .,"), confidence=CERTAIN)]  # fmt: skip
+                           replaced=before.rstrip(" .,"), confidence=CERTAIN)]  # fmt: skip
     return []
 
 
@@ -155,7 +249,14 @@ def _corrected(old: str, new: str) -> Triple:
     thing = _amount(new) or read_object(new) or new.strip(" .!")[:80]
     if values := _value(old):
         value = values[0]
-        return Triple(value.relation, thing, subject=value.subject, subject_type=value.subject_type, replaced=value.object, reason="correction")
+        return Triple(
+            value.relation,
+            thing,
+            subject=value.subject,
+            subject_type=value.subject_type,
+            replaced=value.object,
+            reason="correction",
+        )
     about = re.match(r"(?P<old>\S.{0,60}?)\s(?:for|as|of)\s(?:the\s)?(?P<s>\S.{2,60})$", old)
     if about:
         whole = _thing(about["s"])
@@ -174,9 +275,15 @@ def _amount(text: str) -> str:
 
 def _thing(words: str) -> str:
     """What a value belongs to, without articles and what leads up to it."""
-    bare = re.sub(r"^(?:.*\b(?:the|our|my|that|and|of|because|says?|is)\s)", "", words.strip(), flags=re.IGNORECASE).strip()
+    bare = re.sub(
+        r"^(?:.*\b(?:the|our|my|that|and|of|because|says?|is)\s)", "", words.strip(), flags=re.IGNORECASE
+    ).strip()
     bare = re.sub(r"\s(?:now|currently|also|still|just)$", "", bare)
-    if not bare or len(bare.split()) > 4 or re.match(r"\w+ing\s|(?:with|for|in|on|at|to|has|have|had|was|a|an)\s", bare, re.IGNORECASE):
+    if (
+        not bare
+        or len(bare.split()) > 4
+        or re.match(r"\w+ing\s|(?:with|for|in|on|at|to|has|have|had|was|a|an)\s", bare, re.IGNORECASE)
+    ):
         return ""
     return "" if bare.lower() in ("it", "they", "this", "we", "there", "i", "he", "she", "which", "now") else bare
 

@@ -31,9 +31,10 @@ _SENTENCES = {
 
 @dataclass(frozen=True, slots=True)
 class EvaluationPlan:
-    """`verdicts`: id, passes, confidence (grounded), grounding, quality, failed, reason. `passed` carries that confidence.
+    """`verdicts`: id, passes, confidence (grounded), grounding, quality, failed, reason.
 
-    `rejected` are full rows to store with their reason, `refusals` the rows that say why, `batches` the new states.
+    `passed` are candidates with that confidence, `rejected` full rows to store with their reason, `refusals` the rows
+    that say why, `batches` the new states.
     """
 
     verdicts: pl.DataFrame

@@ -47,6 +47,7 @@ _TIME = r"\b(?:" + "|".join(TIME_WORDS) + r")\b"
 _NAME = r"\b\p{Lu}(?:[\p{L}\p{N}&]|['-][\p{L}\p{N}])*"
 _WORD = r"[\p{L}\p{N}](?:[\p{L}\p{N}]|['-][\p{L}\p{N}])*"
 
+_ENTRENCHMENT: Mapping[str, int] = {"system_inferred": 0, "user_stated": 1, "user_axiom": 2}
 _OWNER = r"[\p{L}\p{N}-]+'s\b|\p{L}+s'"
 
 _ONE_POLARITY = re.compile(_POLARITY)
@@ -216,6 +217,36 @@ def guards_pass(a: pl.Series, b: pl.Series, guards: tuple[Guard, ...] = GUARDS) 
     return pairs.select(failed_guard=pl.when(~equal).then(pl.coalesce(failed))).select(
         passes=pl.col("failed_guard").is_null(), failed_guard="failed_guard"
     )
+
+
+def is_same_identity(suffix: str = "_b") -> pl.Expr:
+    """G3 over a frame of fact pairs: one scope, kind and subject; of relations also one predicate, object and polarity.
+
+    The other side's columns bear the suffix: scope, kind, subject_id, predicate, object_id, object_text, polarity.
+    """
+
+    def same(column: str) -> pl.Expr:
+        return pl.col(column).eq_missing(pl.col(f"{column}{suffix}"))
+
+    texts = (pl.col(column).str.strip_chars().str.to_lowercase() for column in ("object_text", f"object_text{suffix}"))
+    no_entity = pl.col("object_id").is_null() & pl.col(f"object_id{suffix}").is_null()
+    by_text = no_entity & pl.Expr.eq_missing(*texts)
+    by_entity = (pl.col("object_id") == pl.col(f"object_id{suffix}")).fill_null(False)
+    one_relation = same("predicate") & same("polarity") & (by_entity | by_text)
+    no_relation = (pl.col("kind") != "relation").fill_null(False)
+    return same("scope") & same("kind") & same("subject_id") & (no_relation | one_relation)
+
+
+def may_yield(suffix: str = "_b") -> pl.Expr:
+    """G4 over a frame of fact pairs: the loser (plain columns) is not pinned, no axiom, not better entrenched.
+
+    Needs `pinned` and `entrenchment` of the loser and `entrenchment` with the suffix of the winner.
+    """
+    loser, winner = (
+        pl.col(column).replace_strict(_ENTRENCHMENT, default=0, return_dtype=pl.Int8)
+        for column in ("entrenchment", f"entrenchment{suffix}")
+    )
+    return ~pl.col("pinned").fill_null(False) & (loser < _ENTRENCHMENT["user_axiom"]) & (loser <= winner)
 
 
 def _of_one(read: Callable[[pl.Series], pl.Series], text: str) -> Marks:

@@ -228,7 +228,7 @@ def _with_repeats(
     frame: pl.DataFrame, vectors: Vectors, accepted: Vectors, accepted_messages: pl.DataFrame, settings: NoiseSettings
 ) -> pl.DataFrame:
     """Adds `original_id` and `repeat_cosine` to repetitions; an exchange repeats whole or not at all."""
-    window = settings.exchange_window
+    window = 2 * settings.exchange_window  # an exchange is two messages
     fresh = frame.filter(pl.col("verdict").is_null() & pl.col("role").is_in(_TALK)).sort(
         ["occurred_at", "conversation_id", "ordinal", "row"]
     )

@@ -85,8 +85,8 @@ def build_candidates(
     """Facts with status candidate from CLAIMS in order of extraction.
 
     `messages` has MESSAGES (absent columns are null), `names` is `Resolution.names`, `learned` the stored predicates.
-    A claim is dropped and counted when its message is over the limit or missing, its subject is no entity, or it repeats
-    itself word for word; an end that is no entity is kept as text.
+    A claim is dropped and counted when its message is missing or over the limit, when its subject is no entity, or when
+    it was made before word for word; an object that is no entity is kept as text.
     """
     said = frames.conform(messages, MESSAGES).select(*MESSAGES).rename({"id": "message_id"})
     taken = frames.conform(claims, CLAIMS).select(*CLAIMS)

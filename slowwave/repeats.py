@@ -50,7 +50,7 @@ def pairs_of(fresh: pl.DataFrame, others: pl.DataFrame, neighbours: pl.DataFrame
 def find_repeats(
     fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame, settings: EvaluateSettings
 ) -> pl.DataFrame:
-    """REPEATS: each candidate that repeats a fact or an earlier candidate, and which; same words first, then same meaning.
+    """REPEATS: each candidate that repeats a fact or an earlier candidate: the same words, else the same meaning.
 
     `others` are the facts that hold, with `from_` and `to` the stretch in which they may be repeated. Targets never
     repeat anything themselves.

@@ -24,8 +24,8 @@ def plan_repeats(sequence: pl.DataFrame, vectors: Vectors, first_new: int, setti
 
     `sequence` is in order of time, earlier accepted messages first, and has `role`, `speaker`, `scope`, `content`,
     `occurred_at` and `answers` (it replies to a question: the same words may answer another one). A message repeats an
-    accepted one among the last `exchange_window` if the same person said nearly the same words, all guards agree,
-    neither speaks relative to its own day, and nothing else about the matter was said in between.
+    accepted one in the last `exchange_window` exchanges if the same person said nearly the same words, all guards
+    agree, neither speaks relative to its own day, and nothing else about the matter was said in between.
     """
     voice = sequence.select(pl.struct("role", "speaker", "scope").rank("dense"))["role"].to_numpy()
     pairs = _near_pairs(sequence, vectors, voice, first_new, settings)
@@ -50,16 +50,17 @@ def _near_pairs(
 ) -> pl.DataFrame:
     """Pairs within the window, of one voice and scope, whose cosine reaches the threshold."""
     free = ~sequence["answers"].to_numpy()
+    window = 2 * settings.exchange_window  # an exchange is two messages
     found: list[pl.DataFrame] = []
     for start in range(first_new, len(vectors), _BLOCK):
-        begin = max(0, start - settings.exchange_window)
+        begin = max(0, start - window)
         products = vectors[start : start + _BLOCK] @ vectors[begin : start + _BLOCK].T
         row, original = np.nonzero(products >= settings.exchange_similarity)
         cosine = products[row, original]
         row, original = row + start, original + begin
         keep = (
             (original < row)
-            & (row - original <= settings.exchange_window)
+            & (row - original <= window)
             & (voice[row] == voice[original])
             & free[row]
         )

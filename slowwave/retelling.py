@@ -12,26 +12,31 @@ _JOINED = re.compile(r"(?:^|my\s\w{2,15}\s)[A-ZÀ-Þ][\w-]+\sand\s$")
 _LOWER_I = re.compile(r"(?<![\w.'’])i(?=(?:['’](?:m|ve|ll|d))?[\s,])(?!\.)")
 _WORD = re.compile(r"\s*([\w'’]+)")
 _ADVERBS = word_set(
-    """really just also still already always never usually often sometimes now currently actually recently finally even only absolutely
-    totally definitely probably mostly mainly honestly simply basically kinda once both then first generally rarely hardly almost truly
-    personally officially normally typically constantly deeply strongly especially particularly"""
+    """really just also still already always never usually often sometimes now currently actually recently
+    finally even only absolutely totally definitely probably mostly mainly honestly simply basically
+    kinda once both then first generally rarely hardly almost truly personally officially normally
+    typically constantly deeply strongly especially particularly"""
 )
 _UNCHANGED = word_set(
-    """will would can could may might shall should must ought did had was went got made took said came saw knew thought found gave told became
-    left felt put brought began kept held wrote stood heard let meant set met ran paid sat spoke lay led read grew lost fell sent built understood
-    drew broke spent cut rose drove bought wore chose ate drank sang swam flew slept taught caught fought won sold threw hit quit hurt cost shut
-    bet rode shook forgot forgave hid stuck swore tore woke bit blew dug fed froze hung lent shot slid spun stole swept wept bent bound bred
-    didn't couldn't wouldn't can't cannot won't shouldn't mustn't hadn't wasn't gonna used bounced dealt dreamt learnt leapt lit knelt sewn sought
-    not myself and or but who which has is does"""
+    """will would can could may might shall should must ought did had was went got made took said came saw
+    knew thought found gave told became left felt put brought began kept held wrote stood heard let
+    meant set met ran paid sat spoke lay led read grew lost fell sent built understood drew broke spent
+    cut rose drove bought wore chose ate drank sang swam flew slept taught caught fought won sold threw
+    hit quit hurt cost shut bet rode shook forgot forgave hid stuck swore tore woke bit blew dug fed
+    froze hung lent shot slid spun stole swept wept bent bound bred didn't couldn't wouldn't can't
+    cannot won't shouldn't mustn't hadn't wasn't gonna used bounced dealt dreamt learnt leapt lit knelt
+    sewn sought not myself and or but who which has is does"""
 )
 _IRREGULAR = {
-    "am": "is", "have": "has", "do": "does", "go": "goes", "don't": "doesn't", "haven't": "hasn't", "wanna": "wants to", "ain't": "isn't",
+    "am": "is", "have": "has", "do": "does", "go": "goes", "don't": "doesn't", "haven't": "hasn't",
+    "wanna": "wants to", "ain't": "isn't",
     "gotta": "has to",
 }  # fmt: skip
 _CONTRACTIONS = {"m": "is", "ve": "has", "ll": "will", "d": "would"}
 _PLURAL = {"m": "are", "ve": "have", "ll": "will", "d": "would"}
 _THEY = {
-    "i": "they", "i'm": "they are", "i've": "they have", "i'll": "they will", "i'd": "they would", "my": "their", "me": "them", "myself": "themselves",
+    "i": "they", "i'm": "they are", "i've": "they have", "i'll": "they will", "i'd": "they would",
+    "my": "their", "me": "them", "myself": "themselves",
     "mine": "theirs",
 }  # fmt: skip
 _HAD = frozenset({"been", "had", "never", "already", "gone", "done", "seen", "just", "become", "got"})
@@ -103,7 +108,9 @@ def third_person(verb: str) -> str:
     lower = verb.lower().replace("’", "'")
     if lower in _IRREGULAR:
         return _IRREGULAR[lower]
-    if lower in _UNCHANGED or (lower.endswith(("ed", "ing", "'t")) and lower not in ("need", "feed", "speed", "bring", "sing")):
+    if lower in _UNCHANGED or (
+        lower.endswith(("ed", "ing", "'t")) and lower not in ("need", "feed", "speed", "bring", "sing")
+    ):
         return verb
     if not lower.isalpha():
         return verb

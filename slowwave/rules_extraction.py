@@ -7,74 +7,70 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from . import clauses, dates, decisions, durability, names, relations, spanish
-from .records import Turn, Window
-from .relations import LIKELY, Triple
-from .retelling import retell
-from .text import cut_bytes, normalise_name, sentences, word_set
-
-MAX_STATEMENT_BYTES = 2048
-_JOIN_CHARS = 60
-_PARSED_CHARS = 700
-_ROLE_FACTOR = {"assistant": 0.85, "document": 0.95}
-_PERSONAL = word_set(
-    """works_at has_role works_with joined lives_in moved_from grew_up_in prefers likes dislikes allergic_to not_allergic_to age drinks does_not_drink eats
-    does_not_eat plays plays_with studies learns speaks member_of partner_of married wants_to plans_to considers is_from born_in reports_to manages teaches
-    decided stays_with adopted bought sold visited met tolerates fears interested_in went_to"""
+from . import clauses, decisions, durability, names, relations, spanish, verbs
+from .readings import (
+    FIRST_PERSON,
+    JOIN_CHARS,
+    MAX_STATEMENT_BYTES,
+    PARSED_CHARS,
+    PERSONAL,
+    SECOND_PERSON,
+    UNCONFIRMED,
+    Message,
+    Reading,
+    add,
+    flush,
+    mention,
+    speaker_name,
+    statement_of,
 )
-_CONFIRMABLE = (_PERSONAL - {"wants_to", "plans_to", "considers", "likes", "dislikes", "studies"}) | {"root_cause", "caused_by", "fixed_by"}
-_HIERARCHICAL = frozenset({"reports_to", "manages", "member_of", "leads", "has_role"})
-_OF_THINGS = frozenset({"uses", "does_not_use", "runs_on", "does_not_run_on", "switched_to", "version", "called", "works_with", "has_role", "is_a"})
+from .records import Turn, Window
+from .relations import Triple
+from .text import sentences
+
+_OF_THINGS = frozenset(
+    {
+        "uses",
+        "does_not_use",
+        "runs_on",
+        "does_not_run_on",
+        "switched_to",
+        "version",
+        "called",
+        "works_with",
+        "has_role",
+        "is_a",
+    }
+)
 _OWNED_NAME = re.compile(
-    r"\b(?:[Mm]y|[Oo]ur)\s(?:(?:older|younger|little|big|best|old|new|former|twin)\s)?(?P<role>[a-zé-]{2,20}),?\s(?P<name>[A-ZÀ-Þ][\w'’-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30})?)"
+    r"\b(?:[Mm]y|[Oo]ur)\s(?:(?:older|younger|little|big|best|old|new|former"
+    r"|twin)\s)?(?P<role>[a-zé-]{2,20}),?\s(?P<name>[A-ZÀ-Þ][\w'’-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30})?)"
 )
 _WHOSE = re.compile(r"\b(?P<who>[A-ZÀ-Þ][\w-]{2,30})['’]s\s(?P<role>[a-z-]{2,20}),?\s(?P<name>[A-ZÀ-Þ][\w-]{2,30})")
-_FIRST_PERSON = re.compile(r"\b(?:I|i|my|My|me|we|We|our|Our|us)\b")
-_LOWER_START = re.compile(r"(?<=[a-z]{3}[.!?])(?<!etc\.)\s+(?=[a-z])")
+_LOWER_START = re.compile(r"(?<=[a-z]{2}[.!?])(?<!etc\.)(?<!vs\.)(?<!no\.)(?<!approx\.)\s+(?=[a-z])")
 _PRONOUN_START = re.compile(r"(?:[Hh]e|[Ss]he)(?=['’\s])")
-_VERB_NEXT = re.compile(r"\s(?:is|was|has|had|will|would|does|did|can|also|never|still|now|vive|es|está|tiene|[a-z]{3,}(?:s|ed))\b(?<!s\sas)")
+_VERB_NEXT = re.compile(
+    r"\s(?:is|was|has|had|will|would|does|did|can|also|never|still|now|vive|es|está|tiene|[a-z]{3,}(?:s"
+    r"|ed))\b(?<!s\sas)"
+)
 _ELIDED = re.compile(
-    r"^(?P<adverb>(?:Just|Finally|Recently|Still|Also|Already|Really)\s)?(?P<verb>(?i:been(?=\s(?:\w+ing|to)\b)|gonna|got|had|went|started|finished|bought|saw|took|made|tried|signed|moved"
-    r"|joined|met|built|wrote|read|learned|switched|decided|sold|adopted|visited|attended|quit|lost|left|won|opened|launched|graduated|love|hate|prefer))\b"
+    r"^(?P<adverb>(?:Just|Finally|Recently|Still|Also|Already|Really)\s)?(?P<verb>(?i:been(?=\s(?:\w+ing"
+    r"|to)\b)|gonna|got|had|went|started|finished|bought|saw|took|made|tried|signed|moved"
+    r"|joined|met|built|wrote|read|learned|switched|decided|sold|adopted|visited|attended|quit|lost|left"
+    r"|won|opened|launched|graduated|love|hate|prefer))\b"
     r"(?=\s(?!by\b|in\spull|that\b|this\b|you|how\b|it\b|the\sway|be\s))"
 )
-_UNCONFIRMED = "nothing that a rule can confirm in an assistant's words"
-_SECOND_PERSON = re.compile(r"\byou(?:r|rs)?\b", re.IGNORECASE)
-
-
-@dataclass
-class _Message:
-    """What has been read from one message so far."""
-
-    turn: Turn
-    speaker: str
-    facts: list[dict[str, Any]] = field(default_factory=list)
-    loose: list[tuple[str, str]] = field(default_factory=list)
-    last_person: str = ""
-    reason: str = ""
-    join: int = _JOIN_CHARS
-
-
-@dataclass
-class _Reader:
-    """The people and names of one window, and what is read from it."""
-
-    window: Window
-    speakers: frozenset[str]
-    known: set[str]
-    entities: dict[str, str] = field(default_factory=dict)
-    seen: dict[str, int] = field(default_factory=dict)
-    said: str = ""
-    facts: list[dict[str, Any]] = field(default_factory=list)
 
 
 def extract_window(window: Window) -> dict[str, Any]:
     """Judgements, entities and facts of the window's new messages, shaped as a model's answer would be (S2-18)."""
-    speakers = frozenset(turn.speaker for turn in window.turns if turn.role in ("user", "assistant") and len(turn.speaker) > 2)
-    reader = _Reader(window, speakers, {part for name in speakers for part in (name.lower(), *name.lower().split())})
+    speakers = frozenset(
+        turn.speaker for turn in window.turns if turn.role in ("user", "assistant") and len(turn.speaker) > 2
+    )
+    reader = Reading(window, speakers, {part for name in speakers for part in (name.lower(), *name.lower().split())})
     if any(turn.role == "assistant" for turn in window.turns):
         reader.said = " ".join(turn.text for turn in window.turns if turn.role == "user").lower()
     judgements: list[dict[str, Any]] = []
@@ -85,12 +81,16 @@ def extract_window(window: Window) -> dict[str, Any]:
         durable = bool(message.facts)
         judgements.append({"message": turn.index, "durable": durable, "reason": "" if durable else message.reason})
         reader.facts.extend(message.facts)
-    entities = [{"name": name, "type": kind or names.type_of(name), "summary": None} for name, kind in reader.entities.items()]
+    entities = [
+        {"name": name, "type": kind or names.type_of(name), "summary": None} for name, kind in reader.entities.items()
+    ]
     return {"messages": judgements, "entities": entities, "facts": reader.facts}
 
 
-def _read(reader: _Reader, turn: Turn) -> _Message:
-    message = _Message(turn, speaker_name(turn), join=max(_JOIN_CHARS, min(len(turn.text) // 10, 1500) if len(turn.text) > 1500 else 0))
+def _read(reader: Reading, turn: Turn) -> Message:
+    message = Message(
+        turn, speaker_name(turn), join=max(JOIN_CHARS, min(len(turn.text) // 10, 1500) if len(turn.text) > 1500 else 0)
+    )
     prose = durability.prose_of(turn.text, turn.role)
     message.reason = prose.refused
     if prose.refused:
@@ -99,16 +99,25 @@ def _read(reader: _Reader, turn: Turn) -> _Message:
     for i, sentence in enumerate(said):
         following = said[i + 1] if i + 1 < len(said) else ""
         previous = said[i - 1] if i else ""
-        if previous and decisions.has_reason(sentence) and message.facts and message.facts[-1]["relation"].startswith("decided"):
+        if (
+            previous
+            and decisions.has_reason(sentence)
+            and message.facts
+            and message.facts[-1]["relation"].startswith("decided")
+        ):
             continue
         _read_sentence(reader, message, sentence[:MAX_STATEMENT_BYTES], following)
-    _flush(reader, message)
+    flush(reader, message)
     return message
 
 
 def _without_introduction(sentence: str, speaker: str) -> str:
     """The sentence without "I'm Ana," and the like."""
-    said = re.match(r"(?:I['’]m|I am|[Mm]y name is|[Tt]his is)\s+([A-ZÀ-Þ][\w'’-]+(?:\s[A-ZÀ-Þ][\w'’-]+)?)(?:[,.]|\sand\b|$)\s*(?:and\s)?", sentence)
+    said = re.match(
+        r"(?:I['’]m|I am|[Mm]y name is|[Tt]his is)\s+([A-ZÀ-Þ][\w'’-]+(?:\s[A-ZÀ-Þ][\w'’-]+)?)(?:[,.]"
+        r"|\sand\b|$)\s*(?:and\s)?",
+        sentence,
+    )
     return sentence[said.end() :] if said and said[1].lower() in speaker.lower() else sentence
 
 
@@ -119,18 +128,10 @@ def _with_subject(found: re.Match[str]) -> str:
     return f"{lead} {(found['adverb'] or '').lower()}{verb}"
 
 
-def speaker_name(turn: Turn) -> str:
-    """The name under which a speaker is remembered; at least three characters (S2-19)."""
-    name = " ".join(turn.speaker.split()) or turn.role
-    if turn.role == "document" and len(name) >= names.MIN_NAME_CHARS:
-        return name[:80]
-    return name if names.is_usable(name) else f"speaker {name}"
-
-
-def _read_sentence(reader: _Reader, message: _Message, sentence: str, following: str) -> None:
+def _read_sentence(reader: Reading, message: Message, sentence: str, following: str) -> None:
     """One sentence: refused, or related, or put aside for an observation."""
-    if message.turn.role == "assistant" and _SECOND_PERSON.search(sentence):
-        message.reason = message.reason or _UNCONFIRMED
+    if message.turn.role == "assistant" and SECOND_PERSON.search(sentence):
+        message.reason = message.reason or UNCONFIRMED
         return
     raw = _without_introduction(durability.trim(sentence, reader.speakers), message.speaker)
     if message.turn.role == "user":
@@ -144,18 +145,18 @@ def _read_sentence(reader: _Reader, message: _Message, sentence: str, following:
         return
     spotted = names.spot(bare, reader.known)
     reader.known.update(name.text.lower() for name in spotted)
-    found = _distinct(_triples(message, bare[:_PARSED_CHARS], following, spotted))
+    found = _distinct(_triples(message, bare[:PARSED_CHARS], following, spotted))
     if found:
-        _flush(reader, message)
+        flush(reader, message)
         for statement, triple in found:
-            _add(reader, message, statement, triple)
+            add(reader, message, statement, triple)
     elif durability.says_little(bare):
         message.reason = message.reason or "too little to tell anything"
     elif message.turn.role != "assistant":
         message.loose.append((bare, _owner(message, bare, spotted)))
-        _mention(reader, spotted)
+        mention(reader, spotted)
     else:
-        message.reason = message.reason or _UNCONFIRMED
+        message.reason = message.reason or UNCONFIRMED
     _remember_person(reader, message, bare, spotted, [triple for _, triple in found])
 
 
@@ -168,7 +169,9 @@ def _distinct(found: Iterable[tuple[str, Triple]]) -> list[tuple[str, Triple]]:
     return list(kept.values())
 
 
-def _triples(message: _Message, sentence: str, following: str, spotted: list[names.Name]) -> Iterator[tuple[str, Triple]]:
+def _triples(
+    message: Message, sentence: str, following: str, spotted: list[names.Name]
+) -> Iterator[tuple[str, Triple]]:
     """Statements with what they say: whole-sentence readings first, else clause by clause."""
     speaker = message.speaker
     person = message.turn.role != "document"
@@ -184,36 +187,51 @@ def _triples(message: _Message, sentence: str, following: str, spotted: list[nam
     for triple in turns:
         reason = f" {following}" if triple.relation.startswith("decided") and decisions.has_reason(following) else ""
         edge = "causal" if reason else triple.edge_type
-        yield _statement(message, sentence + reason), replace(triple, subject=triple.subject or speaker, edge_type=edge)
+        yield (
+            statement_of(message, sentence + reason),
+            replace(triple, subject=triple.subject or speaker, edge_type=edge),
+        )
     if message.turn.role != "assistant":
         yield from _introductions(message, sentence)
     if not turns:
         yield from _by_clause(message, sentence, spotted)
 
 
-def _introductions(message: _Message, sentence: str) -> Iterator[tuple[str, Triple]]:
+def _introductions(message: Message, sentence: str) -> Iterator[tuple[str, Triple]]:
     """ "my sister Anna", "Anna's son Miguel": who is whose what, wherever it stands."""
     for found in _OWNED_NAME.finditer(sentence):
         if found["role"] in clauses.ROLES:
-            yield _statement(message, sentence), Triple(
-                f"has_{found['role']}", found["name"].removesuffix("'s").removesuffix("’s"), relations.role_type(found["role"]), message.speaker, "person"
+            yield (
+                statement_of(message, sentence),
+                Triple(
+                    f"has_{found['role']}",
+                    found["name"].removesuffix("'s").removesuffix("’s"),
+                    relations.role_type(found["role"]),
+                    message.speaker,
+                    "person",
+                ),
             )
     for found in _WHOSE.finditer(sentence):
         if found["role"] in clauses.PEOPLE or found["role"] in clauses.ANIMALS:
-            yield _statement(message, sentence), Triple(f"has_{found['role']}", found["name"], relations.role_type(found["role"]), found["who"], "person")
+            yield (
+                statement_of(message, sentence),
+                Triple(
+                    f"has_{found['role']}", found["name"], relations.role_type(found["role"]), found["who"], "person"
+                ),
+            )
 
 
-def _by_clause(message: _Message, sentence: str, spotted: list[names.Name]) -> Iterator[tuple[str, Triple]]:
+def _by_clause(message: Message, sentence: str, spotted: list[names.Name]) -> Iterator[tuple[str, Triple]]:
     """Each clause that the table knows, told from its start up to the next one."""
     known: list[tuple[int, str, list[Triple]]] = []
     for start, text in clauses.split(sentence):
-        clause = clauses.parse(text, start, relations.is_verb)
+        clause = clauses.parse(text, start, verbs.is_verb)
         if clause is None or (message.turn.role == "assistant" and clause.kind not in ("named", "the")):
             continue
         subject, kind = _subject(message, clause, spotted)
         triples = [
             replace(triple, subject=message.speaker if triple.subject == "speaker" else triple.subject or subject,
-                    subject_type=triple.subject_type or kind or ("person" if triple.relation in _PERSONAL else ""))
+                    subject_type=triple.subject_type or kind or ("person" if triple.relation in PERSONAL else ""))
             for triple in relations.relate(clause)
             if clause.kind != "the" or triple.relation in _OF_THINGS
         ] if subject else []  # fmt: skip
@@ -227,10 +245,10 @@ def _by_clause(message: _Message, sentence: str, spotted: list[names.Name]) -> I
             at = start if not i else 0
             segment = segment[:at] + _PRONOUN_START.sub(lambda _, name=pronoun_for: name, segment[at:], count=1)  # type: ignore[misc]
         for triple in triples:
-            yield _statement(message, segment), triple
+            yield statement_of(message, segment), triple
 
 
-def _subject(message: _Message, clause: clauses.Clause, spotted: list[names.Name]) -> tuple[str, str]:
+def _subject(message: Message, clause: clauses.Clause, spotted: list[names.Name]) -> tuple[str, str]:
     """Whom a clause is about, and of what type that is; empty when nobody knows."""
     if clause.kind == "first":
         return message.speaker, "file" if message.turn.role == "document" else "person"
@@ -244,143 +262,33 @@ def _subject(message: _Message, clause: clauses.Clause, spotted: list[names.Name
     return clause.name, ""
 
 
-def _statement(message: _Message, words: str) -> str:
-    """The words as a sentence of its own, with the speaker named."""
-    if message.turn.role == "document":
-        return f"{message.speaker}: {words}" if _FIRST_PERSON.search(words) and not words.startswith(message.speaker) else words
-    if message.turn.role == "assistant":
-        return words
-    if spanish.is_spanish(words):
-        return f"{message.speaker}: {words}"
-    return retell(words, message.speaker)
-
-
-def _owner(message: _Message, sentence: str, spotted: list[names.Name]) -> str:
+def _owner(message: Message, sentence: str, spotted: list[names.Name]) -> str:
     """The entity an unparsed sentence is filed under: its own subject if that is named, else who speaks."""
     if spotted and spotted[0].start == 0 and _VERB_NEXT.match(sentence, spotted[0].end):
         return spotted[0].text
-    if message.turn.role != "document" and _FIRST_PERSON.search(sentence):
+    if message.turn.role != "document" and FIRST_PERSON.search(sentence):
         return message.speaker
     if message.turn.role == "document":
         return next((name.text for name in spotted if name.is_known), message.speaker)
     return message.speaker
 
 
-def _mention(reader: _Reader, spotted: list[names.Name]) -> None:
-    """Names in observations become entities once they are surely names: known, of several words, or said twice."""
-    for name in spotted:
-        reader.seen[name.text] = reader.seen.get(name.text, 0) + 1
-        if name.is_known or " " in name.text or reader.seen[name.text] > 1 or name.text.lower() in reader.speakers:
-            reader.entities.setdefault(name.text, names.type_of(name.text, ""))
-
-
-def _remember_person(reader: _Reader, message: _Message, sentence: str, spotted: list[names.Name], found: list[Triple]) -> None:
+def _remember_person(
+    reader: Reading, message: Message, sentence: str, spotted: list[names.Name], found: list[Triple]
+) -> None:
     """Whom "he" or "she" would mean in the next sentence: the one person named in this one."""
     people = {triple.object for triple in found if triple.object_type == "person"}
-    people |= {triple.subject for triple in found if triple.subject_type == "person" and triple.subject != message.speaker}
-    people |= {name.text for name in spotted if reader.entities.get(name.text) == "person" or (not name.is_known and name.text in reader.speakers)}
+    people |= {
+        triple.subject for triple in found if triple.subject_type == "person" and triple.subject != message.speaker
+    }
+    people |= {
+        name.text
+        for name in spotted
+        if reader.entities.get(name.text) == "person" or (not name.is_known and name.text in reader.speakers)
+    }
     if not found and not people:
         people = {name.text for name in spotted if name.start == 0 and not name.is_known}
     if len(people) == 1:
         message.last_person = people.pop()
     elif people:
         message.last_person = ""
-
-
-def _flush(reader: _Reader, message: _Message) -> None:
-    """Adjacent sentences put aside become observations of at most about `join` characters."""
-    group: list[str] = []
-    owner = ""
-    for sentence, about in [*message.loose, ("", "")]:
-        if group and (not sentence or about != owner or sum(map(len, group)) + len(sentence) > message.join):
-            _add_observation(reader, message, " ".join(_ended(part) for part in group), owner)
-            group = []
-        owner = about
-        if sentence:
-            group.append(sentence)
-    message.loose.clear()
-
-
-def _add_observation(reader: _Reader, message: _Message, words: str, owner: str) -> None:
-    others = [name for name in reader.speakers if name != message.turn.speaker]
-    told = _statement(message, words)
-    if message.turn.role == "document" and owner == message.speaker and not told.startswith(owner):
-        told = f"{owner}: {words}"
-    if message.turn.role == "user":
-        spoken_to = len(reader.speakers) == 2 and others and _SECOND_PERSON.search(words) and told.startswith(f"{message.speaker}: ")
-        told = f"{message.speaker} to {others[0]}: {words}" if spoken_to and others[0].lower() != "assistant" else told
-    relation = "noted" if message.turn.role == "document" else "said"
-    kind = reader.entities.get(owner) or ("" if owner != message.speaker else "file" if relation == "noted" else "person")
-    _append(reader, message, told, Triple(relation, "", subject=owner, subject_type=kind, confidence=LIKELY), words)
-
-
-def _ended(sentence: str) -> str:
-    return sentence if sentence.endswith((".", "!", "?", "…", ":", '"', "”")) else f"{sentence}."
-
-
-def _add(reader: _Reader, message: _Message, statement: str, triple: Triple) -> None:
-    if message.turn.role == "assistant" and (triple.relation not in _CONFIRMABLE or triple.subject.lower() not in reader.said):
-        message.reason = message.reason or _UNCONFIRMED
-        return
-    if not triple.subject or not (names.is_usable(triple.subject) or triple.subject == message.speaker):
-        triple = replace(triple, subject=message.speaker, subject_type="person")
-    if not triple.object or normalise_name(triple.object) == normalise_name(triple.subject):
-        return
-    if triple.reason == "correction":
-        triple = replace(triple, subject=_corrected_subject(reader, message, triple))
-    kind = triple.subject_type or names.type_of(triple.subject, "") or ("person" if triple.relation in _PERSONAL else "")
-    _append(reader, message, _ended(statement), replace(triple, subject_type=kind), statement)
-
-
-def _corrected_subject(reader: _Reader, message: _Message, triple: Triple) -> str:
-    """The subject of the earlier value that is corrected, where the same window holds it under another name."""
-    for fact in reversed(reader.facts + message.facts):
-        if fact["object"] == triple.replaced and fact["relation"] == triple.relation:
-            return str(fact["subject"])
-    return triple.subject
-
-
-def _append(reader: _Reader, message: _Message, statement: str, triple: Triple, words: str) -> None:
-    reader.entities[triple.subject] = triple.subject_type or reader.entities.get(triple.subject, "")
-    if triple.object_type and names.is_usable(triple.object):
-        reader.entities[triple.object] = reader.entities.get(triple.object) or triple.object_type
-    edge = triple.edge_type
-    if edge == "semantic" and triple.relation in _HIERARCHICAL:
-        edge = "hierarchical"
-    elif edge == "semantic" and (triple.ended or triple.replaced):
-        edge = "temporal"
-    message.facts.append(
-        {
-            "message": message.turn.index,
-            "kind": "relation" if triple.object else "observation",
-            "subject": triple.subject,
-            "relation": triple.relation,
-            "object": triple.object or None,
-            "statement": cut_bytes(statement, MAX_STATEMENT_BYTES),
-            "edge_type": edge,
-            "confidence": round(triple.confidence * _ROLE_FACTOR.get(message.turn.role, 1.0), 3),
-            "temporal_hint": _hint(words, triple),
-            "ended": triple.ended,
-            "aspects": [],
-            "resolves": [_directive(reader, triple)] if triple.replaced else [],
-        }
-    )
-
-
-def _hint(words: str, triple: Triple) -> str | None:
-    """The words that say when, unless they are part of what is wished, corrected or set."""
-    hint = dates.find_hint(words[:_PARSED_CHARS])
-    inside = triple.object if triple.reason == "temporal_change" else f"{triple.object} {triple.replaced}"
-    return hint if hint and hint not in inside and hint.split(" ", 1)[-1] not in inside else None
-
-
-def _directive(reader: _Reader, triple: Triple) -> dict[str, Any]:
-    """What the fact does away with (S1-21), with the known fact's index when exactly one fits."""
-    about, old = triple.subject.lower(), triple.replaced.lower()
-    fitting = [fact.index for fact in reader.window.known if old in fact.statement.lower() and about in fact.statement.lower()]
-    return {
-        "known": fitting[0] if len(fitting) == 1 else None,
-        "object": triple.replaced,
-        "action": triple.action,
-        "reason": triple.reason,
-    }

@@ -11,17 +11,25 @@ from .relations import LIKELY, Triple
 from .text import word_set
 
 _MARKERS = word_set(
-    """el la los las de del que y en un una es no me mi mis su se con por para desde hace pero muy también porque vive vivo trabajo trabaja soy
-    estoy tengo tiene gusta gustan prefiero uso como nos al lo ya así"""
+    """el la los las de del que y en un una es no me mi mis su se con por para desde hace pero muy también
+    porque vive vivo trabajo trabaja soy estoy tengo tiene gusta gustan prefiero uso como nos al lo ya
+    así"""
 )
 _NAME = r"[A-ZÀ-Þ][\w'’-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30}){0,2}"
 _ROLES = {
-    "hermana": "sister", "hermano": "brother", "madre": "mother", "padre": "father", "hija": "daughter", "hijo": "son", "mujer": "wife",
-    "esposa": "wife", "marido": "husband", "esposo": "husband", "novia": "girlfriend", "novio": "boyfriend", "pareja": "partner",
-    "amiga": "friend", "amigo": "friend", "jefa": "manager", "jefe": "manager", "prima": "cousin", "primo": "cousin", "tía": "aunt",
-    "tío": "uncle", "abuela": "grandmother", "abuelo": "grandfather", "perro": "dog", "perra": "dog", "gato": "cat", "gata": "cat",
+    "hermana": "sister", "hermano": "brother", "madre": "mother", "padre": "father", "hija": "daughter",
+    "hijo": "son", "mujer": "wife",
+    "esposa": "wife", "marido": "husband", "esposo": "husband", "novia": "girlfriend", "novio": "boyfriend",
+    "pareja": "partner",
+    "amiga": "friend", "amigo": "friend", "jefa": "manager", "jefe": "manager", "prima": "cousin",
+    "primo": "cousin", "tía": "aunt",
+    "tío": "uncle", "abuela": "grandmother", "abuelo": "grandfather", "perro": "dog", "perra": "dog",
+    "gato": "cat", "gata": "cat",
 }  # fmt: skip
-_WHO = rf"(?:(?:[Mm]i\s(?P<role>{'|'.join(_ROLES)})(?:,?\s(?P<name>{_NAME}))?)|(?P<named>{_NAME})|(?P<ella>[ÉEé]l|[Ee]lla)),?\s(?:(?:también|ahora|ya|todavía|aún)\s)?"
+_WHO = (
+    rf"(?:(?:[Mm]i\s(?P<role>{'|'.join(_ROLES)})(?:,?\s(?P<name>{_NAME}))?)|(?P<named>{_NAME})"
+    rf"|(?P<ella>[ÉEé]l|[Ee]lla)),?\s(?:(?:también|ahora|ya|todavía|aún)\s)?"
+)
 _THIRD: tuple[tuple[re.Pattern[str], str, str, str], ...] = tuple(
     (re.compile(rf"{_WHO}(?P<no>no\s)?{then}\s(?P<o>\S.*)"), relation, kind, denied)
     for then, relation, kind, denied in (
@@ -51,7 +59,10 @@ _DO_NOT_EAT = re.compile(r"\bno\scomo\s(?P<o>(?!si\b|para\b|que\b)\S.*)", re.IGN
 _SHE_IS = re.compile(r"(?:(?:[ÉEé]l|[Ee]lla)\s)?[Ee]s\s(?P<un>una?\s)?(?P<o>[a-zà-þ]{4,}.*)")
 _MOVED = re.compile(rf"\b[Mm]e\smudé\s(?:de\s(?P<old>{_NAME})\s)?a\s(?P<o>{_NAME})")
 _NAMED_ROLE = re.compile(rf"\b[Mm]i\s(?P<role>{'|'.join(_ROLES)}),?\s(?:se\sllama\s)?(?P<o>{_NAME})")
-_STOP = re.compile(r"[,;.!?()]|\s(?:y|e|pero|porque|desde|así|con|sin|que|cuando|donde|para|hace|en|ahora|ya|como|ni|o|hoy|ayer)\s", re.IGNORECASE)
+_STOP = re.compile(
+    r"[,;.!?()]|\s(?:y|e|pero|porque|desde|así|con|sin|que|cuando|donde|para|hace|en|ahora|ya|como|ni|o|hoy|ayer)\s",
+    re.IGNORECASE,
+)
 _ARTICLE = re.compile(r"^(?:el|la|los|las|un|una|unos|unas|mi|su)\s", re.IGNORECASE)
 
 
@@ -69,7 +80,15 @@ def relate(sentence: str, speaker: str, last_person: str) -> Iterator[Triple]:
         kind = "concept" if role in ("dog", "cat") else "person"
         yield Triple(f"has_{role}", named["o"], kind, subject=speaker, subject_type="person")
     if moved := _MOVED.search(sentence):
-        yield Triple("lives_in", moved["o"], "place", subject=speaker, subject_type="person", replaced=moved["old"] or "", confidence=LIKELY)
+        yield Triple(
+            "lives_in",
+            moved["o"],
+            "place",
+            subject=speaker,
+            subject_type="person",
+            replaced=moved["old"] or "",
+            confidence=LIKELY,
+        )
     if last_person and (described := _SHE_IS.match(sentence)):
         yield from _triple(described["o"], "is_a" if described["un"] else "is", "", last_person)
     if refused := _DO_NOT_EAT.search(sentence):

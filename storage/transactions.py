@@ -171,6 +171,11 @@ class Transaction(Reading):
                 self.versions[name] = _rolled_back(table, name, version)
                 self.recovered[name] = (version, latest)
 
+    def keep_recovered(self) -> None:
+        """Publish what was put back even if nothing else is written, so that no table stays ahead of the head."""
+        for name, (version, _) in self.recovered.items():
+            self.before.setdefault(name, version)
+
     def abandon(self) -> None:
         """Best effort to leave no trace; the next writer's recovery would do the same."""
         with suppress(RuntimeError, ValueError, OSError):

@@ -58,6 +58,7 @@ def tend(store: Store, run_id: str, now: datetime, *, thorough: bool = False) ->
                 tx.rebuild(name, lambda table: table.optimize(cleanup_older_than=NEVER))
                 compacted.append(name)
             indexed += [f"{name}.{column}" for column in _index(tx, name)]
+        tx.keep_recovered()
     _drop_old_versions(store, run_id, now, compacted)
     for name in tables_of(Role.LOG):
         log = store.db.open_table(name)

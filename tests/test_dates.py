@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave.dates import find_hint, resolve_hint
+from slowwave.dates import resolve_hint
+from slowwave.hints import find_hint
 
 SAID = datetime(2026, 4, 9, 17, 5, tzinfo=UTC)  # a Thursday
 
@@ -22,6 +23,7 @@ def span(words: str, statement: str = "") -> tuple[str, str | None] | None:
     ("words", "start", "end"),
     [
         ("yesterday", "2026-04-08", "2026-04-09"),
+        ("the day before yesterday", "2026-04-07", "2026-04-08"),
         ("today", "2026-04-09", "2026-04-10"),
         ("this morning", "2026-04-09", "2026-04-10"),
         ("last night", "2026-04-08", "2026-04-09"),
@@ -80,7 +82,18 @@ def test_a_bare_date_lies_where_the_tense_of_its_sentence_points(words: str, sta
 
 @pytest.mark.parametrize(
     "words",
-    ["when I was ten", "until January", "before Christmas", "on 31 February", "in 9999 years", "3 May 1066", "soon", "", "yesterday next week", "the 45th"],
+    [
+        "when I was ten",
+        "until January",
+        "before Christmas",
+        "on 31 February",
+        "in 9999 years",
+        "3 May 1066",
+        "soon",
+        "",
+        "yesterday next week",
+        "the 45th",
+    ],
 )
 def test_words_that_name_no_start_or_no_possible_one_mean_nothing(words: str) -> None:
     assert span(words) is None
@@ -103,12 +116,20 @@ def test_the_words_are_copied_as_they_stand(sentence: str, hint: str) -> None:
     assert find_hint(sentence) == hint
 
 
-@pytest.mark.parametrize("sentence", ["I may go.", "We start at 7 and stop at 15.", "It took 2 days.", "Version 3.11 is fine.", "They march every day."])
+@pytest.mark.parametrize(
+    "sentence",
+    ["I may go.", "We start at 7 and stop at 15.", "It took 2 days.", "Version 3.11 is fine.", "They march every day."],
+)
 def test_numbers_and_modals_are_not_dates(sentence: str) -> None:
     assert find_hint(sentence) == ""
 
 
-@given(st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1)), st.sampled_from(["yesterday", "last week", "two years ago", "last Friday", "in March", "since 2021", "on the 31st"]))
+@given(
+    st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1)),
+    st.sampled_from(
+        ["yesterday", "last week", "two years ago", "last Friday", "in March", "since 2021", "on the 31st"]
+    ),
+)
 def test_an_interval_never_ends_before_it_starts(said: datetime, words: str) -> None:
     found = resolve_hint(words, said.replace(tzinfo=UTC), "Ana went there.")
     assert found is None or found.end is None or found.start < found.end

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.guards import GUARDS, Guard, guards_pass, is_time_bound, polarity, quantities, times
+from slowwave.guards import (
+    GUARDS,
+    Guard,
+    guards_pass,
+    is_same_identity,
+    is_time_bound,
+    may_yield,
+    polarity,
+    quantities,
+    times,
+)
 
 APART = [
     ("polarity", "Ana likes cilantro", "Ana does not like cilantro"),
@@ -168,3 +180,54 @@ def test_one_more_guard_is_one_more_entry() -> None:
     a, b = pl.Series(["Ana likes tea!"]), pl.Series(["Ana likes tea"])
     assert guards_pass(a, b)["passes"].to_list() == [True]
     assert guards_pass(a, b, (*GUARDS, shout)).row(0) == (False, "shout")
+
+
+def facts(**other: Any) -> pl.DataFrame:
+    """One pair of equal relation facts, but for what is said otherwise; `_b` is the second side."""
+    fact = {
+        "scope": "global",
+        "kind": "relation",
+        "subject_id": "e1",
+        "predicate": "likes",
+        "object_id": "e2",
+        "object_text": "tea",
+        "polarity": "affirmed",
+        "pinned": False,
+        "entrenchment": "user_stated",
+    }
+    pair = {**fact, **{f"{name}_b": value for name, value in fact.items()}, **other}
+    return pl.DataFrame([pair], schema_overrides={"object_id": pl.String, "object_id_b": pl.String})
+
+
+@pytest.mark.parametrize("column", ["scope", "kind", "subject_id", "predicate", "object_id", "polarity"])
+def test_relations_that_differ_in_any_part_are_not_one(column: str) -> None:
+    assert facts().select(is_same_identity()).item()
+    assert not facts(**{column: "other"}).select(is_same_identity()).item()
+
+
+def test_objects_that_are_no_entities_are_compared_by_their_text() -> None:
+    none = {"object_id": None, "object_id_b": None}
+    assert facts(**none, object_text=" Tea").select(is_same_identity()).item()
+    assert not facts(**none, object_text="coffee").select(is_same_identity()).item()
+    assert not facts(object_id=None).select(is_same_identity()).item()
+
+
+def test_observations_need_no_predicate_but_one_subject() -> None:
+    seen = {"kind": "observation", "kind_b": "observation"}
+    assert facts(**seen, predicate="other").select(is_same_identity()).item()
+    assert not facts(**seen, subject_id="e9").select(is_same_identity()).item()
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        ({}, True),
+        ({"pinned": True}, False),
+        ({"entrenchment": "user_axiom", "entrenchment_b": "user_axiom"}, False),
+        ({"entrenchment_b": "system_inferred"}, False),
+        ({"entrenchment": "system_inferred"}, True),
+        ({"pinned_b": True}, True),
+    ],
+)
+def test_only_a_fact_that_is_not_better_founded_yields(other: dict[str, Any], expected: bool) -> None:
+    assert facts(**other).select(may_yield()).item() is expected

@@ -38,7 +38,23 @@ def test_a_name_known_from_elsewhere_needs_no_further_sign() -> None:
     assert spotted("Heron again, as always.", "heron") == ["Heron"]
 
 
-@pytest.mark.parametrize("name", ["Al", "it", "THEM", "a@b.example", "/etc/hosts", "https://x.example", "3.11", "42", "main.py", "", "\u200b\u200b", "one two three four five six seven"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Al",
+        "it",
+        "THEM",
+        "a@b.example",
+        "/etc/hosts",
+        "https://x.example",
+        "3.11",
+        "42",
+        "main.py",
+        "",
+        "\u200b\u200b",
+        "one two three four five six seven",
+    ],
+)
 def test_what_cannot_be_a_name(name: str) -> None:
     assert not is_usable(name)
 
@@ -50,7 +66,13 @@ def test_what_can_be_a_name(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("Python", "language"), ("Postgres", "tool"), ("Norrsken Maps", "organization"), ("Hyde Park", "place"), ("Heron", "concept")],
+    [
+        ("Python", "language"),
+        ("Postgres", "tool"),
+        ("Norrsken Maps", "organization"),
+        ("Hyde Park", "place"),
+        ("Heron", "concept"),
+    ],
 )
 def test_a_name_alone_may_tell_its_type(name: str, kind: str) -> None:
     assert type_of(name) == kind

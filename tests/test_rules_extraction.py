@@ -112,7 +112,10 @@ RELATIONS = [
     ("We decided to keep Svelte because it starts faster.", (ANA, "decided", "keep Svelte")),
     ("Decided: Heron will use Redis Streams.", (ANA, "decided", "Heron will use Redis Streams")),
     ("We decided against microservices.", (ANA, "decided_against", "microservices")),
-    ("The root cause was a naive timestamp in the importer.", ("importer", "root_cause", "a naive timestamp in the importer")),
+    (
+        "The root cause was a naive timestamp in the importer.",
+        ("importer", "root_cause", "a naive timestamp in the importer"),
+    ),
     ("The outage was caused by a full disk.", ("outage", "caused_by", "a full disk")),
     ("Turns out the cache never expired.", ("cache", "turned_out", "the cache never expired")),
     ("Fixed by raising the pool size.", (ANA, "fixed_by", "raising the pool size")),
@@ -160,7 +163,10 @@ REFUSED = [
     ("ok", "too short"),
     ("```python\nprint('hi')\n```", "code"),
     ("Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\nKeyError: 'x'", "debug trace"),
-    ("total 48\ndrwxr-xr-x 2 root root 4096 Mar 30 07:31 src\n-rw-r--r-- 1 root root 612 Feb 11 10:02 a.py", "file listing"),
+    (
+        "total 48\ndrwxr-xr-x 2 root root 4096 Mar 30 07:31 src\n-rw-r--r-- 1 root root 612 Feb 11 10:02 a.py",
+        "file listing",
+    ),
     ("==== FAILURES ====\nE   AssertionError: 1 == 2\n2 failed, 6 passed in 0.84s", "test output"),
     ("2026-05-21 16:05:02 INFO started\n2026-05-21 16:05:03 ERROR stopped", "debug trace"),
     ("DB_HOST=db1.example\nDB_PORT=5432\nUSER_NAME=heron", "code"),
@@ -195,7 +201,10 @@ def test_what_will_not_matter_in_a_month_is_refused_with_its_reason(text: str, r
         ("I work at Northwind.", "Ana Lima works at Northwind."),
         ("I've never been to Rome with my sister.", "Ana Lima has never been to Rome with their sister."),
         ("I don't eat meat.", "Ana Lima doesn't eat meat."),
-        ("When I was ten I moved to Bath, and I am still there.", "When Ana Lima was ten they moved to Bath, and they are still there."),
+        (
+            "When I was ten I moved to Bath, and I am still there.",
+            "When Ana Lima was ten they moved to Bath, and they are still there.",
+        ),
         ("My flat is too small for me.", "Ana Lima's flat is too small for them."),
         ("Gonna repaint the kitchen on Sunday.", "Ana Lima is gonna repaint the kitchen on Sunday."),
         ("We sell ferry tickets.", "Ana Lima: We sell ferry tickets."),
@@ -237,7 +246,12 @@ def test_what_is_replaced_is_named(sentence: str, old: str, action: str, reason:
 
 @pytest.mark.parametrize(
     ("sentence", "object_"),
-    [("I left Contoso last week.", "Contoso"), ("I no longer use Slack.", "Slack"), ("I don't drink coffee anymore.", "coffee"), ("I quit the chess club.", "chess club")],
+    [
+        ("I left Contoso last week.", "Contoso"),
+        ("I no longer use Slack.", "Slack"),
+        ("I don't drink coffee anymore.", "coffee"),
+        ("I quit the chess club.", "chess club"),
+    ],
 )
 def test_what_is_over_is_ended_and_resolved(sentence: str, object_: str) -> None:
     fact = facts(sentence)[0]
@@ -258,7 +272,15 @@ def test_a_reason_in_the_next_sentence_belongs_to_the_decision() -> None:
     assert "Bruno knows how to run it" in fact["statement"]
 
 
-@pytest.mark.parametrize("sentence", ["I'm not a fan of meetings.", "I never use tabs.", "We haven't signed any contract with Acme.", "I won't move to Rome, ever."])
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "I'm not a fan of meetings.",
+        "I never use tabs.",
+        "We haven't signed any contract with Acme.",
+        "I won't move to Rome, ever.",
+    ],
+)
 def test_negation_is_never_lost(sentence: str) -> None:
     for fact in facts(sentence):
         assert any(mark in fact["statement"] for mark in ("not", "never", "n't"))
@@ -292,7 +314,8 @@ def test_an_assistant_counts_only_where_it_repeats_what_people_named() -> None:
 
 
 def test_a_document_speaks_of_itself_in_the_third_person() -> None:
-    text = "# Limits\n\nHeron runs on two machines. The API allows 100 requests per\nminute.\n\n| what | port |\n|---|---|\n| Redis | 6379 |"
+    prose = "# Limits\n\nHeron runs on two machines. The API allows 100 requests per\nminute."
+    text = f"{prose}\n\n| what | port |\n|---|---|\n| Redis | 6379 |"
     found = facts(text, speaker="Runbook", role="document")
     assert ("Heron", "runs_on", "two machines") in [(f["subject"], f["relation"], f["object"]) for f in found]
     assert "Runbook: The API allows 100 requests per minute." in [f["statement"] for f in found]
@@ -364,7 +387,12 @@ def test_hostile_text_neither_hangs_nor_breaks(text: str, role: str) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.sampled_from([s for s, _ in RELATIONS] + OBSERVATIONS + [t for t, _ in REFUSED]) | st.text(max_size=80), max_size=4))
+@given(
+    st.lists(
+        st.sampled_from([s for s, _ in RELATIONS] + OBSERVATIONS + [t for t, _ in REFUSED]) | st.text(max_size=80),
+        max_size=4,
+    )
+)
 def test_every_answer_keeps_the_contract(texts: list[str]) -> None:
     window = Window("talk", "global", tuple(turn(text, index=i) for i, text in enumerate(texts)))
     result = extract_window(window)

@@ -1,0 +1,1 @@
+"""Measured claims: speed and recall, beside a peer or a physical limit."""

@@ -1,0 +1,119 @@
+"""Keyless ingest through the real flow: messages per second, where the time goes, and the peak of memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import data, synthetic
+from .figures import Absent, Figure, Options, in_fresh_process, measured, peak_memory_mib
+
+SEED = 11
+BAR = 500.0
+ORCHESTRATION_BAR = 15.0
+
+STAGES: Mapping[str, tuple[str, ...]] = {
+    "reading files": ("tasks.intake:read_source",),
+    "redaction and injection": ("tasks.admission:redact_all", "tasks.admission:injection_flags"),
+    "gates": ("tasks.admission:gate", "tasks.admission:learn_noise"),
+    "embedding": ("inference.embedding:StaticEmbedder.embed",),
+    "windows and prompts": ("tasks.extraction:plan_windows", "tasks.extraction:render_extraction"),
+    "extraction": ("inference.language:Language.ask_many",),
+    "claims, names and candidates": (
+        "tasks.extraction:collect", "tasks.extraction:resolve_names", "tasks.extraction:build_candidates",
+    ),
+    "neighbours": ("tasks.application:nearest", "tasks.application:nearest_among"),
+    "evaluation and application plans": ("tasks.application:evaluate", "tasks.application:plan_application"),
+    "reading the store": ("storage.snapshots:read_rows", "storage.store:Store.snapshot"),
+    "writing the store": (
+        "storage.transactions:Transaction.upsert", "storage.transactions:Transaction.delete",
+        "storage.transactions:Transaction.publish", "storage.transactions:Transaction.recover",
+        "storage.head:HeadRow.acquire", "storage.head:HeadRow.release",
+    ),
+    "tidying up": ("flows.ingest:tidy",),
+    "tasks, the rest": (
+        "flows.ingest:find_new_sources", "flows.ingest:read_intakes", "flows.ingest:admit_messages",
+        "flows.ingest:extract_facts", "flows.ingest:apply_patches",
+    ),
+    "opening the store": ("tasks.runs:_store",),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """One run of the flow in a process of its own."""
+
+    messages: int
+    facts: int
+    wall_s: float
+    cpu_s: float
+    stages: Mapping[str, float]
+    peak_mib: float
+    is_inline: bool
+
+    @property
+    def outside(self) -> float:
+        """Percent of the time spent outside the work of any task."""
+        return 100 * (1 - sum(self.stages.values()) / self.wall_s)
+
+
+def ingest_files(paths: list[str], store: str) -> dict[str, Any]:
+    """Run the flow `ingest` without a key; returns its summary."""
+    from flows.ingest import ingest
+    from slowwave.settings import IngestSettings, LanguageSettings
+
+    settings = IngestSettings(llm=LanguageSettings(model="rules"))
+    found: dict[str, Any] = asyncio.run(ingest(paths, store=store, settings=settings))
+    return found
+
+
+def ingest_measured(path: str, store: str) -> Ingested:
+    """Run the flow and take its time apart; to be called in a fresh process, whose imports do not count."""
+    import flows.ingest  # noqa: F401
+    from inference.embedding import open_embedder
+    from tasks.engine import is_inline
+
+    from .probe import Stopwatch
+
+    open_embedder().embed(["load the model"])
+    with Stopwatch().watching(STAGES) as watch, measured() as cost:
+        summary = ingest_files([path], store)
+    counts: Counter[str] = Counter(summary["counts"])
+    made = sum(number for what, number in counts.items() if what.startswith("facts: "))
+    return Ingested(
+        counts["messages stored"], made, cost.wall_s, cost.cpu_s, dict(watch.seconds), peak_memory_mib(), is_inline()
+    )
+
+
+def run(options: Options) -> Iterable[Figure]:
+    """Synthetic messages at two sizes, and the text of LoCoMo and BEAM."""
+    for size in (1_000,) if options.is_quick else (1_000, 10_000):
+        source = data.write_messages(options.place / f"synthetic-{size}.jsonl", synthetic.messages(size, SEED))
+        yield from _figures(f"synthetic {size}", source, options.place, is_barred=size == 10_000)
+    readers: Mapping[str, Callable[[Path], list[data.Talk]]] = {"LoCoMo": data.locomo, "BEAM": data.beam}
+    for name, read in readers.items():
+        try:
+            talks = read(options.data)
+        except Absent as reason:
+            print(f"ingest of {name} skipped: {reason}")
+            continue
+        rows = (row for talk in talks for row in talk.messages)
+        yield from _figures(name, data.write_messages(options.place / f"{name}.jsonl", rows), options.place)
+
+
+def _figures(name: str, source: Path, place: Path, *, is_barred: bool = False) -> Iterable[Figure]:
+    done = in_fresh_process(ingest_measured, str(source), str(place / f"store of {name}"))
+    size = source.stat().st_size / 1e6
+    note = f"{done.messages} messages, {size:.1f} MB, {done.facts} facts decided, {'inline' if done.is_inline else 'under Prefect'}"
+    yield Figure("ingest", f"{name}: rate", done.messages / done.wall_s, "messages/s", BAR if is_barred else None, note=note)
+    yield Figure("ingest", f"{name}: text", size / done.wall_s, "MB/s")
+    yield Figure("ingest", f"{name}: time", done.wall_s, "s", note=f"{done.cpu_s:.1f} s of processor time")
+    limit = ORCHESTRATION_BAR if is_barred else None
+    yield Figure("ingest", f"{name}: orchestration", done.outside, "% of time", limit, "lower")
+    for stage, seconds in sorted(done.stages.items(), key=lambda pair: -pair[1]):
+        yield Figure("ingest", f"{name}: {stage}", seconds, "s", note=f"{100 * seconds / done.wall_s:.0f} %")
+    yield Figure("ingest", f"{name}: peak memory", done.peak_mib, "MiB")

@@ -1,0 +1,85 @@
+"""Where the time of a run goes: chosen functions are timed from outside, each without what it calls of the others."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from importlib import import_module
+from typing import Any
+from unittest.mock import patch
+
+Watched = Mapping[str, Sequence[str]]
+"""Stage → functions as `module:name` or `module:Class.name`, where the name is looked up when it is called."""
+
+
+class Stopwatch:
+    """Seconds by stage; time inside a nested stage belongs to the nested one alone."""
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+        self._open: list[str] = []
+        self._since = 0.0
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the time of a block for a stage."""
+        self._turn()
+        self._open.append(name)
+        try:
+            yield
+        finally:
+            self._turn()
+            self._open.pop()
+
+    def _turn(self) -> None:
+        now = time.perf_counter()
+        if self._open:
+            self.seconds[self._open[-1]] += now - self._since
+        self._since = now
+
+    @contextmanager
+    def watching(self, watched: Watched) -> Iterator[Stopwatch]:
+        """Time these functions while the block runs; a name that is not there is an error."""
+        with ExitStack() as stack:
+            for stage, functions in watched.items():
+                for function in functions:
+                    stack.enter_context(self._replaced(stage, function))
+            yield self
+
+    def _replaced(self, stage: str, function: str) -> Any:
+        module, _, path = function.partition(":")
+        owner: Any = import_module(module)
+        *outer, name = path.split(".")
+        for part in outer:
+            owner = getattr(owner, part)
+        return patch.object(owner, name, self._timed(stage, inspect.getattr_static(owner, name)))
+
+    def _timed(self, stage: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        if inspect.iscoroutinefunction(call):
+
+            @wraps(call)
+            async def awaited(*args: Any, **kwargs: Any) -> Any:
+                with self.stage(stage):
+                    return await call(*args, **kwargs)
+
+            return awaited
+
+        @wraps(call)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            with self.stage(stage):
+                found = call(*args, **kwargs)
+            return self._stepped(stage, found) if inspect.isgenerator(found) else found
+
+        return called
+
+    def _stepped(self, stage: str, steps: Iterator[Any]) -> Iterator[Any]:
+        while True:
+            with self.stage(stage):
+                step = next(steps, steps)
+            if step is steps:
+                return
+            yield step
