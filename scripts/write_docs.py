@@ -164,7 +164,11 @@ def _assignment(name: str, info: FieldInfo) -> str:
 def grid(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = [columns, ["---"] * len(columns), *rows]
-    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
+    return "".join(f"| {' | '.join(_cell(cell) for cell in line)} |\n" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|").replace("<", "&lt;")
 
 
 PAGES: Mapping[str, Callable[[], str]] = {"docs/tables.md": tables_page, "docs/settings.md": settings_page}

@@ -46,8 +46,8 @@ def namespaces(uri: str) -> list[str]:
         names = [info.base_name for info in infos if info.type == fs.FileType.Directory]
         heads = {n: fs.FileSelector(f"{path}/{n}/{_PUBLISHED}", allow_not_found=True) for n in names}
         return sorted(name for name, head in heads.items() if system.get_file_info(head))
-    names = {path.parents[2].name for path in _root(uri).glob(f"*/{_PUBLISHED}/*.manifest")}
-    return sorted(name for name in names if _NAME.fullmatch(name))
+    found = {path.parents[2].name for path in _root(uri).glob(f"*/{_PUBLISHED}/*.manifest")}
+    return sorted(name for name in found if _NAME.fullmatch(name))
 
 
 @contextmanager

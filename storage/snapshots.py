@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -76,7 +76,7 @@ class Snapshot(Reading):
 
     def __init__(self, db: DBConnection, versions: Mapping[str, int], sequence: int, dims: int) -> None:
         self._db, self.versions, self.sequence, self.dims = db, dict(versions), sequence, dims
-        self._handles: dict[str, Any] = {}
+        self._handles: dict[str, Table] = {}
         self._columns: dict[str, frozenset[str]] = {}
 
     def handle(self, name: str) -> Table:

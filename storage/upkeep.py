@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from operator import methodcaller
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .connection import HEAD
 from .tables import TABLES, Role, tables_of
@@ -82,7 +82,8 @@ def _drop_old_versions(store: Store, run_id: str, now: datetime, names: Sequence
 
 
 def _is_fragmented(table: Table) -> bool:
-    return int(table.stats()["fragment_stats"]["num_small_fragments"]) > MANY_SEGMENTS
+    stats: Any = table.stats()  # a dict, whatever its annotation says
+    return int(stats["fragment_stats"]["num_small_fragments"]) > MANY_SEGMENTS
 
 
 def _index(tx: Transaction, name: str) -> list[str]:

@@ -132,7 +132,7 @@ def _commit(store: Store, run: Run, patch: _Patch, verdict: EvaluationPlan, plan
 def _with_vectors(tx: Transaction, facts: pl.DataFrame, patch: _Patch) -> pl.DataFrame:
     """Full rows need their vectors: those of candidates are at hand, those of changed facts are read again."""
     mine = patch.candidates.select("id", "vector")
-    others = [i for i in facts["id"] if i not in set(mine["id"])]
+    others = facts.join(mine, on="id", how="anti")["id"]
     stored = tx.by_ids("facts", others, ["id", "vector"])
     return facts.drop("vector", strict=False).join(pl.concat([mine, stored]), on="id", how="left", maintain_order="left")
 
