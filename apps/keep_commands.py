@@ -81,7 +81,7 @@ def doctor(
     from storage.doctor import examine
     from storage.doctor import repair as mend
 
-    opened = Place.of(store, namespace).store()
+    opened = Place.of(store, namespace).attached()
     mended = mend(opened, _run_id("doctor"), datetime.now(UTC)) if repair else ()
     left = examine(opened)
     if as_json:

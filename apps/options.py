@@ -41,6 +41,12 @@ class Place:
 
         return Store.open(self.uri, self.namespace, retention=self.settings.retention)
 
+    def attached(self) -> Store:
+        """The namespace without a look at its state, which may be damaged."""
+        from storage.store import Store
+
+        return Store.attach(self.uri, self.namespace, retention=self.settings.retention)
+
     def memory(self) -> Memory:
         """The namespace on the read road."""
         from recall.memory import Memory

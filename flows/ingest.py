@@ -8,9 +8,9 @@ from typing import Any, Literal
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
 from tasks.admission import admit_messages
 from tasks.application import apply_patches
-from tasks.engine import flow
-from tasks.extraction import Cursor, extract_facts
-from tasks.intake import find_new_sources, read_intakes
+from tasks.engine import flow, report_progress
+from tasks.extraction import Cursor, count_unfinished, extract_facts
+from tasks.intake import find_new_sources, look_at, read_intakes
 from tasks.runs import Run, language_of, new_run, recorded
 from tasks.summaries import IngestTally, publish_summary
 from tasks.tidying import tidy
@@ -41,15 +41,19 @@ async def ingest(
         now: The time that counts as now; empty for the real time.
         dry_run: Read and gate only; nothing is stored.
     """
+    found = look_at(paths, format, settings)
     run = new_run("ingest", store, namespace, embedder, now)
     tally = IngestTally(run.id)
-    with recorded(run, tally, {"paths": paths, "format": format, "settings": settings.model_dump()}, dry_run=dry_run) as run:
-        sources = find_new_sources(run, paths, format)
+    parameters = {"paths": paths, "format": format, "settings": settings.model_dump()}
+    with recorded(run, tally, parameters, dry_run=dry_run) as run:
+        sources = find_new_sources(run, found)
         tally.found(sources)
         for intake in read_intakes(run, sources.new, settings):
             tally.admitted(intake, admit_messages(run, intake, settings, dry_run=dry_run))
+            await report_progress("messages read", tally.counts["messages read"])
         if settings.extract.enabled and not dry_run:
             await _learn(run, settings, tally)
+        if tally.has_written and not dry_run:
             tidy(run)
     await publish_summary(run, tally)
     return tally.summary()
@@ -59,10 +63,12 @@ async def _learn(run: Run, settings: IngestSettings, tally: IngestTally) -> None
     """Extract and apply, batch by batch, until nothing waits or the budget is spent."""
     async with language_of(run, settings.llm) as language:
         tally.applied(apply_patches(run, settings))  # what an interrupted run left behind
+        waiting = count_unfinished(run, settings.extract)
         cursor: Cursor | None = Cursor()
         while cursor is not None and not language.budget_reached:
             extracted = await extract_facts(run, settings, cursor)
             tally.extracted(extracted)
             tally.applied(apply_patches(run, settings))
             cursor = extracted.cursor
+            await report_progress("messages extracted", tally.counts["messages extracted"], waiting)
         tally.paid(language)

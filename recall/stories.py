@@ -44,7 +44,7 @@ def story_of(snapshot: Snapshot, asked: str) -> Story:
     concerned = sorted({row["id"], *(fact for step in lineage for fact in step[:2])})
     return Story(
         id=row["id"], kind=kind, title=str(row[_TITLES[kind]]), columns=_told(row), evidence=_evidence(snapshot, facts),
-        lineage=tuple(lineage), decisions=_decisions(snapshot, concerned),
+        lineage=tuple(lineage), decisions=_decisions(snapshot, concerned) if kind != "runs" else _decisions(snapshot, [row["id"]], key="run_id"),
     )
 
 
@@ -89,6 +89,6 @@ def _lineage(snapshot: Snapshot, facts: list[str]) -> list[tuple[str, str, str]]
     return sorted(steps.values())
 
 
-def _decisions(snapshot: Snapshot, ids: list[str]) -> tuple[tuple[Any, str, str, str, str], ...]:
-    rows = snapshot.by_ids("decisions", ids, key="subject_id").sort("at", "created_at", "id")
+def _decisions(snapshot: Snapshot, ids: list[str], key: str = "subject_id") -> tuple[tuple[Any, str, str, str, str], ...]:
+    rows = snapshot.by_ids("decisions", ids, key=key).sort("at", "created_at", "id")
     return tuple(rows.select("at", "action", "decided_by", "reason", "run_id").iter_rows())

@@ -18,6 +18,7 @@ from slowwave.text import row_id, strip_thinking
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.store import Store
+from storage.transactions import Transaction
 
 from .engine import task
 from .gating import conversation_rows, gate, learn_noise
@@ -49,7 +50,7 @@ def admit_messages(run: Run, intake: Intake, settings: IngestSettings, *, dry_ru
     messages = intake.messages.unique("id", keep="first", maintain_order=True)
     known = snapshot.by_ids("messages", messages["id"], ["id"])["id"]
     fresh = messages.filter(~pl.col("id").is_in(known.to_list()))
-    prepared, redacted = _prepare(fresh)
+    prepared, redacted = _prepare(_placed(snapshot, messages, fresh))
     prepared = _with_search_text(snapshot, prepared)
     vectors = _embed(run, prepared)
     gated, states = gate(run.embedder, snapshot, prepared, vectors, settings)
@@ -58,6 +59,23 @@ def admit_messages(run: Run, intake: Intake, settings: IngestSettings, *, dry_ru
         _store(store, run, intake, gated, vectors, refusals, states, settings)
     refused = dict(refusals.group_by("gate").len().sort("gate").iter_rows())
     return Admitted(len(intake.messages), len(known), len(fresh), redacted, refused)
+
+
+def _placed(snapshot: Reading, messages: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
+    """The fresh messages with ordinals that fit what is stored, when another file carries a conversation on."""
+    place = ["id", "conversation_id", "ordinal"]
+    stored = snapshot.by_ids("messages", fresh["conversation_id"], place, key="conversation_id")
+    if stored.is_empty():
+        return fresh
+    shared = messages.join(stored, on="id", suffix="_stored").group_by("conversation_id").agg(
+        shared=(pl.col("ordinal_stored") - pl.col("ordinal")).max()
+    )
+    ends = stored.group_by("conversation_id").agg(end=pl.col("ordinal").max() + 1)
+    both = fresh.join(shared, on="conversation_id", how="left", maintain_order="left").join(
+        ends, on="conversation_id", how="left", maintain_order="left"
+    )
+    gap = (pl.col("end") - pl.col("ordinal").min().over("conversation_id")).clip(lower_bound=0)
+    return both.with_columns(ordinal=pl.col("ordinal") + pl.coalesce("shared", gap, pl.lit(0))).select(fresh.columns)
 
 
 def _prepare(messages: pl.DataFrame) -> tuple[pl.DataFrame, int]:
@@ -153,8 +171,8 @@ def episode_id(conversation_id: str) -> str:
     return row_id("ep", conversation_id)
 
 
-def _source_rows(tx: Reading, intake: Intake) -> pl.DataFrame:
-    """One row per source with what has been read of it so far."""
+def _source_rows(tx: Transaction, intake: Intake) -> pl.DataFrame:
+    """One row per source with what this run has read of it so far; a run that was interrupted is not added to."""
     told = pl.DataFrame(
         [
             {
@@ -169,7 +187,9 @@ def _source_rows(tx: Reading, intake: Intake) -> pl.DataFrame:
     sums = told.group_by("id", "uri", "format", "content_hash", maintain_order=True).agg(
         pl.col("state").last(), pl.col("messages", "unreadable").sum()
     )
-    before = tx.by_ids("sources", sums["id"], ["id", "messages", "unreadable", "created_at"])
+    before = tx.by_ids("sources", sums["id"], ["id", "messages", "unreadable", "created_at", "run_id"])
+    is_mine = pl.col("run_id") == tx.run_id
+    before = before.with_columns(pl.when(is_mine).then(pl.col("messages", "unreadable")).otherwise(0))
     both = sums.join(before, on="id", how="left", suffix="_before", maintain_order="left")
     return both.select(
         "id", "uri", "format", "content_hash", "state", "created_at",

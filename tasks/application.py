@@ -16,7 +16,6 @@ from slowwave.text import row_id
 from slowwave.validity import live_sql
 from storage.search import nearest, nearest_among, unit_matrix
 from storage.snapshots import Reading
-from storage.store import Store
 from storage.transactions import Transaction
 
 from .engine import task
@@ -47,22 +46,44 @@ class _Patch:
     messages: pl.DataFrame
 
 
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """What is to become of the open batches."""
+
+    patch: _Patch
+    verdict: EvaluationPlan
+    plan: ApplicationPlan
+
+
 @task("apply patches")
 def apply_patches(run: Run, settings: IngestSettings) -> Applied:
     """Evaluate every open batch and apply what passes; a batch that an earlier run left behind comes first (S3-12)."""
     store = store_of(run)
-    patch = _open_patch(store.snapshot())
-    if patch.batches.is_empty():
+    snapshot = store.snapshot()
+    decided = _decide(snapshot, settings, run)
+    if decided is None and _repeats(snapshot).is_empty():
         return Applied()
+    with store.commit(run.id, "ingest.apply", run.now) as tx:
+        if tx.sequence != snapshot.sequence + 1:  # another run has decided something meanwhile
+            decided = _decide(tx, settings, run)
+        if decided is not None:
+            _write(tx, decided)
+        _count_repeats(tx)
+    return _counted(decided) if decided is not None else Applied()
+
+
+def _decide(reading: Reading, settings: IngestSettings, run: Run) -> _Decided | None:
+    """None when no batch is open."""
+    patch = _open_patch(reading)
+    if patch.batches.is_empty():
+        return None
     verdict = evaluate(
         patch.candidates.drop("vector"), patch.messages, patch.batches, settings.evaluate,
         content_gate=0.0, approval=settings.approval,
     )
     approved = verdict.batches.filter(pl.col("state") == "approved")
     passed = verdict.passed.filter(pl.col("patch_batch_id").is_in(approved["id"].to_list()))
-    plan = _plan(store.snapshot(), patch, passed, approved, settings, run)
-    _commit(store, run, patch, verdict, plan)
-    return _counted(verdict, plan)
+    return _Decided(patch, verdict, _plan(reading, patch, passed, approved, settings, run))
 
 
 def _open_patch(snapshot: Reading) -> _Patch:
@@ -113,20 +134,17 @@ def _neighbours(reading: Reading, candidates: pl.DataFrame, run: Run) -> pl.Data
     return named.select("candidate_id", fact_id="id", cosine="cosine").cast(dict(NEIGHBOURS))
 
 
-def _commit(store: Store, run: Run, patch: _Patch, verdict: EvaluationPlan, plan: ApplicationPlan) -> None:
-    with store.commit(run.id, "ingest.apply", run.now) as tx:
-        facts = pl.concat([plan.facts, verdict.rejected.select(plan.facts.columns)], how="diagonal_relaxed")
-        tx.upsert("facts", _with_vectors(tx, facts.unique("id", keep="first", maintain_order=True), patch))
-        tx.upsert("fact_evidence", plan.evidence)
-        tx.upsert("lineage", plan.lineage)
-        tx.upsert("fact_aspects", plan.aspects)
-        tx.upsert("refusals", verdict.refusals)
-        tx.upsert("decisions", plan.decisions)
-        decided = plan.batches["id"].to_list()
-        tx.upsert("patch_batches", pl.concat(
-            [plan.batches, verdict.batches.filter(~pl.col("id").is_in(decided))], how="diagonal_relaxed"
-        ))
-        tx.upsert("fact_evidence", _repeated_messages(tx))
+def _write(tx: Transaction, decided: _Decided) -> None:
+    verdict, plan = decided.verdict, decided.plan
+    facts = pl.concat([plan.facts, verdict.rejected.select(plan.facts.columns)], how="diagonal_relaxed")
+    tx.upsert("facts", _with_vectors(tx, facts.unique("id", keep="first", maintain_order=True), decided.patch))
+    tx.upsert("fact_evidence", plan.evidence)
+    tx.upsert("lineage", plan.lineage)
+    tx.upsert("fact_aspects", plan.aspects)
+    tx.upsert("refusals", verdict.refusals)
+    tx.upsert("decisions", plan.decisions)
+    rest = verdict.batches.filter(~pl.col("id").is_in(plan.batches["id"].to_list()))
+    tx.upsert("patch_batches", pl.concat([plan.batches, rest], how="diagonal_relaxed"))
 
 
 def _with_vectors(tx: Transaction, facts: pl.DataFrame, patch: _Patch) -> pl.DataFrame:
@@ -137,12 +155,16 @@ def _with_vectors(tx: Transaction, facts: pl.DataFrame, patch: _Patch) -> pl.Dat
     return facts.drop("vector", strict=False).join(pl.concat([mine, stored]), on="id", how="left", maintain_order="left")
 
 
-def _repeated_messages(tx: Transaction) -> pl.DataFrame:
-    """A message refused as a repetition is evidence for what its original said (C13): never silently lost."""
-    repeats = tx.frame("refusals", f"gate = 'repeat' AND run_id = '{tx.run_id}'", ["subject_id", "similar_to_id"])
-    told = tx.by_ids("fact_evidence", repeats["similar_to_id"], ["fact_id", "message_id", "confidence"], key="message_id")
-    both = repeats.join(told, left_on="similar_to_id", right_on="message_id")
-    said = tx.by_ids("messages", both["subject_id"], ["id", "content", "occurred_at"])
+def _repeats(reading: Reading) -> pl.DataFrame:
+    """Evidence that is still missing: a message refused as a repetition supports what its original said (C13)."""
+    repeats = reading.frame("refusals", "gate = 'repeat'", ["subject_id", "similar_to_id"])
+    columns = ["fact_id", "message_id", "confidence"]
+    heard = pl.concat([repeats["similar_to_id"], repeats["subject_id"]])
+    known = reading.by_ids("fact_evidence", heard, columns, key="message_id")
+    both = repeats.join(known, left_on="similar_to_id", right_on="message_id").join(
+        known, left_on=["subject_id", "fact_id"], right_on=["message_id", "fact_id"], how="anti"
+    )
+    said = reading.by_ids("messages", both["subject_id"], ["id", "content", "occurred_at"])
     rows = both.join(said, left_on="subject_id", right_on="id")
     ids = [row_id("v", *pair) for pair in rows.select("fact_id", "subject_id").iter_rows()]
     return rows.select(
@@ -151,9 +173,17 @@ def _repeated_messages(tx: Transaction) -> pl.DataFrame:
     ).unique("id", keep="first", maintain_order=True)
 
 
-def _counted(verdict: EvaluationPlan, plan: ApplicationPlan) -> Applied:
+def _count_repeats(tx: Transaction) -> None:
+    """Repetitions count as evidence, whichever run refused them: none is silently lost."""
+    repeats = _repeats(tx)
+    more = repeats.group_by(id="fact_id").agg(more=pl.len().cast(pl.Int64))
+    facts = tx.by_ids("facts", more["id"], with_vector=True).join(more, on="id")
+    tx.upsert("fact_evidence", repeats)
+    tx.upsert("facts", facts.with_columns(pl.col("evidence_count").fill_null(1) + pl.col("more")).drop("more"))
+
+
+def _counted(decided: _Decided) -> Applied:
+    verdict, plan = decided.verdict, decided.plan
     waiting = verdict.batches.filter(pl.col("state") == "needs_review")
     refused = dict(verdict.refusals.group_by("gate").len().iter_rows())
     return Applied(len(verdict.batches), len(waiting), len(verdict.rejected), plan.summary(), refused)
-
-

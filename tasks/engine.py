@@ -7,10 +7,12 @@ history; inline, a flow is just its function, and the run is recorded in the sto
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
+from uuid import UUID
 
 from prefect import Flow as PrefectFlow
 from prefect import Task as PrefectTask
@@ -22,6 +24,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 log = logging.getLogger("slowwave")
+log.setLevel(logging.INFO)  # what it says reaches the log of a Prefect run
 
 
 def is_inline() -> bool:
@@ -45,11 +48,19 @@ class Task(PrefectTask[P, R]):
         return self.fn(*args, **kwargs) if is_inline() else super().__call__(*args, **kwargs)
 
 
+def _run_name() -> str:
+    """What a run is called in the UI: the flow, the namespace, and the time it was due."""
+    from prefect import runtime
+
+    at = runtime.flow_run.scheduled_start_time
+    return f"{runtime.flow_run.flow_name} {runtime.flow_run.parameters.get('namespace', '')} {at:%Y-%m-%d %H:%M:%S}"
+
+
 def flow(name: str, **options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare a flow; its name is the verb that people call it by."""
 
     def declare(body: Callable[P, R]) -> Callable[P, R]:
-        return cast(Callable[P, R], Flow(body, name=name, **options))
+        return cast(Callable[P, R], Flow(body, name=name, flow_run_name=_run_name, **options))
 
     return declare
 
@@ -71,6 +82,7 @@ class Watcher(Protocol):
 
 
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+_shown: ContextVar[Mapping[str, UUID]] = ContextVar("shown", default=MappingProxyType({}))
 
 
 @contextmanager
@@ -83,10 +95,22 @@ def watched_by(watcher: Watcher) -> Iterator[None]:
         _watcher.reset(token)
 
 
-def report_progress(stage: str, done: int, total: int | None = None) -> None:
-    """Say how far a stage is, to the terminal or to the Prefect run."""
+async def report_progress(stage: str, done: int, total: int | None = None) -> None:
+    """Say how far a stage is: to the terminal, or as a progress artifact and a log line of the Prefect run."""
     watcher = _watcher.get()
     if watcher is not None:
         watcher(stage, done, total)
     elif not is_inline():
         log.info("%s: %d%s", stage, done, f" of {total}" if total else "")
+        if total:
+            await _show_progress(stage, 100.0 * done / total)
+
+
+async def _show_progress(stage: str, percent: float) -> None:
+    from prefect.artifacts import acreate_progress_artifact, aupdate_progress_artifact
+
+    shown = _shown.get()
+    if stage not in shown:
+        _shown.set({**shown, stage: await acreate_progress_artifact(percent, description=stage)})
+    else:
+        await aupdate_progress_artifact(shown[stage], progress=percent)

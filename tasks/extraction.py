@@ -42,7 +42,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What one batch gave: `cursor` is None when nothing was left to extract."""
+    """What one batch gave: `cursor` is None when nothing waits behind it."""
 
     cursor: Cursor | None
     messages: int = 0
@@ -62,13 +62,18 @@ def unfinished(reading: Reading, settings: ExtractSettings) -> pl.DataFrame:
     return reading.frame("messages", where, ["id", "occurred_at"]).sort("occurred_at", "id")
 
 
+def count_unfinished(run: Run, settings: ExtractSettings) -> int:
+    """How many messages wait for extraction."""
+    return len(unfinished(store_of(run).snapshot(), settings))
+
+
 @task("extract facts")
 async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Extracted:
     """One batch of messages: windows, model, names, candidates; committed together with the state of each message."""
     store = store_of(run)
     snapshot = store.snapshot()
     batch, cursor = _next_batch(snapshot, settings.extract, after)
-    if cursor is None:
+    if batch.is_empty():
         return Extracted(None)
     language = language_of(run, settings.llm)
     planned = _windows(snapshot, batch, settings.extract, language, run)
@@ -86,14 +91,17 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
 def _next_batch(
     snapshot: Snapshot, settings: ExtractSettings, after: Cursor
 ) -> tuple[pl.DataFrame, Cursor | None]:
+    """The messages that come next, and how far they reach; None if nothing waits behind them."""
     stamp = pl.col("occurred_at").dt.timestamp("us").cast(pl.Float64)
-    waiting = unfinished(snapshot, settings).filter(
-        (stamp > after.occurred_at) | ((stamp == after.occurred_at) & (pl.col("id") > after.id))
-    ).head(settings.batch_messages)
-    if waiting.is_empty():
-        return waiting, None
-    last = waiting.with_columns(stamp=stamp).row(-1, named=True)
-    return snapshot.by_ids("messages", waiting["id"], with_vector=True), Cursor(last["stamp"], last["id"])
+    waiting = unfinished(snapshot, settings).with_columns(stamp=stamp).filter(
+        (pl.col("stamp") > after.occurred_at) | ((pl.col("stamp") == after.occurred_at) & (pl.col("id") > after.id))
+    )
+    taken = waiting.head(settings.batch_messages)
+    batch = snapshot.by_ids("messages", taken["id"], with_vector=True)
+    if len(taken) == len(waiting):
+        return batch, None
+    last = taken.row(-1, named=True)
+    return batch, Cursor(last["stamp"], last["id"])
 
 
 def _windows(
@@ -186,16 +194,20 @@ def _commit(
     directives = _directive_rows(candidates.directives)
     links = _episode_links(candidates.facts)
     with store.commit(run.id, "ingest.candidates", run.now) as tx:
+        # Another run may have extracted some of them since this one looked: what it made stays as it is.
+        waiting = tx.by_ids("messages", states["id"], ["id"], where=UNFINISHED)["id"].to_list()
         decided = tx.by_ids("facts", facts["id"], ["id"])["id"].to_list()
+        facts = facts.filter(pl.col("message_id").is_in(waiting) & ~pl.col("id").is_in(decided))
+        batches = facts["patch_batch_id"].unique().to_list()
         tx.upsert("entities", _merged(tx, entities))
         tx.upsert("entity_aliases", resolution.aliases)
-        tx.upsert("facts", facts.filter(~pl.col("id").is_in(decided)))
-        tx.upsert("fact_directives", directives.filter(~pl.col("candidate_id").is_in(decided)))
-        tx.upsert("patch_batches", candidates.batches)
+        tx.upsert("facts", facts)
+        tx.upsert("fact_directives", directives.filter(pl.col("candidate_id").is_in(facts["id"].to_list())))
+        tx.upsert("patch_batches", candidates.batches.filter(pl.col("id").is_in(batches)))
         tx.upsert("episode_entities", links)
-        tx.upsert("refusals", refusals)
+        tx.upsert("refusals", refusals.filter(pl.col("subject_id").is_in(waiting)))
         tx.upsert("decisions", resolution.decisions)
-        tx.upsert("messages", states)
+        tx.upsert("messages", states.filter(pl.col("id").is_in(waiting)))
 
 
 def _merged(tx: Reading, entities: pl.DataFrame) -> pl.DataFrame:
@@ -219,7 +231,7 @@ def _episode_links(facts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _counted(
-    cursor: Cursor, planned: Sequence[PlannedWindow], answers: Sequence[Answer[WindowExtraction]], said: Said,
+    cursor: Cursor | None, planned: Sequence[PlannedWindow], answers: Sequence[Answer[WindowExtraction]], said: Said,
     candidates: Candidates, resolution: Resolution, refusals: pl.DataFrame,
 ) -> Extracted:
     sizes: Mapping[str, int] = {

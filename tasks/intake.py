@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from inference.language import Language
+from inference.ledger import MemoryLedger
 from slowwave.conversations import Conversations
 from slowwave.settings import IngestSettings
 
@@ -24,6 +26,14 @@ class Intake:
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """The files that can be read, and what was passed over."""
+
+    sources: tuple[SourceInfo, ...]
+    issues: tuple[ReadIssue, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Sources:
     """What there is to read: new sources, those that were read completely before, and what was passed over."""
 
@@ -32,15 +42,25 @@ class Sources:
     issues: tuple[ReadIssue, ...]
 
 
-def find_new_sources(run: Run, paths: Sequence[str], format: str) -> Sources:
-    """Tell new files from those whose very bytes were read before."""
-    found, issues = find_sources(paths, format)
-    ids = [source.id for source in found]
-    done = set(store_of(run).snapshot().by_ids("sources", ids, ["id"], where="state = 'completed'")["id"])
-    return Sources(
-        tuple(source for source in found if source.id not in done),
-        tuple(source for source in found if source.id in done), tuple(issues),
-    )
+def look_at(paths: Sequence[str], format: str, settings: IngestSettings) -> Found:
+    """The files of the paths; raises for what is unusable, a model without its key included, before anything is made."""
+    if settings.extract.enabled:
+        Language(settings.llm, MemoryLedger())
+    sources, issues = find_sources(paths, format)
+    return Found(tuple(sources), tuple(issues))
+
+
+def find_new_sources(run: Run, found: Found) -> Sources:
+    """Tell new files from those whose very bytes were read before, under whatever name."""
+    columns = ["content_hash", "format"]
+    hashes = [source.content_hash for source in found.sources]
+    read = store_of(run).snapshot().by_ids("sources", hashes, columns, key="content_hash", where="state = 'completed'")
+    done, new, known = {*read.iter_rows()}, [], []
+    for source in found.sources:
+        bytes_and_form = (source.content_hash, source.format)
+        (known if bytes_and_form in done else new).append(source)
+        done.add(bytes_and_form)
+    return Sources(tuple(new), tuple(known), found.issues)
 
 
 def read_intakes(run: Run, sources: Sequence[SourceInfo], settings: IngestSettings) -> Iterator[Intake]:

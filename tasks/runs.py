@@ -55,6 +55,11 @@ def store_of(run: Run) -> Store:
     return _store(run.store, run.namespace, run.embedder, run.retention)
 
 
+def newest_commit(run: Run) -> int:
+    """The number of the newest commit; 0 where the namespace does not exist."""
+    return store_of(run).head.sequence if run.namespace in namespaces(run.store) else 0
+
+
 def embedder_of(run: Run) -> Embedder:
     """The run's embedding seat."""
     return open_embedder(run.embedder)

@@ -7,16 +7,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import polars as pl
+
 from inference.language import Language
 from slowwave.records import Usage
 
 from .admission import Admitted
 from .application import Applied
-from .engine import is_inline, report_progress
+from .engine import is_inline
 from .extraction import Extracted
 from .intake import Intake, Sources
-from .runs import Run, store_of
+from .runs import Run, newest_commit, store_of
 from .sources import ReadIssue
+
+SHOWN_DECISIONS = 10
+SHOWN_ISSUES = 50
 
 
 @dataclass
@@ -47,7 +52,6 @@ class IngestTally:
         self.counts["messages with secrets redacted"] += admitted.redacted
         self.refused.update(admitted.refused)
         self.issues += [_sentence(issue) for part in intake.parts for issue in part.issues]
-        report_progress("messages read", self.counts["messages read"])
 
     def extracted(self, extracted: Extracted) -> None:
         """What was extracted."""
@@ -58,7 +62,6 @@ class IngestTally:
         self.counts["claims dropped"] += extracted.dropped
         self.refused["durability"] += extracted.not_durable
         self.errors = sorted({*self.errors, *extracted.errors})
-        report_progress("messages extracted", self.counts["messages extracted"])
 
     def applied(self, applied: Applied) -> None:
         """What became of the candidates."""
@@ -66,12 +69,18 @@ class IngestTally:
         for action, number in applied.decisions.items():
             self.counts[f"facts: {action}"] += number
         self.refused.update(applied.refused)
-        report_progress("facts decided", sum(n for what, n in self.counts.items() if what.startswith("facts: ")))
 
     def paid(self, language: Language) -> None:
         """What the models cost."""
         self.usage, self.model = language.usage, language.model("extract")
         self.state = "stopped" if language.budget_reached else "completed"
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the run changed what is remembered."""
+        return any(self.counts[what] for what in ("messages stored", "messages extracted", "messages failed")) or any(
+            number for what, number in self.counts.items() if what.startswith("facts: ")
+        )
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, as plain data."""
@@ -88,7 +97,9 @@ class IngestTally:
         }
 
     def _notes(self, counts: Mapping[str, int]) -> list[str]:
-        if not counts.get("messages stored") and not counts.get("messages extracted"):
+        if not counts.get("messages read") and not counts.get("sources known already"):
+            return ["Nothing to read: there is no message in it."]
+        if not self.has_written:
             return ["Nothing new: all of it was known already, and nothing was asked of a model."]
         return []
 
@@ -102,7 +113,7 @@ def _sentence(issue: ReadIssue) -> str:
 
 async def publish_summary(run: Run, tally: IngestTally) -> None:
     """Show the summary on the run's page: a Markdown artifact and tables of gates and outcomes."""
-    tally.commit = store_of(run).head.sequence
+    tally.commit = newest_commit(run)
     if is_inline():
         return
     from prefect.artifacts import acreate_markdown_artifact, acreate_table_artifact
@@ -114,15 +125,32 @@ async def publish_summary(run: Run, tally: IngestTally) -> None:
 
 
 def _markdown(run: Run, summary: Mapping[str, Any]) -> str:
-    lines = [f"# {summary['run']}: {summary['state']}", "", f"Store `{run.store}`, namespace `{run.namespace}`, commit {summary['commit']}.", ""]
-    lines += ["| what | count |", "|---|---:|", *(f"| {what} | {n} |" for what, n in summary["counts"].items()), ""]
-    lines += ["| refused by | count |", "|---|---:|", *(f"| {gate} | {n} |" for gate, n in summary["refused"].items()), ""]
+    place = f"--store {run.store} --namespace {run.namespace}"
     llm = summary["llm"]
-    lines += [
-        f"Model `{llm['model']}`: {llm['calls']} calls, {llm['from ledger']} answers from the ledger, "
+    lines = [
+        f"# {summary['run']}: {summary['state']}", "",
+        f"Store `{run.store}`, namespace `{run.namespace}`, commit {summary['commit']}.", "",
+        *_table(("what", "count"), list(summary["counts"].items())),
+        *_table(("refused by gate", "count"), list(summary["refused"].items())),
+        f"Model `{llm['model'] or 'none'}`: {llm['calls']} calls, {llm['from ledger']} answers from the ledger, "
         f"{llm['tokens_in']} tokens in, {llm['tokens_out']} out, {llm['usd']:.4f} dollars.", "",
-        f"The ledger of this run: `slowwave why {summary['run']} --store {run.store} --namespace {run.namespace}`. "
-        f"Take it back: `slowwave undo {summary['run']} --store {run.store} --namespace {run.namespace}`.",
+        "## The ledger", "",
+        *_table(("action", "reason"), _decisions(run)),
+        f"All of it: `slowwave why {run.id} {place}`. Take the run back: `slowwave undo {run.id} {place}`.", "",
+        *(f"- {issue}" for issue in summary["issues"][:SHOWN_ISSUES]),
     ]
-    lines += ["", *(f"- {issue}" for issue in summary["issues"][:50])]
     return "\n".join(lines)
+
+
+def _table(head: tuple[str, str], rows: list[tuple[Any, Any]]) -> list[str]:
+    cells = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
+    return [f"| {head[0]} | {head[1]} |", "|---|---|", *(f"| {a} | {b} |" for a, b in cells), ""]
+
+
+def _decisions(run: Run) -> list[tuple[str, str]]:
+    """A few decisions of the run, the rarest kinds first: what was merged or closed tells more than what was added."""
+    if not newest_commit(run):
+        return []
+    made = store_of(run).snapshot().frame("decisions", f"run_id = '{run.id}'", ["action", "reason", "id"])
+    rarest = made.with_columns(times=pl.len().over("action")).sort("times", "action", "id").head(SHOWN_DECISIONS)
+    return list(rarest.select("action", "reason").iter_rows())

@@ -1,0 +1,116 @@
+"""`python -m bench [names…] [--quick]`: measure, print a table, and save the figures with what the machine is."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from .data import data_folder
+from .figures import Absent, Figure, Options, measured
+
+BENCHMARKS: Mapping[str, str] = {
+    "embedding": "texts per second of the embedder",
+    "ingest": "keyless ingest: rate, time by stage, memory",
+    "latency": "recall over 10,000 and 100,000 facts",
+    "examples": "evidence recall on the bundled examples",
+    "locomo": "evidence recall on LoCoMo",
+    "beam": "pair finding on BEAM",
+}
+RESULTS = Path(__file__).resolve().parent / "results"
+PACKAGES = ("lancedb", "prefect", "polars", "numpy", "model2vec")
+
+out = Console(width=None if sys.stdout.isatty() else 150)
+
+
+def main() -> None:
+    """Run the chosen benchmarks, or all."""
+    chosen = _arguments()
+    figures: list[Figure] = []
+    with TemporaryDirectory(prefix="slowwave-bench-") as place:
+        for name in chosen.names or BENCHMARKS:
+            figures += _run(name, Options(Path(place, name), data_folder(), chosen.quick))
+    out.print(_table(figures))
+    out.print(f"saved in {_save(figures, chosen.quick)}")
+
+
+def _arguments() -> argparse.Namespace:
+    listed = "\n".join(f"  {name:<10} {what}" for name, what in BENCHMARKS.items())
+    parser = argparse.ArgumentParser(
+        "python -m bench", description="Measure speed and recall.", epilog=f"benchmarks:\n{listed}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], metavar="NAME", help="which ones; all by default")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes")
+    return parser.parse_args()
+
+
+def _run(name: str, options: Options) -> list[Figure]:
+    """The figures of one benchmark; none where what it needs is not there."""
+    options.place.mkdir(parents=True)
+    out.print(f"[bold]{name}[/]: {BENCHMARKS[name]}")
+    with measured() as cost:
+        try:
+            figures = list(_figures(name, options))
+        except Absent as reason:
+            out.print(f"  skipped: {reason}")
+            return []
+    out.print(f"  took {cost.wall_s:.0f} s")
+    return figures
+
+
+def _figures(name: str, options: Options) -> Iterable[Figure]:
+    found: Iterable[Figure] = import_module(f".{name}", __package__).run(options)
+    return found
+
+
+def _table(figures: Iterable[Figure]) -> Table:
+    table = Table("benchmark", "figure", "value", "unit", "bar", "note")
+    table.columns[2].justify = "right"
+    for each in figures:
+        verdict = {None: "", True: "[green]met[/]", False: "[red]missed[/]"}[each.is_met]
+        sign = "≥" if each.better == "higher" else "≤"
+        bar = f"{sign} {each.bar:g} {verdict}" if each.bar is not None else ""
+        table.add_row(each.benchmark, each.name, _shown(each.value), each.unit, bar, each.note)
+    return table
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}"
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    return {
+        "cores": os.cpu_count(), "load": os.getloadavg()[0], "machine": platform.machine(), "system": platform.system(),
+        "python": platform.python_version(), "versions": {name: version(name) for name in PACKAGES},
+    }  # fmt: skip
+
+
+def _save(figures: Iterable[Figure], is_quick: bool) -> Path:
+    now = datetime.now(UTC)
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{now:%Y-%m-%d-%H%M%S}.json"
+    whole = {
+        "at": now.isoformat(timespec="seconds"), "quick": is_quick, "machine": machine(),
+        "figures": [{**asdict(each), "is_met": each.is_met} for each in figures],
+    }  # fmt: skip
+    path.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+if __name__ == "__main__":
+    main()
