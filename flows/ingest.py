@@ -43,7 +43,7 @@ async def ingest(
     """
     found = look_at(paths, format, settings)
     run = new_run("ingest", store, namespace, embedder, now)
-    tally = IngestTally(run.id)
+    tally = IngestTally(run.id, dry_run)
     parameters = {"paths": paths, "format": format, "settings": settings.model_dump()}
     with recorded(run, tally, parameters, dry_run=dry_run) as run:
         sources = find_new_sources(run, found)

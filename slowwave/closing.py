@@ -45,6 +45,7 @@ _READ = (
 _RANK = {"system_inferred": 0, "user_stated": 1, "user_axiom": 2}
 _ARTICLE = re.compile(r"^(?:the|an?|my|our|your|his|her|their|its|el|la|los|las|mi|un|una|der|die|das)\s+")
 _OUTER = " \t\"'“”‘’`.,;:!?()"
+_MAX_SHORT = 2
 Fact = dict[str, Any]
 
 
@@ -66,6 +67,7 @@ class _Board:
     facts: dict[str, Fact]
     names: Mapping[str, frozenset[str]]
     by_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
+    by_short_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
     changes: dict[str, Fact] = field(default_factory=dict)
     steps: dict[str, str] = field(default_factory=dict)
     predecessors: dict[str, Fact] = field(default_factory=dict)
@@ -79,6 +81,8 @@ class _Board:
             own = {_plain(fact["object_text"])} if fact["object_text"] else set()
             for name in own | self.names.get(fact["object_id"], frozenset()):
                 self.by_object[fact["subject_id"], name].append(fact)
+                for short in _beginnings(name):
+                    self.by_short_object[fact["subject_id"], short].append(fact)
 
     def is_open(self, fact: Fact) -> bool:
         """Whether nothing in this plan closed it."""
@@ -152,13 +156,14 @@ def _targets(board: _Board, directive: Fact, speaker: Fact, winner: Fact) -> lis
         return (
             [known] if known and _may_be_meant(board, known, speaker, winner) and _share_an_end(known, speaker) else []
         )
-    words = _plain(directive["object"])
-    named = [
-        fact
-        for fact in board.by_object.get((speaker["subject_id"], words), ())
-        if _may_be_meant(board, fact, speaker, winner) and fact["polarity"] != "negated"
-    ]
-    return _of_one_kind(named, speaker["predicate"])
+    key = (speaker["subject_id"], _plain(directive["object"]))
+    named, short = (
+        [f for f in found.get(key, ()) if _may_be_meant(board, f, speaker, winner) and f["polarity"] != "negated"]
+        for found in (board.by_object, board.by_short_object)
+    )
+    # "Brightwell" may stand for "Brightwell Analytics", but only where the relation is the same and one fact fits.
+    shortened = [fact for fact in short if fact["predicate"] == speaker["predicate"]]
+    return _of_one_kind(named, speaker["predicate"]) or (shortened if len(shortened) == 1 else [])
 
 
 def _may_be_meant(board: _Board, fact: Fact, speaker: Fact, winner: Fact) -> bool:
@@ -316,6 +321,12 @@ def _names(entities: pl.DataFrame, aliases: pl.DataFrame) -> Mapping[str, frozen
     for entity, alias in aliases.select("entity_id", "alias_name").iter_rows():
         names[entity].add(_plain(alias))
     return {entity: frozenset(forms) for entity, forms in names.items()}
+
+
+def _beginnings(name: str) -> list[str]:
+    """The shorter forms of a name of several words: its first word, its first two …"""
+    words = name.split()
+    return [" ".join(words[:count]) for count in range(1, min(len(words), _MAX_SHORT + 1))]
 
 
 @lru_cache(maxsize=65_536)

@@ -139,6 +139,17 @@ def _linked(claims: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     return claims.drop("name")
 
 
+def _deciding_part() -> pl.Expr:
+    """The words that say whether the relation holds: up to its object, unless the statement begins with that.
+
+    "Ana lives in vim, so show diffs and not mouse clicks" does not deny vim.
+    """
+    straight = pl.col("statement").str.to_lowercase().str.replace_all("[’‘]", "'")
+    before = straight.str.splitn(pl.col("object").str.to_lowercase(), 2).struct.field("field_0")
+    is_told = before.str.count_matches(r"\w+") >= 2
+    return pl.when((pl.col("object").fill_null("") != "") & is_told).then(before).otherwise(straight)
+
+
 def _facts(
     claims: pl.DataFrame, relations: pl.DataFrame, settings: ExtractSettings, now: datetime
 ) -> tuple[aspects.Tagging, pl.DataFrame]:
@@ -152,7 +163,6 @@ def _facts(
     spoken = spoken.with_columns(_cleaned(spoken["statement"]), object=pl.col("object").str.strip_chars())
     edge = pl.col("edge_type").str.strip_chars().str.to_lowercase().replace(_EDGE_ALIASES)
     has_object = pl.col("object").fill_null("") != ""
-    straight = pl.col("statement").str.to_lowercase().str.replace_all("[’‘]", "'")
     rows = spoken.with_columns(
         kind=pl.when((pl.col("kind") == "observation") | ~has_object)
         .then(pl.lit("observation"))
@@ -163,7 +173,7 @@ def _facts(
         object_text=pl.when(has_object).then("object"),
         owner_entity_id="subject_id",
         scope=pl.col("scope").fill_null("global"),
-        polarity=pl.when(pl.col("ended").fill_null(False) | straight.str.contains(_NEGATION))
+        polarity=pl.when(pl.col("ended").fill_null(False) | _deciding_part().str.contains(_NEGATION))
         .then(pl.lit("negated"))
         .otherwise(pl.lit("affirmed")),
         status=pl.lit("candidate"),

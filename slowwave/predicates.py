@@ -48,6 +48,8 @@ DEFAULT: tuple[Predicate, ...] = (
     Predicate("uses", "use using utilizes utilises runs_on", "n", "use"),
     Predicate("prefers", "prefer preferred likes like favors favours", "n", "use"),
     Predicate("replaces", "replaced switched_to switch_to migrated_to", "n", "use"),
+    Predicate("drinks", "drink", "n", "use"),
+    Predicate("eats", "eat", "n", "use"),
     Predicate("dislikes", "dislike hates hate"),
     Predicate("depends_on", "requires needs depend_on", "n", "use"),
     Predicate("knows", "know met"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,7 @@ class IngestTally:
     """Counts of one ingest run."""
 
     run: str
+    dry_run: bool = False
     counts: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     issues: list[str] = field(default_factory=list)
@@ -97,6 +98,8 @@ class IngestTally:
         }
 
     def _notes(self, counts: Mapping[str, int]) -> list[str]:
+        if self.dry_run:
+            return ["A dry run: this is what would be stored and refused; nothing was changed."]
         if not counts.get("messages read") and not counts.get("sources known already"):
             return ["Nothing to read: there is no message in it."]
         if not self.has_written:
@@ -105,7 +108,7 @@ class IngestTally:
 
 
 def _sentence(issue: ReadIssue) -> str:
-    lines = f" (lines {', '.join(map(str, issue.lines))}{', …' if issue.count > len(issue.lines) else ''})" if issue.lines else ""
+    lines = f" (lines {', '.join(map(str, issue.lines))}{', …' if issue.count > len(issue.lines) else ''})" if any(issue.lines) else ""
     times = f" {issue.count} times" if issue.count > 1 else ""
     where = f", line {issue.line}" if issue.line and issue.count == 1 else ""
     return f"{issue.path}{where}: {issue.reason}{times}{lines}"
@@ -135,22 +138,24 @@ def _markdown(run: Run, summary: Mapping[str, Any]) -> str:
         f"Model `{llm['model'] or 'none'}`: {llm['calls']} calls, {llm['from ledger']} answers from the ledger, "
         f"{llm['tokens_in']} tokens in, {llm['tokens_out']} out, {llm['usd']:.4f} dollars.", "",
         "## The ledger", "",
-        *_table(("action", "reason"), _decisions(run)),
+        *_table(("decision", "fact", "reason"), _decisions(run)),
         f"All of it: `slowwave why {run.id} {place}`. Take the run back: `slowwave undo {run.id} {place}`.", "",
         *(f"- {issue}" for issue in summary["issues"][:SHOWN_ISSUES]),
     ]
     return "\n".join(lines)
 
 
-def _table(head: tuple[str, str], rows: list[tuple[Any, Any]]) -> list[str]:
-    cells = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
-    return [f"| {head[0]} | {head[1]} |", "|---|---|", *(f"| {a} | {b} |" for a, b in cells), ""]
+def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    cells = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in row] for row in [head, *rows]]
+    lines = [f"| {' | '.join(row)} |" for row in cells]
+    return [lines[0], "|---" * len(head) + "|", *lines[1:], ""]
 
 
-def _decisions(run: Run) -> list[tuple[str, str]]:
+def _decisions(run: Run) -> list[tuple[str, str, str]]:
     """A few decisions of the run, the rarest kinds first: what was merged or closed tells more than what was added."""
-    if not newest_commit(run):
-        return []
-    made = store_of(run).snapshot().frame("decisions", f"run_id = '{run.id}'", ["action", "reason", "id"])
+    snapshot = store_of(run).snapshot()
+    made = snapshot.frame("decisions", f"run_id = '{run.id}'", ["id", "action", "subject_id", "reason"])
     rarest = made.with_columns(times=pl.len().over("action")).sort("times", "action", "id").head(SHOWN_DECISIONS)
-    return list(rarest.select("action", "reason").iter_rows())
+    facts = snapshot.by_ids("facts", rarest["subject_id"], ["id", "statement"])
+    told = rarest.join(facts, left_on="subject_id", right_on="id", how="left", maintain_order="left")
+    return list(told.select("action", pl.col("statement").fill_null(""), "reason").iter_rows())

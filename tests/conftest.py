@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from storage.store import Store
+# Prefect and the providers must not see the settings of whoever runs the tests; Prefect reads its own at import.
+os.environ["PREFECT_HOME"] = tempfile.mkdtemp(prefix="slowwave-prefect-")
+os.environ["PREFECT_SERVER_ANALYTICS_ENABLED"] = "false"
+for _name in ("PREFECT_API_URL", "PREFECT_PROFILE", "ANTHROPIC_API_KEY", "SLOWWAVE_STORE", "SLOWWAVE_CONFIG"):
+    os.environ.pop(_name, None)
+
+from storage.store import Store  # noqa: E402 (after the environment is clean)
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 TINY = ("test/tiny", 4)
@@ -34,3 +42,18 @@ def new_store(empty_store: Path, tmp_path: Path) -> Callable[[], Store]:
         return Store.open(str(uri), "default", embedding=TINY)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object]]:
+    """A store that has read all bundled examples without a key, and the summary of that run; only to be looked at."""
+    from talk import EXAMPLES, READ, learn
+
+    uri = tmp_path_factory.mktemp("learned") / "memory"
+    return uri, learn([EXAMPLES / name for name in READ if name != "bad"], uri)
+
+
+@pytest.fixture
+def memory_copy(learned: tuple[Path, dict[str, object]], tmp_path: Path) -> Path:
+    """A copy of the store that has read the examples, to be changed."""
+    return Path(shutil.copytree(learned[0], tmp_path / "memory"))

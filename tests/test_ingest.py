@@ -1,0 +1,600 @@
+"""Ingest from end to end, inline: what is read, refused, learned, resumed and taken back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from messages_api import Behaviour, Body, MessagesApi, Reply, fault, message
+from talk import (
+    CLAUDE,
+    EXAMPLES,
+    NOW,
+    ROOT,
+    STAMPS,
+    START,
+    TALK,
+    assert_same,
+    contents,
+    dying,
+    extractor,
+    learn,
+    rows,
+    said,
+    states,
+    texts_of,
+    written,
+)
+
+from slowwave.errors import BudgetReached, MissingKey, UnknownName, UnusableInput
+from slowwave.settings import IngestSettings
+from storage.doctor import examine
+from storage.store import Store
+from storage.undo import undo
+
+EXPECTED = json.loads((EXAMPLES / "expectations.json").read_text())
+STATES = {"pending", "done", "failed"}
+GATES = {"role", "injection", "pre_filter", "length", "repeat", "content", "surprise", "durability"}
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., MessagesApi]]:
+    """Start a server that the real SDK is pointed at."""
+    started: list[MessagesApi] = []
+
+    def start(otherwise: Behaviour = extractor) -> MessagesApi:
+        api = MessagesApi(otherwise).__enter__()
+        started.append(api)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
+        return api
+
+    yield start
+    for api in started:
+        api.__exit__(None, None, None)
+
+
+def paid(**more: Any) -> dict[str, Any]:
+    """Settings that ask the model on loopback, two messages to a call."""
+    llm = {"model": CLAUDE, "concurrency": 1, "transient_retries": 0, "validation_retries": 0, **more}
+    return {"llm": llm, "extract": {"window_messages": 2, "context_messages": 0, "batch_messages": 4}}
+
+
+def kinds(store: Path) -> Counter[str]:
+    """How many commits of each kind."""
+    return Counter(rows(store, "commits")["kind"])
+
+
+def facts(store: Path) -> pl.DataFrame:
+    """The facts without the stamps of their run."""
+    return rows(store, "facts").drop(*STAMPS)
+
+
+# Each message in one state, each refusal a row
+
+
+def test_every_message_ends_in_exactly_one_state_and_every_refused_one_says_which_gate_and_why(tmp_path: Path) -> None:
+    summary = learn(written(tmp_path / "talk.jsonl", said()), tmp_path / "m")
+    found = states(tmp_path / "m")
+    assert found == {
+        **{f"c1-{n:03d}": "done" for n in (0, 2, 4, 5, 6, 9)},
+        "c1-001": "skipped_length",
+        "c1-003": "skipped_pre_filter",
+        "c1-007": "skipped_role",
+        "c1-008": "skipped_injection",
+    }
+    messages = rows(tmp_path / "m", "messages")
+    refusals = rows(tmp_path / "m", "refusals")
+    both = refusals.join(messages, left_on="subject_id", right_on="id")
+    assert {f"skipped_{gate}": name for gate, name in both.select("gate", "message_id").iter_rows()} == {
+        state: name for name, state in found.items() if state != "done"
+    }
+    assert all(reason and reason.endswith(".") for reason in refusals["reason"])
+    assert summary["refused"] == {"injection": 1, "length": 1, "pre_filter": 1, "role": 1}
+    assert summary["counts"]["messages stored"] == len(TALK)
+    assert summary["counts"]["messages extracted"] == 6
+
+
+def test_the_examples_end_in_known_states_with_a_refusal_for_each_that_is_skipped(
+    learned: tuple[Path, dict[str, Any]],
+) -> None:
+    store, summary = learned
+    messages = rows(store, "messages")
+    skipped = messages.filter(pl.col("graph_state").str.starts_with("skipped_"))
+    assert set(messages["graph_state"]) - set(skipped["graph_state"]) <= {"done"}
+    assert {state.removeprefix("skipped_") for state in skipped["graph_state"]} <= GATES
+    refused = rows(store, "refusals", "subject_kind = 'message'").select(id="subject_id", gate="gate")
+    pairs = skipped.select("id", gate=pl.col("graph_state").str.strip_prefix("skipped_"))
+    assert sorted(refused.iter_rows()) == sorted(pairs.iter_rows())
+    assert messages["id"].n_unique() == len(messages) == summary["counts"]["messages stored"]
+    assert summary["llm"]["calls"] == 0
+    assert examine(Store.open(str(store))) == ()
+
+
+def test_every_fact_names_the_messages_that_say_it(learned: tuple[Path, dict[str, Any]]) -> None:
+    store, _ = learned
+    told = rows(store, "facts", "status IN ('active', 'superseded')")
+    evidence = rows(store, "fact_evidence")
+    counts = dict(evidence.group_by("fact_id").len().iter_rows())
+    assert len(told) > 150
+    assert {fact: count for fact, count in told.select("id", "evidence_count").iter_rows()} == {
+        fact: counts.get(fact, 0) for fact in told["id"]
+    }
+    messages = rows(store, "messages").select(message_id="id", content="content", graph_state="graph_state")
+    both = evidence.join(messages, on="message_id")
+    assert len(both) == len(evidence)
+    assert set(both["graph_state"]) <= {"done", "skipped_repeat"}
+    quoted = told.join(messages, on="message_id").with_columns(flat=pl.col("content").str.replace_all(r"\s+", " "))
+    assert len(quoted) == len(told)
+    assert all(quote in flat for quote, flat in quoted.select("quote", "flat").iter_rows())
+
+
+def test_nothing_secret_is_stored_in_any_table_or_any_byte_of_the_store(
+    learned: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    store, _ = learned
+    secrets = EXPECTED["never_stored"]
+    given = "".join(path.read_text() for path in (EXAMPLES / "conversations").iterdir())
+    assert all(secret in given for secret in secrets)
+    stored = json.dumps([frame.drop("vector", strict=False).write_json() for frame in contents(store).values()])
+    assert [secret for secret in secrets if secret in stored] == []
+    for path in store.rglob("*"):
+        if path.is_file():
+            body = path.read_bytes()
+            assert [secret for secret in secrets if secret.encode() in body] == [], path
+
+
+def test_orders_to_the_reader_are_kept_as_messages_but_never_believed(learned: tuple[Path, dict[str, Any]]) -> None:
+    store, _ = learned
+    ordered = rows(store, "messages", "has_injection")
+    assert set(ordered["graph_state"]) == {"skipped_injection"}
+    assert {"c08-007", "c11-011"} <= set(ordered["message_id"])
+    statements = rows(store, "facts")["statement"].to_list()
+    for phrase in (*EXPECTED["never_believed"], *EXPECTED["never_a_fact"]):
+        assert [text for text in statements if phrase.lower() in text.lower()] == [], phrase
+
+
+def test_input_that_is_bad_in_every_way_does_no_harm(tmp_path: Path) -> None:
+    folder = tmp_path / "bad"
+    shutil.copytree(EXAMPLES / "bad", folder)
+    (folder / "not-a-format.bin").unlink()
+    summary = learn(folder, tmp_path / "m")
+    messages = rows(tmp_path / "m", "messages")
+    assert summary["counts"]["messages stored"] == len(messages) >= 20
+    assert set(messages["graph_state"]) <= STATES | {f"skipped_{gate}" for gate in GATES}
+    assert "pending" not in set(messages["graph_state"])
+    lost = [issue for issue in summary["issues"] if "broken.jsonl, line" in issue]
+    assert len(lost) >= 9
+    assert rows(tmp_path / "m", "sources").filter(pl.col("uri").str.ends_with("broken.jsonl"))["unreadable"][0] >= 9
+    assert examine(Store.open(str(tmp_path / "m"))) == ()
+
+
+def test_an_empty_file_is_a_success_with_zero(tmp_path: Path) -> None:
+    summary = learn(EXAMPLES / "bad" / "empty.jsonl", tmp_path / "m")
+    assert summary["state"] == "completed"
+    assert summary["counts"] == {"sources": 1}
+    assert summary["notes"] == ["Nothing to read: there is no message in it."]
+
+
+# What cannot be used leaves nothing behind
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "error", "words"),
+    [
+        ("bad/not-a-format.bin", {}, UnusableInput, "not-a-format.bin"),
+        ("no-such-file.jsonl", {}, UnusableInput, "no-such-file.jsonl"),
+        ("documents", {"format": "pdf"}, UnknownName, "markdown"),
+        ("documents", {"llm": {"model": "nobody/x"}}, UnknownName, "anthropic"),
+        ("documents", {"llm": {"model": "anthropic/claude-haiku-4-5"}}, MissingKey, "ANTHROPIC_API_KEY"),
+        ("documents", {"llm": {"model": "replay/nowhere.jsonl"}}, UnusableInput, "nowhere.jsonl"),
+    ],
+)
+def test_what_cannot_be_used_is_named_before_anything_is_made(
+    tmp_path: Path, path: str, more: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        learn(EXAMPLES / path, tmp_path / "m", **more)
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_dry_run_says_what_would_happen_and_leaves_no_trace(tmp_path: Path) -> None:
+    talk = written(tmp_path / "talk.jsonl", said())
+    dry = learn(talk, tmp_path / "m", dry_run=True)
+    assert not (tmp_path / "m").exists()
+    assert dry["refused"] == {"injection": 1, "length": 1, "pre_filter": 1, "role": 1}
+    assert dry["notes"] == ["A dry run: this is what would be stored and refused; nothing was changed."]
+    learn(talk, tmp_path / "m")
+    before, head = contents(tmp_path / "m"), Store.open(str(tmp_path / "m")).head
+    more = written(tmp_path / "more.jsonl", said(conversation="c2"))
+    assert learn(more, tmp_path / "m", dry_run=True)["counts"]["messages read"] == len(TALK)
+    assert Store.open(str(tmp_path / "m")).head == head
+    assert_same(contents(tmp_path / "m"), before)
+
+
+# The same input again
+
+
+def test_the_same_input_again_changes_nothing_and_says_so(tmp_path: Path) -> None:
+    talk = written(tmp_path / "talk.jsonl", said())
+    learn(talk, tmp_path / "m")
+    before, commits = contents(tmp_path / "m"), kinds(tmp_path / "m")
+    again = learn(talk, tmp_path / "m", now=NOW + timedelta(days=1))
+    assert_same(contents(tmp_path / "m"), before)
+    assert kinds(tmp_path / "m") - commits == {"run": 2}
+    assert again["counts"] == {"sources": 1, "sources known already": 1}
+    assert again["notes"] == ["Nothing new: all of it was known already, and nothing was asked of a model."]
+
+
+def test_the_same_bytes_under_another_name_are_known(tmp_path: Path) -> None:
+    document = EXAMPLES / "documents" / "runbook-kestrel.md"
+    first = learn(document, tmp_path / "m")
+    before = contents(tmp_path / "m")
+    copied = Path(shutil.copy(document, tmp_path / "copy.md"))
+    again = learn([copied, Path(shutil.copy(document, tmp_path / "third.md"))], tmp_path / "m")
+    assert first["counts"]["messages stored"] > 3
+    assert again["counts"] == {"sources": 2, "sources known already": 2}
+    assert_same(contents(tmp_path / "m"), before)
+
+
+def test_two_copies_in_one_run_are_read_once(tmp_path: Path) -> None:
+    document = EXAMPLES / "documents" / "runbook-kestrel.md"
+    copies = [Path(shutil.copy(document, tmp_path / name)) for name in ("a.md", "b.md")]
+    learn(document, tmp_path / "one")
+    assert learn(copies, tmp_path / "two")["counts"]["sources known already"] == 1
+    assert len(rows(tmp_path / "two", "messages")) == len(rows(tmp_path / "one", "messages"))
+
+
+def test_of_a_file_that_grew_only_the_new_messages_are_extracted(tmp_path: Path) -> None:
+    learn(written(tmp_path / "talk.jsonl", said(TALK[:5])), tmp_path / "m")
+    known = facts(tmp_path / "m")
+    summary = learn(written(tmp_path / "talk.jsonl", said()), tmp_path / "m")
+    learn(tmp_path / "talk.jsonl", tmp_path / "whole")
+    assert summary["counts"]["messages known already"] == 5
+    assert summary["counts"]["messages stored"] == len(TALK) - 5
+    after = facts(tmp_path / "m")
+    assert after.filter(pl.col("id").is_in(known["id"].to_list())).equals(known)
+    assert states(tmp_path / "m") == states(tmp_path / "whole")
+    assert sorted(after["statement"]) == sorted(facts(tmp_path / "whole")["statement"])
+    [episode] = rows(tmp_path / "m", "episodes").to_dicts()
+    assert episode["messages"] == len(TALK)
+    assert episode["ended_at"] == START + timedelta(minutes=len(TALK) - 1)
+
+
+@pytest.mark.parametrize("overlap", [0, 2])
+def test_a_conversation_that_goes_on_in_another_file_keeps_its_order(tmp_path: Path, overlap: int) -> None:
+    learn(written(tmp_path / "monday.jsonl", said(TALK[:5])), tmp_path / "m")
+    rest = said(TALK[5 - overlap :], first=5 - overlap)
+    learn(written(tmp_path / "tuesday.jsonl", rest), tmp_path / "m")
+    order = rows(tmp_path / "m", "messages").sort("ordinal").select("message_id", "ordinal")
+    assert order.rows() == [(f"c1-{number:03d}", number) for number in range(len(TALK))]
+
+
+def test_a_repetition_is_refused_and_counts_as_evidence_for_what_it_repeats(tmp_path: Path) -> None:
+    decision = "We decided to use Redis Streams because the server is already there and Tomás can run it."
+    learn(written(tmp_path / "first.jsonl", said([("Marta", decision)])), tmp_path / "m")
+    again = said([("Marta", decision)], conversation="c2", start=START + timedelta(days=1))
+    before = rows(tmp_path / "m", "facts", "status = 'active'")
+    summary = learn(written(tmp_path / "second.jsonl", again), tmp_path / "m")
+    assert summary["refused"] == {"repeat": 1}
+    after = rows(tmp_path / "m", "facts")
+    assert after["id"].to_list() == before["id"].to_list()
+    assert (after["evidence_count"] - before["evidence_count"]).to_list() == [1] * len(after)
+    evidence = rows(tmp_path / "m", "fact_evidence").sort("occurred_at")
+    for fact in after["id"]:
+        mine = evidence.filter(pl.col("fact_id") == fact)
+        assert mine["occurred_at"].to_list() == [START, START + timedelta(days=1)]
+    same = contents(tmp_path / "m")
+    learn(tmp_path / "second.jsonl", tmp_path / "m")
+    assert_same(contents(tmp_path / "m"), same)
+
+
+def test_every_repetition_of_the_examples_adds_its_message_to_what_it_repeats(
+    learned: tuple[Path, dict[str, Any]],
+) -> None:
+    store, _ = learned
+    evidence = {*rows(store, "fact_evidence").select("fact_id", "message_id").iter_rows()}
+    repeats = rows(store, "refusals", "gate = 'repeat'").select("subject_id", "similar_to_id")
+    for repeat, original in repeats.iter_rows():
+        told = {fact for fact, message_id in evidence if message_id == original}
+        assert {(fact, repeat) for fact in told} <= evidence
+
+
+# Failures, kills and budgets
+
+
+def test_windows_that_fail_are_tried_again_by_the_next_run_and_only_they_are_asked(
+    tmp_path: Path, serve: Callable[..., MessagesApi]
+) -> None:
+    broken = [True]
+
+    def moody(request: Body) -> Reply:
+        if broken[0] and any("rooibos" in text for _, _, text, _ in texts_of(request)):
+            return message([], stop="max_tokens")
+        return extractor(request)
+
+    api = serve(moody)
+    talk = written(tmp_path / "talk.jsonl", said())
+    first = learn(talk, tmp_path / "m", **paid())
+    failed = {name for name, state in states(tmp_path / "m").items() if state == "failed"}
+    assert first["counts"]["messages failed"] == len(failed) == 2
+    assert first["state"] == "completed"
+    assert first["errors"]
+    assert rows(tmp_path / "m", "messages", "graph_state = 'failed'")["attempts"].to_list() == [1, 1]
+    broken[0] = False
+    asked = len(api.requests)
+    second = learn(talk, tmp_path / "m", **paid())
+    assert len(api.requests) - asked == second["llm"]["calls"] == 1
+    assert second["counts"]["messages extracted"] == 2
+    serve(extractor)
+    learn(talk, tmp_path / "whole", **paid())
+    assert states(tmp_path / "m") == states(tmp_path / "whole")
+    assert sorted(facts(tmp_path / "m")["statement"]) == sorted(facts(tmp_path / "whole")["statement"])
+
+
+def test_a_message_is_given_up_after_so_many_attempts(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
+    api = serve(message([], stop="max_tokens"))
+    talk = written(tmp_path / "talk.jsonl", said(TALK[4:5]))
+    settings = paid()
+    settings["extract"]["max_attempts"] = 2
+    for attempt in (1, 2, 3):
+        learn(talk, tmp_path / "m", **settings)
+        assert states(tmp_path / "m") == {"c1-000": "failed"}
+        assert rows(tmp_path / "m", "messages")["attempts"].to_list() == [min(attempt, 2)]
+    assert len(api.requests) == 2
+
+
+def test_a_key_that_is_not_accepted_fails_the_run_and_leaves_the_messages_waiting(
+    tmp_path: Path, serve: Callable[..., MessagesApi]
+) -> None:
+    serve(fault(401, "invalid x-api-key", "authentication_error"))
+    talk = written(tmp_path / "talk.jsonl", said())
+    with pytest.raises(Exception, match="(?i)key"):
+        learn(talk, tmp_path / "m", **paid())
+    [run] = rows(tmp_path / "m", "runs").to_dicts()
+    assert run["state"] == "failed"
+    assert "key" in json.loads(run["summary"])["error"].lower()
+    assert Counter(states(tmp_path / "m").values())["pending"] == 6
+    serve(extractor)
+    learn(talk, tmp_path / "m", **paid())
+    assert Counter(states(tmp_path / "m").values())["done"] == 6
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize(
+    ("kind", "nth"),
+    [("ingest.messages", 1), ("ingest.messages", 2), ("ingest.candidates", 1), ("ingest.apply", 1), ("ingest.apply", 2)],
+)
+def test_a_run_that_is_killed_is_resumed_to_the_same_end_without_asking_twice(
+    tmp_path: Path, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch, kind: str, nth: int, moment: str
+) -> None:
+    api = serve()
+    repeated = said(TALK[4:5], conversation="c2", start=START + timedelta(hours=1))
+    sources = [written(tmp_path / "talk.jsonl", said()), written(tmp_path / "again.jsonl", repeated)]
+    learn(sources, tmp_path / "whole", **paid())
+    needed = [json.dumps(request["messages"]) for request in api.requests]
+    api.requests.clear()
+    with dying(monkeypatch, kind, moment, nth):
+        learn(sources, tmp_path / "m", **paid())
+    learn(sources, tmp_path / "m", **paid())
+    assert sorted(json.dumps(request["messages"]) for request in api.requests) == sorted(needed)
+    left, right = (contents(tmp_path / name, drop=STAMPS) for name in ("m", "whole"))
+    assert_same(left, right)
+    assert examine(Store.open(str(tmp_path / "m"))) == ()
+
+
+def test_a_process_that_really_dies_is_resumed_to_the_same_end(tmp_path: Path) -> None:
+    talk = written(tmp_path / "talk.jsonl", said())
+    code = (
+        "import os, sys; from pathlib import Path; from storage.transactions import Transaction; from talk import learn\n"
+        "publish = Transaction.publish\n"
+        "def die(self, kind):\n"
+        "    if kind == 'ingest.candidates': os._exit(9)\n"
+        "    return publish(self, kind)\n"
+        "Transaction.publish = die\n"
+        "learn(Path(sys.argv[1]), Path(sys.argv[2]))"
+    )
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    died = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, str(talk), str(tmp_path / "m")], env={**os.environ, "PYTHONPATH": path}
+    )
+    assert died.returncode == 9
+    assert set(states(tmp_path / "m").values()) >= {"pending"}
+    learn(talk, tmp_path / "m")
+    learn(talk, tmp_path / "whole")
+    assert_same(contents(tmp_path / "m", drop=STAMPS), contents(tmp_path / "whole", drop=STAMPS))
+    assert examine(Store.open(str(tmp_path / "m"))) == ()
+
+
+def test_a_run_stops_at_its_budget_and_the_next_one_goes_on(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
+    api = serve()
+    talk = written(tmp_path / "talk.jsonl", said())
+    first = learn(talk, tmp_path / "m", **paid(max_calls=1))
+    assert first["state"] == "stopped"
+    assert first["llm"]["calls"] == len(api.requests) == 1
+    assert Counter(states(tmp_path / "m").values()) == {"done": 2, "pending": 4, **dict.fromkeys(
+        ("skipped_length", "skipped_pre_filter", "skipped_role", "skipped_injection"), 1)}  # fmt: skip
+    assert rows(tmp_path / "m", "runs")["state"].to_list() == ["stopped"]
+    assert rows(tmp_path / "m", "facts", "status = 'active'").height == 2
+    second = learn(talk, tmp_path / "m", **paid())
+    assert second["state"] == "completed"
+    assert len(api.requests) == 3
+    assert Counter(states(tmp_path / "m").values())["done"] == 6
+
+
+def test_an_undone_ingest_leaves_the_store_as_it_was_and_doing_it_again_costs_nothing(
+    tmp_path: Path, serve: Callable[..., MessagesApi]
+) -> None:
+    api = serve()
+    learn(written(tmp_path / "first.jsonl", said(TALK[:5])), tmp_path / "m", **paid())
+    before = contents(tmp_path / "m")
+    more = written(tmp_path / "more.jsonl", said(TALK[2:], conversation="c2", start=START + timedelta(days=2)))
+    run = learn(more, tmp_path / "m", **paid())
+    learned, asked = contents(tmp_path / "m", drop=STAMPS), len(api.requests)
+    undo(Store.open(str(tmp_path / "m")), run["run"], "undo-1", NOW)
+    assert_same(contents(tmp_path / "m"), before)
+    again = learn(more, tmp_path / "m", **paid())
+    assert len(api.requests) == asked
+    assert again["llm"]["calls"] == 0
+    assert again["llm"]["from ledger"] == run["llm"]["calls"] > 0
+    assert_same(contents(tmp_path / "m", drop=STAMPS), learned)
+
+
+def test_an_undone_run_over_the_examples_leaves_every_table_empty(memory_copy: Path, learned: Any) -> None:
+    undo(Store.open(str(memory_copy)), learned[1]["run"], "undo-1", NOW)
+    assert {name: len(frame) for name, frame in contents(memory_copy).items() if len(frame)} == {}
+
+
+def test_known_facts_are_shown_to_the_model_and_what_it_calls_superseded_is_closed(
+    tmp_path: Path, serve: Callable[..., MessagesApi]
+) -> None:
+    shown: list[str] = []
+
+    def reader(request: Body) -> Reply:
+        text = request["messages"][0]["content"]
+        text = text if isinstance(text, str) else text[0]["text"]
+        reply = extractor(request)
+        if "<known>" in text:
+            shown.append(text)
+            body = json.loads(reply.body)
+            body["content"][0]["input"]["facts"][0]["resolves"] = [{"known": 0, "action": "supersede"}]
+            return Reply(200, json.dumps(body).encode())
+        return reply
+
+    serve(reader)
+    old = written(tmp_path / "old.jsonl", said([("Marta", "I write all my code in the editor vim.")]))
+    learn(old, tmp_path / "m", **paid())
+    turn = said([("Marta", "I write all my code in the editor neovim now.")], "c2", START + timedelta(days=30))
+    learn(written(tmp_path / "new.jsonl", turn), tmp_path / "m", **paid())
+    assert len(shown) == 1
+    assert "Marta: I write all my code in the editor vim." in shown[0]
+    known = {row["statement"]: row for row in rows(tmp_path / "m", "facts").to_dicts()}
+    old_fact, new_fact = (known[f"Marta: I write all my code in the editor {name}."] for name in ("vim", "neovim now"))
+    assert (old_fact["status"], old_fact["replaced_by"]) == ("superseded", new_fact["id"])
+    assert (new_fact["status"], new_fact["supersedes_id"]) == ("active", old_fact["id"])
+    [step] = rows(tmp_path / "m", "lineage").to_dicts()
+    assert (step["old_id"], step["new_id"]) == (old_fact["id"], new_fact["id"])
+
+
+# Settings
+
+
+def test_manual_approval_leaves_the_patches_for_review_and_nothing_active(tmp_path: Path) -> None:
+    summary = learn(written(tmp_path / "talk.jsonl", said()), tmp_path / "m", approval="manual")
+    batches = rows(tmp_path / "m", "patch_batches")
+    assert set(batches["state"]) == {"needs_review"}
+    assert summary["counts"]["patches waiting for review"] == len(batches) == 1
+    assert set(facts(tmp_path / "m")["status"]) == {"candidate"}
+    assert rows(tmp_path / "m", "fact_evidence").is_empty()
+    assert set(states(tmp_path / "m").values()) & STATES == {"done"}
+    learn(tmp_path / "talk.jsonl", tmp_path / "m")
+    assert set(rows(tmp_path / "m", "patch_batches")["state"]) == {"needs_review"}
+
+
+def test_without_a_graph_messages_are_stored_and_wait(tmp_path: Path) -> None:
+    talk = written(tmp_path / "talk.jsonl", said())
+    summary = learn(talk, tmp_path / "m", extract={"enabled": False}, llm={"model": "anthropic/needs-no-key-here"})
+    assert Counter(states(tmp_path / "m").values())["pending"] == 6
+    assert facts(tmp_path / "m").is_empty()
+    assert "candidate facts" not in summary["counts"]
+    later = learn(talk, tmp_path / "m")
+    learn(talk, tmp_path / "whole")
+    assert later["counts"]["messages extracted"] == 6
+    assert later["notes"] == []
+    assert_same(contents(tmp_path / "m", drop=STAMPS), contents(tmp_path / "whole", drop=STAMPS))
+
+
+def test_the_surprise_gate_remembers_each_conversation_between_runs(tmp_path: Path) -> None:
+    settings = {"surprise": {"enabled": True, "threshold": 0.3}}
+    told = "The importer of Kestrel reads timetables from the harbour authority every night."
+    first = said([("Marta", told)])
+    later = said([("Marta", "The importer of Kestrel reads the timetables from the harbour authority each night.")], first=1)
+    learn(written(tmp_path / "one.jsonl", first), tmp_path / "m", **settings)
+    [memory] = rows(tmp_path / "m", "conversation_state").to_dicts()
+    assert memory["consecutive_skips"] == 0
+    assert len(memory["recent_turns"]) == 256
+    assert "kestrel" in memory["recent_names"]
+    learn(written(tmp_path / "two.jsonl", later), tmp_path / "m", noise={"exchange_window": 0}, **settings)
+    assert states(tmp_path / "m") == {"c1-000": "done", "c1-001": "skipped_surprise"}
+    [memory] = rows(tmp_path / "m", "conversation_state").to_dicts()
+    assert memory["consecutive_skips"] == 1
+    assert len(memory["recent_turns"]) == 512
+    [refusal] = rows(tmp_path / "m", "refusals").to_dicts()
+    assert refusal["measure"] < refusal["threshold"] == 0.3
+
+
+def test_noise_is_learned_from_twenty_five_refusals_that_teach(tmp_path: Path) -> None:
+    topics = [f"{what} {thing}" for what in ("blue", "old", "tall", "loud", "cold") for thing in
+              ("ladder", "violin", "harbour", "pepper", "glacier", "passport")]  # fmt: skip
+    turns = [
+        turn
+        for topic in topics
+        for turn in ((("Marta", "ok"), ("assistant", f"I'll have a look at the {topic} and then tell you about the {topic}.")))
+    ]
+    learn(written(tmp_path / "a.jsonl", said(turns[:48])), tmp_path / "m")
+    teaching = rows(tmp_path / "m", "refusals", "teaches")
+    assert 20 <= len(teaching) <= 25
+    few = len(teaching) < 25
+    assert rows(tmp_path / "m", "scorer_state").is_empty() == few
+    learn(written(tmp_path / "b.jsonl", said(turns[48:], conversation="c2")), tmp_path / "m")
+    teaching = rows(tmp_path / "m", "refusals", "teaches")
+    assert len(teaching) >= 25
+    learned = rows(tmp_path / "m", "scorer_state")
+    assert len(learned) > 5
+    assert set(learned["text"]) <= set(teaching["excerpt"])
+    [mark] = rows(tmp_path / "m", "metadata", "id = 'noise.learned_at'").to_dicts()
+    assert 25 <= mark["number"] <= len(teaching)
+
+
+def test_two_namespaces_know_nothing_of_each_other(tmp_path: Path) -> None:
+    talk = written(tmp_path / "talk.jsonl", said())
+    learn(talk, tmp_path / "m", namespace="work")
+    other = learn(talk, tmp_path / "m", namespace="home")
+    assert other["counts"]["messages stored"] == len(TALK)
+    first, second = (Store.open(str(tmp_path / "m"), name).snapshot().frame("facts") for name in ("work", "home"))
+    assert first["id"].sort().to_list() == second["id"].sort().to_list()
+
+
+# Two at once
+
+
+def test_two_processes_that_ingest_the_same_file_at_once_leave_no_duplicate(tmp_path: Path) -> None:
+    source = EXAMPLES / "conversations"
+    code = "import sys; from pathlib import Path; from talk import learn; learn(Path(sys.argv[1]), Path(sys.argv[2]), extract={'batch_messages': 60})"
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    command = [sys.executable, "-W", "ignore", "-c", code, str(source), str(tmp_path / "m")]
+    both = [subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}) for _ in range(2)]
+    assert [process.wait(120) for process in both] == [0, 0]
+    learn(source, tmp_path / "whole", extract={"batch_messages": 60})
+    assert examine(Store.open(str(tmp_path / "m"))) == ()
+    assert states(tmp_path / "m") == states(tmp_path / "whole")
+    assert set(rows(tmp_path / "m", "patch_batches")["state"]) <= {"applied", "rejected"}
+    told, whole = (rows(tmp_path / name, "facts", "status = 'active'") for name in ("m", "whole"))
+    assert sorted(told["statement"]) == sorted(whole["statement"])
+    assert sorted(told["evidence_count"]) == sorted(whole["evidence_count"])
+    created = rows(tmp_path / "m", "decisions", "action = 'create'")
+    assert created["subject_id"].n_unique() == len(created)
+
+
+def test_the_settings_of_a_run_are_recorded_with_it(tmp_path: Path) -> None:
+    summary = learn(written(tmp_path / "talk.jsonl", said()), tmp_path / "m", evaluate={"min_confidence": 0.6})
+    [run] = rows(tmp_path / "m", "runs").to_dicts()
+    asked = json.loads(run["parameters"])
+    assert IngestSettings.model_validate(asked["settings"]).evaluate.min_confidence == 0.6
+    assert asked["paths"] == [str(tmp_path / "talk.jsonl")]
+    assert (run["id"], run["flow"], run["state"]) == (summary["run"], "ingest", "completed")
+    assert {**json.loads(run["summary"]), "commit": 0} == {**summary, "commit": 0}
+
+
+def test_the_error_of_a_spent_budget_has_the_exit_code_three() -> None:
+    assert BudgetReached("spent").exit_code == 3
