@@ -13,8 +13,12 @@ from . import keep_commands, read_commands, write_commands
 from .printing import err, print_json
 
 app = typer.Typer(
-    name="slowwave", no_args_is_help=True, add_completion=False, rich_markup_mode="markdown",
-    pretty_exceptions_enable=False, help="The sleep of an agent's memory.",
+    name="slowwave",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    help="The sleep of an agent's memory.",
 )
 write_commands.register(app)
 read_commands.register(app)

@@ -44,7 +44,9 @@ def parse_settings(values: dict[str, Any], origin: str) -> Settings:
         where = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
             raise UnknownName(f"setting in {origin}", where, _keys_beside(first["loc"])) from error
-        raise UnusableInput(f"{origin}: {where} = {first['input']!r}: {first['msg']}.", "See docs/settings.md.") from error
+        raise UnusableInput(
+            f"{origin}: {where} = {first['input']!r}: {first['msg']}.", "See docs/settings.md."
+        ) from error
 
 
 def _keys_beside(location: tuple[int | str, ...]) -> list[str]:
@@ -67,7 +69,8 @@ def write_settings(graph: bool, model: str, force: bool) -> Path:
     path = Path(FILE)
     if path.exists() and not force:
         raise UnusableInput(f"{path} exists already.", "Edit it, or use --force.")
-    text = f"# All keys: docs/settings.md\n[ingest.extract]\nenabled = {str(graph).lower()}\n\n[ingest.llm]\nmodel = \"{model}\"\n"
+    extract = f"[ingest.extract]\nenabled = {str(graph).lower()}\n"
+    text = f'# All keys: docs/settings.md\n{extract}\n[ingest.llm]\nmodel = "{model}"\n'
     parse_settings(tomllib.loads(text), str(path))
     path.write_text(text, encoding="utf-8")
     return path

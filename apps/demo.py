@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,7 +32,9 @@ PERSON = "Marta Oliveira"
 def run_demo(keep: Path | None, as_json: bool) -> None:
     """Ingest the examples into a fresh store and show it."""
     with _store(keep) as uri, progress(quiet=as_json):
-        summary = asyncio.run(ingest(_inputs(), store=uri, settings=IngestSettings(llm=LanguageSettings(model="rules"))))
+        summary = asyncio.run(
+            ingest(_inputs(), store=uri, settings=IngestSettings(llm=LanguageSettings(model="rules")))
+        )
         with Memory.open(uri) as memory:
             found = [memory.recall(question, k=3) for question in QUESTIONS]
             _, entities = memory.entities(limit=12)
@@ -45,14 +47,32 @@ def run_demo(keep: Path | None, as_json: bool) -> None:
     out.rule("[bold]What was read")
     show_ingest(summary)
     out.rule("[bold]Who and what is known")
-    out.print(table("Entities", ("name", "type", "count", "also known as"), [
-        (e.name, e.entity_type, e.facts, ", ".join(e.aliases)) for e in entities]))
+    out.print(
+        table(
+            "Entities",
+            ("name", "type", "count", "also known as"),
+            [(e.name, e.entity_type, e.facts, ", ".join(e.aliases)) for e in entities],
+        )
+    )
     out.rule("[bold]Facts, since when, and who said so")
-    out.print(table(person.name, ("fact", "valid", "said in"), [
-        (f.statement, validity(f.valid_from, f.valid_to), f.provenance[0].message_id) for f in _telling(known)]))
+    out.print(
+        table(
+            person.name,
+            ("fact", "valid", "said in"),
+            [(f.statement, validity(f.valid_from, f.valid_to), f.provenance[0].message_id) for f in _telling(known)],
+        )
+    )
     out.rule("[bold]What was refused, and why")
-    out.print(table("Refused", ("gate", "count", "for example", "why"), [
-        (g["gate"], g["refused"], (g["example"] or "").replace("\n", " ")[:60], g["reason"]) for g in refused["gates"]]))
+    out.print(
+        table(
+            "Refused",
+            ("gate", "count", "for example", "why"),
+            [
+                (g["gate"], g["refused"], (g["example"] or "").replace("\n", " ")[:60], g["reason"])
+                for g in refused["gates"]
+            ],
+        )
+    )
     out.rule("[bold]Three questions")
     for each in found:
         out.print(recall_table(each))
@@ -83,6 +103,6 @@ def _next_commands(keep: Path | None) -> None:
     place = f" --store {keep}" if keep else ""
     if keep is None:
         out.print("slowwave demo --keep ./memory          keep this store and look around in it", markup=False)
-    out.print(f"slowwave recall \"Who is Marta's manager?\"{place}", markup=False)
+    out.print(f'slowwave recall "Who is Marta\'s manager?"{place}', markup=False)
     out.print(f"slowwave facts Kestrel{place}", markup=False)
     out.print("slowwave ingest ~/.claude/projects --store ./mine      your own conversations", markup=False)

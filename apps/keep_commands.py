@@ -38,7 +38,15 @@ def runs(
         print_json({"runs": [{**run, "summary": json.loads(run["summary"] or "{}")} for run in found]})
         return
     rows = [
-        (r["id"], r["state"], r["started_at"], r["commits"], r["calls"] or 0, f"{r['usd'] or 0:.4f}", _effect(r["summary"]))
+        (
+            r["id"],
+            r["state"],
+            r["started_at"],
+            r["commits"],
+            r["calls"] or 0,
+            f"{r['usd'] or 0:.4f}",
+            _effect(r["summary"]),
+        )
         for r in found
     ]
     out.print(table("Runs", ("run", "state", "started", "commits", "calls", "usd", "effect"), rows))
@@ -68,11 +76,19 @@ def undo(
     verb = "Would take back" if dry_run else "Took back"
     out.print(f"{verb} {', '.join(report.runs)}.")
     names = sorted({*report.put_back, *report.removed})
-    out.print(table("Rows", ("table", "put back", "removed"), [(n, report.put_back.get(n, 0), report.removed.get(n, 0)) for n in names]))
+    out.print(
+        table(
+            "Rows",
+            ("table", "put back", "removed"),
+            [(n, report.put_back.get(n, 0), report.removed.get(n, 0)) for n in names],
+        )
+    )
 
 
 def doctor(
-    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended, as one commit that can be undone.")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Mend what can be mended, as one commit that can be undone.")
+    ] = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
@@ -89,7 +105,9 @@ def doctor(
     elif not left:
         out.print(f"Healthy{f'; {len(mended)} findings mended' if mended else ''}.")
     else:
-        out.print(table("Findings", ("check", "table", "row", "what"), [(f.check, f.table, f.row_id, f.detail) for f in left]))
+        out.print(
+            table("Findings", ("check", "table", "row", "what"), [(f.check, f.table, f.row_id, f.detail) for f in left])
+        )
     if left:
         raise typer.Exit(1)
 

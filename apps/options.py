@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from storage.store import Store
 
 StoreOption = Annotated[
-    str | None, typer.Option("--store", metavar="URI", help="The store; default ./memory or $SLOWWAVE_STORE.", show_default=False)
+    str | None,
+    typer.Option("--store", metavar="URI", help="The store; default ./memory or $SLOWWAVE_STORE.", show_default=False),
 ]
 NamespaceOption = Annotated[str, typer.Option("--namespace", metavar="NAME", help="Which memory inside the store.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout and nothing else.")]

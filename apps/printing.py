@@ -32,7 +32,9 @@ def _plain(value: Any) -> Any:
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "") -> Table:
     """A Rich table; stored text is printed as text, never as markup."""
-    made = Table(title=title, caption=caption or None, title_justify="left", title_style="bold", header_style="bold cyan")
+    made = Table(
+        title=title, caption=caption or None, title_justify="left", title_style="bold", header_style="bold cyan"
+    )
     for column in columns:
         made.add_column(column, overflow="fold", justify="right" if column in ("#", "count", "score") else "left")
     for row in rows:
@@ -65,7 +67,13 @@ def progress(quiet: bool = False) -> Iterator[None]:
     """Show a bar per stage on stderr while a flow runs inline."""
     from tasks.engine import watched_by  # imports Prefect, which reading commands do not need
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bars:
         stages: dict[str, Any] = {}
 

@@ -29,7 +29,9 @@ def register(app: typer.Typer) -> None:
 
 def recall(
     query: Annotated[str, typer.Argument(help="A question or a few words.")],
-    k: Annotated[int | None, typer.Option("--k", min=1, max=1000, help="Facts at most; default 10.", show_default=False)] = None,
+    k: Annotated[
+        int | None, typer.Option("--k", min=1, max=1000, help="Facts at most; default 10.", show_default=False)
+    ] = None,
     as_of: AsOf = None,
     scope: Annotated[str | None, typer.Option("--scope", help="Only facts of this scope.", show_default=False)] = None,
     store: StoreOption = None,
@@ -59,7 +61,9 @@ def recall_table(found: Recollection) -> Table:
 
 def _sources(fact: RecalledFact) -> str:
     """The first two messages that say it; documents by their file name."""
-    shown = [s.conversation_id.rpartition("/")[2] if "/" in s.conversation_id else s.message_id for s in fact.provenance[:2]]
+    shown = [
+        s.conversation_id.rpartition("/")[2] if "/" in s.conversation_id else s.message_id for s in fact.provenance[:2]
+    ]
     more = len(fact.provenance) - len(shown)
     return ", ".join(shown) + (f" +{more}" if more > 0 else "")
 
@@ -78,7 +82,17 @@ def facts(
     if as_json:
         print_json({"entity": asdict(entity), "facts": [fact.as_json() for fact in known]})
         return
-    rows = [(fact.statement, fact.predicate, validity(fact.valid_from, fact.valid_to), fact.status, f"{fact.confidence:.2f}", fact.id) for fact in known]
+    rows = [
+        (
+            fact.statement,
+            fact.predicate,
+            validity(fact.valid_from, fact.valid_to),
+            fact.status,
+            f"{fact.confidence:.2f}",
+            fact.id,
+        )
+        for fact in known
+    ]
     title = f"{entity.name} ({entity.entity_type})" + (f", also {', '.join(entity.aliases)}" if entity.aliases else "")
     out.print(table(title, ("fact", "relation", "valid", "status", "confidence", "id"), rows))
 
@@ -116,8 +130,13 @@ def why(
     out.print(story.title, style="bold", markup=False)
     out.print(table("What it is", ("", ""), list(story.columns.items())))
     if story.evidence:
-        out.print(table("Who said it", ("when", "conversation", "message", "words"), [
-            (e.occurred_at, e.conversation_id, e.message_id, e.quote) for e in story.evidence]))
+        out.print(
+            table(
+                "Who said it",
+                ("when", "conversation", "message", "words"),
+                [(e.occurred_at, e.conversation_id, e.message_id, e.quote) for e in story.evidence],
+            )
+        )
     if story.lineage:
         out.print(table("What it replaced, and what replaced it", ("from", "to", "reason"), story.lineage))
     if story.decisions:
@@ -151,10 +170,21 @@ def quality(
         print_json(found)
         return
     out.print(table("Messages", ("state", "count"), list(found["messages"].items())))
-    out.print(table("Gates", ("gate", "count", "for example", "reason"), [
-        (g["gate"], g["refused"], (g["example"] or "")[:80], g["reason"]) for g in found["gates"]]))
+    out.print(
+        table(
+            "Gates",
+            ("gate", "count", "for example", "reason"),
+            [(g["gate"], g["refused"], (g["example"] or "")[:80], g["reason"]) for g in found["gates"]],
+        )
+    )
     shown = found["refusals"][:limit]
     if shown:
-        out.print(table("Refused", ("gate", "reason", "text"), [(r["gate"], r["reason"], (r["excerpt"] or "")[:100]) for r in shown]))
+        out.print(
+            table(
+                "Refused",
+                ("gate", "reason", "text"),
+                [(r["gate"], r["reason"], (r["excerpt"] or "")[:100]) for r in shown],
+            )
+        )
     if len(found["refusals"]) > len(shown):
         err.print(f"…and {len(found['refusals']) - len(shown)} more; --limit or --json shows them.")

@@ -23,7 +23,9 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    keep: Annotated[Path | None, typer.Option("--keep", help="Make the store here and keep it.", show_default=False)] = None,
+    keep: Annotated[
+        Path | None, typer.Option("--keep", help="Make the store here and keep it.", show_default=False)
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Learn from the bundled conversations without a key, show what was learned, and answer three questions."""
@@ -33,8 +35,12 @@ def demo(
 
 
 def init(
-    graph: Annotated[bool | None, typer.Option("--graph/--no-graph", help="Build a knowledge graph?", show_default=False)] = None,
-    model: Annotated[str | None, typer.Option("--model", help="Model for extraction; 'auto' decides.", show_default=False)] = None,
+    graph: Annotated[
+        bool | None, typer.Option("--graph/--no-graph", help="Build a knowledge graph?", show_default=False)
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Model for extraction; 'auto' decides.", show_default=False)
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -42,7 +48,9 @@ def init(
     from .configuration import write_settings
 
     graph = typer.confirm("Build a knowledge graph from what is said?", default=True) if graph is None else graph
-    model = typer.prompt("Model for extraction (auto, rules, provider/model)", default="auto") if model is None else model
+    model = (
+        typer.prompt("Model for extraction (auto, rules, provider/model)", default="auto") if model is None else model
+    )
     path = write_settings(graph, model, force)
     if as_json:
         print_json({"written": str(path)})
@@ -52,12 +60,25 @@ def init(
 
 def ingest(
     paths: Annotated[list[Path], typer.Argument(help="Files or folders of conversations and documents.")],
-    format: Annotated[str, typer.Option("--format", help="auto, messages, claude-code, chatgpt, markdown or text.")] = "auto",
-    llm: Annotated[str | None, typer.Option("--llm", metavar="PROVIDER/MODEL", help="Who extracts; 'rules' needs no key.", show_default=False)] = None,
-    approve: Annotated[str | None, typer.Option("--approval", help="auto, or manual to leave patches for review.", show_default=False)] = None,
-    max_usd: Annotated[float | None, typer.Option("--max-usd", help="Stop cleanly at this cost.", show_default=False)] = None,
-    max_calls: Annotated[int | None, typer.Option("--max-calls", help="Stop cleanly after this many model calls.", show_default=False)] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be read and refused; change nothing.")] = False,
+    format: Annotated[
+        str, typer.Option("--format", help="auto, messages, claude-code, chatgpt, markdown or text.")
+    ] = "auto",
+    llm: Annotated[
+        str | None,
+        typer.Option("--llm", metavar="PROVIDER/MODEL", help="Who extracts; 'rules' needs no key.", show_default=False),
+    ] = None,
+    approve: Annotated[
+        str | None, typer.Option("--approval", help="auto, or manual to leave patches for review.", show_default=False)
+    ] = None,
+    max_usd: Annotated[
+        float | None, typer.Option("--max-usd", help="Stop cleanly at this cost.", show_default=False)
+    ] = None,
+    max_calls: Annotated[
+        int | None, typer.Option("--max-calls", help="Stop cleanly after this many model calls.", show_default=False)
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be read and refused; change nothing.")
+    ] = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
@@ -70,8 +91,13 @@ def ingest(
     with progress(quiet=as_json):
         summary: dict[str, Any] = asyncio.run(
             flow(
-                [str(path) for path in paths], namespace=namespace, store=place.uri, format=format, settings=settings,
-                embedder=place.settings.embedder, dry_run=dry_run,
+                [str(path) for path in paths],
+                namespace=namespace,
+                store=place.uri,
+                format=format,
+                settings=settings,
+                embedder=place.settings.embedder,
+                dry_run=dry_run,
             )
         )
     if as_json:

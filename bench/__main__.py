@@ -53,7 +53,9 @@ def _arguments() -> argparse.Namespace:
         "python -m bench", description="Measure speed and recall.", epilog=f"benchmarks:\n{listed}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], metavar="NAME", help="which ones; all by default")
+    parser.add_argument(
+        "names", nargs="*", choices=[[], *BENCHMARKS], metavar="NAME", help="which ones; all by default"
+    )
     parser.add_argument("--quick", action="store_true", help="smaller sizes")
     return parser.parse_args()
 

@@ -69,9 +69,12 @@ def _rows(told: list[synthetic.FactText], start: int, random: Random) -> Iterato
         evidence_count=pl.lit(1), quote="statement",
     )  # fmt: skip
     evidence = [row_id("v", *pair) for pair in frame.select("id", "message_id").iter_rows()]
-    yield "fact_evidence", frame.select(
-        fact_id="id", message_id="message_id", quote="statement", confidence=pl.lit(0.9), occurred_at="at"
-    ).with_columns(pl.Series("id", evidence))
+    yield (
+        "fact_evidence",
+        frame.select(
+            fact_id="id", message_id="message_id", quote="statement", confidence=pl.lit(0.9), occurred_at="at"
+        ).with_columns(pl.Series("id", evidence)),
+    )
 
 
 def _entity(column: str) -> pl.Expr:
@@ -82,7 +85,10 @@ def _entities(frame: pl.DataFrame) -> pl.DataFrame:
     ends = [frame.select(id=f"{end}_id", name=end) for end in ("subject", "object")]
     distinct = pl.concat(ends).unique("id", keep="first", maintain_order=True)
     return distinct.with_columns(
-        text="name", canonical_name=pl.col("name").str.to_lowercase(), entity_type=pl.lit("concept"), status=pl.lit("active")
+        text="name",
+        canonical_name=pl.col("name").str.to_lowercase(),
+        entity_type=pl.lit("concept"),
+        status=pl.lit("active"),
     )
 
 

@@ -27,7 +27,9 @@ def run(options: Options) -> Iterable[Figure]:
 
     model = SentenceTransformer(TEACHER)
     some = texts[: max(64, len(texts) // TEACHER_SHARE)]
-    yield Figure("embedding", f"sentence-transformers/{TEACHER}", _rate(model.encode, some), "texts/s", note=f"{len(some)} texts")
+    yield Figure(
+        "embedding", f"sentence-transformers/{TEACHER}", _rate(model.encode, some), "texts/s", note=f"{len(some)} texts"
+    )
 
 
 def _rate(embed: Callable[[Sequence[str]], object], texts: Sequence[str]) -> float:

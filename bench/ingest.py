@@ -109,7 +109,9 @@ def _figures(name: str, source: Path, place: Path, *, is_barred: bool = False) -
     done = in_fresh_process(ingest_measured, str(source), str(place / f"store of {name}"))
     size = source.stat().st_size / 1e6
     note = f"{done.messages} messages, {size:.1f} MB, {done.facts} facts decided, {'inline' if done.is_inline else 'under Prefect'}"
-    yield Figure("ingest", f"{name}: rate", done.messages / done.wall_s, "messages/s", BAR if is_barred else None, note=note)
+    yield Figure(
+        "ingest", f"{name}: rate", done.messages / done.wall_s, "messages/s", BAR if is_barred else None, note=note
+    )
     yield Figure("ingest", f"{name}: text", size / done.wall_s, "MB/s")
     yield Figure("ingest", f"{name}: time", done.wall_s, "s", note=f"{done.cpu_s:.1f} s of processor time")
     limit = ORCHESTRATION_BAR if is_barred else None

@@ -25,14 +25,18 @@ def run(options: Options) -> Iterable[Figure]:
         with measured() as building:
             uri = str(options.place / str(facts))
             questions = build_store(uri, facts, SEED)
-        yield Figure("latency", f"{facts:,} facts: building", facts / building.wall_s, "facts/s", note=f"{building.wall_s:.0f} s")
+        yield Figure(
+            "latency", f"{facts:,} facts: building", facts / building.wall_s, "facts/s", note=f"{building.wall_s:.0f} s"
+        )
         asked = Random(SEED).sample(questions, WARM_UP + ASKED)
         times, named = _ask(uri, asked)
         median, slow = percentiles(times[WARM_UP:])
         bars = (P50_BAR, P95_BAR) if facts == BARRED else (None, None)
         yield Figure("latency", f"{facts:,} facts: p50", median, "ms", bars[0], "lower", f"k={K}, {ASKED} questions")
         yield Figure("latency", f"{facts:,} facts: p95", slow, "ms", bars[1], "lower")
-        yield Figure("latency", f"{facts:,} facts: first", times[0], "ms", note=f"{named / len(asked):.1f} facts an answer")
+        yield Figure(
+            "latency", f"{facts:,} facts: first", times[0], "ms", note=f"{named / len(asked):.1f} facts an answer"
+        )
 
 
 def _ask(uri: str, questions: list[str]) -> tuple[list[float], int]:

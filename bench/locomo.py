@@ -21,7 +21,12 @@ Ranking = tuple[data.Asked, list[str]]
 
 def run(options: Options) -> Iterable[Figure]:
     """Evidence recall of the ingested memory beside words alone and vectors alone, whole and by kind of question."""
-    ranked: dict[str, list[Ranking]] = {"recall": [], "recall, exactly 10 facts": [], "words alone": [], "vectors alone": []}
+    ranked: dict[str, list[Ranking]] = {
+        "recall": [],
+        "recall, exactly 10 facts": [],
+        "words alone": [],
+        "vectors alone": [],
+    }
     for talk in data.locomo(options.data):
         place = options.place / f"locomo-{talk.name}"
         source = data.write_messages(place / "messages.jsonl", talk.messages)

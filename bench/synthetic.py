@@ -20,7 +20,9 @@ _LAST = (
     "Almeida Brandt Castillo Dorn Eriksen Fontaine Grant Hollis Ivanov Jansen Keller Lindholm Moreau Novak Okafor Pereira "
     "Quist Romero Sato Tanaka Ulrich Vargas Weber Yilmaz Zeman Abbott Becker Cohen Duarte Engel"
 ).split()
-_HEADS = "Amber Basalt Cobalt Delta Ember Falcon Granite Harbor Indigo Juniper Krypton Lumen Meadow Nimbus Onyx Pine".split()
+_HEADS = (
+    "Amber Basalt Cobalt Delta Ember Falcon Granite Harbor Indigo Juniper Krypton Lumen Meadow Nimbus Onyx Pine".split()
+)
 _TAILS = "Gate Forge Bridge Mesh Relay Vault Stream Index Router Ledger Cache Portal Queue Engine Board Signal".split()
 _TOOLS = (
     "PostgreSQL Redis Kafka Terraform Grafana Docker Neovim Rust Python Go Svelte React Airflow Spark DuckDB Nginx Ansible "
@@ -72,7 +74,11 @@ _FACTS = (
     ("lives in", "{person} lives in {place}.", "Where does {person} live?"),
     ("uses", "{project} uses {tool} for {thing}.", "What does {project} use for {thing}?"),
     ("prefers", "{person} prefers {tool} over {tool2}.", "What does {person} prefer to {tool2}?"),
-    ("caused by", "The outage of {thing} in {project} was caused by {cause}.", "What caused the outage of {thing} in {project}?"),
+    (
+        "caused by",
+        "The outage of {thing} in {project} was caused by {cause}.",
+        "What caused the outage of {thing} in {project}?",
+    ),
     ("owns", "{person} owns {thing} of {project}.", "Who owns {thing} of {project}?"),
     ("set to", "{thing} of {project} is set to {number}.", "What is {thing} of {project} set to?"),
     ("takes up", "{person} took up {hobby} with {person2} in {month}.", "With whom did {person} take up {hobby}?"),

@@ -32,7 +32,8 @@ async def ingest(
     """Turn conversations and documents into facts. The same input again does nothing and costs nothing.
 
     Args:
-        paths: Files or folders on the machine of the worker: JSON lines of messages, Claude Code sessions, ChatGPT exports, Markdown or plain text.
+        paths: Files or folders on the machine of the worker: JSON lines of messages, Claude Code sessions,
+            ChatGPT exports, Markdown or plain text.
         namespace: Which memory inside the store; tenants are kept apart by it.
         store: Folder or address of the store.
         format: How to read the files; auto looks at each.

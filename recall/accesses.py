@@ -1,4 +1,4 @@
-"""Access events: which facts and entities reads returned (S0-23, S4-01). Buffered, and never the reason a read fails."""
+"""Access events: which facts and entities reads returned (S0-23, S4-01). Buffered; never why a read fails."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ class AccessLog:
         for name, rows in held:
             try:
                 self._store.append(name, pl.DataFrame(rows, infer_schema_length=None))
-            except Exception as error:  # noqa: BLE001 a read must not fail for its log
+            except Exception as error:
                 log.warning("%d access events were lost: %s", len(rows), error)

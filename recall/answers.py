@@ -24,7 +24,9 @@ async def answers(tables: Mapping[str, AsyncTable], ranked: Ranked) -> tuple[Rec
     rows = pl.DataFrame({"id": ids}).join(ranked.facts, on="id", maintain_order="left")
     ends = pl.concat([rows["subject_id"], rows["object_id"]]).drop_nulls().unique().to_list()
     evidence, names, messages = await asyncio.gather(
-        _evidence(tables, rows), fetch(tables["entities"], "id", ends, ["id", "name"]), _messages(tables, rows["message_id"])
+        _evidence(tables, rows),
+        fetch(tables["entities"], "id", ends, ["id", "name"]),
+        _messages(tables, rows["message_id"]),
     )
     more = sorted({*evidence["message_id"]} - {*messages["id"]})
     if more:
@@ -36,7 +38,9 @@ async def answers(tables: Mapping[str, AsyncTable], ranked: Ranked) -> tuple[Rec
 async def _evidence(tables: Mapping[str, AsyncTable], rows: pl.DataFrame) -> pl.DataFrame:
     """Who says the facts; what only one message says stands in the fact itself."""
     alone = rows.filter(pl.col("evidence_count").fill_null(1) <= 1)
-    own = alone.select(fact_id="id", message_id="message_id", quote="quote", occurred_at=pl.lit(None, pl.Datetime("us", "UTC")))
+    own = alone.select(
+        fact_id="id", message_id="message_id", quote="quote", occurred_at=pl.lit(None, pl.Datetime("us", "UTC"))
+    )
     several = rows.filter(pl.col("evidence_count") > 1)["id"].to_list()
     if not several:
         return own

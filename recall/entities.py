@@ -28,9 +28,7 @@ class Entity:
     last_seen_at: datetime | None
 
 
-def list_entities(
-    snapshot: Snapshot, now: datetime, limit: int, entity_type: str | None
-) -> tuple[int, list[Entity]]:
+def list_entities(snapshot: Snapshot, now: datetime, limit: int, entity_type: str | None) -> tuple[int, list[Entity]]:
     """How many there are, and those with the most live facts."""
     where = f"entity_type = {quoted(entity_type)}" if entity_type else None
     entities = snapshot.frame("entities", where)
@@ -75,9 +73,14 @@ def _with_aliases(snapshot: Snapshot, rows: pl.DataFrame) -> list[Entity]:
     names = dict(aliases.group_by("entity_id").agg(pl.col("alias_name").unique().sort()).iter_rows())
     return [
         Entity(
-            row["id"], row["name"], row["entity_type"], row["summary"],
+            row["id"],
+            row["name"],
+            row["entity_type"],
+            row["summary"],
             tuple(n for n in names.get(row["id"], []) if n not in (row["canonical_name"], normalise_name(row["name"]))),
-            row["facts"], row["first_seen_at"], row["last_seen_at"],
+            row["facts"],
+            row["first_seen_at"],
+            row["last_seen_at"],
         )
         for row in rows.to_dicts()
     ]

@@ -16,8 +16,20 @@ from .entities import Entity
 from .records import Provenance, RecalledFact
 
 SHOWN = (
-    "id", "statement", "subject_id", "predicate", "object_id", "object_text", "confidence", "status", "valid_from",
-    "valid_to", "aspect_slugs", "scope", "expired_at", "replaced_by",
+    "id",
+    "statement",
+    "subject_id",
+    "predicate",
+    "object_id",
+    "object_text",
+    "confidence",
+    "status",
+    "valid_from",
+    "valid_to",
+    "aspect_slugs",
+    "scope",
+    "expired_at",
+    "replaced_by",
 )
 EVIDENCE = ("fact_id", "message_id", "quote", "occurred_at")
 
@@ -51,7 +63,10 @@ def shown(snapshot: Snapshot, rows: pl.DataFrame) -> tuple[RecalledFact, ...]:
 
 
 def recalled(
-    rows: pl.DataFrame, names: Mapping[str, str], evidence: pl.DataFrame, messages: pl.DataFrame,
+    rows: pl.DataFrame,
+    names: Mapping[str, str],
+    evidence: pl.DataFrame,
+    messages: pl.DataFrame,
     places: Mapping[str, tuple[float, float, Sequence[str]]],
 ) -> tuple[RecalledFact, ...]:
     """Facts in the order of the rows; `places` gives score, cosine and the messages to name first, by fact."""
@@ -64,17 +79,32 @@ def recalled(
 
 
 def _fact(
-    row: Mapping[str, Any], names: Mapping[str, str], said: Sequence[tuple[str, Provenance]], score: float,
-    cosine: float, first: Sequence[str], rank: int,
+    row: Mapping[str, Any],
+    names: Mapping[str, str],
+    said: Sequence[tuple[str, Provenance]],
+    score: float,
+    cosine: float,
+    first: Sequence[str],
+    rank: int,
 ) -> RecalledFact:
     order = {message: n for n, message in enumerate(first)}
     sources = sorted(said, key=lambda pair: order.get(pair[0], len(order)))
     return RecalledFact(
-        id=row["id"], statement=row["statement"], subject=names.get(row["subject_id"], ""), predicate=row["predicate"],
-        object=names.get(row["object_id"]) or row["object_text"], score=round(score, 6),
-        confidence=row["confidence"] or 0.0, status=row["status"], valid_from=row["valid_from"],
-        valid_to=row["valid_to"], aspects=tuple(row["aspect_slugs"] or ()),
-        provenance=tuple(source for _, source in sources), cosine=cosine, rank=rank, subject_id=row["subject_id"],
+        id=row["id"],
+        statement=row["statement"],
+        subject=names.get(row["subject_id"], ""),
+        predicate=row["predicate"],
+        object=names.get(row["object_id"]) or row["object_text"],
+        score=round(score, 6),
+        confidence=row["confidence"] or 0.0,
+        status=row["status"],
+        valid_from=row["valid_from"],
+        valid_to=row["valid_to"],
+        aspects=tuple(row["aspect_slugs"] or ()),
+        provenance=tuple(source for _, source in sources),
+        cosine=cosine,
+        rank=rank,
+        subject_id=row["subject_id"],
         object_id=row["object_id"],
     )
 

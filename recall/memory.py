@@ -17,8 +17,8 @@ from .accesses import AccessLog
 from .answers import answers
 from .entities import Entity, find_entity, list_entities
 from .facts import facts_about
-from .records import RecalledFact, Recollection
 from .loop import run
+from .records import RecalledFact, Recollection
 from .search import TABLES, Question, rank
 from .stories import Story, story_of
 
@@ -34,7 +34,12 @@ class Memory:
 
     @classmethod
     def open(
-        cls, uri: str, namespace: str = "default", *, embedder: str | None = None, settings: RecallSettings | None = None
+        cls,
+        uri: str,
+        namespace: str = "default",
+        *,
+        embedder: str | None = None,
+        settings: RecallSettings | None = None,
     ) -> Memory:
         """Open a namespace; by default with the embedding model that the store was made with."""
         store = Store.open(uri, namespace)
@@ -50,7 +55,12 @@ class Memory:
         return self._seen
 
     def recall(
-        self, query: str, k: int | None = None, *, scope: str | None = None, as_of: datetime | None = None,
+        self,
+        query: str,
+        k: int | None = None,
+        *,
+        scope: str | None = None,
+        as_of: datetime | None = None,
         now: datetime | None = None,
     ) -> Recollection:
         """The facts that answer a query, best first: live ones, or those that were true at `as_of`."""

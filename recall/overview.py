@@ -22,13 +22,16 @@ def stats(store: Store, now: datetime) -> dict[str, Any]:
     return {
         "messages": snapshot.count("messages"),
         "facts": {
-            "live": snapshot.count("facts", live_sql(now)), **{status: by_status.get(status, 0) for status in CLOSED}
+            "live": snapshot.count("facts", live_sql(now)),
+            **{status: by_status.get(status, 0) for status in CLOSED},
         },
         "entities": snapshot.count("entities"),
         "communities": 0,
         "commits": snapshot.sequence,
         "llm": {
-            "calls": len(calls), "tokens_in": _total(calls, "tokens_in"), "tokens_out": _total(calls, "tokens_out"),
+            "calls": len(calls),
+            "tokens_in": _total(calls, "tokens_in"),
+            "tokens_out": _total(calls, "tokens_out"),
             "usd": round(float(calls["usd"].sum() or 0.0), 6),
         },
     }
@@ -45,7 +48,9 @@ def quality(store: Store) -> dict[str, Any]:
     messages = snapshot.frame("messages", columns=["graph_state", "content_score"])
     events = store.log("retrieval_events", columns=["id"])
     gates = refusals.group_by("gate").agg(
-        refused=pl.len(), example=pl.col("excerpt").first(), reason=pl.col("reason").first(),
+        refused=pl.len(),
+        example=pl.col("excerpt").first(),
+        reason=pl.col("reason").first(),
         mean_length=pl.col("excerpt").str.len_chars().mean(),
     )
     firsts = refusals.select(pl.col("excerpt").str.to_lowercase().str.extract(r"(\w+)").alias("word")).drop_nulls()
@@ -54,7 +59,8 @@ def quality(store: Store) -> dict[str, Any]:
         "messages": dict(messages["graph_state"].value_counts(sort=True).iter_rows()),
         "gates": gates.sort("refused", "gate", descending=[True, False]).to_dicts(),
         "refusals": refusals.select("gate", "subject_kind", "subject_id", "reason", "measure", "threshold", "excerpt")
-        .sort("gate", "subject_id").to_dicts(),
+        .sort("gate", "subject_id")
+        .to_dicts(),
         "common_first_words": dict(common.iter_rows()),
         "learned_prototypes": snapshot.count("scorer_state"),
         "retrieval_events": len(events),
@@ -64,11 +70,25 @@ def quality(store: Store) -> dict[str, Any]:
 def runs(store: Store) -> list[dict[str, Any]]:
     """All runs, newest first, with their commits."""
     snapshot = store.snapshot()
-    commits = snapshot.frame("commits").group_by("run_id").agg(
-        commits=pl.len(), kinds=pl.col("kind").unique().sort(), first=pl.col("sequence").min()
+    commits = (
+        snapshot.frame("commits")
+        .group_by("run_id")
+        .agg(commits=pl.len(), kinds=pl.col("kind").unique().sort(), first=pl.col("sequence").min())
     )
-    listed = snapshot.frame("runs", columns=[
-        "id", "flow", "state", "summary", "started_at", "ended_at", "calls", "tokens_in", "tokens_out", "usd",
-    ])
+    listed = snapshot.frame(
+        "runs",
+        columns=[
+            "id",
+            "flow",
+            "state",
+            "summary",
+            "started_at",
+            "ended_at",
+            "calls",
+            "tokens_in",
+            "tokens_out",
+            "usd",
+        ],
+    )
     both = listed.join(commits, left_on="id", right_on="run_id", how="left")
     return both.sort("started_at", "id", descending=True).to_dicts()

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-
 _HIDDEN = ("cosine", "rank", "subject_id", "object_id")
 
 
@@ -41,7 +40,6 @@ class RecalledFact:
     subject_id: str | None = None
     object_id: str | None = None
 
-
     def as_json(self) -> dict[str, Any]:
         """The contract of a fact in `--json`."""
         return {key: value for key, value in asdict(self).items() if key not in _HIDDEN}
@@ -58,5 +56,7 @@ class Recollection:
     def as_json(self) -> dict[str, Any]:
         """The contract of `recall --json`."""
         return {
-            "query": self.query, "facts": [fact.as_json() for fact in self.facts], "took_ms": round(self.took_ms, 2)
+            "query": self.query,
+            "facts": [fact.as_json() for fact in self.facts],
+            "took_ms": round(self.took_ms, 2),
         }

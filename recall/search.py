@@ -89,7 +89,9 @@ async def _by_words(messages: AsyncTable, question: Question, limit: int) -> pl.
     columns = ["id", "vector", "_score"]
     asked = words(prose(question.text), QUERY_BYTES)
     if not asked:
-        return pl.DataFrame(schema={"id": pl.String, "vector": pl.Array(pl.Float32, len(question.vector)), "_score": pl.Float32})
+        return pl.DataFrame(
+            schema={"id": pl.String, "vector": pl.Array(pl.Float32, len(question.vector)), "_score": pl.Float32}
+        )
     query = await messages.search(asked, query_type="fts", fts_columns="search_text")
     if question.scope is not None:
         query = query.where(f"scope = {quoted(question.scope)}")
@@ -140,6 +142,6 @@ def _cosines(rows: pl.DataFrame, vector: Vector) -> list[float]:
 
 
 def _frame(rows: object) -> pl.DataFrame:
-    frame = pl.from_arrow(rows)  # type: ignore[arg-type]
+    frame = pl.from_arrow(rows)
     assert isinstance(frame, pl.DataFrame)
     return frame

@@ -43,8 +43,15 @@ def story_of(snapshot: Snapshot, asked: str) -> Story:
     lineage = _lineage(snapshot, facts)
     concerned = sorted({row["id"], *(fact for step in lineage for fact in step[:2])})
     return Story(
-        id=row["id"], kind=kind, title=str(row[_TITLES[kind]]), columns=_told(row), evidence=_evidence(snapshot, facts),
-        lineage=tuple(lineage), decisions=_decisions(snapshot, concerned) if kind != "runs" else _decisions(snapshot, [row["id"]], key="run_id"),
+        id=row["id"],
+        kind=kind,
+        title=str(row[_TITLES[kind]]),
+        columns=_told(row),
+        evidence=_evidence(snapshot, facts),
+        lineage=tuple(lineage),
+        decisions=_decisions(snapshot, concerned)
+        if kind != "runs"
+        else _decisions(snapshot, [row["id"]], key="run_id"),
     )
 
 
@@ -69,9 +76,13 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
 def _evidence(snapshot: Snapshot, facts: list[str]) -> tuple[Provenance, ...]:
     rows = snapshot.by_ids("fact_evidence", facts, key="fact_id")
     messages = snapshot.by_ids("messages", rows["message_id"], ["id", "conversation_id", "message_id"])
-    both = rows.join(messages, left_on="message_id", right_on="id", how="left", suffix="_said").sort("occurred_at", "id")
+    both = rows.join(messages, left_on="message_id", right_on="id", how="left", suffix="_said").sort(
+        "occurred_at", "id"
+    )
     return tuple(
-        Provenance(r["conversation_id"] or "", r["message_id_said"] or r["message_id"], r["quote"] or "", r["occurred_at"])
+        Provenance(
+            r["conversation_id"] or "", r["message_id_said"] or r["message_id"], r["quote"] or "", r["occurred_at"]
+        )
         for r in both.to_dicts()
     )
 
@@ -82,13 +93,17 @@ def _lineage(snapshot: Snapshot, facts: list[str]) -> list[tuple[str, str, str]]
     seen: set[str] = set()
     while fresh := sorted(set(facts) - seen):
         seen |= set(fresh)
-        rows = pl.concat([snapshot.by_ids("lineage", fresh, key="old_id"), snapshot.by_ids("lineage", fresh, key="new_id")])
+        rows = pl.concat(
+            [snapshot.by_ids("lineage", fresh, key="old_id"), snapshot.by_ids("lineage", fresh, key="new_id")]
+        )
         for row in rows.to_dicts():
             steps[row["id"]] = (row["old_id"], row["new_id"], row["reason"])
         facts = [fact for step in steps.values() for fact in step[:2]]
     return sorted(steps.values())
 
 
-def _decisions(snapshot: Snapshot, ids: list[str], key: str = "subject_id") -> tuple[tuple[Any, str, str, str, str], ...]:
+def _decisions(
+    snapshot: Snapshot, ids: list[str], key: str = "subject_id"
+) -> tuple[tuple[Any, str, str, str, str], ...]:
     rows = snapshot.by_ids("decisions", ids, key=key).sort("at", "created_at", "id")
     return tuple(rows.select("at", "action", "decided_by", "reason", "run_id").iter_rows())

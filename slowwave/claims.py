@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import polars as pl
 
 from slowwave import frames
-from slowwave.patches import CLAIMS
 from slowwave.mentions import RAW_MENTIONS
+from slowwave.patches import CLAIMS
 from slowwave.windows import PlannedWindow
 
 JUDGEMENTS: frames.Schema = {"message_id": frames.TEXT, "durable": frames.FLAG, "reason": frames.TEXT}
@@ -44,7 +44,11 @@ def collect(answered: Iterable[tuple[PlannedWindow, Dumps]], max_entities_per_me
     invalid = 0
     for number, (planned, response) in enumerate(answered):
         said = response.model_dump()
-        rows = {turn.index: row for turn, row in zip(planned.window.turns, planned.message_ids, strict=True) if not turn.is_context}
+        rows = {
+            turn.index: row
+            for turn, row in zip(planned.window.turns, planned.message_ids, strict=True)
+            if not turn.is_context
+        }
         valid = [claim for claim in said["facts"] if claim["message"] in rows]
         invalid += len(said["facts"]) - len(valid)
         known = {fact.index: fact.fact_id for fact in planned.window.known}
@@ -53,7 +57,8 @@ def collect(answered: Iterable[tuple[PlannedWindow, Dumps]], max_entities_per_me
         mentions += _mentions(number, planned, said["entities"][:limit], valid)
         judgements += [
             {"message_id": rows[each["message"]], "durable": each["durable"], "reason": each["reason"]}
-            for each in said["messages"] if each["message"] in rows
+            for each in said["messages"]
+            if each["message"] in rows
         ]
     return Said(
         pl.DataFrame(claims, schema=dict(CLAIMS)),
@@ -65,7 +70,12 @@ def collect(answered: Iterable[tuple[PlannedWindow, Dumps]], max_entities_per_me
 
 def _claim(window: int, row: str, claim: Mapping[str, Any], known: Mapping[int, str]) -> dict[str, Any]:
     resolves = [
-        {"known_id": known.get(each["known"]), "object": each["object"], "action": each["action"], "reason": each["reason"]}
+        {
+            "known_id": known.get(each["known"]),
+            "object": each["object"],
+            "action": each["action"],
+            "reason": each["reason"],
+        }
         for each in claim["resolves"]
     ]
     taken = {name: claim[name] for name in CLAIMS if name in claim}

@@ -1,4 +1,4 @@
-"""The console script: finds the project folder, in a checkout or inside the wheel, and hands over to the command line."""
+"""The console script: finds the project folder, in a checkout or in the wheel, and starts the command line."""
 
 from __future__ import annotations
 

@@ -45,34 +45,40 @@ def _value(kind: str, hints: str, before: str, value: str, after: str = "") -> _
 # repetitions left open: a Unicode class repeated up to forty times takes longer to compile than a book takes to read.
 _PATTERNS: tuple[_Pattern, ...] = (
     _whole(
-        "private_key", "private key",
+        "private_key",
+        "private key",
         r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
         r"(?:(?s:.*?)-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|"
         r"(?:[ \t\r\n\\]*n?[A-Za-z0-9+/=]{16,})*(?:[ \t\r\n\\]+n?[A-Za-z0-9+/]*=)?)",
     ),
     _whole("jwt", "eyj", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"),
     _whole(
-        "aws_key", "akia|asia|agpa|aida|aroa|anpa|anva|aipa",
+        "aws_key",
+        "akia|asia|agpa|aida|aroa|anpa|anva|aipa",
         r"\b(?:AKIA|ASIA|AGPA|AIDA|AROA|ANPA|ANVA|AIPA)[0-9A-Z]{16}\b",
     ),
     _value(
-        "aws_secret", "aws",
+        "aws_secret",
+        "aws",
         r"(?i-u:aws[a-z0-9_ .-]*(?:secret|private)[a-z0-9_ .-]*[\"'`]?[ \t]*(?:[:=]|is)[ \t]*[\"'`]?)",
         r"[A-Za-z0-9/+]{40}\b=?",
     ),
     _whole("github_token", "ghp_|gho_|ghu_|ghs_|ghr_", r"\bgh[pousr]_[A-Za-z0-9]{30,}"),
     _whole("github_pat", "github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{22,}"),
     _whole(
-        "slack_token", "xox|hooks.slack",
+        "slack_token",
+        "xox|hooks.slack",
         r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}|https://hooks\.slack\.com/services/[A-Za-z0-9/_-]{20,}",
     ),
     _whole("stripe_key", "k_live|k_test|whsec_", r"\b(?:[srp]k_(?:live|test)|whsec)_[A-Za-z0-9]{10,}"),
     _whole(
-        "ssh_key", "ssh-|ecdsa-",
+        "ssh_key",
+        "ssh-|ecdsa-",
         r"\b(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-nistp[0-9]+|sk-ssh-ed25519@openssh\.com) AAAA[A-Za-z0-9+/=]{20,}",
     ),
     _whole(
-        "api_key", "sk-|aiza|glpat-|hf_|npm_",
+        "api_key",
+        "sk-|aiza|glpat-|hf_|npm_",
         r"\bsk-[A-Za-z0-9_-]{20,}|\bAIza[0-9A-Za-z_-]{35}|\bglpat-[A-Za-z0-9_-]{16,}|\bhf_[A-Za-z0-9]{30,}|"
         r"\bnpm_[A-Za-z0-9]{30,}",
     ),
@@ -80,33 +86,41 @@ _PATTERNS: tuple[_Pattern, ...] = (
         "bearer", "bearer|basic", r"(?i-u:\b(?:bearer|authorization:[ \t]*basic)[ \t]+)", r"[A-Za-z0-9_~+/=.-]{16,}"
     ),
     _value(
-        "connection_string", "://",
+        "connection_string",
+        "://",
         r"\b[A-Za-z][A-Za-z0-9+.-]*://[^\s:/@\"'`<>\[]*:",
         r"(?:[^\s\[/\"'`<>]|\[[^r/\s])[^\s/\"'`<>]*",
         "@",
     ),
     _value(
-        "api_key", "key|token|secret",
+        "api_key",
+        "key|token|secret",
         r"(?i-u:(?:api|access|secret|auth)[_ -]?key|token|secret)[\"'`]?[ \t]*(?:[:=]|=>|\bis\b)[ \t]*[\"'`]?",
         r"[A-Za-z0-9_/+=.~-]{20,}",
     ),
     _value(
-        "password", "password|passwd|pwd|passphrase",
-        r"(?i-u:password|passwd|pwd|passphrase)[\"'`]?[ \t]*(?:=|:=|=>)[ \t]*", _VALUE,
+        "password",
+        "password|passwd|pwd|passphrase",
+        r"(?i-u:password|passwd|pwd|passphrase)[\"'`]?[ \t]*(?:=|:=|=>)[ \t]*",
+        _VALUE,
     ),
     _value(
-        "password", "password|passwort|passcode|contrase",
+        "password",
+        "password|passwort|passcode|contrase",
         r"(?i:\b(?:password|passwort|passcode|contraseña)(?:[ \t]*:|[ \t]+(?:is|was|ist|es|lautet)[ \t]*:?)"
         r"[ \t]*[\"'`]?)",
         r"(?:[^\s\[\"'`0-9]|\[[^r0-9\s])*[0-9][^\s\"'`,;]*",
     ),
     _value(
-        "password", "pin",
-        r"(?i-u:\bpin(?:[ \t]+(?:code|number|nummer))?(?:[ \t]*:|[ \t]+(?:is|was|ist|es))[ \t]*)", r"[0-9]{4,12}\b",
+        "password",
+        "pin",
+        r"(?i-u:\bpin(?:[ \t]+(?:code|number|nummer))?(?:[ \t]*:|[ \t]+(?:is|was|ist|es))[ \t]*)",
+        r"[0-9]{4,12}\b",
     ),
     # key=value lines: a keyword, and one unbroken value up to the end of the line
     _value(
-        "keyword", "pass|contrase|pwd|secret|token|key|credential",
+        "keyword",
+        "pass|contrase|pwd|secret|token|key|credential",
         rf"(?im:^[ \t>*-]*(?:(?:export|set)[ \t]+)?[\"'`]?[a-z0-9_.-]*{_KEYWORD}[a-z0-9_-]*[\"'`]?[ \t]*[=:][ \t]*)",
         _VALUE,
         r"(?m:[\"'`,;]*[ \t]*$)",

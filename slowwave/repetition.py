@@ -58,12 +58,7 @@ def _near_pairs(
         row, original = np.nonzero(products >= settings.exchange_similarity)
         cosine = products[row, original]
         row, original = row + start, original + begin
-        keep = (
-            (original < row)
-            & (row - original <= window)
-            & (voice[row] == voice[original])
-            & free[row]
-        )
+        keep = (original < row) & (row - original <= window) & (voice[row] == voice[original]) & free[row]
         found.append(
             pl.DataFrame({"row": row[keep], "original": original[keep], "cosine": cosine[keep].astype(np.float64)})
         )

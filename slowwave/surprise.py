@@ -18,7 +18,7 @@ Vectors = npt.NDArray[np.float32]
 
 RECENT_TURNS = 10
 RECENT_NAMES = 200
-TECHNOLOGIES = (  # noqa: SIM905 - a list of words reads best as words
+TECHNOLOGIES = (
     "python rust golang java javascript typescript kotlin swift ruby php scala haskell elixir erlang perl lua "
     "julia matlab cobol fortran react angular vue svelte django flask fastapi rails spring express nextjs node "
     "nodejs deno bun docker kubernetes podman helm terraform ansible jenkins prefect airflow kafka rabbitmq nats "

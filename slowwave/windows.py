@@ -80,8 +80,12 @@ def _window(context: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any
     rows = [*context, *new]
     turns = tuple(
         Turn(
-            index=n, speaker=row["speaker"] or row["role"], role=row["role"], text=row["content"] or "",
-            occurred_at=row["occurred_at"], is_context=n < len(context),
+            index=n,
+            speaker=row["speaker"] or row["role"],
+            role=row["role"],
+            text=row["content"] or "",
+            occurred_at=row["occurred_at"],
+            is_context=n < len(context),
         )
         for n, row in enumerate(rows)
     )

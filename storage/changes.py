@@ -23,7 +23,7 @@ from .tables import TABLES, Role, tables_of
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
 
-_TRACE: dict[str, pl.DataType | type[pl.DataType]] = {
+_TRACE = {
     "id": pl.String,
     "mark": pl.UInt64,
     "first_before": pl.Int64,

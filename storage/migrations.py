@@ -35,7 +35,8 @@ def migrate(store: Store) -> None:
             _add_columns(store, tx, name)
         make_text_indexes(tx, [name for name in tx.before if not tx.before[name]])
         for version in range(reached + 1, SCHEMA_VERSION + 1):
-            STEPS.get(version, lambda _: None)(tx)
+            if version in STEPS:
+                STEPS[version](tx)
 
 
 def _add_columns(store: Store, tx: Transaction, name: str) -> None:

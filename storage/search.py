@@ -87,12 +87,19 @@ def _top(cosines: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
 def _by_index(table: Table, vectors: np.ndarray, k: int, where: str, offset: int) -> pl.DataFrame:
     query = table.search(np.asarray(vectors), vector_column_name="vector").distance_type("dot")
     found = pl.from_arrow(
-        query.where(where, prefilter=True).minimum_nprobes(20).maximum_nprobes(0).refine_factor(3)
-        .select(["id", "_distance"] + ([] if len(vectors) == 1 else ["query_index"])).limit(k).to_arrow()
+        query.where(where, prefilter=True)
+        .minimum_nprobes(20)
+        .maximum_nprobes(0)
+        .refine_factor(3)
+        .select(["id", "_distance"] + ([] if len(vectors) == 1 else ["query_index"]))
+        .limit(k)
+        .to_arrow()
     )
     assert isinstance(found, pl.DataFrame)
     index = pl.col("query_index") if "query_index" in found.columns else pl.lit(0)
-    named = found.select(query=(index + offset).cast(pl.UInt32), id="id", cosine=(1 - pl.col("_distance")).cast(pl.Float32))
+    named = found.select(
+        query=(index + offset).cast(pl.UInt32), id="id", cosine=(1 - pl.col("_distance")).cast(pl.Float32)
+    )
     return named.sort("query", "cosine", "id", descending=[False, True, False])
 
 

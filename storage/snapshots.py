@@ -68,7 +68,7 @@ class Reading:
 
     def count(self, name: str, where: str | None = None) -> int:
         """Number of rows, optionally of those that match."""
-        return self.handle(name).count_rows(where)
+        return int(self.handle(name).count_rows(where))
 
 
 class Snapshot(Reading):

@@ -88,9 +88,13 @@ STAMPS: Mapping[str, Column] = {
 }
 
 _MESSAGES = Table(
-    "messages", Role.STATE, "one message of a conversation, or one passage of a document (role `document`)",
+    "messages",
+    Role.STATE,
+    "one message of a conversation, or one passage of a document (role `document`)",
     {
-        "message_id": _text("The identifier in the source; derived from the content where the source has none.", required=True),
+        "message_id": _text(
+            "The identifier in the source; derived from the content where the source has none.", required=True
+        ),
         "conversation_id": _text("The conversation or document it belongs to.", required=True),
         "ordinal": _count("Position in its conversation."),
         "role": _text("user, assistant, tool, system or document."),
@@ -105,10 +109,14 @@ _MESSAGES = Table(
         "attempts": _count("Extractions that failed so far."),
         "content_score": _number("Worth against noise, 0 to 1."),
     },
-    full_text=("search_text",), lookup=("id", "conversation_id"), has_vector=True,
+    full_text=("search_text",),
+    lookup=("id", "conversation_id"),
+    has_vector=True,
 )
 _SOURCES = Table(
-    "sources", Role.STATE, "one file or document that was read",
+    "sources",
+    Role.STATE,
+    "one file or document that was read",
     {
         "uri": _text("Path or address as given.", required=True),
         "format": _text("messages, claude-code, chatgpt, markdown or text."),
@@ -120,11 +128,15 @@ _SOURCES = Table(
     lookup=("id",),
 )
 _REFUSALS = Table(
-    "refusals", Role.STATE, "one message or candidate that a gate refused",
+    "refusals",
+    Role.STATE,
+    "one message or candidate that a gate refused",
     {
         "subject_kind": _text("message or fact."),
         "subject_id": _text("The refused row.", required=True),
-        "gate": _text("Which gate: role, injection, pre_filter, length, repeat, content, surprise, durability, evaluation."),
+        "gate": _text(
+            "Which gate: role, injection, pre_filter, length, repeat, content, surprise, durability, evaluation."
+        ),
         "reason": _text("One sentence."),
         "measure": _number("What the gate saw."),
         "threshold": _number("What it asked for."),
@@ -132,15 +144,23 @@ _REFUSALS = Table(
         "excerpt": _text("First 500 characters after redaction."),
         "similar_to_id": _text("The row it repeats."),
     },
-    lookup=("subject_id",), has_vector=True,
+    lookup=("subject_id",),
+    has_vector=True,
 )
 _SCORER_STATE = Table(
-    "scorer_state", Role.STATE, "one learned noise prototype",
-    {"text": _text("The refused text it was learned from."), "teaching_count": _count("Teaching refusals seen when it was built.")},
+    "scorer_state",
+    Role.STATE,
+    "one learned noise prototype",
+    {
+        "text": _text("The refused text it was learned from."),
+        "teaching_count": _count("Teaching refusals seen when it was built."),
+    },
     has_vector=True,
 )
 _CONVERSATIONS = Table(
-    "conversation_state", Role.STATE, "what the surprise gate remembers of one conversation",
+    "conversation_state",
+    Role.STATE,
+    "what the surprise gate remembers of one conversation",
     {
         "recent_names": _texts("Candidate names of the last 200 mentions, oldest first."),
         "recent_turns": Column(pa.list_(pa.float32()), "Vectors of the last ten turns, flattened."),
@@ -148,7 +168,9 @@ _CONVERSATIONS = Table(
     },
 )
 _EPISODES = Table(
-    "episodes", Role.STATE, "one conversation as something that happened",
+    "episodes",
+    Role.STATE,
+    "one conversation as something that happened",
     {
         "conversation_id": _text("The conversation.", required=True),
         "scope": _text("Its scope."),
@@ -158,16 +180,25 @@ _EPISODES = Table(
     },
 )
 _EPISODE_ENTITIES = Table(
-    "episode_entities", Role.STATE, "one entity that a conversation is about",
-    {"episode_id": _text("The episode.", required=True, refers="episodes"), "entity_id": _text("The entity.", required=True, refers="entities")},
+    "episode_entities",
+    Role.STATE,
+    "one entity that a conversation is about",
+    {
+        "episode_id": _text("The episode.", required=True, refers="episodes"),
+        "entity_id": _text("The entity.", required=True, refers="entities"),
+    },
     lookup=("entity_id",),
 )
 _ENTITIES = Table(
-    "entities", Role.STATE, "one named thing",
+    "entities",
+    Role.STATE,
+    "one named thing",
     {
         "canonical_name": _text("Normalised name; immutable; unique with the type.", required=True),
         "name": _text("The surface form seen most recently."),
-        "entity_type": _text("person, tool, concept, project, language, file, config, organization, place, event, session."),
+        "entity_type": _text(
+            "person, tool, concept, project, language, file, config, organization, place, event, session."
+        ),
         "status": _text("active, paused, completed or archived."),
         "summary": _text("What it is."),
         "first_seen_at": _time("First mention."),
@@ -176,10 +207,14 @@ _ENTITIES = Table(
         "parent_entity_id": _text("The entity it was split from.", refers="entities"),
         "embed_text_hash": _text("Hash of the text its vector stands for."),
     },
-    full_text=("name",), lookup=("id", "canonical_name"), has_vector=True,
+    full_text=("name",),
+    lookup=("id", "canonical_name"),
+    has_vector=True,
 )
 _ALIASES = Table(
-    "entity_aliases", Role.STATE, "one name under which an entity is known",
+    "entity_aliases",
+    Role.STATE,
+    "one name under which an entity is known",
     {
         "alias_name": _text("Normalised name.", required=True),
         "entity_type": _text("Type under which it is looked up."),
@@ -188,7 +223,9 @@ _ALIASES = Table(
     lookup=("alias_name", "entity_id"),
 )
 _PREDICATES = Table(
-    "predicates", Role.STATE, "one predicate and its canonical form",
+    "predicates",
+    Role.STATE,
+    "one predicate and its canonical form",
     {
         "alias": _text("As it was said.", required=True),
         "canonical": _text("The form that facts are compared by."),
@@ -234,11 +271,18 @@ _FACT_COLUMNS: Mapping[str, Column] = {
     "embed_model": _text("Model of the vector."),
 }
 _FACTS = Table(
-    "facts", Role.STATE, "one statement with its validity, status and provenance", _FACT_COLUMNS,
-    full_text=("statement",), lookup=("id", "subject_id", "object_id", "message_id"), has_vector=True,
+    "facts",
+    Role.STATE,
+    "one statement with its validity, status and provenance",
+    _FACT_COLUMNS,
+    full_text=("statement",),
+    lookup=("id", "subject_id", "object_id", "message_id"),
+    has_vector=True,
 )
 _FACT_EVIDENCE = Table(
-    "fact_evidence", Role.STATE, "one message that supports a fact; the key is both ids, so a retry never counts twice",
+    "fact_evidence",
+    Role.STATE,
+    "one message that supports a fact; the key is both ids, so a retry never counts twice",
     {
         "fact_id": _text("The fact.", required=True, refers="facts"),
         "message_id": _text("Row in `messages`.", required=True, refers="messages"),
@@ -262,7 +306,9 @@ _DIRECTIVES = Table(
     lookup=("candidate_id",),
 )
 _LINEAGE = Table(
-    "lineage", Role.STATE, "one step from a fact to the one that replaced it",
+    "lineage",
+    Role.STATE,
+    "one step from a fact to the one that replaced it",
     {
         "old_id": _text("The fact that was replaced.", required=True, refers="facts"),
         "new_id": _text("The fact that replaced it.", required=True, refers="facts"),
@@ -271,7 +317,9 @@ _LINEAGE = Table(
     lookup=("old_id", "new_id"),
 )
 _PATCHES = Table(
-    "patch_batches", Role.STATE, "one group of candidates that is decided together",
+    "patch_batches",
+    Role.STATE,
+    "one group of candidates that is decided together",
     {
         "origin": _text("ingest, belief or consolidate."),
         "source_key": _text("Conversation or document it was extracted from."),
@@ -282,7 +330,9 @@ _PATCHES = Table(
     },
 )
 _FACT_ASPECTS = Table(
-    "fact_aspects", Role.STATE, "one aspect of an applied fact",
+    "fact_aspects",
+    Role.STATE,
+    "one aspect of an applied fact",
     {
         "fact_id": _text("The fact.", required=True, refers="facts"),
         "slug": _text("The aspect.", required=True),
@@ -291,11 +341,15 @@ _FACT_ASPECTS = Table(
     lookup=("fact_id",),
 )
 _METADATA = Table(
-    "metadata", Role.STATE, "one named counter or mark",
+    "metadata",
+    Role.STATE,
+    "one named counter or mark",
     {"number": _number("Its number."), "text": _text("Its text.")},
 )
 _DECISIONS = Table(
-    "decisions", Role.HISTORY, "one decision that changed memory, or refused to",
+    "decisions",
+    Role.HISTORY,
+    "one decision that changed memory, or refused to",
     {
         "action": _text("create, reassert, supersede, retract, reject, merge_entity, undo …", required=True),
         "subject_id": _text("The row it is about.", required=True),
@@ -310,7 +364,9 @@ _DECISIONS = Table(
     lookup=("subject_id",),
 )
 _COMMITS = Table(
-    "commits", Role.HISTORY, "one published state of the namespace: the version of every table",
+    "commits",
+    Role.HISTORY,
+    "one published state of the namespace: the version of every table",
     {
         "sequence": _count("1, 2, 3 … without gaps."),
         "kind": _text("What kind of change."),
@@ -321,7 +377,9 @@ _COMMITS = Table(
     },
 )
 _RUNS = Table(
-    "runs", Role.HISTORY, "one run of a flow or command",
+    "runs",
+    Role.HISTORY,
+    "one run of a flow or command",
     {
         "flow": _text("Which flow."),
         "state": _text("running, completed, failed, stopped (budget) or undone."),
@@ -336,7 +394,9 @@ _RUNS = Table(
     },
 )
 _LLM_CALLS = Table(
-    "llm_calls", Role.LOG, "one paid model answer; looked up before any call is made",
+    "llm_calls",
+    Role.LOG,
+    "one paid model answer; looked up before any call is made",
     {
         "provider": _text("Provider."),
         "model": _text("Model."),
@@ -355,7 +415,9 @@ _LLM_CALLS = Table(
     lookup=("id",),
 )
 _RETRIEVAL_EVENTS = Table(
-    "retrieval_events", Role.LOG, "one fact returned by one recall (S4-01)",
+    "retrieval_events",
+    Role.LOG,
+    "one fact returned by one recall (S4-01)",
     {
         "fact_id": _text("The fact.", required=True, refers="facts"),
         "cosine": _number("Cosine to the query, not the fused rank."),
@@ -365,7 +427,9 @@ _RETRIEVAL_EVENTS = Table(
     },
 )
 _ENTITY_ACCESS = Table(
-    "entity_access_log", Role.LOG, "one entity that a read touched (S0-23)",
+    "entity_access_log",
+    Role.LOG,
+    "one entity that a read touched (S0-23)",
     {
         "entity_id": _text("The entity.", required=True, refers="entities"),
         "day": _text("UTC date."),
@@ -377,9 +441,29 @@ _ENTITY_ACCESS = Table(
 TABLES: Mapping[str, Table] = {
     table.name: table
     for table in (
-        _MESSAGES, _SOURCES, _REFUSALS, _SCORER_STATE, _CONVERSATIONS, _EPISODES, _EPISODE_ENTITIES, _ENTITIES,
-        _ALIASES, _PREDICATES, _FACTS, _FACT_EVIDENCE, _DIRECTIVES, _LINEAGE, _PATCHES, _FACT_ASPECTS, _METADATA, _DECISIONS,
-        _COMMITS, _RUNS, _LLM_CALLS, _RETRIEVAL_EVENTS, _ENTITY_ACCESS,
+        _MESSAGES,
+        _SOURCES,
+        _REFUSALS,
+        _SCORER_STATE,
+        _CONVERSATIONS,
+        _EPISODES,
+        _EPISODE_ENTITIES,
+        _ENTITIES,
+        _ALIASES,
+        _PREDICATES,
+        _FACTS,
+        _FACT_EVIDENCE,
+        _DIRECTIVES,
+        _LINEAGE,
+        _PATCHES,
+        _FACT_ASPECTS,
+        _METADATA,
+        _DECISIONS,
+        _COMMITS,
+        _RUNS,
+        _LLM_CALLS,
+        _RETRIEVAL_EVENTS,
+        _ENTITY_ACCESS,
     )
 }
 

@@ -224,5 +224,5 @@ def _rolled_back(table: Table, name: str, version: int) -> int:
         except RuntimeError:
             continue
         if table.version == latest + 1:
-            return latest + 1
+            return int(latest) + 1
     raise Fenced(f"Table {name} could not be put back: another writer is at work.", "Run it again.")

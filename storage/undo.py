@@ -115,9 +115,13 @@ class _Undoing:
         tx.upsert("runs", tx.by_ids("runs", runs).with_columns(state=pl.lit("undone")))
         tx.upsert("runs", tx.by_ids("runs", sorted(redone)).with_columns(state=pl.lit("completed")))
         decisions = {
-            "id": [f"d_{tx.run_id}_{run}" for run in runs], "action": "undo", "subject_id": runs,
-            "ids_in": [runs] * len(runs), "decided_by": "person",
-            "reason": [f"Run {run} was taken back." for run in runs], "at": tx.now,
+            "id": [f"d_{tx.run_id}_{run}" for run in runs],
+            "action": "undo",
+            "subject_id": runs,
+            "ids_in": [runs] * len(runs),
+            "decided_by": "person",
+            "reason": [f"Run {run} was taken back." for run in runs],
+            "at": tx.now,
         }
         tx.upsert("decisions", pl.DataFrame(decisions))
 

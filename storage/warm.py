@@ -50,7 +50,7 @@ class WarmTables:
 
 async def fetch(table: AsyncTable, key: str, ids: Sequence[str], columns: Sequence[str]) -> pl.DataFrame:
     """Rows whose `key` is among the ids."""
-    wanted = [where for where in id_filters(list(ids), key)] or ["false"]
+    wanted = list(id_filters(list(ids), key)) or ["false"]
     parts = [await table.query().where(where).select(list(columns)).to_arrow() for where in wanted]
     frames = [pl.from_arrow(part) for part in parts]
     return pl.concat([frame for frame in frames if isinstance(frame, pl.DataFrame)])

@@ -67,8 +67,10 @@ def _placed(snapshot: Reading, messages: pl.DataFrame, fresh: pl.DataFrame) -> p
     stored = snapshot.by_ids("messages", fresh["conversation_id"], place, key="conversation_id")
     if stored.is_empty():
         return fresh
-    shared = messages.join(stored, on="id", suffix="_stored").group_by("conversation_id").agg(
-        shared=(pl.col("ordinal_stored") - pl.col("ordinal")).max()
+    shared = (
+        messages.join(stored, on="id", suffix="_stored")
+        .group_by("conversation_id")
+        .agg(shared=(pl.col("ordinal_stored") - pl.col("ordinal")).max())
     )
     ends = stored.group_by("conversation_id").agg(end=pl.col("ordinal").max() + 1)
     both = fresh.join(shared, on="conversation_id", how="left", maintain_order="left").join(
@@ -93,7 +95,13 @@ def _with_search_text(snapshot: Reading, messages: pl.DataFrame) -> pl.DataFrame
     """Under which text each message is found; the first new one of a conversation needs the last stored before it."""
     columns = ["conversation_id", "ordinal", "role", "speaker", "content", "has_injection"]
     talks = f"role IN ({', '.join(map(quoted, CONTEXT_ROLES))})"
-    stored = snapshot.by_ids("messages", messages["conversation_id"], ["id", "conversation_id", "ordinal"], key="conversation_id", where=talks)
+    stored = snapshot.by_ids(
+        "messages",
+        messages["conversation_id"],
+        ["id", "conversation_id", "ordinal"],
+        key="conversation_id",
+        where=talks,
+    )
     last = stored.sort("ordinal").group_by("conversation_id").tail(1)
     before = snapshot.by_ids("messages", last["id"], columns)
     texts = search_texts(pl.concat([before, messages.select(columns)], how="vertical_relaxed"))
@@ -116,16 +124,29 @@ def _refusals(gated: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
     listed = gated.with_columns(vector=vector_column(vectors)).filter(pl.col("gate").is_not_null())
     ids = [row_id("x", *pair) for pair in listed.select("id", "gate").iter_rows()]
     return listed.select(
-        pl.Series("id", ids, dtype=pl.String), subject_id="id", subject_kind=pl.lit("message"), gate="gate",
-        reason="reason", measure="measure", threshold="threshold", teaches="teaches",
-        excerpt=pl.col("content").str.slice(0, EXCERPT), similar_to_id="similar_to_id",
+        pl.Series("id", ids, dtype=pl.String),
+        subject_id="id",
+        subject_kind=pl.lit("message"),
+        gate="gate",
+        reason="reason",
+        measure="measure",
+        threshold="threshold",
+        teaches="teaches",
+        excerpt=pl.col("content").str.slice(0, EXCERPT),
+        similar_to_id="similar_to_id",
         vector=pl.when("teaches").then("vector"),
     )
 
 
 def _store(
-    store: Store, run: Run, intake: Intake, gated: pl.DataFrame, vectors: Vectors, refusals: pl.DataFrame,
-    states: Mapping[str, SurpriseState], settings: IngestSettings,
+    store: Store,
+    run: Run,
+    intake: Intake,
+    gated: pl.DataFrame,
+    vectors: Vectors,
+    refusals: pl.DataFrame,
+    states: Mapping[str, SurpriseState],
+    settings: IngestSettings,
 ) -> None:
     with store.commit(run.id, "ingest.messages", run.now) as tx:
         # Another run may have stored some of them since this one looked.
@@ -142,16 +163,31 @@ def _store(
 def _rows(gated: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
     state = pl.when(pl.col("gate").is_null()).then(pl.lit("pending")).otherwise(pl.lit("skipped_") + pl.col("gate"))
     return gated.select(
-        "id", "message_id", "conversation_id", "ordinal", "role", "speaker", "content", "search_text", "occurred_at",
-        "scope", "source_id", "has_injection", "content_score", graph_state=state,
-        attempts=pl.lit(0, pl.Int64), vector=vector_column(vectors),
+        "id",
+        "message_id",
+        "conversation_id",
+        "ordinal",
+        "role",
+        "speaker",
+        "content",
+        "search_text",
+        "occurred_at",
+        "scope",
+        "source_id",
+        "has_injection",
+        "content_score",
+        graph_state=state,
+        attempts=pl.lit(0, pl.Int64),
+        vector=vector_column(vectors),
     )
 
 
 def _episodes(tx: Reading, rows: pl.DataFrame) -> pl.DataFrame:
     """One per conversation, grown by the new messages (S2-74)."""
     told = rows.group_by("conversation_id", maintain_order=True).agg(
-        scope=pl.col("scope").first(), started_at=pl.col("occurred_at").min(), ended_at=pl.col("occurred_at").max(),
+        scope=pl.col("scope").first(),
+        started_at=pl.col("occurred_at").min(),
+        ended_at=pl.col("occurred_at").max(),
         messages=pl.len().cast(pl.Int64),
     )
     ids = pl.Series("id", [episode_id(name) for name in told["conversation_id"]], dtype=pl.String)
@@ -159,7 +195,10 @@ def _episodes(tx: Reading, rows: pl.DataFrame) -> pl.DataFrame:
     before = tx.by_ids("episodes", ids)
     both = told.join(before, on="id", how="left", suffix="_before")
     return both.select(
-        "id", "conversation_id", "scope", "created_at",
+        "id",
+        "conversation_id",
+        "scope",
+        "created_at",
         started_at=pl.min_horizontal("started_at", "started_at_before"),
         ended_at=pl.max_horizontal("ended_at", "ended_at_before"),
         messages=pl.col("messages") + pl.col("messages_before").fill_null(0),
@@ -176,8 +215,11 @@ def _source_rows(tx: Transaction, intake: Intake) -> pl.DataFrame:
     told = pl.DataFrame(
         [
             {
-                "id": part.source.id, "uri": part.source.uri, "format": part.source.format,
-                "content_hash": part.source.content_hash, "state": "completed" if part.is_last else "running",
+                "id": part.source.id,
+                "uri": part.source.uri,
+                "format": part.source.format,
+                "content_hash": part.source.content_hash,
+                "state": "completed" if part.is_last else "running",
                 "messages": len(part.messages),
                 "unreadable": sum(issue.count for issue in part.issues if issue.kind == "unreadable"),
             }
@@ -192,6 +234,11 @@ def _source_rows(tx: Transaction, intake: Intake) -> pl.DataFrame:
     before = before.with_columns(pl.when(is_mine).then(pl.col("messages", "unreadable")).otherwise(0))
     both = sums.join(before, on="id", how="left", suffix="_before", maintain_order="left")
     return both.select(
-        "id", "uri", "format", "content_hash", "state", "created_at",
+        "id",
+        "uri",
+        "format",
+        "content_hash",
+        "state",
+        "created_at",
         *(pl.col(c) + pl.col(f"{c}_before").fill_null(0) for c in ("messages", "unreadable")),
     )

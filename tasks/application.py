@@ -78,8 +78,12 @@ def _decide(reading: Reading, settings: IngestSettings, run: Run) -> _Decided | 
     if patch.batches.is_empty():
         return None
     verdict = evaluate(
-        patch.candidates.drop("vector"), patch.messages, patch.batches, settings.evaluate,
-        content_gate=0.0, approval=settings.approval,
+        patch.candidates.drop("vector"),
+        patch.messages,
+        patch.batches,
+        settings.evaluate,
+        content_gate=0.0,
+        approval=settings.approval,
     )
     approved = verdict.batches.filter(pl.col("state") == "approved")
     passed = verdict.passed.filter(pl.col("patch_batch_id").is_in(approved["id"].to_list()))
@@ -92,7 +96,9 @@ def _open_patch(snapshot: Reading) -> _Patch:
         "facts", batches["id"], key="patch_batch_id", where="status = 'candidate'", with_vector=True
     )
     return _Patch(
-        batches, candidates, snapshot.by_ids("fact_directives", candidates["id"], list(DIRECTIVES), key="candidate_id"),
+        batches,
+        candidates,
+        snapshot.by_ids("fact_directives", candidates["id"], list(DIRECTIVES), key="candidate_id"),
         snapshot.by_ids("messages", candidates["message_id"]),
     )
 
@@ -111,15 +117,20 @@ def _surroundings(reading: Reading, patch: _Patch, passed: pl.DataFrame, run: Ru
     held = "status IN ('active', 'superseded')"
     facts = pl.concat(
         [
-            reading.by_ids("facts", [*passed["id"], *neighbours["fact_id"], *patch.directives["known_id"].drop_nulls()]),
+            reading.by_ids(
+                "facts", [*passed["id"], *neighbours["fact_id"], *patch.directives["known_id"].drop_nulls()]
+            ),
             reading.by_ids("facts", passed["statement_hash"], key="statement_hash", where=held),
             reading.by_ids("facts", directed["subject_id"], key="subject_id", where=held),
         ]
     ).unique("id", keep="first", maintain_order=True)
     entities = pl.concat([frame[end] for frame in (facts, passed) for end in ("subject_id", "object_id")])
     return Surroundings(
-        facts, reading.by_ids("fact_evidence", facts["id"], key="fact_id"), neighbours,
-        reading.by_ids("entities", entities), reading.by_ids("entity_aliases", entities, key="entity_id"),
+        facts,
+        reading.by_ids("fact_evidence", facts["id"], key="fact_id"),
+        neighbours,
+        reading.by_ids("entities", entities),
+        reading.by_ids("entity_aliases", entities, key="entity_id"),
     )
 
 
@@ -131,7 +142,7 @@ def _neighbours(reading: Reading, candidates: pl.DataFrame, run: Run) -> pl.Data
     among = nearest_among(told["id"], vectors, NEIGHBOURS_PER_FACT)
     found = pl.concat([live, among])
     named = found.with_columns(candidate_id=told["id"].gather(found["query"]))
-    return named.select("candidate_id", fact_id="id", cosine="cosine").cast(dict(NEIGHBOURS))
+    return named.select("candidate_id", fact_id="id", cosine="cosine").cast(pl.Schema(NEIGHBOURS))
 
 
 def _write(tx: Transaction, decided: _Decided) -> None:
@@ -152,7 +163,9 @@ def _with_vectors(tx: Transaction, facts: pl.DataFrame, patch: _Patch) -> pl.Dat
     mine = patch.candidates.select("id", "vector")
     others = facts.join(mine, on="id", how="anti")["id"]
     stored = tx.by_ids("facts", others, ["id", "vector"])
-    return facts.drop("vector", strict=False).join(pl.concat([mine, stored]), on="id", how="left", maintain_order="left")
+    return facts.drop("vector", strict=False).join(
+        pl.concat([mine, stored]), on="id", how="left", maintain_order="left"
+    )
 
 
 def _repeats(reading: Reading) -> pl.DataFrame:
@@ -168,7 +181,11 @@ def _repeats(reading: Reading) -> pl.DataFrame:
     rows = both.join(said, left_on="subject_id", right_on="id")
     ids = [row_id("v", *pair) for pair in rows.select("fact_id", "subject_id").iter_rows()]
     return rows.select(
-        pl.Series("id", ids, dtype=pl.String), "fact_id", "confidence", "occurred_at", message_id="subject_id",
+        pl.Series("id", ids, dtype=pl.String),
+        "fact_id",
+        "confidence",
+        "occurred_at",
+        message_id="subject_id",
         quote=pl.col("content").str.slice(0, 500),
     ).unique("id", keep="first", maintain_order=True)
 

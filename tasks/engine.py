@@ -1,7 +1,7 @@
 """One body, two engines: flows and tasks run under Prefect when an API is configured, else inline in this process.
 
-This is the only seam. Without a Prefect API a call would start an ephemeral server, wait ten seconds for it and lose the
-history; inline, a flow is just its function, and the run is recorded in the store as always.
+This is the only seam. Without a Prefect API a call would start an ephemeral server, wait ten seconds for it and lose
+the history; inline, a flow is just its function, and the run is recorded in the store as always.
 """
 
 from __future__ import annotations

@@ -88,13 +88,15 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
     return _counted(cursor, planned, answers, said, candidates, resolution, refusals)
 
 
-def _next_batch(
-    snapshot: Snapshot, settings: ExtractSettings, after: Cursor
-) -> tuple[pl.DataFrame, Cursor | None]:
+def _next_batch(snapshot: Snapshot, settings: ExtractSettings, after: Cursor) -> tuple[pl.DataFrame, Cursor | None]:
     """The messages that come next, and how far they reach; None if nothing waits behind them."""
     stamp = pl.col("occurred_at").dt.timestamp("us").cast(pl.Float64)
-    waiting = unfinished(snapshot, settings).with_columns(stamp=stamp).filter(
-        (pl.col("stamp") > after.occurred_at) | ((pl.col("stamp") == after.occurred_at) & (pl.col("id") > after.id))
+    waiting = (
+        unfinished(snapshot, settings)
+        .with_columns(stamp=stamp)
+        .filter(
+            (pl.col("stamp") > after.occurred_at) | ((pl.col("stamp") == after.occurred_at) & (pl.col("id") > after.id))
+        )
     )
     taken = waiting.head(settings.batch_messages)
     batch = snapshot.by_ids("messages", taken["id"], with_vector=True)
@@ -155,7 +157,10 @@ def _candidates(
 
 
 def _message_states(
-    planned: Sequence[PlannedWindow], answers: Sequence[Answer[WindowExtraction]], said: Said, candidates: Candidates,
+    planned: Sequence[PlannedWindow],
+    answers: Sequence[Answer[WindowExtraction]],
+    said: Said,
+    candidates: Candidates,
     batch: pl.DataFrame,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Full message rows with their new state, and refusals for those that were judged not durable (S2-25)."""
@@ -169,8 +174,10 @@ def _message_states(
     dull = said.judgements.filter(~pl.col("durable") & ~pl.col("message_id").is_in(productive))
     states |= dict.fromkeys(dull["message_id"], f"skipped_{DURABILITY}")
     state = pl.col("id").replace_strict(states, default=None, return_dtype=pl.String)
-    rows = batch.with_columns(state=state).filter(pl.col("state").is_not_null()).with_columns(
-        graph_state="state", attempts=pl.col("attempts") + (pl.col("state") == "failed").cast(pl.Int64)
+    rows = (
+        batch.with_columns(state=state)
+        .filter(pl.col("state").is_not_null())
+        .with_columns(graph_state="state", attempts=pl.col("attempts") + (pl.col("state") == "failed").cast(pl.Int64))
     )
     return rows.drop("state"), _not_durable(dull, batch)
 
@@ -179,9 +186,14 @@ def _not_durable(dull: pl.DataFrame, batch: pl.DataFrame) -> pl.DataFrame:
     rows = dull.join(batch.select("id", "content", "vector"), left_on="message_id", right_on="id")
     ids = [row_id("x", message, DURABILITY) for message in rows["message_id"]]
     return rows.select(
-        pl.Series("id", ids, dtype=pl.String), subject_id="message_id", subject_kind=pl.lit("message"),
-        gate=pl.lit(DURABILITY), reason=pl.col("reason").replace("", "Nothing in it will matter later."),
-        teaches=pl.lit(DURABILITY in TEACHING_GATES), excerpt=pl.col("content").str.slice(0, EXCERPT), vector="vector",
+        pl.Series("id", ids, dtype=pl.String),
+        subject_id="message_id",
+        subject_kind=pl.lit("message"),
+        gate=pl.lit(DURABILITY),
+        reason=pl.col("reason").replace("", "Nothing in it will matter later."),
+        teaches=pl.lit(DURABILITY in TEACHING_GATES),
+        excerpt=pl.col("content").str.slice(0, EXCERPT),
+        vector="vector",
     )
 
 
@@ -219,7 +231,9 @@ def _merged(tx: Reading, entities: pl.DataFrame) -> pl.DataFrame:
 
 def _directive_rows(directives: pl.DataFrame) -> pl.DataFrame:
     ids = [row_id("fd", *row) for row in directives.iter_rows()]
-    return directives.with_columns(pl.Series("id", ids, dtype=pl.String)).unique("id", keep="first", maintain_order=True)
+    return directives.with_columns(pl.Series("id", ids, dtype=pl.String)).unique(
+        "id", keep="first", maintain_order=True
+    )
 
 
 def _episode_links(facts: pl.DataFrame) -> pl.DataFrame:
@@ -231,19 +245,30 @@ def _episode_links(facts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _counted(
-    cursor: Cursor | None, planned: Sequence[PlannedWindow], answers: Sequence[Answer[WindowExtraction]], said: Said,
-    candidates: Candidates, resolution: Resolution, refusals: pl.DataFrame,
+    cursor: Cursor | None,
+    planned: Sequence[PlannedWindow],
+    answers: Sequence[Answer[WindowExtraction]],
+    said: Said,
+    candidates: Candidates,
+    resolution: Resolution,
+    refusals: pl.DataFrame,
 ) -> Extracted:
     sizes: Mapping[str, int] = {
         kind: sum(len(w.new_ids) for w, a in zip(planned, answers, strict=True) if test(a))
         for kind, test in (
-            ("failed", lambda a: a.value is None and not a.skipped), ("left", lambda a: a.skipped),
+            ("failed", lambda a: a.value is None and not a.skipped),
+            ("left", lambda a: a.skipped),
         )
     }
     return Extracted(
-        cursor, sum(len(w.new_ids) for w in planned), len(planned), len(candidates.facts), len(refusals),
-        sizes["failed"], sizes["left"], said.invalid + sum(candidates.dropped.values()),
-        len(resolution.entities), tuple(sorted({a.error for a in answers if a.error})),
+        cursor,
+        sum(len(w.new_ids) for w in planned),
+        len(planned),
+        len(candidates.facts),
+        len(refusals),
+        sizes["failed"],
+        sizes["left"],
+        said.invalid + sum(candidates.dropped.values()),
+        len(resolution.entities),
+        tuple(sorted({a.error for a in answers if a.error})),
     )
-
-

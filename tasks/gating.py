@@ -91,15 +91,22 @@ def _memories(snapshot: Reading, messages: pl.DataFrame) -> Mapping[str, Surpris
 def conversation_rows(states: Mapping[str, SurpriseState]) -> pl.DataFrame:
     rows = [
         {
-            "id": row_id("cv", name), "recent_names": list(state.recent_names),
-            "recent_turns": state.recent_turns.ravel().tolist(), "consecutive_skips": state.consecutive_skips,
+            "id": row_id("cv", name),
+            "recent_names": list(state.recent_names),
+            "recent_turns": state.recent_turns.ravel().tolist(),
+            "consecutive_skips": state.consecutive_skips,
         }
         for name, state in states.items()
     ]
-    return pl.DataFrame(rows, schema={
-        "id": pl.String, "recent_names": pl.List(pl.String), "recent_turns": pl.List(pl.Float32),
-        "consecutive_skips": pl.Int64,
-    })
+    return pl.DataFrame(
+        rows,
+        schema={
+            "id": pl.String,
+            "recent_names": pl.List(pl.String),
+            "recent_turns": pl.List(pl.Float32),
+            "consecutive_skips": pl.Int64,
+        },
+    )
 
 
 def learn_noise(tx: Transaction, embedder: str, settings: NoiseSettings) -> None:

@@ -28,7 +28,9 @@ async def resolve_names(
     """The entities that the mentions mean; one model call for every forty names that rules cannot settle."""
     mentions = mentions_in(raw, type_strict=settings.type_strict)
     aliases = snapshot.by_ids("entity_aliases", mentions.names(), key="alias_name")
-    likeness = _likeness(run, snapshot, mentions) if settings.use_embedding_resolution else pl.DataFrame(schema=LIKENESS)
+    likeness = (
+        _likeness(run, snapshot, mentions) if settings.use_embedding_resolution else pl.DataFrame(schema=LIKENESS)
+    )
     by_name = snapshot.by_ids("entities", mentions.names(), ["id"], key="canonical_name")["id"]
     ids = pl.concat([by_name, aliases["entity_id"], likeness["entity_id"]])
     plan = plan_resolution(mentions, snapshot.by_ids("entities", ids), aliases, likeness, settings)
@@ -40,7 +42,9 @@ async def _ask(language: Language, questions: tuple[NameQuestion, ...]) -> dict[
     answers = await language.ask_many([render_resolution(group) for group in groups], NameResolution, "resolve")
     return {
         each.question: each.same_entity
-        for answer in answers if answer.value is not None for each in answer.value.answers
+        for answer in answers
+        if answer.value is not None
+        for each in answer.value.answers
     }
 
 
@@ -50,7 +54,9 @@ def _likeness(run: Run, snapshot: Snapshot, mentions: Mentions) -> pl.DataFrame:
     parts = []
     for (kind,), rows in mentions.distinct.group_by("entity_type", maintain_order=True):
         places = rows["mention"].to_numpy()
-        found = nearest(snapshot, "entities", np.asarray(vectors[places]), CANDIDATES, f"entity_type = {quoted(str(kind))}")
+        found = nearest(
+            snapshot, "entities", np.asarray(vectors[places]), CANDIDATES, f"entity_type = {quoted(str(kind))}"
+        )
         named = found.with_columns(mention=pl.Series(places).gather(found["query"]))
         parts.append(named.select("mention", entity_id="id", cosine=pl.col("cosine").cast(pl.Float64)))
     return pl.concat(parts) if parts else pl.DataFrame(schema=LIKENESS)

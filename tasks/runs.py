@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from tempfile import TemporaryDirectory
@@ -20,8 +20,8 @@ from inference.language import Language
 from slowwave.records import Usage
 from slowwave.settings import LanguageSettings, RetentionSettings
 from slowwave.text import as_json
-from storage.connection import namespaces
 from storage.answers import StoredAnswers
+from storage.connection import namespaces
 from storage.store import Store
 
 
@@ -35,7 +35,7 @@ class Run:
     namespace: str
     now: datetime
     embedder: str
-    retention: RetentionSettings = RetentionSettings()
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
 
 
 def new_run(flow: str, store: str, namespace: str, embedder: str, now: datetime | None = None) -> Run:
@@ -66,7 +66,7 @@ def embedder_of(run: Run) -> Embedder:
 
 
 def embed_rows(run: Run, rows: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
-    """The rows with the vector of their text, from a frame of id and text; null where there is none or it says nothing."""
+    """The rows with the vector of their text, from a frame of id and text; null where it says nothing."""
     seat = embedder_of(run)
     vectors = vector_column(seat.embed(texts["text"].fill_null("").to_list()))
     return rows.join(texts.select("id").with_columns(vectors), on="id", how="left", maintain_order="left")
@@ -128,8 +128,13 @@ def _traceless(run: Run) -> Iterator[Run]:
 
 def _ending(state: str, summary: dict[str, Any], usage: Usage) -> dict[str, Any]:
     return {
-        "state": state, "summary": as_json(summary), "ended_at": datetime.now(UTC), "calls": usage.calls,
-        "tokens_in": usage.tokens_in, "tokens_out": usage.tokens_out, "usd": usage.usd,
+        "state": state,
+        "summary": as_json(summary),
+        "ended_at": datetime.now(UTC),
+        "calls": usage.calls,
+        "tokens_in": usage.tokens_in,
+        "tokens_out": usage.tokens_out,
+        "usd": usage.usd,
     }
 
 

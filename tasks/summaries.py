@@ -87,14 +87,25 @@ class IngestTally:
         """Everything counted, as plain data."""
         usage = self.usage
         llm = {
-            "model": self.model, "calls": usage.calls, "from ledger": usage.cached, "tokens_in": usage.tokens_in,
-            "tokens_out": usage.tokens_out, "usd": round(usage.usd, 6),
+            "model": self.model,
+            "calls": usage.calls,
+            "from ledger": usage.cached,
+            "tokens_in": usage.tokens_in,
+            "tokens_out": usage.tokens_out,
+            "usd": round(usage.usd, 6),
         }
         counts = {what: number for what, number in self.counts.items() if number}
         refused = dict(sorted((gate, n) for gate, n in self.refused.items() if n))
         return {
-            "run": self.run, "state": self.state, "commit": self.commit, "counts": counts, "refused": refused, "llm": llm,
-            "issues": self.issues, "errors": self.errors, "notes": self._notes(counts),
+            "run": self.run,
+            "state": self.state,
+            "commit": self.commit,
+            "counts": counts,
+            "refused": refused,
+            "llm": llm,
+            "issues": self.issues,
+            "errors": self.errors,
+            "notes": self._notes(counts),
         }
 
     def _notes(self, counts: Mapping[str, int]) -> list[str]:
@@ -108,7 +119,11 @@ class IngestTally:
 
 
 def _sentence(issue: ReadIssue) -> str:
-    lines = f" (lines {', '.join(map(str, issue.lines))}{', …' if issue.count > len(issue.lines) else ''})" if any(issue.lines) else ""
+    lines = (
+        f" (lines {', '.join(map(str, issue.lines))}{', …' if issue.count > len(issue.lines) else ''})"
+        if any(issue.lines)
+        else ""
+    )
     times = f" {issue.count} times" if issue.count > 1 else ""
     where = f", line {issue.line}" if issue.line and issue.count == 1 else ""
     return f"{issue.path}{where}: {issue.reason}{times}{lines}"
@@ -121,7 +136,9 @@ async def publish_summary(run: Run, tally: IngestTally) -> None:
         return
     from prefect.artifacts import acreate_markdown_artifact, acreate_table_artifact
 
-    await acreate_markdown_artifact(_markdown(run, tally.summary()), key="ingest-summary", description="What this run did")
+    await acreate_markdown_artifact(
+        _markdown(run, tally.summary()), key="ingest-summary", description="What this run did"
+    )
     rows = [{"outcome": what, "count": number} for what, number in tally.summary()["counts"].items()]
     rows += [{"outcome": f"refused: {gate}", "count": number} for gate, number in tally.summary()["refused"].items()]
     await acreate_table_artifact(rows, key="ingest-outcomes", description="Counts by gate and outcome")
@@ -131,15 +148,20 @@ def _markdown(run: Run, summary: Mapping[str, Any]) -> str:
     place = f"--store {run.store} --namespace {run.namespace}"
     llm = summary["llm"]
     lines = [
-        f"# {summary['run']}: {summary['state']}", "",
-        f"Store `{run.store}`, namespace `{run.namespace}`, commit {summary['commit']}.", "",
+        f"# {summary['run']}: {summary['state']}",
+        "",
+        f"Store `{run.store}`, namespace `{run.namespace}`, commit {summary['commit']}.",
+        "",
         *_table(("what", "count"), list(summary["counts"].items())),
         *_table(("refused by gate", "count"), list(summary["refused"].items())),
         f"Model `{llm['model'] or 'none'}`: {llm['calls']} calls, {llm['from ledger']} answers from the ledger, "
-        f"{llm['tokens_in']} tokens in, {llm['tokens_out']} out, {llm['usd']:.4f} dollars.", "",
-        "## The ledger", "",
+        f"{llm['tokens_in']} tokens in, {llm['tokens_out']} out, {llm['usd']:.4f} dollars.",
+        "",
+        "## The ledger",
+        "",
         *_table(("decision", "fact", "reason"), _decisions(run)),
-        f"All of it: `slowwave why {run.id} {place}`. Take the run back: `slowwave undo {run.id} {place}`.", "",
+        f"All of it: `slowwave why {run.id} {place}`. Take the run back: `slowwave undo {run.id} {place}`.",
+        "",
         *(f"- {issue}" for issue in summary["issues"][:SHOWN_ISSUES]),
     ]
     return "\n".join(lines)

@@ -69,8 +69,14 @@ def written(path: Path, lines: Iterable[Line]) -> Path:
 
 
 def learn(
-    paths: Path | Sequence[Path], store: Path, *, now: datetime = NOW, dry_run: bool = False, namespace: str = "default",
-    format: Any = "auto", **settings: Any,
+    paths: Path | Sequence[Path],
+    store: Path,
+    *,
+    now: datetime = NOW,
+    dry_run: bool = False,
+    namespace: str = "default",
+    format: Any = "auto",
+    **settings: Any,
 ) -> dict[str, Any]:
     """One run of `ingest`, keyless unless the settings say otherwise; returns its summary."""
     listed = [paths] if isinstance(paths, Path) else paths
@@ -114,7 +120,9 @@ def assert_same(left: dict[str, pl.DataFrame], right: dict[str, pl.DataFrame]) -
         assert not different, (name, different)
 
 
-_MESSAGE = re.compile(r'<message index="(\d+)" speaker="([^"]*)"[^>]*?( context="[^"]*")?>\n(.*?)\n</message>', re.DOTALL)
+_MESSAGE = re.compile(
+    r'<message index="(\d+)" speaker="([^"]*)"[^>]*?( context="[^"]*")?>\n(.*?)\n</message>', re.DOTALL
+)
 
 
 def texts_of(request: Body) -> list[tuple[int, str, str, bool]]:

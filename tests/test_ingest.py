@@ -373,7 +373,13 @@ def test_a_key_that_is_not_accepted_fails_the_run_and_leaves_the_messages_waitin
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize(
     ("kind", "nth"),
-    [("ingest.messages", 1), ("ingest.messages", 2), ("ingest.candidates", 1), ("ingest.apply", 1), ("ingest.apply", 2)],
+    [
+        ("ingest.messages", 1),
+        ("ingest.messages", 2),
+        ("ingest.candidates", 1),
+        ("ingest.apply", 1),
+        ("ingest.apply", 2),
+    ],
 )
 def test_a_run_that_is_killed_is_resumed_to_the_same_end_without_asking_twice(
     tmp_path: Path, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch, kind: str, nth: int, moment: str
@@ -406,7 +412,8 @@ def test_a_process_that_really_dies_is_resumed_to_the_same_end(tmp_path: Path) -
     )
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     died = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, str(talk), str(tmp_path / "m")], env={**os.environ, "PYTHONPATH": path}
+        [sys.executable, "-W", "ignore", "-c", code, str(talk), str(tmp_path / "m")],
+        env={**os.environ, "PYTHONPATH": path},
     )
     assert died.returncode == 9
     assert set(states(tmp_path / "m").values()) >= {"pending"}
@@ -518,7 +525,9 @@ def test_the_surprise_gate_remembers_each_conversation_between_runs(tmp_path: Pa
     settings = {"surprise": {"enabled": True, "threshold": 0.3}}
     told = "The importer of Kestrel reads timetables from the harbour authority every night."
     first = said([("Marta", told)])
-    later = said([("Marta", "The importer of Kestrel reads the timetables from the harbour authority each night.")], first=1)
+    later = said(
+        [("Marta", "The importer of Kestrel reads the timetables from the harbour authority each night.")], first=1
+    )
     learn(written(tmp_path / "one.jsonl", first), tmp_path / "m", **settings)
     [memory] = rows(tmp_path / "m", "conversation_state").to_dicts()
     assert memory["consecutive_skips"] == 0
@@ -539,7 +548,9 @@ def test_noise_is_learned_from_twenty_five_refusals_that_teach(tmp_path: Path) -
     turns = [
         turn
         for topic in topics
-        for turn in ((("Marta", "ok"), ("assistant", f"I'll have a look at the {topic} and then tell you about the {topic}.")))
+        for turn in (
+            (("Marta", "ok"), ("assistant", f"I'll have a look at the {topic} and then tell you about the {topic}."))
+        )
     ]
     learn(written(tmp_path / "a.jsonl", said(turns[:48])), tmp_path / "m")
     teaching = rows(tmp_path / "m", "refusals", "teaches")

@@ -34,7 +34,9 @@ def rows(name: str, ids: list[str], value: int) -> pl.DataFrame:
     """Rows of one of the tables, with a value that tells writes apart."""
     if name == "facts":
         vector = [[float(value), 1.0, 0.0, 0.5]] * len(ids)
-        return pl.DataFrame({"id": ids, "statement": f"says {value}", "aspect_slugs": [["music"]] * len(ids), "vector": vector})
+        return pl.DataFrame(
+            {"id": ids, "statement": f"says {value}", "aspect_slugs": [["music"]] * len(ids), "vector": vector}
+        )
     if name == "metadata":
         return pl.DataFrame({"id": ids, "number": float(value)})
     return pl.DataFrame({"id": ids, "alias_name": f"alias {value}", "entity_id": "e"})
