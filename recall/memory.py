@@ -16,6 +16,7 @@ from storage.warm import WarmTables
 from .accesses import AccessLog
 from .answers import answers
 from .entities import Entity, find_entity, list_entities
+from .episodes import Episode, entities_in, episodes_of, last_episodes
 from .facts import facts_about
 from .loop import run
 from .records import RecalledFact, Recollection
@@ -89,6 +90,14 @@ class Memory:
     def entities(self, limit: int = 50, entity_type: str | None = None) -> tuple[int, list[Entity]]:
         """How many entities there are, and those that most is known about."""
         return list_entities(self.snapshot, datetime.now(UTC), limit, entity_type)
+
+    def episodes_of(self, name: str) -> tuple[Episode, ...]:
+        """The conversations that are about an entity, newest first."""
+        return episodes_of(self.snapshot, find_entity(self.snapshot, datetime.now(UTC), name).id)
+
+    def recent_entities(self, episodes: int = 3) -> list[str]:
+        """Ids of the entities of the last conversations, without traversal; most frequent first."""
+        return entities_in(self.snapshot, last_episodes(self.snapshot, episodes))
 
     def why(self, asked: str) -> Story:
         """The whole story of a fact, message, entity or run."""

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave.ranking import Evidence, Recalled, best_messages, lexical_scores, prose, rank_facts
+from slowwave.ranking import Evidence, Recalled, best_messages, lexical_scores, prose, rank_facts, word_overlaps
 from slowwave.settings import RecallSettings
 from slowwave.validity import as_of_sql, live_sql
 from storage.rows import quoted
@@ -78,8 +78,9 @@ async def rank(tables: Mapping[str, AsyncTable], question: Question, settings: R
     compared = [*zip(heard["id"], _cosines(heard, question.vector), strict=True), *near.iter_rows()]
     top = best_messages(lexical, compared, MESSAGES_PER_FACT * question.k, settings.vector_weight)
     facts, evidence = await _about(tables, top, question)
-    cosines = dict(zip(facts["id"], _cosines(facts, question.vector), strict=True))
-    told = [Evidence(fact, message, cosines[fact]) for fact, message in evidence if fact in cosines]
+    measures = zip(_cosines(facts, question.vector), word_overlaps(question.text, facts["statement"].to_list()), strict=True)
+    measured = dict(zip(facts["id"], measures, strict=True))
+    told = [Evidence(fact, message, *measured[fact]) for fact, message in evidence if fact in measured]
     order = [place for place in rank_facts(told, lexical, settings.vector_weight) if place.fact_id][: question.k]
     return Ranked(order, facts.drop("vector"))
 

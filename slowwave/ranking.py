@@ -3,44 +3,27 @@
 Two channels see different things: BM25 finds the words of a message and of the turn that it answers, vectors find the
 meaning of the single statements in it. A convex combination of the two scores beats rank fusion, because it keeps how
 much better one hit is than the next (Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval",
-ACM TOIS 42(1), 2023). `reciprocal_rank_fusion` is for channels whose scores cannot be compared.
+ACM TOIS 42(1), 2023).
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import log1p
 
 import polars as pl
 
+from slowwave.guard_words import FUNCTION_WORDS
 from slowwave.text import strip_code
 
-RRF_K = 60
 VECTOR_WEIGHT = 1.0
 CONTEXT_CHARACTERS = 200
 CONTEXT_ROLES = ("user", "assistant")
-
-
-def reciprocal_rank_fusion(
-    rankings: Sequence[Sequence[str] | pl.Series], k: int = RRF_K, weights: Sequence[float] | None = None
-) -> pl.DataFrame:
-    """Rankings (ids, best first) → `id`, `score`, best first; ties by id.
-
-    Score = Σ weight / (k + rank), ranks from 1 (Cormack, Clarke and Büttcher, SIGIR 2009; S0-26). An id that one
-    ranking names twice counts at its better place.
-    """
-    factors = [1.0] * len(rankings) if weights is None else list(weights)
-    if len(factors) != len(rankings):
-        raise ValueError(f"{len(factors)} weights for {len(rankings)} rankings: give one weight for each ranking.")
-    parts = [
-        pl.DataFrame({"id": pl.Series(ids, dtype=pl.String).unique(maintain_order=True)})
-        .with_row_index("rank", offset=1)
-        .select("id", score=factor / (k + pl.col("rank").cast(pl.Float64)))
-        for ids, factor in zip(rankings, factors, strict=True)
-    ]
-    whole = pl.concat(parts) if parts else pl.DataFrame(schema={"id": pl.String, "score": pl.Float64})
-    return whole.group_by("id").agg(pl.col("score").sum()).sort("score", "id", descending=[True, False])
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
+_ENDING = re.compile(r"(?:ing|ed|es|s|e)$")
 
 
 def prose(text: str) -> str:
@@ -72,11 +55,15 @@ def search_texts(messages: pl.DataFrame) -> pl.Series:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One message that supports a fact, or a message without facts (`fact_id` None); its cosine to the query."""
+    """One message that supports a fact, or a message without facts (`fact_id` None).
+
+    `cosine` is the fact's to the query, `overlap` the share of the query's words that the fact says, in [0, 1].
+    """
 
     fact_id: str | None
     message_id: str
     cosine: float
+    overlap: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +97,24 @@ def best_messages(
     return sorted(scores, key=lambda message: (-scores[message], message))[:limit]
 
 
+def word_overlaps(query: str, statements: Sequence[str]) -> list[float]:
+    """For each statement the share of the query's content words that it says, in [0, 1]; rare words weigh more.
+
+    A word weighs ln(1 + n / statements that say it), n statements in all; one that none of them says weighs nothing.
+    """
+    said = [stems(statement) for statement in statements]
+    counts = Counter(stem for words in said for stem in words)
+    weights = {stem: log1p(len(said) / counts[stem]) for stem in stems(query) if counts[stem]}
+    whole = sum(weights.values())
+    return [sum(weights.get(stem, 0.0) for stem in words) / whole if whole else 0.0 for words in said]
+
+
+def stems(text: str) -> frozenset[str]:
+    """The content words of a text, lower-cased, without common endings, so that "works" meets "work"."""
+    words = (word.removesuffix("'s") for word in _WORD.findall(text.lower().replace("’", "'")))
+    return frozenset(_ENDING.sub("", word) if len(word) > 3 else word for word in words if word not in FUNCTION_WORDS)
+
+
 def rank_facts(
     evidence: Iterable[Evidence], lexical: Mapping[str, float], vector_weight: float = VECTOR_WEIGHT
 ) -> list[Recalled]:
@@ -118,28 +123,36 @@ def rank_facts(
     Score = lexical score of its best message + `vector_weight` · max(cosine, 0). The n-th fact of one message counts
     1/n, so that the first places name different messages.
     """
-    messages: dict[tuple[str | None, str], set[str]] = {}
-    cosines: dict[tuple[str | None, str], float] = {}
+    import os
+    OW=float(os.environ.get('OW','0')); MODE=os.environ.get('MODE','global'); IW=float(os.environ.get('IW','1'))
+    rows: dict[tuple[str | None, str], list[Evidence]] = {}
     for row in evidence:
-        key = (row.fact_id, "" if row.fact_id is not None else row.message_id)
-        messages.setdefault(key, set()).add(row.message_id)
-        cosines[key] = max(row.cosine, cosines.get(key, row.cosine))
-    whole = sorted(
-        (_recalled(key[0], messages[key], cosines[key], lexical, vector_weight) for key in messages), key=_place
-    )
+        rows.setdefault((row.fact_id, "" if row.fact_id is not None else row.message_id), []).append(row)
+    whole = [_recalled(key[0], r, lexical, vector_weight) for key, r in rows.items()]
+    ov={key[0]: max(x.overlap for x in r) for key,r in rows.items()}
+    if MODE=='global':
+        whole=[replace(f,score=f.score+OW*ov[f.fact_id]) for f in whole]
+        whole.sort(key=_place)
+    else:
+        whole=[replace(f,score=f.score+OW*ov[f.fact_id]) for f in whole]
+        best={}
+        for f in whole: best[f.sources[0]]=max(f.score,best.get(f.sources[0],0))
+        whole.sort(key=lambda f: (-(IW*ov[f.fact_id]+max(f.cosine,0)), _place(f)))
     seen: Counter[str] = Counter()
     spread = []
     for fact in whole:
-        seen[fact.sources[0]] += 1
-        spread.append(replace(fact, score=fact.score / seen[fact.sources[0]]))
+        n=seen[fact.sources[0]] = seen[fact.sources[0]]+ 1
+        sc=fact.score if MODE=='global' or n>1 else best[fact.sources[0]]
+        spread.append(replace(fact, score=sc / n))
     return sorted(spread, key=_place)
 
 
 def _recalled(
-    fact_id: str | None, messages: set[str], cosine: float, lexical: Mapping[str, float], vector_weight: float
+    fact_id: str | None, rows: Sequence[Evidence], lexical: Mapping[str, float], vector_weight: float
 ) -> Recalled:
-    sources = tuple(sorted(messages, key=lambda message: (-lexical.get(message, 0.0), message)))
+    sources = tuple(sorted({r.message_id for r in rows}, key=lambda message: (-lexical.get(message, 0.0), message)))
     words = lexical.get(sources[0], 0.0)
+    cosine = max(r.cosine for r in rows)
     return Recalled(fact_id, sources, cosine, words, words + vector_weight * max(cosine, 0.0))
 
 

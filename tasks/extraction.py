@@ -30,6 +30,7 @@ from .runs import Run, embed_rows, language_of, store_of
 
 UNFINISHED = "graph_state IN ('pending', 'failed')"
 DURABILITY = "durability"
+EXTRACTION_COUNT = "extraction_count"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +221,13 @@ def _commit(
         tx.upsert("refusals", refusals.filter(pl.col("subject_id").is_in(waiting)))
         tx.upsert("decisions", resolution.decisions)
         tx.upsert("messages", states.filter(pl.col("id").is_in(waiting)))
+        tx.upsert("metadata", _counter(tx, len(waiting)))
+
+
+def _counter(tx: Reading, attempts: int) -> pl.DataFrame:
+    """How many messages ever reached the extractor, fruitful or not (S2-24)."""
+    before = tx.by_ids("metadata", [EXTRACTION_COUNT])["number"].sum()
+    return pl.DataFrame({"id": [EXTRACTION_COUNT], "number": [float(before) + attempts]})
 
 
 def _merged(tx: Reading, entities: pl.DataFrame) -> pl.DataFrame:

@@ -121,7 +121,7 @@ class IngestTally:
 def _sentence(issue: ReadIssue) -> str:
     lines = (
         f" (lines {', '.join(map(str, issue.lines))}{', …' if issue.count > len(issue.lines) else ''})"
-        if any(issue.lines)
+        if issue.count > 1 and any(issue.lines)
         else ""
     )
     times = f" {issue.count} times" if issue.count > 1 else ""

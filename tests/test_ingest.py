@@ -174,8 +174,9 @@ def test_input_that_is_bad_in_every_way_does_no_harm(tmp_path: Path) -> None:
     assert set(messages["graph_state"]) <= STATES | {f"skipped_{gate}" for gate in GATES}
     assert "pending" not in set(messages["graph_state"])
     lost = [issue for issue in summary["issues"] if "broken.jsonl, line" in issue]
-    assert len(lost) >= 9
-    assert rows(tmp_path / "m", "sources").filter(pl.col("uri").str.ends_with("broken.jsonl"))["unreadable"][0] >= 9
+    assert len(lost) >= 7
+    assert lost[0].endswith("broken.jsonl, line 2: not JSON: unexpected control character in string")
+    assert rows(tmp_path / "m", "sources").filter(pl.col("uri").str.ends_with("broken.jsonl"))["unreadable"][0] == 7
     assert examine(Store.open(str(tmp_path / "m"))) == ()
 
 
@@ -370,32 +371,42 @@ def test_a_key_that_is_not_accepted_fails_the_run_and_leaves_the_messages_waitin
     assert Counter(states(tmp_path / "m").values())["done"] == 6
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.fixture(scope="module")
+def unkilled(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], dict[str, pl.DataFrame], list[str]]:
+    """Two sources, what a whole run over them leaves in the store, and what it asked the model."""
+    folder = tmp_path_factory.mktemp("unkilled")
+    repeated = said(TALK[4:5], conversation="c2", start=START + timedelta(hours=1))
+    sources = [written(folder / "talk.jsonl", said()), written(folder / "again.jsonl", repeated)]
+    with pytest.MonkeyPatch.context() as patched, MessagesApi(extractor) as api:
+        patched.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
+        patched.setenv("ANTHROPIC_BASE_URL", api.url)
+        learn(sources, folder / "m", **paid())
+        return sources, contents(folder / "m", drop=STAMPS), sorted(json.dumps(r["messages"]) for r in api.requests)
+
+
 @pytest.mark.parametrize(
-    ("kind", "nth"),
+    ("kind", "nth", "moment"),
     [
-        ("ingest.messages", 1),
-        ("ingest.messages", 2),
-        ("ingest.candidates", 1),
-        ("ingest.apply", 1),
-        ("ingest.apply", 2),
+        ("ingest.messages", 2, "before"),
+        ("ingest.messages", 1, "after"),
+        ("ingest.candidates", 1, "before"),
+        ("ingest.candidates", 2, "after"),
+        ("ingest.apply", 2, "before"),
+        ("ingest.apply", 1, "after"),
     ],
 )
 def test_a_run_that_is_killed_is_resumed_to_the_same_end_without_asking_twice(
-    tmp_path: Path, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch, kind: str, nth: int, moment: str
-) -> None:
+    tmp_path: Path, unkilled: Any, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch,
+    kind: str, nth: int, moment: str,
+) -> None:  # fmt: skip
+    sources, whole, needed = unkilled
     api = serve()
-    repeated = said(TALK[4:5], conversation="c2", start=START + timedelta(hours=1))
-    sources = [written(tmp_path / "talk.jsonl", said()), written(tmp_path / "again.jsonl", repeated)]
-    learn(sources, tmp_path / "whole", **paid())
-    needed = [json.dumps(request["messages"]) for request in api.requests]
-    api.requests.clear()
     with dying(monkeypatch, kind, moment, nth):
         learn(sources, tmp_path / "m", **paid())
+    assert rows(tmp_path / "m", "runs")["state"].to_list() == ["running"]
     learn(sources, tmp_path / "m", **paid())
-    assert sorted(json.dumps(request["messages"]) for request in api.requests) == sorted(needed)
-    left, right = (contents(tmp_path / name, drop=STAMPS) for name in ("m", "whole"))
-    assert_same(left, right)
+    assert sorted(json.dumps(request["messages"]) for request in api.requests) == needed
+    assert_same(contents(tmp_path / "m", drop=STAMPS), whole)
     assert examine(Store.open(str(tmp_path / "m"))) == ()
 
 
@@ -543,28 +554,24 @@ def test_the_surprise_gate_remembers_each_conversation_between_runs(tmp_path: Pa
 
 
 def test_noise_is_learned_from_twenty_five_refusals_that_teach(tmp_path: Path) -> None:
-    topics = [f"{what} {thing}" for what in ("blue", "old", "tall", "loud", "cold") for thing in
-              ("ladder", "violin", "harbour", "pepper", "glacier", "passport")]  # fmt: skip
+    things = ("ladder", "violin", "harbour", "pepper", "glacier", "passport", "kettle", "orchid", "compass", "trumpet",
+              "meadow", "lantern", "pyramid", "sandal")  # fmt: skip
     turns = [
         turn
-        for topic in topics
-        for turn in (
-            (("Marta", "ok"), ("assistant", f"I'll have a look at the {topic} and then tell you about the {topic}."))
-        )
+        for thing in things
+        for turn in (("Marta", "ok"), ("assistant", f"I'll look at the {thing} now and tell you more about the {thing}."))
     ]
-    learn(written(tmp_path / "a.jsonl", said(turns[:48])), tmp_path / "m")
+    learn(written(tmp_path / "a.jsonl", said(turns[:24])), tmp_path / "m")
+    assert rows(tmp_path / "m", "refusals", "teaches").height == 24
+    assert rows(tmp_path / "m", "scorer_state").is_empty()
+    learn(written(tmp_path / "b.jsonl", said(turns[24:], conversation="c2")), tmp_path / "m")
     teaching = rows(tmp_path / "m", "refusals", "teaches")
-    assert 20 <= len(teaching) <= 25
-    few = len(teaching) < 25
-    assert rows(tmp_path / "m", "scorer_state").is_empty() == few
-    learn(written(tmp_path / "b.jsonl", said(turns[48:], conversation="c2")), tmp_path / "m")
-    teaching = rows(tmp_path / "m", "refusals", "teaches")
-    assert len(teaching) >= 25
+    assert len(teaching) == 28
     learned = rows(tmp_path / "m", "scorer_state")
     assert len(learned) > 5
     assert set(learned["text"]) <= set(teaching["excerpt"])
     [mark] = rows(tmp_path / "m", "metadata", "id = 'noise.learned_at'").to_dicts()
-    assert 25 <= mark["number"] <= len(teaching)
+    assert mark["number"] == 28
 
 
 def test_two_namespaces_know_nothing_of_each_other(tmp_path: Path) -> None:
@@ -580,13 +587,16 @@ def test_two_namespaces_know_nothing_of_each_other(tmp_path: Path) -> None:
 
 
 def test_two_processes_that_ingest_the_same_file_at_once_leave_no_duplicate(tmp_path: Path) -> None:
-    source = EXAMPLES / "conversations"
-    code = "import sys; from pathlib import Path; from talk import learn; learn(Path(sys.argv[1]), Path(sys.argv[2]), extract={'batch_messages': 60})"
+    source = tmp_path / "talks"
+    source.mkdir()
+    for name in ("c01", "c10"):
+        shutil.copy(next((EXAMPLES / "conversations").glob(f"{name}-*")), source)
+    code = "import sys; from pathlib import Path; from talk import learn; learn(Path(sys.argv[1]), Path(sys.argv[2]), extract={'batch_messages': 12})"
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     command = [sys.executable, "-W", "ignore", "-c", code, str(source), str(tmp_path / "m")]
     both = [subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}) for _ in range(2)]
     assert [process.wait(120) for process in both] == [0, 0]
-    learn(source, tmp_path / "whole", extract={"batch_messages": 60})
+    learn(source, tmp_path / "whole", extract={"batch_messages": 12})
     assert examine(Store.open(str(tmp_path / "m"))) == ()
     assert states(tmp_path / "m") == states(tmp_path / "whole")
     assert set(rows(tmp_path / "m", "patch_batches")["state"]) <= {"applied", "rejected"}
