@@ -5,21 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from rich.table import Table
+
 from flows.ingest import ingest
+from recall.entities import Entity
 from recall.memory import Memory
-from recall.overview import quality, stats
+from recall.overview import changes, quality, stats
+from recall.records import RecalledFact, Recollection
 from slowwave.launcher import project_folder
 from slowwave.settings import IngestSettings, LanguageSettings
 from storage.store import Store
 
 from .printing import out, print_json, progress, table, validity
-from .read_commands import recall_table
-from .write_commands import show_ingest
+from .read_commands import entity_table, recall_table, source_names
+from .write_commands import count_table
 
 QUESTIONS = (
     "Why did we choose Redis Streams instead of RabbitMQ?",
@@ -29,57 +34,59 @@ QUESTIONS = (
 PERSON = "Marta Oliveira"
 
 
+@dataclass(frozen=True)
+class _Shown:
+    """Everything that the demo shows."""
+
+    summary: dict[str, Any]
+    stats: dict[str, Any]
+    quality: dict[str, Any]
+    changes: list[dict[str, Any]]
+    entities: list[Entity]
+    known: tuple[RecalledFact, ...]
+    found: list[Recollection]
+
+
 def run_demo(keep: Path | None, as_json: bool) -> None:
     """Ingest the examples into a fresh store and show it."""
     with _store(keep) as uri, progress(quiet=as_json):
-        summary = asyncio.run(
-            ingest(_inputs(), store=uri, settings=IngestSettings(llm=LanguageSettings(model="rules")))
-        )
-        with Memory.open(uri) as memory:
-            found = [memory.recall(question, k=3) for question in QUESTIONS]
-            _, entities = memory.entities(limit=12)
-            person, known = memory.facts_of(PERSON)
-        store = Store.open(uri)
-        counted, refused = stats(store, datetime.now(UTC)), quality(store)
+        settings = IngestSettings(llm=LanguageSettings(model="rules"))
+        shown = _look(uri, asyncio.run(ingest(_inputs(), store=uri, settings=settings)))
     if as_json:
-        print_json({"ingest": summary, "stats": counted, "recalls": [each.as_json() for each in found]})
+        recalls = [each.as_json() for each in shown.found]
+        print_json({"ingest": shown.summary, "stats": shown.stats, "changes": shown.changes, "recalls": recalls})
         return
-    out.rule("[bold]What was read")
-    show_ingest(summary)
-    out.rule("[bold]Who and what is known")
-    out.print(
-        table(
-            "Entities",
-            ("name", "type", "count", "also known as"),
-            [(e.name, e.entity_type, e.facts, ", ".join(e.aliases)) for e in entities],
-        )
-    )
-    out.rule("[bold]Facts, since when, and who said so")
-    out.print(
-        table(
-            person.name,
-            ("fact", "valid", "said in"),
-            [(f.statement, validity(f.valid_from, f.valid_to), f.provenance[0].message_id) for f in _telling(known)],
-        )
-    )
-    out.rule("[bold]What was refused, and why")
-    out.print(
-        table(
-            "Refused",
-            ("gate", "count", "for example", "why"),
-            [
-                (g["gate"], g["refused"], (g["example"] or "").replace("\n", " ")[:60], g["reason"])
-                for g in refused["gates"]
-            ],
-        )
-    )
-    out.rule("[bold]Three questions")
-    for each in found:
-        out.print(recall_table(each))
+    for title, tables in _sections(shown):
+        out.rule(f"[bold]{title}", align="left")
+        for each in tables:
+            out.print(each)
     _next_commands(keep)
 
 
-def _telling(known: Any) -> list[Any]:
+def _look(uri: str, summary: dict[str, Any]) -> _Shown:
+    with Memory.open(uri) as memory:
+        found = [memory.recall(question, k=3) for question in QUESTIONS]
+        _, entities = memory.entities(limit=12)
+        _, known = memory.facts_of(PERSON)
+        changed = changes(memory.snapshot)
+    store = Store.open(uri)
+    return _Shown(summary, stats(store, datetime.now(UTC)), quality(store), changed, entities, known, found)
+
+
+def _sections(shown: _Shown) -> Iterator[tuple[str, list[Table]]]:
+    yield "What was read", [count_table(shown.summary)]
+    yield "Who and what is known", [entity_table(shown.entities)]
+    rows = [(f.statement, validity(f.valid_from, f.valid_to), source_names(f)) for f in _telling(shown.known)]
+    yield "Facts, since when, and who said so", [table(f"About {PERSON}", ("fact", "valid", "said in"), rows)]
+    rows = [(c["before"], c["now"] or "", validity(c["valid_from"], c["valid_to"])) for c in shown.changes]
+    yield "What stopped being true", [table("", ("before", "now", "held"), rows)]
+    gates = shown.quality["gates"]
+    rows = [(g["gate"], g["refused"], (g["example"] or "").replace("\n", " ")[:60], g["reason"]) for g in gates]
+    yield "What was refused, and why", [table("", ("gate", "count", "for example", "why"), rows)]
+    yield "Three questions", [recall_table(each) for each in shown.found]
+
+
+def _telling(known: tuple[RecalledFact, ...]) -> list[RecalledFact]:
     """A dozen facts that show most: those with a relation of their own first, then the newest."""
     return sorted(known, key=lambda fact: fact.predicate in ("said", "noted"))[:12]
 
@@ -99,7 +106,7 @@ def _store(keep: Path | None) -> Iterator[str]:
 
 
 def _next_commands(keep: Path | None) -> None:
-    out.rule("[bold]Next")
+    out.rule("[bold]Next", align="left")
     place = f" --store {keep}" if keep else ""
     if keep is None:
         out.print("slowwave demo --keep ./memory          keep this store and look around in it", markup=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from typing import Any
@@ -33,7 +33,7 @@ def _plain(value: Any) -> Any:
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "") -> Table:
     """A Rich table; stored text is printed as text, never as markup."""
     made = Table(
-        title=title, caption=caption or None, title_justify="left", title_style="bold", header_style="bold cyan"
+        title=title or None, caption=caption or None, title_justify="left", title_style="bold", header_style="bold cyan"
     )
     for column in columns:
         made.add_column(column, overflow="fold", justify="right" if column in ("#", "count", "score") else "left")
@@ -84,8 +84,3 @@ def progress(quiet: bool = False) -> Iterator[None]:
 
         with watched_by(watch):
             yield
-
-
-def print_counts(title: str, counts: Mapping[str, Any]) -> None:
-    """A two-column table of what was counted."""
-    out.print(table(title, ("what", "count"), list(counts.items())))

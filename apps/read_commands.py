@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +17,7 @@ from .printing import err, out, print_json, table, validity
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from recall.entities import Entity
     from recall.records import RecalledFact, Recollection
 
 AsOf = Annotated[str | None, typer.Option("--as-of", metavar="TIME", help="What was true then.", show_default=False)]
@@ -53,13 +55,13 @@ def recall(
 def recall_table(found: Recollection) -> Table:
     """Ranked facts as a table."""
     rows = [
-        (n, fact.statement, validity(fact.valid_from, fact.valid_to), f"{fact.score:.2f}", _sources(fact))
+        (n, fact.statement, validity(fact.valid_from, fact.valid_to), f"{fact.score:.2f}", source_names(fact))
         for n, fact in enumerate(found.facts, 1)
     ]
     return table(found.query, ("#", "fact", "valid", "score", "said in"), rows, f"{found.took_ms:.0f} ms")
 
 
-def _sources(fact: RecalledFact) -> str:
+def source_names(fact: RecalledFact) -> str:
     """The first two messages that say it; documents by their file name."""
     shown = [
         s.conversation_id.rpartition("/")[2] if "/" in s.conversation_id else s.message_id for s in fact.provenance[:2]
@@ -110,9 +112,13 @@ def entities(
     if as_json:
         print_json({"total": total, "entities": [asdict(entity) for entity in shown]})
         return
+    out.print(entity_table(shown, f"…and {total - len(shown)} more" if total > len(shown) else ""))
+
+
+def entity_table(shown: Sequence[Entity], caption: str = "") -> Table:
+    """Entities as a table; the count is of live facts."""
     rows = [(e.name, e.entity_type, e.facts, ", ".join(e.aliases), e.last_seen_at) for e in shown]
-    more = f"…and {total - len(shown)} more" if total > len(shown) else ""
-    out.print(table("Entities", ("name", "type", "count", "also known as", "last seen"), rows, more))
+    return table("", ("name", "type", "count", "also known as", "last seen"), rows, caption)
 
 
 def why(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
 from slowwave.errors import BudgetReached
 from slowwave.settings import IngestSettings
@@ -121,9 +122,14 @@ def _with_flags(
     return parse_settings({"ingest": values}, "the command line").ingest
 
 
+def count_table(summary: dict[str, Any]) -> Table:
+    """What a run counted."""
+    return table(f"Run {summary['run']}: {summary['state']}", ("what", "count"), list(summary["counts"].items()))
+
+
 def show_ingest(summary: dict[str, Any]) -> None:
     """The summary of a run as a person reads it."""
-    out.print(table(f"Run {summary['run']}: {summary['state']}", ("what", "count"), list(summary["counts"].items())))
+    out.print(count_table(summary))
     if summary["refused"]:
         out.print(table("Refused", ("gate", "count"), list(summary["refused"].items())))
     for issue in summary["issues"][:20]:

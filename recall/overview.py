@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from slowwave.validity import live_sql
+from storage.snapshots import Snapshot
 from storage.store import Store
 
 CLOSED = ("candidate", "rejected", "superseded", "retracted", "archived")
@@ -65,6 +66,18 @@ def quality(store: Store) -> dict[str, Any]:
         "learned_prototypes": snapshot.count("scorer_state"),
         "retrieval_events": len(events),
     }
+
+
+def changes(snapshot: Snapshot, limit: int = 20) -> list[dict[str, Any]]:
+    """What stopped being true: the old statement, the new one where there is one, when, and why; newest first."""
+    closed = snapshot.frame(
+        "facts", "valid_to IS NOT NULL OR status IN ('superseded', 'retracted')",
+        ["id", "statement", "status_reason", "valid_from", "valid_to", "replaced_by"],
+    )
+    winners = snapshot.by_ids("facts", closed["replaced_by"], ["id", "statement"]).rename({"statement": "now"})
+    both = closed.join(winners, left_on="replaced_by", right_on="id", how="left")
+    newest = both.sort("valid_to", "id", descending=[True, False], nulls_last=True).head(limit)
+    return newest.rename({"statement": "before", "status_reason": "reason"}).to_dicts()
 
 
 def runs(store: Store) -> list[dict[str, Any]]:

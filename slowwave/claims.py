@@ -36,7 +36,8 @@ class Said:
 def collect(answered: Iterable[tuple[PlannedWindow, Dumps]], max_entities_per_message: int) -> Said:
     """One frame of each kind from all answers; only indexes are trusted, and only those of new messages (T37).
 
-    Every speaker and every end of a claim counts as a mention, so that a claim is never lost for an unlisted name.
+    The subject of a claim counts as a mention even where it is not listed, so that no claim is lost for that; an object
+    that is not listed stays text.
     """
     claims: list[dict[str, Any]] = []
     mentions: list[dict[str, Any]] = []

@@ -1,7 +1,8 @@
 """What is searched, and in which order it is recalled.
 
 Two channels see different things: BM25 finds the words of a message and of the turn that it answers, vectors find the
-meaning of the single statements in it. A convex combination of the two scores beats rank fusion, because it keeps how
+meaning of the single statements in it. Which of its statements answers, the words that it shares with the query help
+to tell. A convex combination of the two scores beats rank fusion, because it keeps how
 much better one hit is than the next (Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval",
 ACM TOIS 42(1), 2023).
 """
@@ -20,6 +21,7 @@ from slowwave.guard_words import FUNCTION_WORDS
 from slowwave.text import strip_code
 
 VECTOR_WEIGHT = 1.0
+OVERLAP_WEIGHT = 0.5  # below the channels: it decides among the facts of a message and between messages that are close
 CONTEXT_CHARACTERS = 200
 CONTEXT_ROLES = ("user", "assistant")
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
@@ -120,40 +122,28 @@ def rank_facts(
 ) -> list[Recalled]:
     """Facts, and messages without facts, in the order of recall; ties by id.
 
-    Score = lexical score of its best message + `vector_weight` · max(cosine, 0). The n-th fact of one message counts
-    1/n, so that the first places name different messages.
+    Score = lexical score of its best message + `vector_weight` · max(cosine, 0) + OVERLAP_WEIGHT · overlap. The n-th
+    fact of one message counts 1/n, so that the first places name different messages.
     """
-    import os
-    OW=float(os.environ.get('OW','0')); MODE=os.environ.get('MODE','global'); IW=float(os.environ.get('IW','1'))
-    rows: dict[tuple[str | None, str], list[Evidence]] = {}
+    told: dict[tuple[str | None, str], list[Evidence]] = {}
     for row in evidence:
-        rows.setdefault((row.fact_id, "" if row.fact_id is not None else row.message_id), []).append(row)
-    whole = [_recalled(key[0], r, lexical, vector_weight) for key, r in rows.items()]
-    ov={key[0]: max(x.overlap for x in r) for key,r in rows.items()}
-    if MODE=='global':
-        whole=[replace(f,score=f.score+OW*ov[f.fact_id]) for f in whole]
-        whole.sort(key=_place)
-    else:
-        whole=[replace(f,score=f.score+OW*ov[f.fact_id]) for f in whole]
-        best={}
-        for f in whole: best[f.sources[0]]=max(f.score,best.get(f.sources[0],0))
-        whole.sort(key=lambda f: (-(IW*ov[f.fact_id]+max(f.cosine,0)), _place(f)))
+        told.setdefault((row.fact_id, "" if row.fact_id is not None else row.message_id), []).append(row)
+    whole = sorted((_recalled(rows, lexical, vector_weight) for rows in told.values()), key=_place)
     seen: Counter[str] = Counter()
     spread = []
     for fact in whole:
-        n=seen[fact.sources[0]] = seen[fact.sources[0]]+ 1
-        sc=fact.score if MODE=='global' or n>1 else best[fact.sources[0]]
-        spread.append(replace(fact, score=sc / n))
+        seen[fact.sources[0]] += 1
+        spread.append(replace(fact, score=fact.score / seen[fact.sources[0]]))
     return sorted(spread, key=_place)
 
 
-def _recalled(
-    fact_id: str | None, rows: Sequence[Evidence], lexical: Mapping[str, float], vector_weight: float
-) -> Recalled:
-    sources = tuple(sorted({r.message_id for r in rows}, key=lambda message: (-lexical.get(message, 0.0), message)))
+def _recalled(rows: Sequence[Evidence], lexical: Mapping[str, float], vector_weight: float) -> Recalled:
+    """One fact from all the messages that support it, scored as if it were the first of its best message."""
+    sources = tuple(sorted({row.message_id for row in rows}, key=lambda name: (-lexical.get(name, 0.0), name)))
     words = lexical.get(sources[0], 0.0)
-    cosine = max(r.cosine for r in rows)
-    return Recalled(fact_id, sources, cosine, words, words + vector_weight * max(cosine, 0.0))
+    cosine, overlap = max(row.cosine for row in rows), max(row.overlap for row in rows)
+    score = words + vector_weight * max(cosine, 0.0) + OVERLAP_WEIGHT * overlap
+    return Recalled(rows[0].fact_id, sources, cosine, words, score)
 
 
 def _place(fact: Recalled) -> tuple[float, str, str]:

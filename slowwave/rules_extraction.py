@@ -91,7 +91,7 @@ def _read(reader: Reading, turn: Turn) -> Message:
     message = Message(
         turn, speaker_name(turn), join=max(JOIN_CHARS, min(len(turn.text) // 10, 1500) if len(turn.text) > 1500 else 0)
     )
-    prose = durability.prose_of(turn.text, turn.role)
+    prose = durability.prose_of(_without_headings(turn), turn.role)
     message.reason = prose.refused
     if prose.refused:
         return message
@@ -109,6 +109,13 @@ def _read(reader: Reading, turn: Turn) -> Message:
         _read_sentence(reader, message, sentence[:MAX_STATEMENT_BYTES], following)
     flush(reader, message)
     return message
+
+
+def _without_headings(turn: Turn) -> str:
+    """The text of a passage without the line of headings above it, which says where it stands and nothing else."""
+    first, gap, rest = turn.text.partition("\n\n")
+    is_heading = turn.role == "document" and gap and "\n" not in first and not first.rstrip().endswith((".", "!", ":"))
+    return rest if is_heading else turn.text
 
 
 def _without_introduction(sentence: str, speaker: str) -> str:

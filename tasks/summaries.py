@@ -21,6 +21,14 @@ from .runs import Run, newest_commit, store_of
 from .sources import ReadIssue
 
 SHOWN_DECISIONS = 10
+OUTCOMES = {
+    "create": "facts learned",
+    "reassert": "facts confirmed",
+    "supersede": "facts superseded",
+    "retract": "facts retracted",
+    "close": "facts ended",
+    "refuse": "changes refused",
+}
 SHOWN_ISSUES = 50
 
 
@@ -68,7 +76,7 @@ class IngestTally:
         """What became of the candidates."""
         self.counts["patches waiting for review"] += applied.waiting
         for action, number in applied.decisions.items():
-            self.counts[f"facts: {action}"] += number
+            self.counts[OUTCOMES.get(action, f"decisions to {action}")] += number
         self.refused.update(applied.refused)
 
     def paid(self, language: Language) -> None:

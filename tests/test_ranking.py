@@ -19,12 +19,10 @@ from slowwave.ranking import (
     lexical_scores,
     prose,
     rank_facts,
-    reciprocal_rank_fusion,
     search_texts,
 )
 
 IDS = st.sampled_from([f"m{n}" for n in range(8)])
-RANKINGS = st.lists(st.lists(IDS, unique=True, max_size=8), max_size=4)
 COSINES = st.floats(-1.0, 1.0, allow_nan=False).map(lambda x: round(x, 3))
 EVIDENCE = st.dictionaries(st.sampled_from([f"f{n}" for n in range(8)]), st.tuples(COSINES, st.sets(IDS, min_size=1)))
 BM25 = st.dictionaries(IDS, st.floats(0.5, 40.0, allow_nan=False).map(lambda x: round(x, 2)))
@@ -45,40 +43,6 @@ def conversation(*turns: tuple[str, str], role: str = "user", has_injection: tup
             "has_injection": [n in has_injection for n in range(len(turns))],
         }
     )
-
-
-@given(RANKINGS, st.integers(1, 100))
-def test_fusion_agrees_with_adding_up_reciprocal_ranks_one_by_one(rankings: list[list[str]], k: int) -> None:
-    expected: dict[str, float] = defaultdict(float)
-    for ranking in rankings:
-        for place, name in enumerate(ranking, start=1):
-            expected[name] += 1.0 / (k + place)
-    fused = reciprocal_rank_fusion(rankings, k)
-    assert dict(fused.iter_rows()) == pytest.approx(expected)
-    assert fused["score"].is_sorted(descending=True)
-
-
-def test_first_in_two_rankings_scores_two_sixty_firsts() -> None:
-    fused = reciprocal_rank_fusion([["a", "b"], ["a", "c"]])
-    assert fused.rows()[0] == ("a", pytest.approx(2 / 61))
-    assert fused["id"].to_list() == ["a", "b", "c"]
-
-
-@given(RANKINGS)
-def test_the_order_of_the_rankings_does_not_matter(rankings: list[list[str]]) -> None:
-    forward, backward = reciprocal_rank_fusion(rankings), reciprocal_rank_fusion(rankings[::-1])
-    assert dict(forward.iter_rows()) == pytest.approx(dict(backward.iter_rows()))
-
-
-def test_a_repeated_id_counts_once_at_its_better_place() -> None:
-    assert reciprocal_rank_fusion([["a", "a", "b"]]).rows() == reciprocal_rank_fusion([["a", "b"]]).rows()
-
-
-def test_a_weight_of_zero_silences_a_ranking() -> None:
-    fused = reciprocal_rank_fusion([["a", "b"], ["b", "a"]], weights=[1.0, 0.0])
-    assert fused["id"].to_list() == ["a", "b"]
-    with pytest.raises(ValueError, match="1 weights for 2 rankings"):
-        reciprocal_rank_fusion([["a"], ["b"]], weights=[1.0])
 
 
 def oracle(facts: dict[str, tuple[float, set[str]]], bm25: dict[str, float], weight: float) -> list[tuple[str, float]]:
@@ -157,7 +121,6 @@ def test_an_opposite_direction_takes_nothing_from_the_words() -> None:
 def test_nothing_found_ranks_nothing() -> None:
     assert rank_facts([], lexical_scores({})) == []
     assert best_messages({}, [], 5) == []
-    assert reciprocal_rank_fusion([]).is_empty()
 
 
 def test_hits_that_all_score_nothing_share_nothing() -> None:
