@@ -1,4 +1,4 @@
-"""Write docs/tables.md and docs/settings.md from the declarations they describe.
+"""Write docs/tables.md, docs/settings.md and the demo's output in README.md from what they describe.
 
 How to run it: `make docs`, or `python scripts/write_docs.py`.
 """
@@ -6,6 +6,10 @@ How to run it: `make docs`, or `python scripts/write_docs.py`.
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -19,6 +23,11 @@ from slowwave.settings import Settings
 from storage.tables import STAMPS, TABLES, Column, Role, Table
 
 ROOT = Path(__file__).parents[1]
+DEMO_BEGIN, DEMO_END = "<!-- demo -->", "<!-- /demo -->"
+README_COLUMNS = 100
+README_SECTIONS = ("What was read", "What stopped being true", "Three questions", "Next")
+_RUN_ID = re.compile(r"ingest-\d{8}-\d{6}-[0-9a-f]{4}")
+_MILLISECONDS = re.compile(r"^ +\d+ ms *\n", re.MULTILINE)
 TYPES = {"string": "text", "int64": "integer", "double": "number", "bool": "yes/no", "list<item: string>": "texts"}
 ROLES = {
     Role.STATE: ("State", "Pinned by every commit and reverted by `undo`."),
@@ -171,7 +180,24 @@ def _cell(text: str) -> str:
     return text.replace("|", r"\|").replace("<", "&lt;")
 
 
-PAGES: Mapping[str, Callable[[], str]] = {"docs/tables.md": tables_page, "docs/settings.md": settings_page}
+def readme_page() -> str:
+    """README with the output of the demo as it is now, some of its sections left out."""
+    before, _, rest = (ROOT / "README.md").read_text(encoding="utf-8").partition(DEMO_BEGIN)
+    after = rest.partition(DEMO_END)[2]
+    return f"{before}{DEMO_BEGIN}\n```text\n{_demo_sections()}\n```\n{DEMO_END}{after}"
+
+
+def _demo_sections() -> str:
+    environment = {**os.environ, "COLUMNS": str(README_COLUMNS), "PREFECT_API_URL": ""}
+    command = [sys.executable, "-m", "slowwave", "demo"]
+    shown = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+    steady = _RUN_ID.sub("ingest-20261120-083000-5a1f", _MILLISECONDS.sub("", shown))
+    parts = re.split(r"^(?=\w[\w ,?]* ─{5,}$)", steady, flags=re.MULTILINE)
+    kept = [part.rstrip() if part.startswith(README_SECTIONS) else part.split(" ─")[0] + " …" for part in parts if part]
+    return "\n".join("\n".join(line.rstrip() for line in part.splitlines()) for part in kept)
+
+
+PAGES: Mapping[str, Callable[[], str]] = {"docs/tables.md": tables_page, "docs/settings.md": settings_page, "README.md": readme_page}
 
 
 def main() -> None:

@@ -1,10 +1,9 @@
 """What is searched, and in which order it is recalled.
 
 Two channels see different things: BM25 finds the words of a message and of the turn that it answers, vectors find the
-meaning of the single statements in it. Which of its statements answers, the words that it shares with the query help
-to tell. A convex combination of the two scores beats rank fusion, because it keeps how
-much better one hit is than the next (Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval",
-ACM TOIS 42(1), 2023).
+meaning of the single statements in it; the words that a statement shares with the query tell which of them answers. A
+convex combination of the scores beats rank fusion, because it keeps how much better one hit is than the next (Bruch,
+Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", ACM TOIS 42(1), 2023).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
+from math import log
 from random import Random
 
 import polars as pl
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from slowwave.ranking import (
     CONTEXT_CHARACTERS,
+    OVERLAP_WEIGHT,
     Evidence,
     Recalled,
     best_messages,
@@ -20,16 +21,25 @@ from slowwave.ranking import (
     prose,
     rank_facts,
     search_texts,
+    stems,
+    word_overlaps,
 )
 
 IDS = st.sampled_from([f"m{n}" for n in range(8)])
 COSINES = st.floats(-1.0, 1.0, allow_nan=False).map(lambda x: round(x, 3))
-EVIDENCE = st.dictionaries(st.sampled_from([f"f{n}" for n in range(8)]), st.tuples(COSINES, st.sets(IDS, min_size=1)))
+OVERLAPS = st.sampled_from([0.0, 0.25, 0.5, 1.0])
+EVIDENCE = st.dictionaries(
+    st.sampled_from([f"f{n}" for n in range(8)]), st.tuples(COSINES, OVERLAPS, st.sets(IDS, min_size=1))
+)
 BM25 = st.dictionaries(IDS, st.floats(0.5, 40.0, allow_nan=False).map(lambda x: round(x, 2)))
 
 
-def evidence_of(facts: Mapping[str | None, tuple[float, set[str]]]) -> list[Evidence]:
-    return [Evidence(fact, message, cosine) for fact, (cosine, among) in facts.items() for message in sorted(among)]
+def evidence_of(facts: Mapping[str | None, tuple[float, float, set[str]]]) -> list[Evidence]:
+    return [
+        Evidence(fact, message, cosine, overlap)
+        for fact, (cosine, overlap, among) in facts.items()
+        for message in sorted(among)
+    ]
 
 
 def conversation(*turns: tuple[str, str], role: str = "user", has_injection: tuple[int, ...] = ()) -> pl.DataFrame:
@@ -45,35 +55,21 @@ def conversation(*turns: tuple[str, str], role: str = "user", has_injection: tup
     )
 
 
-def oracle(facts: dict[str, tuple[float, set[str]]], bm25: dict[str, float], weight: float) -> list[tuple[str, float]]:
-    best = max(bm25.values(), default=1.0)
-    lexical = {message: score / best for message, score in bm25.items()}
-    scored = []
-    for fact, (cosine, messages) in facts.items():
-        lead = min(messages, key=lambda message: (-lexical.get(message, 0.0), message))
-        scored.append((lexical.get(lead, 0.0) + weight * max(cosine, 0.0), fact, lead))
-    scored.sort(key=lambda row: (-row[0], row[1]))
-    seen: dict[str, int] = defaultdict(int)
-    spread = []
-    for score, fact, lead in scored:
-        seen[lead] += 1
-        spread.append((fact, score / seen[lead]))
-    return sorted(spread, key=lambda row: (-row[1], row[0]))
-
-
 @given(EVIDENCE, BM25, st.sampled_from([0.0, 0.5, 1.0, 2.0]))
 def test_facts_are_ranked_as_brute_force_ranks_them(
-    facts: dict[str | None, tuple[float, set[str]]], bm25: dict[str, float], weight: float
+    facts: dict[str | None, tuple[float, float, set[str]]], bm25: dict[str, float], weight: float
 ) -> None:
     ranked = rank_facts(evidence_of(facts), lexical_scores(bm25), weight)
     best = max(bm25.values(), default=1.0)
     plain = {
-        fact: max(bm25.get(message, 0.0) / best for message in among) + weight * max(cosine, 0.0)
-        for fact, (cosine, among) in facts.items()
+        fact: max(bm25.get(message, 0.0) / best for message in among)
+        + weight * max(cosine, 0.0)
+        + OVERLAP_WEIGHT * overlap
+        for fact, (cosine, overlap, among) in facts.items()
     }
     assert {fact.fact_id for fact in ranked} == set(facts)
     for fact in ranked:
-        assert set(fact.sources) == facts[fact.fact_id][1]
+        assert set(fact.sources) == facts[fact.fact_id][2]
         rivals = [r for r in ranked if r.sources[0] == fact.sources[0]]
         better = sum((-plain[r.fact_id], str(r.fact_id)) < (-plain[fact.fact_id], str(fact.fact_id)) for r in rivals)
         assert fact.score == pytest.approx(plain[fact.fact_id] / (better + 1))
@@ -82,7 +78,7 @@ def test_facts_are_ranked_as_brute_force_ranks_them(
 
 @given(EVIDENCE, BM25, st.randoms(use_true_random=False))
 def test_the_order_in_which_evidence_arrives_does_not_matter(
-    facts: dict[str | None, tuple[float, set[str]]], bm25: dict[str, float], random: Random
+    facts: dict[str | None, tuple[float, float, set[str]]], bm25: dict[str, float], random: Random
 ) -> None:
     evidence = evidence_of(facts)
     shuffled = random.sample(evidence, len(evidence))
@@ -97,18 +93,48 @@ def test_the_scale_of_bm25_does_not_matter(bm25: dict[str, float], power: int) -
 
 
 def test_the_source_that_has_the_words_is_named_first() -> None:
-    (fact,) = rank_facts(evidence_of({"f": (0.3, {"m1", "m2", "m3"})}), lexical_scores({"m2": 4.0, "m3": 8.0}))
+    (fact,) = rank_facts(evidence_of({"f": (0.3, 0.0, {"m1", "m2", "m3"})}), lexical_scores({"m2": 4.0, "m3": 8.0}))
     assert fact == Recalled("f", ("m3", "m2", "m1"), cosine=0.3, lexical=1.0, score=1.3)
 
 
 def test_three_facts_of_one_message_leave_room_for_another_message() -> None:
-    evidence = evidence_of({"f1": (0.9, {"m1"}), "f2": (0.9, {"m1"}), "f3": (0.9, {"m1"}), "f4": (0.7, {"m2"})})
+    evidence = evidence_of({**{f"f{n}": (0.9, 0.0, {"m1"}) for n in (1, 2, 3)}, "f4": (0.7, 0.0, {"m2"})})
     ranked = rank_facts(evidence, lexical_scores({"m1": 2.0, "m2": 1.8}))
     assert [fact.fact_id for fact in ranked] == ["f1", "f4", "f2", "f3"]
 
 
+def test_of_two_facts_of_a_message_the_one_that_says_the_words_of_the_query_comes_first() -> None:
+    said = ["That is the whole crew.", "Marta's manager is Priya Nair."]
+    overlaps = word_overlaps("Who is Marta's manager?", said)
+    told = [
+        Evidence(fact, "m1", cosine, share) for fact, cosine, share in zip("ab", (0.6, 0.55), overlaps, strict=True)
+    ]
+    assert overlaps == [0.0, 1.0]
+    assert [fact.fact_id for fact in rank_facts(told, {"m1": 1.0})] == ["b", "a"]
+
+
+def test_words_that_few_statements_say_weigh_more() -> None:
+    said = ["Marta likes tea", "Marta rows", "Marta works in Porto", "The harbour works"]
+    rare, common = log(5), log(1 + 4 / 3)  # "like" is said once, "Marta" three times; "coffee" never, so it is left out
+    expected = [1.0, common / (rare + common), common / (rare + common), 0.0]
+    assert word_overlaps("What coffee does Marta like?", said) == pytest.approx(expected)
+
+
+@given(st.lists(st.sampled_from(["Ann", "works", "lived", "the", "Oslo", "is", "?"])), st.lists(st.text(max_size=30)))
+def test_an_overlap_is_a_share_and_the_query_itself_has_all_of_it(query: list[str], others: list[str]) -> None:
+    asked = " ".join(query)
+    shares = word_overlaps(asked, [asked, *others])
+    assert all(0.0 <= share <= 1.0 + 1e-9 for share in shares)
+    assert shares[0] == pytest.approx(1.0 if stems(asked) else 0.0)
+
+
+def test_a_word_is_the_same_with_other_endings_and_apostrophes() -> None:
+    assert stems("Anna's editor works") == stems("ANNA’S editors working") == {"anna", "editor", "work"}
+    assert stems("Who is the one?") <= {"one"}
+
+
 def test_messages_without_facts_stand_for_themselves() -> None:
-    evidence = evidence_of({"f": (0.2, {"m1"}), None: (0.4, {"m2", "m3"})})
+    evidence = evidence_of({"f": (0.2, 0.0, {"m1"}), None: (0.4, 0.0, {"m2", "m3"})})
     ranked = rank_facts(evidence, lexical_scores({"m1": 1.0, "m2": 2.0}))
     assert [(fact.fact_id, fact.sources) for fact in ranked] == [(None, ("m2",)), ("f", ("m1",)), (None, ("m3",))]
 
