@@ -3,39 +3,57 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from storage.warm import fetch
+from storage.warm import Tables, fetch
 
-from .facts import EVIDENCE, SHOWN, recalled
+from .facts import EVIDENCE, NEEDED, recalled
 from .records import RecalledFact
-from .search import Ranked
+from .search import MESSAGE, Ranked
 
 if TYPE_CHECKING:
     from lancedb import AsyncTable
 
+NAMES_KEPT = 100_000
 
-async def answers(tables: Mapping[str, AsyncTable], ranked: Ranked) -> tuple[RecalledFact, ...]:
+
+class Names:
+    """Names of entities, kept once they were read, as long as no commit changes the entities."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, str] = {}
+        self._version = 0
+
+    async def of(self, entities: AsyncTable, version: int, ids: Sequence[str]) -> Mapping[str, str]:
+        """Names by id, of these and perhaps of others."""
+        if version != self._version or len(self._held) > NAMES_KEPT:
+            self._held, self._version = {}, version
+        held = self._held
+        missing = [name for name in ids if name not in held]
+        if missing:
+            held.update((await fetch(entities, "id", missing, ["id", "name"])).iter_rows())
+        return held
+
+
+async def answers(tables: Tables, ranked: Ranked, names: Names) -> tuple[RecalledFact, ...]:
     """The facts in their order; of their messages, the one that matches best comes first."""
     ids = [place.fact_id for place in ranked.order if place.fact_id]
     rows = pl.DataFrame({"id": ids}).join(ranked.facts, on="id", maintain_order="left")
     ends = pl.concat([rows["subject_id"], rows["object_id"]]).drop_nulls().unique().to_list()
-    evidence, names, messages = await asyncio.gather(
+    evidence, called, messages = await asyncio.gather(
         _evidence(tables, rows),
-        fetch(tables["entities"], "id", ends, ["id", "name"]),
-        _messages(tables, rows["message_id"]),
+        names.of(tables["entities"], tables.versions["entities"], ends),
+        _messages(tables, ranked.messages, rows["message_id"]),
     )
-    more = sorted({*evidence["message_id"]} - {*messages["id"]})
-    if more:
-        messages = pl.concat([messages, await fetch(tables["messages"], "id", more, messages.columns)])
+    messages = await _messages(tables, messages, evidence["message_id"])
     places = {place.fact_id: (place.score, place.cosine, place.sources) for place in ranked.order if place.fact_id}
-    return recalled(rows.select(SHOWN), dict(names.iter_rows()), evidence, messages, places)
+    return recalled(rows.select(NEEDED), called, evidence, messages, places)
 
 
-async def _evidence(tables: Mapping[str, AsyncTable], rows: pl.DataFrame) -> pl.DataFrame:
+async def _evidence(tables: Tables, rows: pl.DataFrame) -> pl.DataFrame:
     """Who says the facts; what only one message says stands in the fact itself."""
     alone = rows.filter(pl.col("evidence_count").fill_null(1) <= 1)
     own = alone.select(
@@ -47,6 +65,9 @@ async def _evidence(tables: Mapping[str, AsyncTable], rows: pl.DataFrame) -> pl.
     return pl.concat([own, await fetch(tables["fact_evidence"], "fact_id", several, EVIDENCE)])
 
 
-async def _messages(tables: Mapping[str, AsyncTable], ids: pl.Series) -> pl.DataFrame:
-    columns = ["id", "conversation_id", "message_id", "occurred_at"]
-    return await fetch(tables["messages"], "id", ids.drop_nulls().unique().to_list(), columns)
+async def _messages(tables: Tables, known: pl.DataFrame, ids: pl.Series) -> pl.DataFrame:
+    """The messages that are known, and of `ids` those that are not known yet."""
+    missing = sorted({*ids.drop_nulls()} - {*known["id"]})
+    if not missing:
+        return known
+    return pl.concat([known, await fetch(tables["messages"], "id", missing, MESSAGE)])

@@ -15,7 +15,7 @@ from storage.snapshots import Snapshot
 from .entities import Entity
 from .records import Provenance, RecalledFact
 
-SHOWN = (
+NEEDED = (
     "id",
     "statement",
     "subject_id",
@@ -27,10 +27,8 @@ SHOWN = (
     "valid_from",
     "valid_to",
     "aspect_slugs",
-    "scope",
-    "expired_at",
-    "replaced_by",
 )
+SHOWN = (*NEEDED, "scope", "expired_at", "replaced_by")
 EVIDENCE = ("fact_id", "message_id", "quote", "occurred_at")
 
 
@@ -54,7 +52,7 @@ def filtered(rows: pl.DataFrame, now: datetime, scope: str | None, as_of: dateti
 
 
 def shown(snapshot: Snapshot, rows: pl.DataFrame) -> tuple[RecalledFact, ...]:
-    """Rows of SHOWN columns in their order, with names and provenance."""
+    """Rows of NEEDED columns in their order, with names and provenance."""
     ends = pl.concat([rows["subject_id"], rows["object_id"]]).drop_nulls()
     names = dict(snapshot.by_ids("entities", ends, ["id", "name"]).iter_rows())
     evidence = snapshot.by_ids("fact_evidence", rows["id"], EVIDENCE, key="fact_id")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from datetime import UTC, datetime
 from types import TracebackType
@@ -14,7 +15,7 @@ from storage.store import Store
 from storage.warm import WarmTables
 
 from .accesses import AccessLog
-from .answers import answers
+from .answers import Names, answers
 from .entities import Entity, find_entity, list_entities
 from .episodes import Episode, entities_in, episodes_of, last_episodes
 from .facts import facts_about
@@ -31,6 +32,7 @@ class Memory:
         self._store, self._embedder, self._settings = store, embedder, settings
         self._accesses = AccessLog(store)
         self._warm = WarmTables(store.db.uri, TABLES, store.db.storage_options)
+        self._names = Names()
         self._seen: Snapshot | None = None
 
     @classmethod
@@ -73,9 +75,19 @@ class Memory:
         return Recollection(query, found, (time.perf_counter() - started) * 1000)
 
     async def _answer(self, question: Question) -> tuple[RecalledFact, ...]:
-        tables = await self._warm.at(self.snapshot.versions)
-        ranked = await rank(tables, question, self._settings)
-        return await answers(tables, ranked)
+        """Asked of the state that was seen last while the head is read, and once more where the head has moved."""
+        before = self._seen
+        guess = asyncio.create_task(self._answer_at(before, question)) if before else None
+        newest = await asyncio.to_thread(lambda: self.snapshot)
+        if guess is not None and newest is before:
+            return await guess
+        if guess is not None:
+            guess.cancel()
+        return await self._answer_at(newest, question)
+
+    async def _answer_at(self, snapshot: Snapshot, question: Question) -> tuple[RecalledFact, ...]:
+        tables = await self._warm.at(snapshot.versions)
+        return await answers(tables, await rank(tables, question, self._settings), self._names)
 
     def facts_of(
         self, name: str, *, as_of: datetime | None = None, everything: bool = False, now: datetime | None = None

@@ -7,7 +7,7 @@ best. `slowwave.ranking` says why these two channels, and how they are put toget
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -19,11 +19,11 @@ import polars as pl
 from slowwave.ranking import Evidence, Recalled, best_messages, lexical_scores, prose, rank_facts, word_overlaps
 from slowwave.settings import RecallSettings
 from slowwave.validity import as_of_sql, live_sql
-from storage.rows import quoted
+from storage.rows import empty_frame, quoted
 from storage.search import unit_matrix, words
-from storage.warm import fetch
+from storage.warm import Tables, fetch
 
-from .facts import SHOWN, filtered
+from .facts import NEEDED, filtered
 
 if TYPE_CHECKING:
     from lancedb import AsyncTable
@@ -32,7 +32,8 @@ TABLES = ("messages", "facts", "fact_evidence", "entities")
 QUERY_BYTES = 1000  # a longer query costs full-text search milliseconds and finds nothing more
 MESSAGES_PER_FACT = 2
 _PROBES = 20
-_FACT = [*SHOWN, "message_id", "quote", "evidence_count", "vector"]
+MESSAGE = ("id", "conversation_id", "message_id", "occurred_at")
+_FACT = (*NEEDED, "message_id", "quote", "evidence_count", "expired_at", "vector")  # each column costs a quarter of a ms
 
 Vector = npt.NDArray[np.float32]
 
@@ -62,13 +63,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The ranked facts with their rows (SHOWN and more) and the messages that were read."""
+    """The ranked facts with their rows (NEEDED and more), and those messages that were read on the way."""
 
     order: list[Recalled]
     facts: pl.DataFrame
+    messages: pl.DataFrame
 
 
-async def rank(tables: Mapping[str, AsyncTable], question: Question, settings: RecallSettings) -> Ranked:
+async def rank(tables: Tables, question: Question, settings: RecallSettings) -> Ranked:
     """At most `k` facts, best first."""
     limit = settings.expansion * question.k
     heard, near = await asyncio.gather(
@@ -78,39 +80,36 @@ async def rank(tables: Mapping[str, AsyncTable], question: Question, settings: R
     compared = [*zip(heard["id"], _cosines(heard, question.vector), strict=True), *near.iter_rows()]
     top = best_messages(lexical, compared, MESSAGES_PER_FACT * question.k, settings.vector_weight)
     facts, evidence = await _about(tables, top, question)
-    measures = zip(_cosines(facts, question.vector), word_overlaps(question.text, facts["statement"].to_list()), strict=True)
-    measured = dict(zip(facts["id"], measures, strict=True))
+    overlaps = word_overlaps(question.text, facts["statement"].to_list())
+    measured = dict(zip(facts["id"], zip(_cosines(facts, question.vector), overlaps, strict=True), strict=True))
     told = [Evidence(fact, message, *measured[fact]) for fact, message in evidence if fact in measured]
     order = [place for place in rank_facts(told, lexical, settings.vector_weight) if place.fact_id][: question.k]
-    return Ranked(order, facts.drop("vector"))
+    return Ranked(order, facts.drop("vector"), heard.select(MESSAGE))
 
 
 async def _by_words(messages: AsyncTable, question: Question, limit: int) -> pl.DataFrame:
-    """The messages whose text, with the turn before, matches best: id, vector, _score."""
-    columns = ["id", "vector", "_score"]
+    """The messages whose text, with the turn before, matches best: MESSAGE, vector, _score."""
     asked = words(prose(question.text), QUERY_BYTES)
     if not asked:
-        return pl.DataFrame(
-            schema={"id": pl.String, "vector": pl.Array(pl.Float32, len(question.vector)), "_score": pl.Float32}
-        )
+        return empty_frame("messages", len(question.vector)).select(*MESSAGE, "vector", _score=pl.lit(0.0))
     query = await messages.search(asked, query_type="fts", fts_columns="search_text")
     if question.scope is not None:
         query = query.where(f"scope = {quoted(question.scope)}")
-    return _frame(await query.limit(limit).select(columns).to_arrow())
+    return _frame(await query.limit(limit).select([*MESSAGE, "vector", "_score"]).to_arrow())
 
 
 async def _by_meaning(facts: AsyncTable, question: Question, limit: int) -> pl.DataFrame:
     """Messages of the facts nearest in meaning: message_id, cosine.
 
-    Liveness is looked at afterwards, which costs less than a filter while most facts are live, and asked for in the
-    query when too few are left, or when the question is about another time or a scope.
+    The status is looked at afterwards, which costs less than a filter while most facts are live, and everything about
+    liveness is asked for in the query when too few are left, or when the question is about another time or a scope.
     """
     if not question.has_meaning:
         return pl.DataFrame(schema={"message_id": pl.String, "cosine": pl.Float64})
-    columns = ["message_id", "_distance", "status", "expired_at", "valid_from", "valid_to", "scope"]
+    columns = ["message_id", "_distance", "status"]
     query = facts.query().nearest_to(question.vector).column("vector").distance_type("dot").limit(limit).select(columns)
     if question.scope is None and question.as_of is None:
-        found = filtered(_frame(await query.nprobes(_PROBES).to_arrow()), question.now, None, None)
+        found = _frame(await query.nprobes(_PROBES).to_arrow()).filter(pl.col("status") == "active")
         if len(found) >= limit // 2:
             return _near(found)
     exact = query.where(question.where).minimum_nprobes(_PROBES).maximum_nprobes(0)
@@ -122,16 +121,17 @@ def _near(found: pl.DataFrame) -> pl.DataFrame:
 
 
 async def _about(
-    tables: Mapping[str, AsyncTable], messages: list[str], question: Question
+    tables: Tables, messages: list[str], question: Question
 ) -> tuple[pl.DataFrame, Iterable[tuple[str, str]]]:
     """The facts that the messages support and that may answer, and which message supports which."""
+    columns = _FACT if question.scope is None else (*_FACT, "scope")
     first, support = await asyncio.gather(
-        fetch(tables["facts"], "message_id", messages, _FACT),
+        fetch(tables["facts"], "message_id", messages, columns),
         fetch(tables["fact_evidence"], "message_id", messages, ["fact_id", "message_id"]),
     )
     elsewhere = sorted({*support["fact_id"]} - {*first["id"]})
     if elsewhere:
-        first = pl.concat([first, await fetch(tables["facts"], "id", elsewhere, _FACT)])
+        first = pl.concat([first, await fetch(tables["facts"], "id", elsewhere, columns)])
     facts = filtered(first, question.now, question.scope, question.as_of)
     pairs = {*facts.select("id", "message_id").filter(pl.col("message_id").is_in(messages)).iter_rows()}
     return facts, sorted(pairs | {*support.iter_rows()})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,20 @@ if TYPE_CHECKING:
     from lancedb import AsyncConnection, AsyncTable
 
 
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Open tables and the versions at which they are."""
+
+    handles: Mapping[str, AsyncTable]
+    versions: Mapping[str, int]
+
+    def __getitem__(self, name: str) -> AsyncTable:
+        """One table."""
+        return self.handles[name]
+
+
 class WarmTables:
-    """The named tables of a namespace at the versions of one commit, reopened only when the commit changes.
+    """The named tables of a namespace at the versions of one commit, reopened only where that changes a version.
 
     Belongs to the event loop it is first used on.
     """
@@ -24,17 +37,18 @@ class WarmTables:
     def __init__(self, address: str, names: Sequence[str], storage_options: dict[str, str] | None = None) -> None:
         self._address, self._names, self._options = address, tuple(names), storage_options
         self._db: AsyncConnection | None = None
-        self._tables: dict[str, AsyncTable] = {}
-        self._versions: dict[str, int] = {}
+        self._tables = Tables({}, {})
 
-    async def at(self, versions: Mapping[str, int]) -> Mapping[str, AsyncTable]:
+    async def at(self, versions: Mapping[str, int]) -> Tables:
         """The tables, checked out at these versions."""
+        held = self._tables
         wanted = {name: versions[name] for name in self._names}
-        if wanted != self._versions:
-            opened = await asyncio.gather(*(self._open(name, version) for name, version in wanted.items()))
-            self._tables = dict(zip(wanted, opened, strict=True))
-            self._versions = wanted
-        return self._tables
+        moved = [name for name, version in wanted.items() if held.versions.get(name) != version]
+        if moved:
+            opened = await asyncio.gather(*(self._open(name, wanted[name]) for name in moved))
+            self._tables = Tables({**held.handles, **dict(zip(moved, opened, strict=True))}, wanted)
+            return self._tables
+        return held
 
     async def _open(self, name: str, version: int) -> AsyncTable:
         if self._db is None:
