@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from slowwave.errors import BudgetReached
+from slowwave.errors import BudgetReached, UnusableInput
 from slowwave.settings import IngestSettings
 
 from .options import JsonOption, NamespaceOption, Place, StoreOption
@@ -60,7 +60,9 @@ def init(
 
 
 def ingest(
-    paths: Annotated[list[Path], typer.Argument(help="Files or folders of conversations and documents.")],
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Files or folders of conversations and documents.", show_default=False)
+    ] = None,
     format: Annotated[
         str, typer.Option("--format", help="auto, messages, claude-code, chatgpt, markdown or text.")
     ] = "auto",
@@ -68,7 +70,7 @@ def ingest(
         str | None,
         typer.Option("--llm", metavar="PROVIDER/MODEL", help="Who extracts; 'rules' needs no key.", show_default=False),
     ] = None,
-    approve: Annotated[
+    approval: Annotated[
         str | None, typer.Option("--approval", help="auto, or manual to leave patches for review.", show_default=False)
     ] = None,
     max_usd: Annotated[
@@ -77,6 +79,7 @@ def ingest(
     max_calls: Annotated[
         int | None, typer.Option("--max-calls", help="Stop cleanly after this many model calls.", show_default=False)
     ] = None,
+    approve: Annotated[bool, typer.Option("--approve", help="Say yes to the patches that wait for review.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be read and refused; change nothing.")
     ] = False,
@@ -87,17 +90,20 @@ def ingest(
     """Turn conversations and documents into facts. The same input again does nothing and costs nothing."""
     from flows.ingest import ingest as flow
 
+    if not paths and not approve:
+        raise UnusableInput("There is nothing to read.", "Name files or folders: slowwave ingest PATH…")
     place = Place.of(store, namespace)
-    settings = _with_flags(place.settings.ingest, llm, approve, max_usd, max_calls)
+    settings = _with_flags(place.settings.ingest, llm, approval, max_usd, max_calls)
     with progress(quiet=as_json):
         summary: dict[str, Any] = asyncio.run(
             flow(
-                [str(path) for path in paths],
+                [str(path) for path in paths or ()],
                 namespace=namespace,
                 store=place.uri,
                 format=format,
                 settings=settings,
                 embedder=place.settings.embedder,
+                approve=approve,
                 dry_run=dry_run,
             )
         )

@@ -27,6 +27,7 @@ async def ingest(
     settings: IngestSettings = IngestSettings(),  # noqa: B008 (frozen)
     embedder: str = DEFAULT_EMBEDDER,
     now: datetime | None = None,
+    approve: bool = False,
     dry_run: bool = False,
 ) -> dict[str, Any]:
     """Turn conversations and documents into facts. The same input again does nothing and costs nothing.
@@ -40,6 +41,7 @@ async def ingest(
         settings: Who extracts, what is refused, and how much may be spent.
         embedder: The embedding model; a store keeps the one it was made with.
         now: The time that counts as now; empty for the real time.
+        approve: Say yes to the patches of earlier runs that wait for review.
         dry_run: Read and gate only; nothing is stored.
     """
     found = look_at(paths, format, settings)
@@ -53,17 +55,17 @@ async def ingest(
             tally.admitted(intake, admit_messages(run, intake, settings, dry_run=dry_run))
             await report_progress("messages read", tally.counts["messages read"])
         if settings.extract.enabled and not dry_run:
-            await _learn(run, settings, tally)
+            await _learn(run, settings, tally, approve)
         if tally.has_written and not dry_run:
             tidy(run)
     await publish_summary(run, tally)
     return tally.summary()
 
 
-async def _learn(run: Run, settings: IngestSettings, tally: IngestTally) -> None:
+async def _learn(run: Run, settings: IngestSettings, tally: IngestTally, approve: bool) -> None:
     """Extract and apply, batch by batch, until nothing waits or the budget is spent."""
     async with language_of(run, settings.llm) as language:
-        tally.applied(apply_patches(run, settings))  # what an interrupted run left behind
+        tally.applied(apply_patches(run, settings, approve=approve))  # what earlier runs left behind
         waiting = count_unfinished(run, settings.extract)
         cursor: Cursor | None = Cursor()
         while cursor is not None and not language.budget_reached:

@@ -41,7 +41,7 @@ class Names:
 async def answers(tables: Tables, ranked: Ranked, names: Names) -> tuple[RecalledFact, ...]:
     """The facts in their order; of their messages, the one that matches best comes first."""
     ids = [place.fact_id for place in ranked.order if place.fact_id]
-    rows = pl.DataFrame({"id": ids}).join(ranked.facts, on="id", maintain_order="left")
+    rows = pl.DataFrame({"id": ids}, schema={"id": pl.String}).join(ranked.facts, on="id", maintain_order="left")
     ends = pl.concat([rows["subject_id"], rows["object_id"]]).drop_nulls().unique().to_list()
     evidence, called, messages = await asyncio.gather(
         _evidence(tables, rows),

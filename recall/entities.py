@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
+from difflib import get_close_matches
 
 import polars as pl
 
@@ -43,17 +45,25 @@ def list_entities(snapshot: Snapshot, now: datetime, limit: int, entity_type: st
 def find_entity(snapshot: Snapshot, now: datetime, name: str) -> Entity:
     """The entity of that name or alias, exactly or as the only one that begins with it (COMMANDS S2)."""
     wanted = normalise_name(name)
-    ids = _named(snapshot, f"= {quoted(wanted)}") or _named(snapshot, f"LIKE {quoted(_pattern(wanted))}")
+    ids = _named(snapshot, f"= {quoted(wanted)}")
+    if not ids and wanted:
+        ids = _named(snapshot, f"LIKE {quoted(_pattern(wanted))}")
+        if len(ids) > 1:
+            raise UnknownName("entity (several begin like that)", name, _names(snapshot, ids))
     if not ids:
         near = snapshot.frame("entities", columns=["canonical_name"])["canonical_name"].to_list()
-        raise UnknownName("entity", name, near[:50])
+        raise UnknownName("entity", name, get_close_matches(wanted, near, n=5, cutoff=0.5) or sorted(near)[:50])
     rows = snapshot.by_ids("entities", ids).join(_fact_counts(snapshot, now), on="id", how="left")
     best = rows.with_columns(pl.col("facts").fill_null(0)).sort("facts", "id", descending=[True, False]).head(1)
     return _with_aliases(snapshot, best)[0]
 
 
 def _pattern(wanted: str) -> str:
-    return wanted.replace("\\", "").replace("%", "").replace("_", r"\_") + "%"
+    return re.sub(r"([\\%_])", r"\\\1", wanted) + "%"
+
+
+def _names(snapshot: Snapshot, ids: list[str]) -> list[str]:
+    return snapshot.by_ids("entities", ids, ["name"])["name"].to_list()
 
 
 def _named(snapshot: Snapshot, condition: str) -> list[str]:

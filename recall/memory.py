@@ -12,7 +12,7 @@ from inference.embedding import Embedder, open_embedder
 from slowwave.settings import RecallSettings
 from storage.snapshots import Snapshot
 from storage.store import Store
-from storage.warm import WarmTables
+from storage.warm import Tables, WarmTables
 
 from .accesses import AccessLog
 from .answers import Names, answers
@@ -76,17 +76,16 @@ class Memory:
 
     async def _answer(self, question: Question) -> tuple[RecalledFact, ...]:
         """Asked of the state that was seen last while the head is read, and once more where the head has moved."""
-        before = self._seen
-        guess = asyncio.create_task(self._answer_at(before, question)) if before else None
-        newest = await asyncio.to_thread(lambda: self.snapshot)
-        if guess is not None and newest is before:
+        held = self._warm.held
+        guess = asyncio.create_task(self._answer_from(held, question)) if held else None
+        newest = await self._warm.newest()
+        if guess is not None and newest is held:
             return await guess
         if guess is not None:
             guess.cancel()
-        return await self._answer_at(newest, question)
+        return await self._answer_from(newest, question)
 
-    async def _answer_at(self, snapshot: Snapshot, question: Question) -> tuple[RecalledFact, ...]:
-        tables = await self._warm.at(snapshot.versions)
+    async def _answer_from(self, tables: Tables, question: Question) -> tuple[RecalledFact, ...]:
         return await answers(tables, await rank(tables, question, self._settings), self._names)
 
     def facts_of(

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 TABLES = ("messages", "facts", "fact_evidence", "entities")
 QUERY_BYTES = 1000  # a longer query costs full-text search milliseconds and finds nothing more
 MESSAGES_PER_FACT = 2
+FARTHEST = 64  # times the usual reach
 _PROBES = 20
 MESSAGE = ("id", "conversation_id", "message_id", "occurred_at")
 _FACT = (*NEEDED, "message_id", "quote", "evidence_count", "expired_at", "vector")  # each column costs a quarter of a ms
@@ -71,20 +72,31 @@ class Ranked:
 
 
 async def rank(tables: Tables, question: Question, settings: RecallSettings) -> Ranked:
-    """At most `k` facts, best first."""
-    limit = settings.expansion * question.k
+    """At most `k` facts, best first; looks farther while too little of what is near still holds (T32)."""
+    reach = 1
+    while True:
+        ranked, is_all = await _rank(tables, question, settings, reach)
+        if is_all or len(ranked.order) >= question.k or reach >= FARTHEST:
+            return ranked
+        reach *= 8
+
+
+async def _rank(tables: Tables, question: Question, settings: RecallSettings, reach: int) -> tuple[Ranked, bool]:
+    """The ranked facts, and whether everything that could match was looked at."""
+    limit = settings.expansion * question.k * reach
     heard, near = await asyncio.gather(
         _by_words(tables["messages"], question, limit), _by_meaning(tables["facts"], question, limit)
     )
     lexical = lexical_scores(dict(heard.select("id", "_score").iter_rows()))
     compared = [*zip(heard["id"], _cosines(heard, question.vector), strict=True), *near.iter_rows()]
-    top = best_messages(lexical, compared, MESSAGES_PER_FACT * question.k, settings.vector_weight)
+    top = best_messages(lexical, compared, MESSAGES_PER_FACT * question.k * reach, settings.vector_weight)
+    is_all = max(len(heard), len(near)) < limit and len({message for message, _ in compared}) <= len(top)
     facts, evidence = await _about(tables, top, question)
     overlaps = word_overlaps(question.text, facts["statement"].to_list())
     measured = dict(zip(facts["id"], zip(_cosines(facts, question.vector), overlaps, strict=True), strict=True))
     told = [Evidence(fact, message, *measured[fact]) for fact, message in evidence if fact in measured]
     order = [place for place in rank_facts(told, lexical, settings.vector_weight) if place.fact_id][: question.k]
-    return Ranked(order, facts.drop("vector"), heard.select(MESSAGE))
+    return Ranked(order, facts.drop("vector"), heard.select(MESSAGE)), is_all
 
 
 async def _by_words(messages: AsyncTable, question: Question, limit: int) -> pl.DataFrame:

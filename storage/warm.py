@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from .connection import HEAD
 from .rows import id_filters
 
 if TYPE_CHECKING:
@@ -29,28 +31,37 @@ class Tables:
 
 
 class WarmTables:
-    """The named tables of a namespace at the versions of one commit, reopened only where that changes a version.
+    """The named tables of a namespace at its newest commit, reopened only where a commit moved them.
 
-    Belongs to the event loop it is first used on.
+    Belongs to the event loop it is first used on. `held` is what was newest when it was last asked for.
     """
 
     def __init__(self, address: str, names: Sequence[str], storage_options: dict[str, str] | None = None) -> None:
         self._address, self._names, self._options = address, tuple(names), storage_options
         self._db: AsyncConnection | None = None
-        self._tables = Tables({}, {})
+        self._head: AsyncTable | None = None
+        self.held: Tables | None = None
 
-    async def at(self, versions: Mapping[str, int]) -> Tables:
-        """The tables, checked out at these versions."""
-        held = self._tables
+    async def newest(self) -> Tables:
+        """The tables of the newest commit; the very object of the last time if nothing has moved."""
+        held = self.held or Tables({}, {})
+        versions = await self._versions()
         wanted = {name: versions[name] for name in self._names}
+        if wanted == held.versions:
+            return held
         moved = [name for name, version in wanted.items() if held.versions.get(name) != version]
-        if moved:
-            opened = await asyncio.gather(*(self._open(name, wanted[name]) for name in moved))
-            self._tables = Tables({**held.handles, **dict(zip(moved, opened, strict=True))}, wanted)
-            return self._tables
-        return held
+        opened = await asyncio.gather(*(self._open(name, wanted[name]) for name in moved))
+        self.held = Tables({**held.handles, **dict(zip(moved, opened, strict=True))}, wanted)
+        return self.held
 
-    async def _open(self, name: str, version: int) -> AsyncTable:
+    async def _versions(self) -> dict[str, int]:
+        if self._head is None:
+            self._head = await self._open(HEAD)
+        rows = (await self._head.query().select(["versions"]).to_arrow()).to_pylist()
+        versions: dict[str, int] = json.loads(rows[0]["versions"])
+        return versions
+
+    async def _open(self, name: str, version: int | None = None) -> AsyncTable:
         if self._db is None:
             import lancedb
 
@@ -58,7 +69,8 @@ class WarmTables:
                 self._address, storage_options=self._options, read_consistency_interval=timedelta(0)
             )
         table = await self._db.open_table(name)
-        await table.checkout(version)
+        if version is not None:
+            await table.checkout(version)
         return table
 
 

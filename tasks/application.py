@@ -22,6 +22,7 @@ from .engine import task
 from .runs import Run, store_of
 
 OPEN = "state IN ('open', 'evaluating', 'approved')"
+WAITING = "state = 'needs_review'"
 NEIGHBOURS_PER_FACT = 5
 
 
@@ -56,25 +57,28 @@ class _Decided:
 
 
 @task("apply patches")
-def apply_patches(run: Run, settings: IngestSettings) -> Applied:
-    """Evaluate every open batch and apply what passes; a batch that an earlier run left behind comes first (S3-12)."""
+def apply_patches(run: Run, settings: IngestSettings, *, approve: bool = False) -> Applied:
+    """Evaluate every open batch and apply what passes; a batch that an earlier run left behind comes first (S3-12).
+
+    With `approve` a person says yes to the batches that wait for review, too (S3-10).
+    """
     store = store_of(run)
     snapshot = store.snapshot()
-    decided = _decide(snapshot, settings, run)
+    decided = _decide(snapshot, settings, run, approve)
     if decided is None and _repeats(snapshot).is_empty():
         return Applied()
     with store.commit(run.id, "ingest.apply", run.now) as tx:
         if tx.sequence != snapshot.sequence + 1:  # another run has decided something meanwhile
-            decided = _decide(tx, settings, run)
+            decided = _decide(tx, settings, run, approve)
         if decided is not None:
             _write(tx, decided)
         _count_repeats(tx)
     return _counted(decided) if decided is not None else Applied()
 
 
-def _decide(reading: Reading, settings: IngestSettings, run: Run) -> _Decided | None:
+def _decide(reading: Reading, settings: IngestSettings, run: Run, approve: bool) -> _Decided | None:
     """None when no batch is open."""
-    patch = _open_patch(reading)
+    patch = _open_patch(reading, f"{OPEN} OR {WAITING}" if approve else OPEN)
     if patch.batches.is_empty():
         return None
     verdict = evaluate(
@@ -83,15 +87,15 @@ def _decide(reading: Reading, settings: IngestSettings, run: Run) -> _Decided | 
         patch.batches,
         settings.evaluate,
         content_gate=0.0,
-        approval=settings.approval,
+        approval="auto" if approve else settings.approval,
     )
     approved = verdict.batches.filter(pl.col("state") == "approved")
     passed = verdict.passed.filter(pl.col("patch_batch_id").is_in(approved["id"].to_list()))
     return _Decided(patch, verdict, _plan(reading, patch, passed, approved, settings, run))
 
 
-def _open_patch(snapshot: Reading) -> _Patch:
-    batches = snapshot.frame("patch_batches", OPEN)
+def _open_patch(snapshot: Reading, where: str) -> _Patch:
+    batches = snapshot.frame("patch_batches", where).with_columns(_decider())
     candidates = snapshot.by_ids(
         "facts", batches["id"], key="patch_batch_id", where="status = 'candidate'", with_vector=True
     )
@@ -101,6 +105,11 @@ def _open_patch(snapshot: Reading) -> _Patch:
         snapshot.by_ids("fact_directives", candidates["id"], list(DIRECTIVES), key="candidate_id"),
         snapshot.by_ids("messages", candidates["message_id"]),
     )
+
+
+def _decider() -> pl.Expr:
+    """A batch that waited for review and is taken up again was approved by a person."""
+    return pl.when(pl.col("state") == "needs_review").then(pl.lit("person")).otherwise("decided_by").alias("decided_by")
 
 
 def _plan(
