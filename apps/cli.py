@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+from typing import NoReturn
 
 import typer
 
@@ -27,25 +29,28 @@ keep_commands.register(app)
 
 def main() -> None:
     """Run the command; an error of ours is one sentence and an exit code, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # what a terminal or pipe cannot take is shown escaped
     try:
         app()
     except SlowwaveError as error:
-        if "--json" in sys.argv:
-            print_json({"error": error.message, "remedy": error.remedy})
-        err.print(f"[bold red]Error:[/] {_plain(error.message)}")
-        if error.remedy:
-            err.print(_plain(error.remedy))
-        sys.exit(error.exit_code)
+        _fail("Error", error.message, error.remedy, error.exit_code)
     except Exception as error:
         if os.environ.get("SLOWWAVE_DEBUG"):
             raise
-        err.print(f"[bold red]Unexpected {type(error).__name__}:[/] {_plain(str(error))}")
-        err.print("Nothing half-done is visible. SLOWWAVE_DEBUG=1 shows where it happened; please report it.")
-        sys.exit(1)
+        remedy = "Nothing half-done is visible. SLOWWAVE_DEBUG=1 shows where it happened; please report it."
+        _fail(f"Unexpected {type(error).__name__}", str(error), remedy, 1)
     except KeyboardInterrupt:
         err.print("Stopped. What was committed is kept; run the same command again to go on.")
         sys.exit(1)
 
 
-def _plain(text: str) -> str:
-    return text.replace("[", r"\[")
+def _fail(kind: str, message: str, remedy: str, exit_code: int) -> NoReturn:
+    if "--json" in sys.argv:
+        print_json({"error": message, "remedy": remedy})
+    err.print(f"{kind}:", style="bold red", end=" ")
+    err.print(message, markup=False)
+    if remedy:
+        err.print(remedy, markup=False)
+    sys.exit(exit_code)

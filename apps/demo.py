@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from rich.table import Table
+from rich.console import RenderableType
 
 from flows.ingest import ingest
 from recall.entities import Entity
@@ -73,13 +73,13 @@ def _look(uri: str, summary: dict[str, Any]) -> _Shown:
     return _Shown(summary, stats(store, datetime.now(UTC)), quality(store), changed, entities, known, found)
 
 
-def _sections(shown: _Shown) -> Iterator[tuple[str, list[Table]]]:
+def _sections(shown: _Shown) -> Iterator[tuple[str, list[RenderableType]]]:
     yield "What was read", [count_table(shown.summary)]
     yield "Who and what is known", [entity_table(shown.entities)]
-    rows = [(f.statement, validity(f.valid_from, f.valid_to), source_names(f)) for f in _telling(shown.known)]
-    yield "Facts, since when, and who said so", [table(f"About {PERSON}", ("fact", "valid", "said in"), rows)]
-    rows = [(c["before"], c["now"] or "", validity(c["valid_from"], c["valid_to"])) for c in shown.changes]
-    yield "What stopped being true", [table("", ("before", "now", "held"), rows)]
+    about = [(f.statement, validity(f.valid_from, f.valid_to), source_names(f)) for f in _telling(shown.known)]
+    yield "Facts, since when, and who said so", [table(f"About {PERSON}", ("fact", "valid", "said in"), about)]
+    changed = [(c["before"], c["now"] or "", validity(c["valid_from"], c["valid_to"])) for c in shown.changes]
+    yield "What stopped being true", [table("", ("before", "now", "held"), changed)]
     gates = shown.quality["gates"]
     rows = [(g["gate"], g["refused"], (g["example"] or "").replace("\n", " ")[:60], g["reason"]) for g in gates]
     yield "What was refused, and why", [table("", ("gate", "count", "for example", "why"), rows)]

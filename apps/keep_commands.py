@@ -14,6 +14,9 @@ from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import out, print_json, table
 
 
+EFFECTS = ("messages stored", "facts", "patches", "messages left", "messages failed")
+
+
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
     for command in (runs, undo, doctor, upkeep):
@@ -54,7 +57,8 @@ def runs(
 
 def _effect(summary: str | None) -> str:
     counts = json.loads(summary or "{}").get("counts", {})
-    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    telling = {what: count for what, count in counts.items() if what.startswith(EFFECTS) and count}
+    return ", ".join(f"{count} {what}" for what, count in telling.items())
 
 
 def undo(

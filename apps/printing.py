@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from datetime import date, datetime
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+
+NUMBERS = ("#", "count", "score", "commits", "calls", "usd")
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -30,16 +32,16 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "") -> Table:
-    """A Rich table; stored text is printed as text, never as markup."""
-    made = Table(
-        title=title or None, caption=caption or None, title_justify="left", title_style="bold", header_style="bold cyan"
-    )
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "") -> RenderableType:
+    """A table under its title; stored text is printed as text, never as markup."""
+    made = Table(header_style="bold cyan")
     for column in columns:
-        made.add_column(column, overflow="fold", justify="right" if column in ("#", "count", "score") else "left")
+        justify: JustifyMethod = "right" if column in NUMBERS else "left"
+        made.add_column(column, overflow="fold", justify=justify, no_wrap=column == "run")
     for row in rows:
         made.add_row(*(Text(shown(cell)) for cell in row))
-    return made
+    lines = [Text(title, style="bold")] if title else []
+    return Group(*lines, made, *([Text(caption, style="dim")] if caption else []))
 
 
 def shown(value: Any) -> str:

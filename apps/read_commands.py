@@ -15,7 +15,7 @@ from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import err, out, print_json, table, validity
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import RenderableType
 
     from recall.entities import Entity
     from recall.records import RecalledFact, Recollection
@@ -52,7 +52,7 @@ def recall(
         out.print(recall_table(found))
 
 
-def recall_table(found: Recollection) -> Table:
+def recall_table(found: Recollection) -> RenderableType:
     """Ranked facts as a table."""
     rows = [
         (n, fact.statement, validity(fact.valid_from, fact.valid_to), f"{fact.score:.2f}", source_names(fact))
@@ -115,7 +115,7 @@ def entities(
     out.print(entity_table(shown, f"…and {total - len(shown)} more" if total > len(shown) else ""))
 
 
-def entity_table(shown: Sequence[Entity], caption: str = "") -> Table:
+def entity_table(shown: Sequence[Entity], caption: str = "") -> RenderableType:
     """Entities as a table; the count is of live facts."""
     rows = [(e.name, e.entity_type, e.facts, ", ".join(e.aliases), e.last_seen_at) for e in shown]
     return table("", ("name", "type", "count", "also known as", "last seen"), rows, caption)

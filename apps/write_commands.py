@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
-from rich.table import Table
+from rich.console import RenderableType
 
 from slowwave.errors import BudgetReached, UnusableInput
+from slowwave.formats import known_format
 from slowwave.settings import IngestSettings
 
 from .options import JsonOption, NamespaceOption, Place, StoreOption
@@ -88,6 +89,7 @@ def ingest(
     as_json: JsonOption = False,
 ) -> None:
     """Turn conversations and documents into facts. The same input again does nothing and costs nothing."""
+    from flows.ingest import Format
     from flows.ingest import ingest as flow
 
     if not paths and not approve:
@@ -100,7 +102,7 @@ def ingest(
                 [str(path) for path in paths or ()],
                 namespace=namespace,
                 store=place.uri,
-                format=format,
+                format=cast(Format, known_format(format)),
                 settings=settings,
                 embedder=place.settings.embedder,
                 approve=approve,
@@ -112,7 +114,8 @@ def ingest(
     else:
         show_ingest(summary)
     if summary["state"] == "stopped":
-        raise BudgetReached("The budget is spent; what was extracted is kept.", "Run the same command again to go on.")
+        err.print("The budget is spent; what was extracted is kept. Run the same command again to go on.")
+        raise typer.Exit(BudgetReached.exit_code)
 
 
 def _with_flags(
@@ -128,7 +131,7 @@ def _with_flags(
     return parse_settings({"ingest": values}, "the command line").ingest
 
 
-def count_table(summary: dict[str, Any]) -> Table:
+def count_table(summary: dict[str, Any]) -> RenderableType:
     """What a run counted."""
     return table(f"Run {summary['run']}: {summary['state']}", ("what", "count"), list(summary["counts"].items()))
 

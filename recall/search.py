@@ -20,7 +20,7 @@ from slowwave.ranking import Evidence, Recalled, best_messages, lexical_scores, 
 from slowwave.settings import RecallSettings
 from slowwave.validity import as_of_sql, live_sql
 from storage.rows import empty_frame, quoted
-from storage.search import unit_matrix, words
+from storage.search import words
 from storage.warm import Tables, fetch
 
 from .facts import NEEDED, filtered
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 TABLES = ("messages", "facts", "fact_evidence", "entities")
 QUERY_BYTES = 1000  # a longer query costs full-text search milliseconds and finds nothing more
 MESSAGES_PER_FACT = 2
+LEAST = 10  # who asks for one fact gets the first of ten, not the best of three messages
 FARTHEST = 64  # times the usual reach
 _PROBES = 20
 MESSAGE = ("id", "conversation_id", "message_id", "occurred_at")
@@ -83,13 +84,14 @@ async def rank(tables: Tables, question: Question, settings: RecallSettings) -> 
 
 async def _rank(tables: Tables, question: Question, settings: RecallSettings, reach: int) -> tuple[Ranked, bool]:
     """The ranked facts, and whether everything that could match was looked at."""
-    limit = settings.expansion * question.k * reach
+    wide = max(question.k, LEAST) * reach
+    limit = settings.expansion * wide
     heard, near = await asyncio.gather(
         _by_words(tables["messages"], question, limit), _by_meaning(tables["facts"], question, limit)
     )
     lexical = lexical_scores(dict(heard.select("id", "_score").iter_rows()))
     compared = [*zip(heard["id"], _cosines(heard, question.vector), strict=True), *near.iter_rows()]
-    top = best_messages(lexical, compared, MESSAGES_PER_FACT * question.k * reach, settings.vector_weight)
+    top = best_messages(lexical, compared, MESSAGES_PER_FACT * wide, settings.vector_weight)
     is_all = max(len(heard), len(near)) < limit and len({message for message, _ in compared}) <= len(top)
     facts, evidence = await _about(tables, top, question)
     overlaps = word_overlaps(question.text, facts["statement"].to_list())
@@ -145,13 +147,15 @@ async def _about(
     if elsewhere:
         first = pl.concat([first, await fetch(tables["facts"], "id", elsewhere, columns)])
     facts = filtered(first, question.now, question.scope, question.as_of)
-    pairs = {*facts.select("id", "message_id").filter(pl.col("message_id").is_in(messages)).iter_rows()}
+    wanted = set(messages)
+    pairs = {(fact, said) for fact, said in zip(facts["id"], facts["message_id"], strict=True) if said in wanted}
     return facts, sorted(pairs | {*support.iter_rows()})
 
 
 def _cosines(rows: pl.DataFrame, vector: Vector) -> list[float]:
-    told = rows.select(pl.col("vector").fill_null(pl.lit([0.0] * len(vector), pl.Array(pl.Float32, len(vector)))))
-    return [float(value) for value in unit_matrix(told["vector"], len(vector)) @ vector]
+    """Of rows with a vector to it; 0 for those without."""
+    cosines: list[float] = (np.nan_to_num(rows["vector"].to_numpy().reshape(-1, len(vector))) @ vector).tolist()
+    return cosines
 
 
 def _frame(rows: object) -> pl.DataFrame:

@@ -61,7 +61,10 @@ def place_for_making(uri: str, namespace: str) -> Iterator[str]:
     if is_remote(uri):
         yield uri
         return
-    _root(uri).mkdir(parents=True, exist_ok=True)
+    try:
+        _root(uri).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnusableInput(f"No store can be made at {uri!r}: {error.strerror}.", "Choose another --store.") from error
     with TemporaryDirectory(prefix=".making-", dir=_root(uri)) as place:
         yield place
         try:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .store import Store
     from .transactions import Transaction
 
-UPKEEP = "upkeep"
+FOR_GOOD = ("upkeep", "init")  # they change no row, and search needs the indexes they made
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class _Undoing:
 
     def runs_to_undo(self, run_id: str, cascade: bool) -> list[str]:
         """The run and, under `cascade`, every later run that built on it; newest first."""
-        changes = self._commits.filter(pl.col("kind") != UPKEEP)
+        changes = self._commits.filter(~pl.col("kind").is_in(FOR_GOOD))
         order = {run: n for n, run in enumerate(changes["run_id"].unique(maintain_order=True))}
         if run_id not in order:
             raise UnknownName("run", run_id, order)
@@ -126,7 +126,7 @@ class _Undoing:
         tx.upsert("decisions", pl.DataFrame(decisions))
 
     def _traces(self, runs: Iterable[str]) -> list[Trace]:
-        theirs = self._commits.filter(pl.col("run_id").is_in(list(runs)) & (pl.col("kind") != UPKEEP))
+        theirs = self._commits.filter(pl.col("run_id").is_in(list(runs)) & ~pl.col("kind").is_in(FOR_GOOD))
         return [
             trace(self._reader, name, segments, self._start[name]) for name, segments in segments_of(theirs).items()
         ]

@@ -88,7 +88,7 @@ class IngestTally:
     def has_written(self) -> bool:
         """Whether the run changed what is remembered."""
         return any(self.counts[what] for what in ("messages stored", "messages extracted", "messages failed")) or any(
-            number for what, number in self.counts.items() if what.startswith("facts: ")
+            number for what, number in self.counts.items() if what.startswith("facts ")
         )
 
     def summary(self) -> dict[str, Any]:
@@ -119,11 +119,11 @@ class IngestTally:
     def _notes(self, counts: Mapping[str, int]) -> list[str]:
         if self.dry_run:
             return ["A dry run: this is what would be stored and refused; nothing was changed."]
+        if self.has_written:
+            return []
         if not counts.get("messages read") and not counts.get("sources known already"):
             return ["Nothing to read: there is no message in it."]
-        if not self.has_written:
-            return ["Nothing new: all of it was known already, and nothing was asked of a model."]
-        return []
+        return ["Nothing new: all of it was known already, and nothing was asked of a model."]
 
 
 def _sentence(issue: ReadIssue) -> str:
