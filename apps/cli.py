@@ -33,7 +33,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # what a terminal or pipe cannot take is shown escaped
     try:
-        app()
+        app(prog_name="slowwave")
     except SlowwaveError as error:
         _fail("Error", error.message, error.remedy, error.exit_code)
     except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
@@ -21,7 +22,8 @@ err = Console(stderr=True, highlight=False)
 
 def print_json(document: Any) -> None:
     """The one document of `--json`."""
-    print(json.dumps(document, default=_plain, ensure_ascii=False, indent=2))
+    takes_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    print(json.dumps(document, default=_plain, ensure_ascii=not takes_unicode, indent=2))
 
 
 def _plain(value: Any) -> Any:

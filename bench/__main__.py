@@ -53,11 +53,12 @@ def _arguments() -> argparse.Namespace:
         "python -m bench", description="Measure speed and recall.", epilog=f"benchmarks:\n{listed}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parser.add_argument(
-        "names", nargs="*", choices=[[], *BENCHMARKS], metavar="NAME", help="which ones; all by default"
-    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which ones; all by default")
     parser.add_argument("--quick", action="store_true", help="smaller sizes")
-    return parser.parse_args()
+    chosen = parser.parse_args()
+    if unknown := set(chosen.names) - set(BENCHMARKS):
+        parser.error(f"there is no benchmark {sorted(unknown)[0]!r}; there are {', '.join(BENCHMARKS)}")
+    return chosen
 
 
 def _run(name: str, options: Options) -> list[Figure]:

@@ -25,11 +25,14 @@ def run(options: Options) -> Iterable[Figure]:
         return
     from sentence_transformers import SentenceTransformer
 
-    model = SentenceTransformer(TEACHER)
+    try:
+        model = SentenceTransformer(TEACHER)
+    except OSError as error:
+        print(f"{TEACHER} cannot be loaded, so its rate is not measured: {error}")
+        return
     some = texts[: max(64, len(texts) // TEACHER_SHARE)]
-    yield Figure(
-        "embedding", f"sentence-transformers/{TEACHER}", _rate(model.encode, some), "texts/s", note=f"{len(some)} texts"
-    )
+    rate = _rate(model.encode, some)
+    yield Figure("embedding", f"sentence-transformers/{TEACHER}", rate, "texts/s", note=f"{len(some)} texts")
 
 
 def _rate(embed: Callable[[Sequence[str]], object], texts: Sequence[str]) -> float:

@@ -34,10 +34,10 @@ STAGES: Mapping[str, tuple[str, ...]] = {
         "storage.transactions:Transaction.publish", "storage.transactions:Transaction.recover",
         "storage.head:HeadRow.acquire", "storage.head:HeadRow.release",
     ),
-    "tidying up": ("flows.ingest:tidy",),
+    "tidying up": ("flows.ingest:tidy.fn",),
     "tasks, the rest": (
-        "flows.ingest:find_new_sources", "flows.ingest:read_intakes", "flows.ingest:admit_messages",
-        "flows.ingest:extract_facts", "flows.ingest:apply_patches",
+        "flows.ingest:find_new_sources", "flows.ingest:read_intakes", "flows.ingest:admit_messages.fn",
+        "flows.ingest:extract_facts.fn", "flows.ingest:apply_patches.fn",
     ),
     "opening the store": ("tasks.runs:_store",),
 }  # fmt: skip

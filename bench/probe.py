@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 from unittest.mock import patch
 
+T = TypeVar("T")
 Watched = Mapping[str, Sequence[str]]
 """Stage → functions as `module:name` or `module:Class.name`, where the name is looked up when it is called."""
 
@@ -59,22 +60,21 @@ class Stopwatch:
         return patch.object(owner, name, self._timed(stage, inspect.getattr_static(owner, name)))
 
     def _timed(self, stage: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        if inspect.iscoroutinefunction(call):
-
-            @wraps(call)
-            async def awaited(*args: Any, **kwargs: Any) -> Any:
-                with self.stage(stage):
-                    return await call(*args, **kwargs)
-
-            return awaited
+        """The function timed; what it makes is timed too while it is awaited or stepped through."""
 
         @wraps(call)
         def called(*args: Any, **kwargs: Any) -> Any:
             with self.stage(stage):
-                found = call(*args, **kwargs)
-            return self._stepped(stage, found) if inspect.isgenerator(found) else found
+                made = call(*args, **kwargs)
+            if inspect.iscoroutine(made):
+                return self._awaited(stage, made)
+            return self._stepped(stage, made) if inspect.isgenerator(made) else made
 
         return called
+
+    async def _awaited(self, stage: str, work: Coroutine[Any, Any, T]) -> T:
+        with self.stage(stage):
+            return await work
 
     def _stepped(self, stage: str, steps: Iterator[Any]) -> Iterator[Any]:
         while True:

@@ -35,7 +35,7 @@ LEAST = 10  # who asks for one fact gets the first of ten, not the best of three
 FARTHEST = 64  # times the usual reach
 _PROBES = 20
 MESSAGE = ("id", "conversation_id", "message_id", "occurred_at")
-_FACT = (*NEEDED, "message_id", "quote", "evidence_count", "expired_at", "vector")  # each column costs a quarter of a ms
+_FACT = (*NEEDED, "message_id", "quote", "evidence_count", "expired_at", "vector")  # no column more: each costs
 
 Vector = npt.NDArray[np.float32]
 

@@ -23,12 +23,14 @@ from .tables import TABLES, Role, tables_of
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
 
-_TRACE = {
-    "id": pl.String,
-    "mark": pl.UInt64,
-    "first_before": pl.Int64,
-    "last_after": pl.Int64,
-}
+_TRACE = pl.Schema(
+    {
+        "id": pl.String,
+        "mark": pl.UInt64,
+        "first_before": pl.Int64,
+        "last_after": pl.Int64,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,9 @@ def find_new_sources(run: Run, found: Found) -> Sources:
     columns = ["content_hash", "format"]
     hashes = [source.content_hash for source in found.sources]
     read = store_of(run).snapshot().by_ids("sources", hashes, columns, key="content_hash", where="state = 'completed'")
-    done, new, known = {*read.iter_rows()}, [], []
+    done = {*read.iter_rows()}
+    new: list[SourceInfo] = []
+    known: list[SourceInfo] = []
     for source in found.sources:
         bytes_and_form = (source.content_hash, source.format)
         (known if bytes_and_form in done else new).append(source)

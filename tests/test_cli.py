@@ -1,0 +1,466 @@
+"""The command line: a contract that scripts rely on, and manners that people do."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from messages_api import MessagesApi
+from talk import CLAUDE, EXAMPLES, NOW, ROOT, TALK, contents, extractor, rows, said, written
+
+from apps.cli import app, main
+from storage.store import Store
+
+COMMANDS = tuple(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+READING = ("recall", "facts", "entities", "why", "stats", "quality", "runs", "doctor")
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one document on stdout; an error if there is anything else."""
+        return json.loads(self.out)
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Run a command line in an empty folder, as the console script does."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("COLUMNS", "250")
+
+    def command(*args: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["slowwave", *map(str, args)])
+        code = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        told = capsys.readouterr()
+        return Result(code, told.out, told.err)
+
+    return command
+
+
+@pytest.fixture
+def store(learned: tuple[Path, dict[str, Any]]) -> Path:
+    """The store of the examples, to be looked at."""
+    return learned[0]
+
+
+# Help
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_and_every_option_explains_itself(run: Run, command: str) -> None:
+    helped = run(command, "--help")
+    assert helped.code == 0
+    declared = typer.main.get_command(app).commands[command]  # type: ignore[attr-defined]
+    assert declared.help
+    for parameter in declared.params:
+        assert parameter.help, (command, parameter.name)
+        assert parameter.human_readable_name.strip("[]<>.").lower() in helped.out.lower()
+
+
+def test_every_command_takes_the_common_options() -> None:
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert "--json" in options, name
+        if name not in ("demo", "init"):
+            assert {"--store", "--namespace"} <= options, name
+
+
+def test_the_commands_of_this_version_are_all_there() -> None:
+    assert {*READING, "demo", "init", "ingest", "undo", "upkeep"} <= {*COMMANDS}
+
+
+# Documents of --json
+
+
+def test_recall_gives_exactly_the_document_that_scripts_rely_on(run: Run, store: Path) -> None:
+    found = run("recall", "Why Redis Streams?", "--k", 3, "--store", store, "--json")
+    assert found.code == 0
+    document = found.json
+    assert list(document) == ["query", "facts", "took_ms"]
+    assert document["query"] == "Why Redis Streams?"
+    assert len(document["facts"]) == 3
+    for fact in document["facts"]:
+        assert list(fact) == [
+            "id", "statement", "subject", "predicate", "object", "score", "confidence", "status", "valid_from",
+            "valid_to", "aspects", "provenance",
+        ]  # fmt: skip
+        assert fact["status"] == "active"
+        assert isinstance(fact["aspects"], list)
+        for source in fact["provenance"]:
+            assert list(source) == ["conversation_id", "message_id", "quote", "occurred_at"]
+    assert document["facts"][0]["provenance"]
+
+
+def test_stats_gives_exactly_the_document_that_scripts_rely_on(run: Run, store: Path) -> None:
+    document = run("stats", "--store", store, "--json").json
+    assert list(document) == ["messages", "facts", "entities", "communities", "commits", "llm"]
+    assert list(document["facts"]) == ["live", "candidate", "rejected", "superseded", "retracted", "archived"]
+    assert list(document["llm"]) == ["calls", "tokens_in", "tokens_out", "usd"]
+    assert document["messages"] == rows(store, "messages").height
+    assert document["entities"] == rows(store, "entities").height
+    by_status = dict(rows(store, "facts")["status"].value_counts().iter_rows())
+    assert document["facts"]["superseded"] == by_status["superseded"]
+    assert 0 < document["facts"]["live"] <= by_status["active"]
+    assert document["llm"] == {"calls": 0, "tokens_in": 0, "tokens_out": 0, "usd": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("args", "keys"),
+    [
+        (("entities",), {"total", "entities"}),
+        (("facts", "Devon Clarke"), {"entity", "facts"}),
+        (("runs",), {"runs"}),
+        (("doctor",), {"mended", "findings"}),
+        (("quality",), {"messages", "gates", "refusals", "common_first_words", "learned_prototypes", "retrieval_events"}),
+    ],
+)
+def test_reading_commands_print_one_document_or_a_table(
+    run: Run, store: Path, args: tuple[str, ...], keys: set[str]
+) -> None:
+    told = run(*args, "--store", store, "--json")
+    assert (told.code, told.err) == (0, "")
+    assert set(told.json) == keys
+    shown = run(*args, "--store", store)
+    assert shown.code == 0
+    assert len(shown.out) > 7
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(shown.out)
+
+
+def test_ingest_prints_its_summary_and_the_same_input_again_says_nothing_new(run: Run, tmp_path: Path) -> None:
+    talk = written(tmp_path / "talk.jsonl", said())
+    first = run("ingest", talk, "--store", tmp_path / "m", "--llm", "rules", "--json")
+    assert (first.code, first.json["state"], first.json["counts"]["messages stored"]) == (0, "completed", len(TALK))
+    again = run("ingest", talk, "--store", tmp_path / "m")
+    assert again.code == 0
+    assert "Nothing new" in again.out
+    third = run("ingest", talk, "--store", tmp_path / "m", "--dry-run", "--json").json
+    assert third["notes"]
+
+
+def test_an_error_is_one_document_too(run: Run, tmp_path: Path) -> None:
+    failed = run("stats", "--store", tmp_path / "nowhere", "--json")
+    assert failed.code == 2
+    assert set(failed.json) == {"error", "remedy"}
+    assert "nowhere" in failed.json["error"]
+
+
+def test_as_of_and_scope_narrow_what_is_recalled(run: Run, store: Path) -> None:
+    def asked(*more: str) -> dict[str, Any]:
+        return {fact["id"]: fact for fact in run("recall", "limit", "--k", 200, "--store", store, "--json", *more).json["facts"]}
+
+    now, before = asked(), asked("--as-of", "2026-03-10")
+    assert before
+    assert all(fact["valid_from"] <= "2026-03-10" for fact in before.values())
+    assert before.keys() != now.keys()
+    [scope] = {name for name in rows(store, "facts")["scope"] if name != "global"} or {"none"}
+    assert asked("--scope", "nowhere") == {}
+    assert asked("--scope", "global").keys() <= now.keys() | {"none"}
+    assert scope
+
+
+def test_facts_with_all_shows_what_no_longer_holds(run: Run, store: Path) -> None:
+    live = run("facts", "devon clarke", "--store", store, "--json").json["facts"]
+    everything = run("facts", "Devon Clarke", "--all", "--store", store, "--json").json["facts"]
+    assert {fact["status"] for fact in live} == {"active"}
+    assert len(everything) > len(live)
+
+
+@pytest.mark.parametrize("kind", ["facts", "entities", "messages", "runs"])
+def test_why_tells_the_story_of_every_kind_of_row_also_by_the_first_letters_of_its_id(
+    run: Run, store: Path, kind: str
+) -> None:
+    name = rows(store, kind)["id"][0]
+    story = run("why", name, "--store", store, "--json").json
+    assert (story["id"], story["kind"]) == (name, kind)
+    assert run("why", name[:-2], "--store", store, "--json").json == story
+    assert story["title"][:20] in run("why", name, "--store", store).out
+
+
+def test_an_id_that_several_rows_begin_with_is_not_guessed(run: Run, store: Path) -> None:
+    many = run("why", "f_", "--store", store)
+    assert many.code == 2
+    assert "several begin like that" in many.err
+
+
+# Exit codes
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (("ingest", "nowhere.jsonl"), 2, "There is no file or folder 'nowhere.jsonl'"),
+        (("ingest",), 2, "Name files or folders"),
+        (("ingest", EXAMPLES / "bad" / "not-a-format.bin"), 2, "claude-code"),
+        (("ingest", EXAMPLES / "documents", "--format", "pdf"), 2, "Known: auto, chatgpt, claude-code"),
+        (("ingest", EXAMPLES / "documents", "--llm", "anthropc/x"), 2, "Did you mean 'anthropic'?"),
+        (("ingest", EXAMPLES / "documents", "--llm", "anthropic"), 2, "names no model"),
+        (("ingest", EXAMPLES / "documents", "--llm", CLAUDE), 2, "ANTHROPIC_API_KEY"),
+        (("ingest", EXAMPLES / "documents", "--llm", CLAUDE), 2, "--llm rules works without"),
+        (("ingest", EXAMPLES / "documents", "--approval", "maybe"), 2, "approval"),
+        (("ingest", EXAMPLES / "documents", "--max-calls", -1), 2, "max_calls"),
+        (("ingest", EXAMPLES / "documents", "--max-usd", "much"), 2, "much"),
+        (("ingest", EXAMPLES / "documents", "--namespace", "a/b"), 2, "cannot be a namespace"),
+        (("ingest", EXAMPLES / "documents", "--namespace", "../x"), 2, "cannot be a namespace"),
+        (("recall", "x", "--k", 0), 2, "--k"),
+        (("recall",), 2, "QUERY"),
+        (("recall", "x", "--colour"), 2, "--colour"),
+        (("remember",), 2, "remember"),
+        (("stats",), 2, "slowwave ingest PATH"),
+    ],
+)
+def test_unusable_arguments_end_with_two_and_a_sentence_and_make_nothing(
+    run: Run, tmp_path: Path, args: tuple[object, ...], code: int, words: str
+) -> None:
+    ended = run(*args)
+    assert ended.code == code
+    assert words.lower() in " ".join(ended.err.replace("│", " ").split()).lower()
+    assert "Traceback" not in ended.err
+    assert ended.out == ""
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("stats", "--namespace", "other"), "Known: default"),
+        (("facts", "Devon Clarcke"), "Did you mean"),
+        (("facts", ""), "Unknown entity"),
+        (("why", "f_nonsense"), "Unknown id"),
+        (("undo", "no-such-run"), "Unknown run"),
+        (("undo", "init"), "Unknown run"),
+        (("entities", "--type", "persn"), "Did you mean 'person'?"),
+        (("recall", "x", "--as-of", "yesterdayish"), "Write it like 2026-01-31"),
+        (("facts", "Devon Clarke", "--as-of", "31.12.2026"), "Write it like 2026-01-31"),
+    ],
+)
+def test_what_is_not_in_the_store_is_named_with_what_is(
+    run: Run, store: Path, args: tuple[str, ...], words: str
+) -> None:
+    ended = run(*args, "--store", store)
+    assert ended.code == 2
+    assert words in " ".join(ended.err.split())
+    assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("command", [(*READING[:1], "x"), ("facts", "x"), ("entities",), ("why", "x"), *((c,) for c in READING[4:]), ("undo", "x"), ("upkeep",), ("ingest", EXAMPLES / "documents")])  # fmt: skip
+def test_a_store_path_that_is_a_file_is_refused_by_every_command(
+    run: Run, tmp_path: Path, command: tuple[object, ...]
+) -> None:
+    (tmp_path / "file").write_text("not a store")
+    ended = run(*command, "--store", tmp_path / "file")
+    assert ended.code == 2
+    assert "file" in ended.err
+    assert "Unexpected" not in ended.err
+    assert (tmp_path / "file").read_text() == "not a store"
+
+
+def test_a_budget_that_is_spent_ends_with_three_and_the_same_command_goes_on(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = written(tmp_path / "talk.jsonl", said())
+    Path("slowwave.toml").write_text("[ingest.extract]\nwindow_messages = 2\ncontext_messages = 0\n")
+    ingest = ("ingest", talk, "--store", tmp_path / "m", "--llm", CLAUDE, "--json")
+    with MessagesApi(extractor) as api:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
+        first = run(*ingest, "--max-calls", 1)
+        assert (first.code, first.json["state"], len(api.requests)) == (3, "stopped", 1)
+        assert "Run the same command again" in first.err
+        second = run(*ingest)
+        assert (second.code, second.json["state"], len(api.requests)) == (0, "completed", 3)
+    assert "sk-ant-test" not in first.out + first.err + second.out + second.err
+
+
+def test_a_namespace_that_another_writer_holds_ends_with_four(run: Run, memory_copy: Path) -> None:
+    Path("slowwave.toml").write_text("[retention]\nlease_wait_s = 0.1\n")
+    with pytest.raises(RuntimeError, match="enough"), Store.open(str(memory_copy)).commit("other", "test", NOW):
+        ended = run("upkeep", "--store", memory_copy, "--json")
+        raise RuntimeError("enough")
+    assert ended.code == 4
+    assert "is being written" in ended.json["error"]
+
+
+def test_an_error_nobody_foresaw_is_one_sentence_with_the_exit_code_one(
+    run: Run, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: Any, **more: Any) -> Any:
+        raise RuntimeError("disk on [fire]")
+
+    monkeypatch.setattr("recall.overview.stats", broken)
+    ended = run("stats", "--store", store, "--json")
+    assert ended.code == 1
+    assert ended.json["error"] == "disk on [fire]"
+    assert "Unexpected RuntimeError: disk on [fire]" in ended.err
+    monkeypatch.setenv("SLOWWAVE_DEBUG", "1")
+    with pytest.raises(RuntimeError, match="fire"):
+        run("stats", "--store", store)
+
+
+# Where settings come from
+
+
+def test_the_store_comes_from_the_flag_then_the_environment_then_the_folder(
+    run: Run, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLOWWAVE_STORE", str(store))
+    assert run("stats", "--json").json["messages"] > 0
+    assert "elsewhere" in run("stats", "--store", tmp_path / "elsewhere").err
+    monkeypatch.delenv("SLOWWAVE_STORE")
+    assert "./memory" in run("stats").err
+
+
+def test_settings_come_from_the_file_of_the_folder_with_the_names_that_other_systems_use(
+    run: Run, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("slowwave.toml").write_text("[retrieval]\nrecall_limit = 2\n[ingest.pipeline]\ningest_min_len = 0\n")
+    assert len(run("recall", "Why Redis Streams?", "--store", store, "--json").json["facts"]) == 2
+    talk = written(tmp_path / "talk.jsonl", said())
+    summary = run("ingest", talk, "--store", tmp_path / "m", "--llm", "rules", "--json").json
+    assert "length" not in summary["refused"]
+    other = tmp_path / "other.toml"
+    other.write_text("[recall]\nk = 3\n")
+    monkeypatch.setenv("SLOWWAVE_CONFIG", str(other))
+    assert len(run("recall", "Why Redis Streams?", "--store", store, "--json").json["facts"]) == 3
+    monkeypatch.setenv("SLOWWAVE_CONFIG", str(tmp_path / "none.toml"))
+    assert "none.toml" in run("stats", "--store", store).err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[ingest.extract]\nwindow_mesages = 3\n", "Did you mean 'ingest.extract.window_messages'?"),
+        ("[ingest.graph]\nchunk_tokns = 3\n", "Did you mean"),
+        ("[ingst]\n", "Did you mean 'ingest'?"),
+        ("[recall]\nk = 0\n", "recall.k = 0"),
+        ("[recall]\nk = 'many'\n", "recall.k = 'many'"),
+        ("[ingest.resolve]\nentity_ambiguous = 0.9\n", "must be below"),
+        ("[recall\n", "not valid TOML"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_the_nearest_one_or_its_range(
+    run: Run, store: Path, text: str, words: str
+) -> None:
+    Path("slowwave.toml").write_text(text)
+    ended = run("recall", "x", "--store", store)
+    assert ended.code == 2
+    assert words in " ".join(ended.err.split())
+
+
+def test_init_writes_settings_that_work_and_does_not_overwrite_them(run: Run, store: Path) -> None:
+    assert run("init", "--no-graph", "--model", "rules", "--json").json == {"written": "slowwave.toml"}
+    assert "enabled = false" in Path("slowwave.toml").read_text()
+    assert run("stats", "--store", store).code == 0
+    assert run("init", "--graph", "--model", "auto").code == 2
+    assert run("init", "--graph", "--model", "auto", "--force").code == 0
+    hostile = 'x"\n[recall]\nk = 1'
+    assert run("init", "--graph", "--model", hostile, "--force").code in (0, 2)
+    assert run("stats", "--store", store).code == 0
+    assert len(run("recall", "Why Redis Streams?", "--store", store, "--json").json["facts"]) == 10
+
+
+# Keeping the house
+
+
+def test_a_run_can_be_looked_at_tried_and_taken_back(run: Run, memory_copy: Path, learned: Any) -> None:
+    name = learned[1]["run"]
+    [listed] = run("runs", "--store", memory_copy, "--json").json["runs"]
+    assert (listed["id"], listed["state"], listed["flow"]) == (name, "completed", "ingest")
+    assert name in run("runs", "--store", memory_copy).out
+    before = contents(memory_copy)
+    tried = run("undo", name, "--dry-run", "--store", memory_copy, "--json").json
+    assert tried["dry_run"]
+    assert tried["removed"]["facts"] == len(before["facts"])
+    assert contents(memory_copy)["facts"].equals(before["facts"])
+    assert run("undo", name, "--store", memory_copy).code == 0
+    assert run("stats", "--store", memory_copy, "--json").json["messages"] == 0
+    assert run("undo", name, "--store", memory_copy).code == 4
+    assert {entry["state"] for entry in run("runs", "--store", memory_copy, "--json").json["runs"]} >= {"undone"}
+
+
+def test_doctor_finds_damage_says_so_with_its_exit_code_and_mends_it(run: Run, memory_copy: Path) -> None:
+    healthy = run("doctor", "--store", memory_copy)
+    assert (healthy.code, healthy.out.strip()) == (0, "Healthy.")
+    with Store.open(str(memory_copy)).commit("damage", "test", NOW) as tx:
+        tx.delete("messages", [rows(memory_copy, "fact_evidence")["message_id"][0]])
+    sick = run("doctor", "--store", memory_copy, "--json")
+    assert sick.code == 1
+    assert sick.json["findings"]
+    mended = run("doctor", "--repair", "--store", memory_copy, "--json").json
+    assert mended["mended"]
+    assert run("doctor", "--store", memory_copy).code == len(mended["findings"]) > 0 or not mended["findings"]
+
+
+def test_upkeep_changes_no_row_and_can_be_done_again(run: Run, memory_copy: Path) -> None:
+    before = contents(memory_copy)
+    assert run("upkeep", "--store", memory_copy, "--json").code == 0
+    assert run("upkeep", "--store", memory_copy).code == 0
+    for name, frame in contents(memory_copy).items():
+        assert frame.equals(before[name]), name
+
+
+# As processes
+
+
+def process(*args: object, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "slowwave", *map(str, args)], cwd=cwd, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environ},
+    )  # fmt: skip
+
+
+def test_the_console_script_works_from_any_folder_and_reading_needs_no_prefect(tmp_path: Path, store: Path) -> None:
+    code = "import sys; sys.argv[1:] = ['recall', 'Redis', '--store', sys.argv[1], '--json']; from slowwave.launcher import main\ntry: main()\nfinally: print('prefect' in sys.modules, file=sys.stderr)"
+    path = {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code, str(store)], cwd=tmp_path, capture_output=True, text=True, env={**os.environ, **path})
+    assert (done.returncode, done.stderr.strip()) == (0, "False")
+    assert json.loads(done.stdout)["facts"]
+
+
+def test_arguments_that_are_no_text_and_a_terminal_without_unicode_do_no_harm(tmp_path: Path, store: Path) -> None:
+    done = process("recall", "caf\udce9 Tomás", "--store", store, "--json", cwd=tmp_path, PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["query"].startswith("caf")
+
+
+def test_the_demo_runs_without_a_key_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    done = process("demo", "--json", cwd=tmp_path, TMPDIR=str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    document = json.loads(done.stdout)
+    assert document["stats"]["llm"]["calls"] == 0
+    assert document["stats"]["facts"]["live"] > 100
+    assert [len(each["facts"]) > 0 for each in document["recalls"]] == [True] * 3
+    assert [path.name for path in tmp_path.iterdir() if "slowwave" in path.name or "memory" in path.name] == []
+
+
+def test_the_demo_shows_what_was_learned_refused_and_recalled(run: Run, tmp_path: Path) -> None:
+    shown = run("demo", "--keep", tmp_path / "kept")
+    assert shown.code == 0
+    for words in ("Redis Streams", "Tomás", "injection", "since 2026-", "slowwave recall"):
+        assert words in shown.out
+    assert rows(tmp_path / "kept", "facts").height > 100
+    shutil.rmtree(tmp_path / "kept")
