@@ -53,7 +53,7 @@ def admit_messages(run: Run, intake: Intake, settings: IngestSettings, *, dry_ru
     prepared, redacted = _prepare(_placed(snapshot, messages, fresh))
     prepared = _with_search_text(snapshot, prepared)
     vectors = _embed(run, prepared)
-    gated, states = gate(run.embedder, snapshot, prepared, vectors, settings)
+    gated, states = gate(run.embedder, snapshot, prepared, vectors, settings, run.now)
     refusals = _refusals(gated, vectors)
     if not dry_run:
         _store(store, run, intake, gated, vectors, refusals, states, settings)

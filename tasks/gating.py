@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from functools import lru_cache
 
 import numpy as np
@@ -14,6 +15,7 @@ from slowwave.noise import ContentScorer, plan_gates, plan_prototypes, prototype
 from slowwave.settings import IngestSettings, NoiseSettings
 from slowwave.surprise import SurpriseState, plan_surprise
 from slowwave.text import row_id
+from slowwave.validity import live_sql
 from storage.search import unit_matrix
 from storage.snapshots import Reading
 from storage.transactions import Transaction
@@ -25,13 +27,18 @@ LEARNED_AT = "noise.learned_at"
 
 
 def gate(
-    embedder: str, snapshot: Reading, messages: pl.DataFrame, vectors: Vectors, settings: IngestSettings
+    embedder: str,
+    snapshot: Reading,
+    messages: pl.DataFrame,
+    vectors: Vectors,
+    settings: IngestSettings,
+    now: datetime,
 ) -> tuple[pl.DataFrame, Mapping[str, SurpriseState]]:
     """The messages with the gate that refuses each, and what the surprise gate remembers afterwards."""
     accepted, accepted_vectors = _recent(snapshot, settings.noise)
     scorer = _scorer(embedder, settings.noise, snapshot)
     plan = plan_gates(messages, vectors, accepted_vectors, accepted, scorer, settings.noise)
-    gated = messages.hstack(plan)
+    gated = _without_stale_repeats(snapshot, messages.hstack(plan), now)
     if not settings.surprise.enabled:
         return gated, {}
     passing = gated["gate"].is_null()
@@ -39,6 +46,18 @@ def gate(
         messages.filter(passing), vectors[passing.to_numpy()], _memories(snapshot, messages), settings.surprise
     )
     return _with_surprise(gated, passing, surprise.decisions, settings), surprise.states
+
+
+def _without_stale_repeats(snapshot: Reading, gated: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    """What repeats a message of which nothing holds any more is news again, not evidence."""
+    originals = gated.filter(pl.col("gate") == "repeat")["similar_to_id"]
+    told = snapshot.by_ids("fact_evidence", originals, ["message_id", "fact_id"], key="message_id")
+    live = snapshot.by_ids("facts", told["fact_id"], ["id"], where=live_sql(now))["id"]
+    holding = told.filter(pl.col("fact_id").is_in(live.to_list()))["message_id"]
+    stale = [original for original in told["message_id"].unique() if original not in set(holding)]
+    is_news = pl.col("similar_to_id").is_in(stale) & (pl.col("gate") == "repeat").fill_null(False)
+    cleared = ("gate", "reason", "measure", "threshold", "similar_to_id")
+    return gated.with_columns(pl.when(~is_news.fill_null(False)).then(pl.col(name)).alias(name) for name in cleared)
 
 
 def _with_surprise(
