@@ -50,7 +50,7 @@ def _fail(kind: str, message: str, remedy: str, exit_code: int) -> NoReturn:
     if "--json" in sys.argv:
         print_json({"error": message, "remedy": remedy})
     err.print(f"{kind}:", style="bold red", end=" ")
-    err.print(message, markup=False)
+    err.print(message, markup=False, soft_wrap=True)  # a path that is broken in two cannot be copied
     if remedy:
-        err.print(remedy, markup=False)
+        err.print(remedy, markup=False, soft_wrap=True)
     sys.exit(exit_code)

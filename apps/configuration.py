@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from pathlib import Path
@@ -70,7 +71,7 @@ def write_settings(graph: bool, model: str, force: bool) -> Path:
     if path.exists() and not force:
         raise UnusableInput(f"{path} exists already.", "Edit it, or use --force.")
     extract = f"[ingest.extract]\nenabled = {str(graph).lower()}\n"
-    text = f'# All keys: docs/settings.md\n{extract}\n[ingest.llm]\nmodel = "{model}"\n'
+    text = f"# All keys: docs/settings.md\n{extract}\n[ingest.llm]\nmodel = {json.dumps(model)}\n"
     parse_settings(tomllib.loads(text), str(path))
     path.write_text(text, encoding="utf-8")
     return path

@@ -43,6 +43,8 @@ def main() -> None:
     with TemporaryDirectory(prefix="slowwave-bench-") as place:
         for name in chosen.names or BENCHMARKS:
             figures += _run(name, Options(Path(place, name), data_folder(), chosen.quick))
+    if not figures:
+        return
     out.print(_table(figures))
     out.print(f"saved in {_save(figures, chosen.quick)}")
 

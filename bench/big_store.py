@@ -17,6 +17,7 @@ from storage.upkeep import tend
 from . import synthetic
 
 BATCH = 10_000
+TURNS = 20
 RUN = "bench"
 EMBEDDED = ("messages", "facts", "entities")
 
@@ -40,40 +41,66 @@ def build_store(uri: str, facts: int, seed: int) -> list[str]:
 
 def _rows(told: list[synthetic.FactText], start: int, random: Random) -> Iterator[tuple[str, pl.DataFrame]]:
     """Rows of each table for facts that come from one message each; `text` is what is embedded."""
-    at = [synthetic.START + timedelta(minutes=start + n) for n in range(len(told))]
-    people = [fact.subject for fact in told]
-    ids = [f"f_{digest(start + n)}" for n in range(len(told))]
-    frame = pl.DataFrame(
-        {
-            "id": ids, "message_id": [f"m_{digest(start + n)}" for n in range(len(told))],
-            "statement": [fact.statement for fact in told], "predicate": [fact.predicate for fact in told],
-            "subject": people, "object": [fact.object for fact in told], "at": at,
-            "opening": [random.choice(("", "By the way: ", "For the record, ", "As far as I know, ")) for _ in told],
-        }
-    )  # fmt: skip
-    frame = frame.with_columns(
-        subject_id=_entity("subject"), object_id=_entity("object"), said=pl.col("opening") + pl.col("statement"),
-        conversation=pl.format("c{}", pl.int_range(pl.len()) // 20 + start // 20),
-    )  # fmt: skip
+    frame = _told(told, start, random)
     yield "entities", _entities(frame)
-    yield "messages", frame.select(
-        text="said", id="message_id", message_id="message_id", conversation_id="conversation", ordinal=pl.int_range(pl.len()),
-        role=pl.lit("user"), speaker=pl.lit("Ada"), content="said", search_text=pl.format("Ada: {}", "said"),
-        occurred_at="at", scope=pl.lit("global"), graph_state=pl.lit("done"), attempts=pl.lit(0),
-    )  # fmt: skip
-    yield "facts", frame.select(
-        "id", "subject_id", "object_id", "predicate", "statement", "message_id", text="statement", kind=pl.lit("relation"),
-        predicate_raw="predicate", object_text="object", scope=pl.lit("global"), polarity=pl.lit("affirmed"),
-        statement_hash=pl.col("statement").map_elements(lambda said: digest(normalise_statement(said)), pl.String),
-        owner_entity_id="subject_id", status=pl.lit("active"), valid_from="at", confidence=pl.lit(0.9),
-        evidence_count=pl.lit(1), quote="statement",
-    )  # fmt: skip
-    evidence = [row_id("v", *pair) for pair in frame.select("id", "message_id").iter_rows()]
-    yield (
-        "fact_evidence",
-        frame.select(
-            fact_id="id", message_id="message_id", quote="statement", confidence=pl.lit(0.9), occurred_at="at"
-        ).with_columns(pl.Series("id", evidence)),
+    yield "messages", _messages(frame)
+    yield "facts", _facts(frame)
+    evidence = frame.select("message_id", quote="text", occurred_at="at", fact_id="id", confidence=pl.lit(0.9))
+    ids = [row_id("v", *pair) for pair in evidence.select("fact_id", "message_id").iter_rows()]
+    yield "fact_evidence", evidence.with_columns(pl.Series("id", ids))
+
+
+def _told(told: list[synthetic.FactText], start: int, random: Random) -> pl.DataFrame:
+    """One row per fact with what its rows in the tables are made of."""
+    numbers = range(start, start + len(told))
+    openings = random.choices(("", "By the way: ", "For the record, ", "As far as I know, "), k=len(told))
+    rows = {
+        "id": [f"f_{digest(n)}" for n in numbers],
+        "message_id": [f"m_{digest(n)}" for n in numbers],
+        "conversation_id": [f"c{n // TURNS}" for n in numbers],
+        "ordinal": [n % TURNS for n in numbers],
+        "at": [synthetic.START + timedelta(minutes=n) for n in numbers],
+        "text": [fact.statement for fact in told],
+        "said": [opening + fact.statement for opening, fact in zip(openings, told, strict=True)],
+        "predicate": [fact.predicate for fact in told],
+        "subject": [fact.subject for fact in told],
+        "object": [fact.object for fact in told],
+    }
+    return pl.DataFrame(rows).with_columns(subject_id=_entity("subject"), object_id=_entity("object"))
+
+
+def _messages(frame: pl.DataFrame) -> pl.DataFrame:
+    own = frame.select(
+        "conversation_id", "ordinal", text="said", id="message_id", message_id="message_id", occurred_at="at"
+    )
+    return own.with_columns(
+        content="text",
+        search_text=pl.format("Ada: {}", "text"),
+        role=pl.lit("user"),
+        speaker=pl.lit("Ada"),
+        scope=pl.lit("global"),
+        graph_state=pl.lit("done"),
+        attempts=pl.lit(0),
+    )
+
+
+def _facts(frame: pl.DataFrame) -> pl.DataFrame:
+    own = frame.select(
+        "id", "text", "message_id", "subject_id", "predicate", "object_id", valid_from="at", object_text="object"
+    )
+    hashed = pl.col("text").map_elements(lambda said: digest(normalise_statement(said)), pl.String)
+    return own.with_columns(
+        kind=pl.lit("relation"),
+        predicate_raw="predicate",
+        statement="text",
+        statement_hash=hashed,
+        owner_entity_id="subject_id",
+        scope=pl.lit("global"),
+        polarity=pl.lit("affirmed"),
+        status=pl.lit("active"),
+        confidence=pl.lit(0.9),
+        evidence_count=pl.lit(1),
+        quote="text",
     )
 
 

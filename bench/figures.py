@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -84,8 +84,3 @@ def in_fresh_process(work: Callable[..., T], *args: Any) -> T:
     """The result of a module-level function, run where nothing is loaded and no memory is held yet."""
     with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as pool:
         return pool.submit(work, *args).result()
-
-
-def figures_of(benchmark: str, values: Mapping[str, float], unit: str = "") -> list[Figure]:
-    """Several plain numbers of one unit."""
-    return [Figure(benchmark, name, value, unit) for name, value in values.items()]

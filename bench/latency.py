@@ -9,7 +9,7 @@ from random import Random
 from recall.memory import Memory
 
 from .big_store import build_store
-from .figures import Figure, Options, measured, percentiles
+from .figures import Figure, Options, in_fresh_process, measured, percentiles
 
 SEED = 23
 K = 10
@@ -29,7 +29,7 @@ def run(options: Options) -> Iterable[Figure]:
             "latency", f"{facts:,} facts: building", facts / building.wall_s, "facts/s", note=f"{building.wall_s:.0f} s"
         )
         asked = Random(SEED).sample(questions, WARM_UP + ASKED)
-        times, named = _ask(uri, asked)
+        times, named = in_fresh_process(ask, uri, asked)
         median, slow = percentiles(times[WARM_UP:])
         bars = (P50_BAR, P95_BAR) if facts == BARRED else (None, None)
         yield Figure("latency", f"{facts:,} facts: p50", median, "ms", bars[0], "lower", f"k={K}, {ASKED} questions")
@@ -39,7 +39,8 @@ def run(options: Options) -> Iterable[Figure]:
         )
 
 
-def _ask(uri: str, questions: list[str]) -> tuple[list[float], int]:
+def ask(uri: str, questions: list[str]) -> tuple[list[float], int]:
+    """Milliseconds of each question, and how many facts were named in all."""
     times, named = [], 0
     with Memory.open(uri) as memory:
         for question in questions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import wraps
@@ -20,8 +20,9 @@ Watched = Mapping[str, Sequence[str]]
 class Stopwatch:
     """Seconds by stage; time inside a nested stage belongs to the nested one alone."""
 
-    def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self._open: list[str] = []
         self._since = 0.0
 
@@ -37,7 +38,7 @@ class Stopwatch:
             self._open.pop()
 
     def _turn(self) -> None:
-        now = time.perf_counter()
+        now = self._clock()
         if self._open:
             self.seconds[self._open[-1]] += now - self._since
         self._since = now

@@ -1,4 +1,4 @@
-"""Seeded text at any scale: conversations and facts from recombined templates, about entities with Zipfian frequency."""
+"""Seeded text at any scale: conversations and facts from recombined templates, about entities of Zipfian frequency."""
 
 from __future__ import annotations
 
@@ -13,29 +13,31 @@ ZIPF = 1.0
 START = datetime(2025, 1, 6, 9, tzinfo=UTC)
 
 _FIRST = (
-    "Ada Bruno Carla Dario Elena Farid Greta Hugo Ines Jonas Kira Liam Mona Nils Olga Pavel Quinn Rosa Stefan Tara Uma "
-    "Viktor Wanda Xenia Yusuf Zora Amira Boris Celia Dmitri Esther Felix Gloria Hassan Irma Jorge Katja Leon Marek Nadia"
+    "Ada Bruno Carla Dario Elena Farid Greta Hugo Ines Jonas Kira Liam Mona Nils Olga Pavel Quinn Rosa Stefan "
+    "Tara Uma Viktor Wanda Xenia Yusuf Zora Amira Boris Celia Dmitri Esther Felix Gloria Hassan Irma Jorge "
+    "Katja Leon Marek Nadia"
 ).split()
 _LAST = (
-    "Almeida Brandt Castillo Dorn Eriksen Fontaine Grant Hollis Ivanov Jansen Keller Lindholm Moreau Novak Okafor Pereira "
-    "Quist Romero Sato Tanaka Ulrich Vargas Weber Yilmaz Zeman Abbott Becker Cohen Duarte Engel"
+    "Almeida Brandt Castillo Dorn Eriksen Fontaine Grant Hollis Ivanov Jansen Keller Lindholm Moreau Novak "
+    "Okafor Pereira Quist Romero Sato Tanaka Ulrich Vargas Weber Yilmaz Zeman Abbott Becker Cohen Duarte Engel"
 ).split()
 _HEADS = (
     "Amber Basalt Cobalt Delta Ember Falcon Granite Harbor Indigo Juniper Krypton Lumen Meadow Nimbus Onyx Pine".split()
 )
 _TAILS = "Gate Forge Bridge Mesh Relay Vault Stream Index Router Ledger Cache Portal Queue Engine Board Signal".split()
 _TOOLS = (
-    "PostgreSQL Redis Kafka Terraform Grafana Docker Neovim Rust Python Go Svelte React Airflow Spark DuckDB Nginx Ansible "
-    "Prometheus RabbitMQ SQLite Django FastAPI Kotlin Elixir Bazel Nix Vault Consul Envoy Istio"
+    "PostgreSQL Redis Kafka Terraform Grafana Docker Neovim Rust Python Go Svelte React Airflow Spark DuckDB "
+    "Nginx Ansible Prometheus RabbitMQ SQLite Django FastAPI Kotlin Elixir Bazel Nix Vault Consul Envoy Istio"
 ).split()
 _PLACES = "Lisbon Oslo Turin Leeds Porto Graz Utrecht Malmo Vigo Basel Ghent Krakow Bergen Nantes Bilbao Aarhus".split()
 _THINGS = (
-    "the retry limit|the connection pool|the export job|the login page|the search index|the nightly backup|the billing report|"
-    "the rate limiter|the mobile build|the staging cluster|the image resizer|the webhook handler|the audit log|the job queue"
+    "the retry limit|the connection pool|the export job|the login page|the search index|the nightly backup|"
+    "the billing report|the rate limiter|the mobile build|the staging cluster|the image resizer|"
+    "the webhook handler|the audit log|the job queue"
 ).split("|")
 _CAUSES = (
-    "a missing index|a stale cache|a clock that drifted|a leaked connection|an expired certificate|a race in the scheduler|"
-    "an unbounded queue|a wrong time zone|a half-applied migration|a retry storm"
+    "a missing index|a stale cache|a clock that drifted|a leaked connection|an expired certificate|"
+    "a race in the scheduler|an unbounded queue|a wrong time zone|a half-applied migration|a retry storm"
 ).split("|")
 _HOBBIES = "climbing sourdough chess cycling pottery birdwatching swimming sailing woodworking photography".split()
 
@@ -56,10 +58,10 @@ _TOLD = (
     "Never restart {thing} of {project} while {tool} is running.",
 )
 _LONG = (
-    "For {project} I looked at {thing} again. It turned out that {cause} made {tool} slow, so {person} raised the limit to "
-    "{number}. After that the error rate fell from {number2} to almost nothing, and we will keep {tool2} as it is.",
-    "Here is what I found: {project} stores its state in {tool}, and {person} owns the part that talks to {tool2}. The safest "
-    "order is to pause {thing}, apply the change, and let {person2} check the dashboards in {place} before traffic returns.",
+    "For {project} I looked at {thing} again. It turned out that {cause} made {tool} slow, so {person} raised the "
+    "limit to {number}. After that the error rate fell from {number2} to almost nothing, and we will keep {tool2}.",
+    "Here is what I found: {project} stores its state in {tool}, and {person} owns the part that talks to {tool2}. "
+    "The safest order is to pause {thing}, apply the change, and let {person2} check the dashboards in {place}.",
 )
 _ASKED = (
     "How is {project} doing?", "Can you check {thing} of {project}?", "What did {person} say about {tool}?",

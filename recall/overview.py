@@ -71,7 +71,8 @@ def quality(store: Store) -> dict[str, Any]:
 def changes(snapshot: Snapshot, limit: int = 20) -> list[dict[str, Any]]:
     """What stopped being true: the old statement, the new one where there is one, when, and why; newest first."""
     closed = snapshot.frame(
-        "facts", "valid_to IS NOT NULL OR status IN ('superseded', 'retracted')",
+        "facts",
+        "valid_to IS NOT NULL OR status IN ('superseded', 'retracted')",
         ["id", "statement", "status_reason", "valid_from", "valid_to", "replaced_by"],
     )
     winners = snapshot.by_ids("facts", closed["replaced_by"], ["id", "statement"]).rename({"statement": "now"})

@@ -111,6 +111,8 @@ async def _show_progress(stage: str, percent: float) -> None:
 
     shown = _shown.get()
     if stage not in shown:
-        _shown.set({**shown, stage: await acreate_progress_artifact(percent, key=stage.replace(" ", "-"), description=stage)})
+        _shown.set(
+            {**shown, stage: await acreate_progress_artifact(percent, key=stage.replace(" ", "-"), description=stage)}
+        )
     else:
         await aupdate_progress_artifact(shown[stage], progress=percent)

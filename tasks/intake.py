@@ -43,7 +43,7 @@ class Sources:
 
 
 def look_at(paths: Sequence[str], format: str, settings: IngestSettings) -> Found:
-    """The files of the paths; raises for what is unusable, a model without its key included, before anything is made."""
+    """The files of the paths; raises for what is unusable, be it a file or a model, before anything is made."""
     if settings.extract.enabled:
         Language(settings.llm, MemoryLedger())
     sources, issues = find_sources(paths, format)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -74,6 +77,7 @@ def learn(
     *,
     now: datetime = NOW,
     dry_run: bool = False,
+    approve: bool = False,
     namespace: str = "default",
     format: Any = "auto",
     **settings: Any,
@@ -84,7 +88,7 @@ def learn(
     return asyncio.run(
         ingest(
             [str(path) for path in listed], namespace=namespace, store=str(store), format=format, settings=chosen,
-            now=now, dry_run=dry_run,
+            now=now, dry_run=dry_run, approve=approve,
         )
     )  # fmt: skip
 
@@ -118,6 +122,14 @@ def assert_same(left: dict[str, pl.DataFrame], right: dict[str, pl.DataFrame]) -
         assert frame["id"].to_list() == right[name]["id"].to_list(), name
         different = [c for c in frame.columns if not frame[c].equals(right[name][c], null_equal=True)]
         assert not different, (name, different)
+
+
+def started(code: str, *args: object, **how: Any) -> subprocess.Popen[str]:
+    """A Python process of its own that runs this code, with the project and the tests on its path."""
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    command = [sys.executable, "-W", "ignore", "-c", code, *map(str, args)]
+    environ = {**os.environ, "PYTHONPATH": path, **how.pop("env", {})}
+    return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, **how)
 
 
 _MESSAGE = re.compile(
@@ -159,7 +171,7 @@ class Killed(BaseException):
 
 @contextmanager
 def dying(monkeypatch: pytest.MonkeyPatch, kind: str, moment: str, nth: int = 1) -> Iterator[None]:
-    """Inside, the process dies at the nth commit of a kind, `before` it is published or `after`; the dead write nothing."""
+    """Inside, the process dies at the nth commit of a kind, `before` or `after` it; the dead write nothing."""
     commit: Callable[..., Any] = Store.commit
     met = count(1)
     dead: list[bool] = []

@@ -97,7 +97,9 @@ def test_no_answer_gives_frames_with_all_their_columns() -> None:
 @given(st.lists(st.integers(-3, 6), max_size=12), st.integers(0, 3))
 def test_nothing_is_ever_said_of_a_message_that_was_not_to_be_extracted(indexes: list[int], context: int) -> None:
     planned = window("user", "user", "user", "user", context=context)
-    said = collected(planned, facts=[claim(n) for n in indexes], messages=[{"message": n, "durable": False} for n in indexes])
+    said = collected(
+        planned, facts=[claim(n) for n in indexes], messages=[{"message": n, "durable": False} for n in indexes]
+    )
     assert set(said.claims["message_id"]) | set(said.judgements["message_id"]) <= set(planned.new_ids)
     assert len(said.claims) + said.invalid == len(indexes)
     assert said.judgements["message_id"].n_unique() == len(said.judgements)

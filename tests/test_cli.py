@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ from typing import Any
 import pytest
 import typer
 from messages_api import MessagesApi
-from talk import CLAUDE, EXAMPLES, NOW, ROOT, TALK, contents, extractor, rows, said, written
+from talk import CLAUDE, EXAMPLES, NOW, TALK, contents, extractor, rows, said, started, written
 
 from apps.cli import app, main
 from storage.store import Store
@@ -78,7 +76,8 @@ def test_every_command_and_every_option_explains_itself(run: Run, command: str) 
     assert declared.help
     for parameter in declared.params:
         assert parameter.help, (command, parameter.name)
-        assert parameter.human_readable_name.strip("[]<>.").lower() in helped.out.lower()
+        assert parameter.name is not None
+        assert any(opt.lower() in helped.out.lower() for opt in (*parameter.opts, parameter.name)), parameter.name
 
 
 def test_every_command_takes_the_common_options() -> None:
@@ -135,7 +134,10 @@ def test_stats_gives_exactly_the_document_that_scripts_rely_on(run: Run, store: 
         (("facts", "Devon Clarke"), {"entity", "facts"}),
         (("runs",), {"runs"}),
         (("doctor",), {"mended", "findings"}),
-        (("quality",), {"messages", "gates", "refusals", "common_first_words", "learned_prototypes", "retrieval_events"}),
+        (
+            ("quality",),
+            {"messages", "gates", "refusals", "common_first_words", "learned_prototypes", "retrieval_events"},
+        ),
     ],
 )
 def test_reading_commands_print_one_document_or_a_table(
@@ -171,16 +173,20 @@ def test_an_error_is_one_document_too(run: Run, tmp_path: Path) -> None:
 
 def test_as_of_and_scope_narrow_what_is_recalled(run: Run, store: Path) -> None:
     def asked(*more: str) -> dict[str, Any]:
-        return {fact["id"]: fact for fact in run("recall", "limit", "--k", 200, "--store", store, "--json", *more).json["facts"]}
+        return {
+            fact["id"]: fact
+            for fact in run("recall", "limit", "--k", 200, "--store", store, "--json", *more).json["facts"]
+        }
 
     now, before = asked(), asked("--as-of", "2026-03-10")
     assert before
     assert all(fact["valid_from"] <= "2026-03-10" for fact in before.values())
     assert before.keys() != now.keys()
-    [scope] = {name for name in rows(store, "facts")["scope"] if name != "global"} or {"none"}
+    scopes = dict(rows(store, "facts").select("id", "scope").iter_rows())
     assert asked("--scope", "nowhere") == {}
-    assert asked("--scope", "global").keys() <= now.keys() | {"none"}
-    assert scope
+    for scope in ("global", *(name for name in set(scopes.values()) if name != "global")):
+        assert {scopes[name] for name in asked("--scope", scope)} <= {scope}
+    assert {scopes[name] for name in asked("--scope", "global")} == {"global"}
 
 
 def test_facts_with_all_shows_what_no_longer_holds(run: Run, store: Path) -> None:
@@ -223,7 +229,7 @@ def test_an_id_that_several_rows_begin_with_is_not_guessed(run: Run, store: Path
         (("ingest", EXAMPLES / "documents", "--llm", CLAUDE), 2, "--llm rules works without"),
         (("ingest", EXAMPLES / "documents", "--approval", "maybe"), 2, "approval"),
         (("ingest", EXAMPLES / "documents", "--max-calls", -1), 2, "max_calls"),
-        (("ingest", EXAMPLES / "documents", "--max-usd", "much"), 2, "much"),
+        (("ingest", EXAMPLES / "documents", "--max-usd", "much"), 2, "--max-usd"),
         (("ingest", EXAMPLES / "documents", "--namespace", "a/b"), 2, "cannot be a namespace"),
         (("ingest", EXAMPLES / "documents", "--namespace", "../x"), 2, "cannot be a namespace"),
         (("recall", "x", "--k", 0), 2, "--k"),
@@ -267,7 +273,22 @@ def test_what_is_not_in_the_store_is_named_with_what_is(
     assert "Traceback" not in ended.err
 
 
-@pytest.mark.parametrize("command", [(*READING[:1], "x"), ("facts", "x"), ("entities",), ("why", "x"), *((c,) for c in READING[4:]), ("undo", "x"), ("upkeep",), ("ingest", EXAMPLES / "documents")])  # fmt: skip
+ANY_COMMAND = [
+    ("recall", "x"),
+    ("facts", "x"),
+    ("entities",),
+    ("why", "x"),
+    ("stats",),
+    ("quality",),
+    ("runs",),
+    ("doctor",),
+    ("undo", "x"),
+    ("upkeep",),
+    ("ingest", EXAMPLES / "documents"),
+]
+
+
+@pytest.mark.parametrize("command", ANY_COMMAND, ids=lambda command: command[0])
 def test_a_store_path_that_is_a_file_is_refused_by_every_command(
     run: Run, tmp_path: Path, command: tuple[object, ...]
 ) -> None:
@@ -298,9 +319,8 @@ def test_a_budget_that_is_spent_ends_with_three_and_the_same_command_goes_on(
 
 def test_a_namespace_that_another_writer_holds_ends_with_four(run: Run, memory_copy: Path) -> None:
     Path("slowwave.toml").write_text("[retention]\nlease_wait_s = 0.1\n")
-    with pytest.raises(RuntimeError, match="enough"), Store.open(str(memory_copy)).commit("other", "test", NOW):
+    with Store.open(str(memory_copy)).commit("other", "test", NOW):
         ended = run("upkeep", "--store", memory_copy, "--json")
-        raise RuntimeError("enough")
     assert ended.code == 4
     assert "is being written" in ended.json["error"]
 
@@ -377,8 +397,7 @@ def test_init_writes_settings_that_work_and_does_not_overwrite_them(run: Run, st
     assert run("stats", "--store", store).code == 0
     assert run("init", "--graph", "--model", "auto").code == 2
     assert run("init", "--graph", "--model", "auto", "--force").code == 0
-    hostile = 'x"\n[recall]\nk = 1'
-    assert run("init", "--graph", "--model", hostile, "--force").code in (0, 2)
+    assert run("init", "--graph", "--model", 'x"\n[recall]\nk = 1', "--force").code == 0
     assert run("stats", "--store", store).code == 0
     assert len(run("recall", "Why Redis Streams?", "--store", store, "--json").json["facts"]) == 10
 
@@ -426,31 +445,35 @@ def test_upkeep_changes_no_row_and_can_be_done_again(run: Run, memory_copy: Path
 # As processes
 
 
-def process(*args: object, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "slowwave", *map(str, args)], cwd=cwd, capture_output=True, text=True, timeout=120,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environ},
-    )  # fmt: skip
+def script(*args: object, cwd: Path, **environ: str) -> Result:
+    """The console script in a process of its own; the last line on stderr tells whether Prefect was imported."""
+    code = (
+        "import sys; from slowwave.launcher import main\n"
+        "try: main()\n"
+        "finally: print('prefect' in sys.modules, file=sys.stderr)"
+    )
+    with started(code, *args, cwd=cwd, env=environ) as process:
+        out, err = process.communicate(timeout=120)
+        return Result(process.returncode, out, err)
 
 
 def test_the_console_script_works_from_any_folder_and_reading_needs_no_prefect(tmp_path: Path, store: Path) -> None:
-    code = "import sys; sys.argv[1:] = ['recall', 'Redis', '--store', sys.argv[1], '--json']; from slowwave.launcher import main\ntry: main()\nfinally: print('prefect' in sys.modules, file=sys.stderr)"
-    path = {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", code, str(store)], cwd=tmp_path, capture_output=True, text=True, env={**os.environ, **path})
-    assert (done.returncode, done.stderr.strip()) == (0, "False")
-    assert json.loads(done.stdout)["facts"]
+    done = script("recall", "Redis", "--store", store, "--json", cwd=tmp_path)
+    assert (done.code, done.err.strip()) == (0, "False")
+    assert done.json["facts"]
 
 
 def test_arguments_that_are_no_text_and_a_terminal_without_unicode_do_no_harm(tmp_path: Path, store: Path) -> None:
-    done = process("recall", "caf\udce9 Tomás", "--store", store, "--json", cwd=tmp_path, PYTHONIOENCODING="ascii")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["query"].startswith("caf")
+    args = ("recall", "caf\udce9 Tomás", "--store", store, "--json")
+    done = script(*args, cwd=tmp_path, PYTHONIOENCODING="ascii")
+    assert done.code == 0
+    assert done.json["query"].startswith("caf")
 
 
 def test_the_demo_runs_without_a_key_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    done = process("demo", "--json", cwd=tmp_path, TMPDIR=str(tmp_path))
-    assert (done.returncode, done.stderr) == (0, "")
-    document = json.loads(done.stdout)
+    done = script("demo", "--json", cwd=tmp_path, TMPDIR=str(tmp_path))
+    assert (done.code, done.err.strip()) == (0, "True")
+    document = done.json
     assert document["stats"]["llm"]["calls"] == 0
     assert document["stats"]["facts"]["live"] > 100
     assert [len(each["facts"]) > 0 for each in document["recalls"]] == [True] * 3

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -20,7 +17,7 @@ from talk import (
     CLAUDE,
     EXAMPLES,
     NOW,
-    ROOT,
+    READ,
     STAMPS,
     START,
     TALK,
@@ -31,6 +28,7 @@ from talk import (
     learn,
     rows,
     said,
+    started,
     states,
     texts_of,
     written,
@@ -40,6 +38,7 @@ from slowwave.errors import BudgetReached, MissingKey, UnknownName, UnusableInpu
 from slowwave.settings import IngestSettings
 from storage.doctor import examine
 from storage.store import Store
+from storage.tables import TABLES
 from storage.undo import undo
 
 EXPECTED = json.loads((EXAMPLES / "expectations.json").read_text())
@@ -121,15 +120,24 @@ def test_the_examples_end_in_known_states_with_a_refusal_for_each_that_is_skippe
     assert examine(Store.open(str(store))) == ()
 
 
+def test_the_examples_fill_each_table_as_a_healthy_run_does(learned: tuple[Path, dict[str, Any]]) -> None:
+    store, _ = learned
+    assert set(READ) - {"bad"} == {*EXPECTED["input"]}
+    for table, held in EXPECTED["tables"].items():
+        assert held["min"] <= rows(store, table).height <= held["max"], table
+    counts = dict(rows(store, "facts")["status"].value_counts().iter_rows())
+    for status, held in EXPECTED["facts"].items():
+        assert held["min"] <= counts.get(status, 0) <= held["max"], status
+    assert set(counts) <= {*EXPECTED["facts"]}
+
+
 def test_every_fact_names_the_messages_that_say_it(learned: tuple[Path, dict[str, Any]]) -> None:
     store, _ = learned
     told = rows(store, "facts", "status IN ('active', 'superseded')")
     evidence = rows(store, "fact_evidence")
     counts = dict(evidence.group_by("fact_id").len().iter_rows())
     assert len(told) > 150
-    assert {fact: count for fact, count in told.select("id", "evidence_count").iter_rows()} == {
-        fact: counts.get(fact, 0) for fact in told["id"]
-    }
+    assert dict(told.select("id", "evidence_count").iter_rows()) == {fact: counts.get(fact, 0) for fact in told["id"]}
     messages = rows(store, "messages").select(message_id="id", content="content", graph_state="graph_state")
     both = evidence.join(messages, on="message_id")
     assert len(both) == len(evidence)
@@ -146,8 +154,9 @@ def test_nothing_secret_is_stored_in_any_table_or_any_byte_of_the_store(
     secrets = EXPECTED["never_stored"]
     given = "".join(path.read_text() for path in (EXAMPLES / "conversations").iterdir())
     assert all(secret in given for secret in secrets)
-    stored = json.dumps([frame.drop("vector", strict=False).write_json() for frame in contents(store).values()])
-    assert [secret for secret in secrets if secret in stored] == []
+    for name in TABLES:
+        stored = Store.open(str(store)).snapshot().frame(name).write_json()
+        assert [secret for secret in secrets if secret in stored] == [], name
     for path in store.rglob("*"):
         if path.is_file():
             body = path.read_bytes()
@@ -360,7 +369,7 @@ def test_a_key_that_is_not_accepted_fails_the_run_and_leaves_the_messages_waitin
 ) -> None:
     serve(fault(401, "invalid x-api-key", "authentication_error"))
     talk = written(tmp_path / "talk.jsonl", said())
-    with pytest.raises(Exception, match="(?i)key"):
+    with pytest.raises(Exception, match=r"(?i)key"):
         learn(talk, tmp_path / "m", **paid())
     [run] = rows(tmp_path / "m", "runs").to_dicts()
     assert run["state"] == "failed"
@@ -412,20 +421,18 @@ def test_a_run_that_is_killed_is_resumed_to_the_same_end_without_asking_twice(
 
 def test_a_process_that_really_dies_is_resumed_to_the_same_end(tmp_path: Path) -> None:
     talk = written(tmp_path / "talk.jsonl", said())
-    code = (
-        "import os, sys; from pathlib import Path; from storage.transactions import Transaction; from talk import learn\n"
-        "publish = Transaction.publish\n"
-        "def die(self, kind):\n"
-        "    if kind == 'ingest.candidates': os._exit(9)\n"
-        "    return publish(self, kind)\n"
-        "Transaction.publish = die\n"
-        "learn(Path(sys.argv[1]), Path(sys.argv[2]))"
-    )
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    died = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, str(talk), str(tmp_path / "m")],
-        env={**os.environ, "PYTHONPATH": path},
-    )
+    code = """
+import os, sys
+from pathlib import Path
+from storage.transactions import Transaction
+from talk import learn
+
+publish = Transaction.publish
+Transaction.publish = lambda tx, kind: os._exit(9) if kind == "ingest.candidates" else publish(tx, kind)
+learn(Path(sys.argv[1]), Path(sys.argv[2]))
+"""
+    with started(code, talk, tmp_path / "m") as died:
+        died.communicate(timeout=120)
     assert died.returncode == 9
     assert set(states(tmp_path / "m").values()) >= {"pending"}
     learn(talk, tmp_path / "m")
@@ -519,6 +526,17 @@ def test_manual_approval_leaves_the_patches_for_review_and_nothing_active(tmp_pa
     assert set(rows(tmp_path / "m", "patch_batches")["state"]) == {"needs_review"}
 
 
+def test_patches_that_wait_are_applied_when_a_person_says_yes(tmp_path: Path) -> None:
+    talk = written(tmp_path / "talk.jsonl", said())
+    learn(talk, tmp_path / "m", approval="manual")
+    learn(talk, tmp_path / "m", approval="manual", approve=True)
+    learn(talk, tmp_path / "auto")
+    [batch] = rows(tmp_path / "m", "patch_batches").to_dicts()
+    assert (batch["state"], batch["decided_by"]) == ("applied", "person")
+    left, right = (contents(tmp_path / name, but=["patch_batches"], drop=STAMPS) for name in ("m", "auto"))
+    assert_same(left, right)
+
+
 def test_without_a_graph_messages_are_stored_and_wait(tmp_path: Path) -> None:
     talk = written(tmp_path / "talk.jsonl", said())
     summary = learn(talk, tmp_path / "m", extract={"enabled": False}, llm={"model": "anthropic/needs-no-key-here"})
@@ -559,7 +577,10 @@ def test_noise_is_learned_from_twenty_five_refusals_that_teach(tmp_path: Path) -
     turns = [
         turn
         for thing in things
-        for turn in (("Marta", "ok"), ("assistant", f"I'll look at the {thing} now and tell you more about the {thing}."))
+        for turn in (
+            ("Marta", "ok"),
+            ("assistant", f"I'll look at the {thing} now and tell you more about the {thing}."),
+        )
     ]
     learn(written(tmp_path / "a.jsonl", said(turns[:24])), tmp_path / "m")
     assert rows(tmp_path / "m", "refusals", "teaches").height == 24
@@ -591,11 +612,15 @@ def test_two_processes_that_ingest_the_same_file_at_once_leave_no_duplicate(tmp_
     source.mkdir()
     for name in ("c01", "c10"):
         shutil.copy(next((EXAMPLES / "conversations").glob(f"{name}-*")), source)
-    code = "import sys; from pathlib import Path; from talk import learn; learn(Path(sys.argv[1]), Path(sys.argv[2]), extract={'batch_messages': 12})"
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    command = [sys.executable, "-W", "ignore", "-c", code, str(source), str(tmp_path / "m")]
-    both = [subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}) for _ in range(2)]
-    assert [process.wait(120) for process in both] == [0, 0]
+    code = """
+import sys
+from pathlib import Path
+from talk import learn
+
+learn(Path(sys.argv[1]), Path(sys.argv[2]), extract={"batch_messages": 12})
+"""
+    both = [started(code, source, tmp_path / "m") for _ in range(2)]
+    assert [(process.communicate(timeout=120)[1], process.returncode) for process in both] == [("", 0)] * 2
     learn(source, tmp_path / "whole", extract={"batch_messages": 12})
     assert examine(Store.open(str(tmp_path / "m"))) == ()
     assert states(tmp_path / "m") == states(tmp_path / "whole")

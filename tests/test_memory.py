@@ -237,7 +237,9 @@ def test_a_recall_is_logged_with_the_cosine_and_never_as_a_commit(memory_copy: P
 def test_looking_at_an_entity_is_logged_too(memory_copy: Path) -> None:
     with Memory.open(str(memory_copy)) as memory:
         entity, _ = memory.facts_of("Devon Clarke", now=NOW)
-    log = Store.open(str(memory_copy)).log("entity_access_log", f"query_hash = '{digest('Devon Clarke')}' AND run_id = ''")
+    log = Store.open(str(memory_copy)).log(
+        "entity_access_log", f"query_hash = '{digest('Devon Clarke')}' AND run_id = ''"
+    )
     assert set(log["entity_id"]) == {entity.id}
 
 
@@ -277,9 +279,11 @@ def test_of_several_entities_that_begin_alike_none_is_guessed(tmp_path: Path) ->
     uri = remembered(tmp_path / "m", [fact("f", "Marta plays the violin.")])
     people = [{"id": f"e_{name}", "canonical_name": f"anna {name}", "name": f"Anna {name}"} for name in ("a", "b")]
     with Store.open(str(uri)).commit("more", "more", EPOCH) as tx:
-        tx.upsert("entities", pl.DataFrame([*people, {"id": "e_x", "canonical_name": "100%_sure", "name": "100%_sure"}]))
+        tx.upsert(
+            "entities", pl.DataFrame([*people, {"id": "e_x", "canonical_name": "100%_sure", "name": "100%_sure"}])
+        )
     with Memory.open(str(uri)) as memory:
-        with pytest.raises(UnknownName, match="several begin like that.*Anna a, Anna b"):
+        with pytest.raises(UnknownName, match=r"several begin like that.*Anna a, Anna b"):
             memory.facts_of("Anna")
         assert memory.facts_of("Anna A")[0].id == "e_a"
         assert memory.facts_of("100%_")[0].id == "e_x"

@@ -19,9 +19,12 @@ SCHEMA = {
 }  # fmt: skip
 
 
-def said(numbers: Sequence[int], conversation: str = "c", text: str = "words", scope: str | None = "global") -> pl.DataFrame:
+def said(
+    numbers: Sequence[int], conversation: str = "c", text: str = "words", scope: str | None = "global"
+) -> pl.DataFrame:
     rows = [
-        (f"{conversation}{n}", conversation, n, "user", "Marta", text, START + timedelta(minutes=n), scope) for n in numbers
+        (f"{conversation}{n}", conversation, n, "user", "Marta", text, START + timedelta(minutes=n), scope)
+        for n in numbers
     ]
     return pl.DataFrame(rows, schema=SCHEMA, orient="row").select(COLUMNS)
 
@@ -35,9 +38,7 @@ def planned(
 
 def shape(windows: Sequence[PlannedWindow]) -> list[tuple[list[str], list[str]]]:
     """Context and new messages of each window."""
-    return [
-        ([row for row in each.message_ids if row not in each.new_ids], list(each.new_ids)) for each in windows
-    ]
+    return [([row for row in each.message_ids if row not in each.new_ids], list(each.new_ids)) for each in windows]
 
 
 def test_a_window_is_full_by_count_and_shows_the_messages_before_it() -> None:
@@ -70,7 +71,9 @@ def test_the_order_is_that_of_the_conversation_whatever_the_order_of_the_rows() 
 
 
 def test_turns_are_numbered_from_zero_and_name_their_speaker_or_role() -> None:
-    nameless = said([1]).with_columns(speaker=pl.lit(None, pl.String), content=pl.lit(None, pl.String), scope=pl.lit(None, pl.String))
+    nameless = said([1]).with_columns(
+        speaker=pl.lit(None, pl.String), content=pl.lit(None, pl.String), scope=pl.lit(None, pl.String)
+    )
     [window] = planned(nameless, said([0]))
     assert [(turn.index, turn.speaker, turn.text, turn.is_context) for turn in window.window.turns] == [
         (0, "Marta", "words", True), (1, "user", "", False),
@@ -81,7 +84,10 @@ def test_turns_are_numbered_from_zero_and_name_their_speaker_or_role() -> None:
 def test_known_facts_are_numbered_and_change_nothing_else() -> None:
     [window] = planned(said([0]))
     knowing = window.knowing([("f_b", "B.", START), ("f_a", "A.", None)])
-    assert [(fact.index, fact.fact_id, fact.statement) for fact in knowing.window.known] == [(0, "f_b", "B."), (1, "f_a", "A.")]
+    assert [(fact.index, fact.fact_id, fact.statement) for fact in knowing.window.known] == [
+        (0, "f_b", "B."),
+        (1, "f_a", "A."),
+    ]
     assert (knowing.window.turns, knowing.message_ids) == (window.window.turns, window.message_ids)
     assert window.window.known == ()
 

@@ -1,0 +1,134 @@
+"""The benchmarks' own tools: seeded text, and metrics against values computed by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from itertools import islice
+
+import pytest
+
+from bench import synthetic
+from bench.figures import Figure
+from bench.metrics import evidence_recall, is_pair_found, mean, named_messages
+from bench.probe import Stopwatch
+from recall.records import Provenance, RecalledFact
+
+
+def fact(*messages: str) -> RecalledFact:
+    said = tuple(Provenance("c", message, "", None) for message in messages)
+    return RecalledFact("f", "S.", "S", "p", None, 1.0, 1.0, "active", None, None, (), said)
+
+
+def test_the_same_seed_gives_the_same_messages_and_facts() -> None:
+    assert list(synthetic.messages(200, 7)) == list(synthetic.messages(200, 7))
+    assert list(synthetic.facts(200, 7)) == list(synthetic.facts(200, 7))
+
+
+def test_another_seed_gives_other_text() -> None:
+    assert list(synthetic.messages(50, 7)) != list(synthetic.messages(50, 8))
+    assert list(synthetic.facts(50, 7)) != list(synthetic.facts(50, 8))
+
+
+def test_a_longer_run_begins_like_a_shorter_one() -> None:
+    assert list(islice(synthetic.messages(300, 3), 100)) == list(synthetic.messages(100, 3))
+
+
+def test_message_ids_are_unique_and_times_go_forward() -> None:
+    rows = list(synthetic.messages(500, 1))
+    assert len({row["message_id"] for row in rows}) == 500
+    times = [row["occurred_at"] for row in rows]
+    assert times == sorted(times)
+
+
+def test_frequent_names_are_far_more_frequent_than_rare_ones() -> None:
+    subjects = [each.subject for each in synthetic.facts(3000, 2)]
+    first = synthetic.pools(2)["project"].names[0]
+    last = synthetic.pools(2)["project"].names[-1]
+    assert subjects.count(first) > 5 * max(subjects.count(last), 1)
+
+
+def test_a_fact_with_three_sources_names_three_messages_and_a_repeated_one_counts_once() -> None:
+    assert named_messages([fact("m1", "m2", "m3"), fact("m2"), fact("m4", "m1")]) == ["m1", "m2", "m3", "m4"]
+
+
+@pytest.mark.parametrize(
+    ("ranked", "evidence", "k", "expected"),
+    [
+        (["a", "b", "c"], ["a"], 1, 1.0),
+        (["a", "b", "c"], ["c"], 2, 0.0),
+        (["a", "a", "c"], ["c"], 2, 1.0),
+        (["a", "b", "c", "d"], ["b", "d", "x"], 4, 2 / 3),
+        ([], ["b"], 10, 0.0),
+    ],
+)
+def test_evidence_recall_is_the_share_of_evidence_among_the_first_distinct_messages(
+    ranked: list[str], evidence: list[str], k: int, expected: float
+) -> None:
+    assert evidence_recall(ranked, evidence, k) == pytest.approx(expected)
+
+
+def test_a_pair_is_found_when_any_earlier_message_is_among_the_first() -> None:
+    assert is_pair_found(["5", "5", "7"], ["9", "7"], 2)
+    assert not is_pair_found(["5", "6", "7"], ["7"], 2)
+
+
+def test_the_mean_of_nothing_is_zero() -> None:
+    assert (mean([]), mean([1.0, 0.0, 0.5])) == (0.0, 0.5)
+
+
+def test_a_bar_is_met_on_its_better_side_only() -> None:
+    assert Figure("b", "rate", 500.0, bar=500.0).is_met
+    assert not Figure("b", "rate", 499.0, bar=500.0).is_met
+    assert Figure("b", "time", 19.0, bar=20.0, better="lower").is_met
+    assert not Figure("b", "time", 21.0, bar=20.0, better="lower").is_met
+    assert Figure("b", "note", 1.0).is_met is None
+
+
+class Work:
+    clock = 0.0
+
+    def outer(self) -> None:
+        Work.clock += 2.0
+        self.inner()
+        Work.clock += 3.0
+
+    def inner(self) -> None:
+        Work.clock += 4.0
+
+    async def later(self) -> None:
+        Work.clock += 5.0
+        await asyncio.sleep(0)
+        Work.clock += 6.0
+
+    def steps(self) -> Iterator[int]:
+        Work.clock += 7.0
+        yield 1
+        Work.clock += 8.0
+
+
+def watch() -> Stopwatch:
+    return Stopwatch(lambda: Work.clock)
+
+
+def test_time_in_a_nested_stage_belongs_to_that_stage_alone() -> None:
+    watched = {"outer": [f"{__name__}:Work.outer"], "inner": [f"{__name__}:Work.inner"]}
+    with watch().watching(watched) as stages, stages.stage("rest"):
+        Work().outer()
+        Work.clock += 1.0
+    assert stages.seconds == {"outer": 5.0, "inner": 4.0, "rest": 1.0}
+
+
+def test_what_is_awaited_or_stepped_through_is_timed_to_its_end_and_nothing_stays_replaced() -> None:
+    before = Work.later
+    with watch().watching({"later": [f"{__name__}:Work.later"], "steps": [f"{__name__}:Work.steps"]}) as stages:
+        asyncio.run(Work().later())
+        for _ in Work().steps():
+            Work.clock += 100.0
+    assert stages.seconds == {"later": 11.0, "steps": 15.0}
+    assert Work.later is before
+
+
+def test_watching_what_is_not_there_is_an_error() -> None:
+    with pytest.raises(AttributeError), watch().watching({"x": [f"{__name__}:Work.missing"]}):
+        pass

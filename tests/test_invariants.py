@@ -1,0 +1,254 @@
+"""What must hold over the whole tree: the one road to an active fact, the floors, the forms, the pages, the pins."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import importlib.util
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import yaml
+from prefect import Flow
+from prefect.flows import load_flow_from_entrypoint
+from prefect.utilities.callables import parameter_schema
+from talk import ROOT, learn, rows, said, written
+
+from flows.ingest import ingest
+
+FLOORS = ("apps", "flows", "recall", "tasks", "storage", "prompts", "inference", "slowwave")
+DEPLOYMENTS = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
+STATES = {"works", "partly", "not yet"}
+
+
+def sources(*folders: str) -> Iterator[tuple[str, ast.Module]]:
+    """Every module of these folders, parsed."""
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def is_word(node: ast.expr | None, word: str) -> bool:
+    return isinstance(node, ast.Constant) and node.value == word
+
+
+def writes(tree: ast.Module, word: str) -> bool:
+    """Whether a module makes a column or row that holds this word, rather than compares with it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if name == "lit" and any(is_word(argument, word) for argument in node.args):
+                return True
+        if isinstance(node, ast.keyword) and node.arg == "status" and is_word(node.value, word):
+            return True
+        if isinstance(node, ast.Dict):
+            pairs = zip(node.keys, node.values, strict=True)
+            if any(is_word(key, "status") and is_word(value, word) for key, value in pairs):
+                return True
+    return False
+
+
+# The only road to an active fact (S3-07)
+
+
+def test_only_the_rule_of_application_makes_anything_active() -> None:
+    makers = {path for path, tree in sources(*FLOORS) if writes(tree, "active")}
+    # `closing` marks candidates while `application` decides them; `resolution` makes entities, which are no facts.
+    assert makers == {"slowwave/application.py", "slowwave/closing.py", "slowwave/resolution.py"}
+
+
+def test_only_extraction_and_application_write_facts() -> None:
+    def writes_facts(tree: ast.Module) -> bool:
+        return any(
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("upsert", "put_back", "add") and node.args and is_word(node.args[0], "facts")
+            for node in ast.walk(tree)
+        )  # fmt: skip
+
+    writers = {path for path, tree in sources(*FLOORS) if writes_facts(tree)}
+    # `fact_checks` mends what doctor found: it closes what should be closed and empties what points nowhere.
+    assert writers == {"tasks/application.py", "tasks/extraction.py", "storage/fact_checks.py"}
+
+
+def test_the_scan_sees_every_way_of_writing_a_status() -> None:
+    for text in ('x(status=pl.lit("active"))', 'f(status="active")', 'rows = [{"id": 1, "status": "active"}]'):
+        assert writes(ast.parse(text), "active")
+    assert not writes(ast.parse('frame.filter(pl.col("status") == "active")'), "active")
+
+
+def test_every_active_fact_of_the_examples_was_created_by_a_decision_on_an_applied_patch(
+    learned: tuple[Path, dict[str, Any]],
+) -> None:
+    store, _ = learned
+    facts = rows(store, "facts")
+    active = facts.filter(pl.col("status") == "active")
+    created = rows(store, "decisions", "action = 'create'")["subject_id"].to_list()
+    applied = rows(store, "patch_batches", "state = 'applied'")["id"].to_list()
+    assert len(active) > 100
+    assert set(active["id"]) <= set(created)
+    assert set(active["patch_batch_id"]) <= set(applied)
+    assert set(facts["status"]) <= {"active", "superseded", "rejected", "retracted"}
+    believed = rows(store, "fact_aspects")["fact_id"].unique().to_list()
+    assert set(believed) <= set(facts.filter(pl.col("status") != "rejected")["id"])
+
+
+def test_before_application_every_fact_is_a_candidate_and_nothing_hangs_on_it(tmp_path: Path) -> None:
+    learn(written(tmp_path / "talk.jsonl", said()), tmp_path / "m", approval="manual")
+    assert set(rows(tmp_path / "m", "facts")["status"]) == {"candidate"}
+    for table in ("fact_evidence", "fact_aspects", "lineage"):
+        assert rows(tmp_path / "m", table).is_empty()
+
+
+# Floors and names
+
+
+def test_imports_point_down_only() -> None:
+    script = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([script, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_no_flow_hides_a_module_that_can_be_imported() -> None:
+    names = [path.stem for path in (ROOT / "flows").glob("*.py")]
+    assert names
+    for name in names:
+        assert name not in sys.stdlib_module_names
+        assert importlib.util.find_spec(name) is None, f"flows/{name}.py would hide the module {name}"
+
+
+def test_there_is_no_drawer_for_odds_and_ends() -> None:
+    paths = {path for path, _ in sources(*FLOORS, "bench", "scripts", "tests")}
+    assert {path for path in paths if Path(path).stem in ("utils", "helpers", "common", "manager", "misc")} == set()
+    assert not list((ROOT / "tests").rglob("__init__.py"))
+
+
+# Forms and deployments
+
+
+def fields(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every field of a form, those of nested settings included."""
+    for name, field in schema["properties"].items():
+        yield name, field
+    for group, definition in schema.get("definitions", {}).items():
+        for name, field in definition.get("properties", {}).items():
+            yield f"{group}.{name}", field
+
+
+@pytest.mark.parametrize("entry", DEPLOYMENTS, ids=lambda entry: entry["name"])
+def test_every_deployment_loads_and_its_form_explains_every_field(entry: dict[str, Any]) -> None:
+    flow: Flow[..., Any] = load_flow_from_entrypoint(str(ROOT / entry["entrypoint"]), use_placeholder_flow=False)
+    assert flow.name == entry["name"]
+    assert flow.validate_parameters(entry.get("parameters", {}))
+    found = dict(fields(parameter_schema(flow).model_dump()))
+    assert len(found) > 5
+    assert [name for name, field in found.items() if not field.get("description")] == []
+    assert entry["description"].strip()
+
+
+def test_every_flow_has_a_deployment_of_its_name() -> None:
+    deployed = {entry["entrypoint"] for entry in DEPLOYMENTS}
+    assert {f"flows/{path.stem}.py:{path.stem}" for path in (ROOT / "flows").glob("*.py")} == deployed
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"extract": {"window_mesages": 3}}, "window_mesages"),
+        ({"llm": {"max_calls": -1}}, "max_calls"),
+        ({"approval": "x"}, "approval"),
+    ],
+)
+def test_a_form_that_is_filled_in_wrongly_is_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(Exception, match=words):
+        ingest.validate_parameters({"paths": ["x"], "settings": settings})  # type: ignore[attr-defined]
+
+
+# Pages
+
+
+def test_the_tree_on_the_page_is_the_tree_there_is() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    told = re.search(r"\| folder \|.*?\n\n", page, re.DOTALL)
+    assert told
+    named = {name for row in told[0].strip().splitlines()[2:] for name in re.findall(r"`([a-z]+)/`", row.split("|")[1])}
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    files = tracked.splitlines() or [path.relative_to(ROOT).as_posix() for path in ROOT.glob("[a-z]*/*")]
+    real = {name.split("/")[0] for name in files if "/" in name}
+    assert named == {name for name in real if not name.startswith(".")}
+    assert {*FLOORS} <= named
+
+
+def features() -> list[list[str]]:
+    """The cells of each row of docs/features.md: id, what, where, test, state."""
+    lines = (ROOT / "docs" / "features.md").read_text(encoding="utf-8").splitlines()
+    return [
+        [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        for line in lines
+        if re.match(r"\| [A-Z]+\d*-", line)
+    ]
+
+
+def test_every_feature_is_listed_once_with_paths_that_exist() -> None:
+    listed = features()
+    assert len(listed) > 150
+    names = [row[0] for row in listed]
+    assert [name for name in names if names.count(name) > 1] == []
+    for row in listed:
+        assert len(row) == 5, row
+        name, what, where, test, state = row
+        assert what, name
+        assert state in STATES, row
+        paths = [path for cell in (where, test) for path in re.split(r"[,\s]+", cell.replace("`", "")) if path]
+        assert [path for path in paths if not (ROOT / path.split("::")[0]).exists()] == [], name
+        if state == "works":
+            assert where, name
+            assert test.startswith("tests/"), name
+        if state == "not yet":
+            assert not test, name
+
+
+# Pins
+
+
+@pytest.mark.engine
+@pytest.mark.xdist_group("engine")
+def test_the_server_of_prefect_can_be_imported_and_schedules_what_has_a_schedule(tmp_path: Path) -> None:
+    code = f"""
+import asyncio
+import prefect.server.api.server
+from prefect.server import models, schemas
+from prefect.server.database import provide_database_interface
+from prefect.server.schemas.actions import DeploymentScheduleCreate
+from prefect.server.services.scheduler import schedule_deployments
+from prefect.settings import PREFECT_SERVER_DATABASE_CONNECTION_URL, temporary_settings
+
+async def scheduled():
+    db = provide_database_interface()
+    await db.create_db()
+    async with db.session_context(begin_transaction=True) as session:
+        flow = await models.flows.create_flow(session=session, flow=schemas.core.Flow(name="f"))
+        cron = schemas.schedules.CronSchedule(cron="0 3 * * *")
+        plan = schemas.core.DeploymentSchedule(schedule=cron, active=True)
+        await models.deployments.create_deployment(
+            session=session, deployment=schemas.core.Deployment(name="nightly", flow_id=flow.id, schedules=[plan])
+        )
+    await schedule_deployments()
+    async with db.session_context() as session:
+        return await models.flow_runs.count_flow_runs(session=session)
+
+with temporary_settings({{PREFECT_SERVER_DATABASE_CONNECTION_URL: "sqlite+aiosqlite:///{tmp_path}/prefect.db"}}):
+    print(asyncio.run(scheduled()))
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout.split()[-1]) > 0
+
+
+def test_every_flow_is_a_coroutine() -> None:
+    assert asyncio.iscoroutinefunction(ingest.fn)  # type: ignore[attr-defined]

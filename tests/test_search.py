@@ -1,0 +1,62 @@
+"""Exact nearest vectors, against brute force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+import pytest
+
+from storage.search import nearest, nearest_among
+from storage.store import Store
+
+
+def unit_rows(count: int, dims: int = 4, *, copies: int = 0) -> np.ndarray:
+    """Random directions, the first `copies` of them the same."""
+    rows = np.random.default_rng(count).standard_normal((count, dims)).astype(np.float32)
+    rows[:copies] = rows[0]
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def brute_force(ids: list[str], corpus: np.ndarray, vector: np.ndarray, k: int) -> list[str]:
+    cosines = (corpus @ vector).astype(np.float32)
+    return sorted(ids, key=lambda name: (-round(float(cosines[ids.index(name)]), 5), name))[:k]
+
+
+@pytest.mark.parametrize(("count", "k"), [(30, 5), (2000, 3), (2000, 7), (5000, 19)])
+def test_the_nearest_are_those_that_brute_force_finds(count: int, k: int) -> None:
+    rows = unit_rows(count)
+    ids = [f"v{n:05d}" for n in range(count)]
+    found = nearest_among(pl.Series(ids), rows, k)
+    for query in range(0, count, count // 10):
+        ours = found.filter(pl.col("query") == query)
+        others = [name for n, name in enumerate(ids) if n != query]
+        expected = brute_force(others, np.delete(rows, query, axis=0), rows[query], k)
+        places = [ids.index(name) for name in expected]
+        assert ours["cosine"].to_list() == pytest.approx((rows[places] @ rows[query]).tolist(), abs=1e-5)
+        assert ours["cosine"].is_sorted(descending=True)
+
+
+@pytest.mark.parametrize("copies", [40, 1500])
+def test_of_many_equal_vectors_each_query_gets_only_as_many_as_it_asked_for(copies: int) -> None:
+    ids = pl.Series([f"v{n:05d}" for n in range(2000)])
+    found = nearest_among(ids, unit_rows(2000, copies=copies), 5)
+    assert found["query"].value_counts()["count"].unique().to_list() == [5]
+    assert found.filter(pl.col("query") < copies)["cosine"].min() == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_store_finds_the_rows_that_pass_the_filter_and_have_a_vector(new_store: Callable[[], Store]) -> None:
+    store, rows = new_store(), unit_rows(12)
+    frame = pl.DataFrame(
+        {
+            "id": [f"f{n:02d}" for n in range(12)],
+            "status": ["active", "rejected"] * 6,
+            "vector": pl.Series([None, *rows[1:].tolist()], dtype=pl.Array(pl.Float32, 4)),
+        }
+    )
+    with store.commit("r", "test") as tx:
+        tx.upsert("facts", frame)
+    found = nearest(store.snapshot(), "facts", rows[:2], 20, "status = 'active'")
+    assert set(found["id"]) == {"f02", "f04", "f06", "f08", "f10"}
+    assert found["query"].value_counts()["count"].to_list() == [5, 5]
