@@ -10,9 +10,10 @@ from uuid import uuid4
 
 import typer
 
+from slowwave.text import run_id
+
 from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import out, print_json, table
-
 
 EFFECTS = ("messages stored", "facts", "patches", "messages left", "messages failed")
 
@@ -24,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _run_id(kind: str) -> str:
-    return f"{kind}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid4().hex[:4]}"
+    return run_id(kind, datetime.now(UTC), uuid4().hex)
 
 
 def runs(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slowwave.errors import UnusableInput
 from slowwave.validity import parse_time
 
 from .options import JsonOption, NamespaceOption, Place, StoreOption
@@ -35,12 +36,15 @@ def recall(
         int | None, typer.Option("--k", min=1, max=1000, help="Facts at most; default 10.", show_default=False)
     ] = None,
     as_of: AsOf = None,
+    graph: Annotated[str, typer.Option("--graph", help="none; bfs and spread come with communities.")] = "none",
     scope: Annotated[str | None, typer.Option("--scope", help="Only facts of this scope.", show_default=False)] = None,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
 ) -> None:
     """Ranked facts that answer a question, with their validity and where they come from."""
+    if graph != "none":
+        raise UnusableInput(f"--graph {graph} is not there yet.", "Leave it out, or use --graph none.")
     with Place.of(store, namespace).memory() as memory:
         found = memory.recall(query, k=k, scope=scope, as_of=parse_time(as_of) if as_of else None)
     if as_json:

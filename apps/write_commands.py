@@ -95,7 +95,8 @@ def ingest(
     if not paths and not approve:
         raise UnusableInput("There is nothing to read.", "Name files or folders: slowwave ingest PATH…")
     place = Place.of(store, namespace)
-    settings = _with_flags(place.settings.ingest, llm, approval, max_usd, max_calls)
+    own = place.settings.ingest.model_copy(update={"retention": place.settings.retention})
+    settings = _with_flags(own, llm, approval, max_usd, max_calls)
     with progress(quiet=as_json):
         summary: dict[str, Any] = asyncio.run(
             flow(
@@ -116,6 +117,9 @@ def ingest(
     if summary["state"] == "stopped":
         err.print("The budget is spent; what was extracted is kept. Run the same command again to go on.")
         raise typer.Exit(BudgetReached.exit_code)
+    if summary["state"] == "incomplete":
+        err.print("Some messages could not be extracted; run the same command again to try them once more.")
+        raise typer.Exit(1)
 
 
 def _with_flags(
@@ -145,5 +149,7 @@ def show_ingest(summary: dict[str, Any]) -> None:
         err.print(f"  {issue}", markup=False)
     if len(summary["issues"]) > 20:
         err.print(f"  … and {len(summary['issues']) - 20} more; see --json")
+    for error in summary["errors"]:
+        err.print(f"  {error}", markup=False, style="red")
     for line in summary["notes"]:
         out.print(line, markup=False)

@@ -45,7 +45,7 @@ async def ingest(
         dry_run: Read and gate only; nothing is stored.
     """
     found = look_at(paths, format, settings)
-    run = new_run("ingest", store, namespace, embedder, now)
+    run = new_run("ingest", store, namespace, embedder, now, settings.retention)
     tally = IngestTally(run.id, dry_run)
     parameters = {"paths": paths, "format": format, "settings": settings.model_dump()}
     with recorded(run, tally, parameters, dry_run=dry_run) as run:
@@ -65,13 +65,15 @@ async def ingest(
 async def _learn(run: Run, settings: IngestSettings, tally: IngestTally, approve: bool) -> None:
     """Extract and apply, batch by batch, until nothing waits or the budget is spent."""
     async with language_of(run, settings.llm) as language:
-        tally.applied(apply_patches(run, settings, approve=approve))  # what earlier runs left behind
-        waiting = count_unfinished(run, settings.extract)
-        cursor: Cursor | None = Cursor()
-        while cursor is not None and not language.budget_reached:
-            extracted = await extract_facts(run, settings, cursor)
-            tally.extracted(extracted)
-            tally.applied(apply_patches(run, settings))
-            cursor = extracted.cursor
-            await report_progress("messages extracted", tally.counts["messages extracted"], waiting)
-        tally.paid(language)
+        try:
+            tally.applied(apply_patches(run, settings, approve=approve))  # what earlier runs left behind
+            waiting = count_unfinished(run, settings.extract)
+            cursor: Cursor | None = Cursor()
+            while cursor is not None and not language.budget_reached:
+                extracted = await extract_facts(run, settings, cursor)
+                tally.extracted(extracted)
+                tally.applied(apply_patches(run, settings))
+                cursor = extracted.cursor
+                await report_progress("messages extracted", tally.counts["messages extracted"], waiting)
+        finally:
+            tally.paid(language)

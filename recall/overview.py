@@ -18,7 +18,8 @@ COMMON_WORDS = 15
 def stats(store: Store, now: datetime) -> dict[str, Any]:
     """The contract of `stats --json`: counts of messages, facts by status, entities, commits, and model costs."""
     snapshot = store.snapshot()
-    calls = store.log("llm_calls", columns=["tokens_in", "tokens_out", "usd", "attempts"])
+    calls = store.log("llm_calls", columns=["id", "created_at", "tokens_in", "tokens_out", "usd"])
+    calls = calls.sort("created_at").unique("id", keep="last")  # an entry carries the cost of those before it
     by_status = dict(snapshot.frame("facts", columns=["status"])["status"].value_counts().iter_rows())
     return {
         "messages": snapshot.count("messages"),

@@ -86,13 +86,13 @@ async def _rank(tables: Tables, question: Question, settings: RecallSettings, re
     """The ranked facts, and whether everything that could match was looked at."""
     wide = max(question.k, LEAST) * reach
     limit = settings.expansion * wide
-    heard, near = await asyncio.gather(
+    heard, (near, is_near_all) = await asyncio.gather(
         _by_words(tables["messages"], question, limit), _by_meaning(tables["facts"], question, limit)
     )
     lexical = lexical_scores(dict(heard.select("id", "_score").iter_rows()))
     compared = [*zip(heard["id"], _cosines(heard, question.vector), strict=True), *near.iter_rows()]
     top = best_messages(lexical, compared, MESSAGES_PER_FACT * wide, settings.vector_weight)
-    is_all = max(len(heard), len(near)) < limit and len({message for message, _ in compared}) <= len(top)
+    is_all = len(heard) < limit and is_near_all and len({message for message, _ in compared}) <= len(top)
     facts, evidence = await _about(tables, top, question)
     overlaps = word_overlaps(question.text, facts["statement"].to_list())
     measured = dict(zip(facts["id"], zip(_cosines(facts, question.vector), overlaps, strict=True), strict=True))
@@ -112,22 +112,23 @@ async def _by_words(messages: AsyncTable, question: Question, limit: int) -> pl.
     return _frame(await query.limit(limit).select([*MESSAGE, "vector", "_score"]).to_arrow())
 
 
-async def _by_meaning(facts: AsyncTable, question: Question, limit: int) -> pl.DataFrame:
-    """Messages of the facts nearest in meaning: message_id, cosine.
+async def _by_meaning(facts: AsyncTable, question: Question, limit: int) -> tuple[pl.DataFrame, bool]:
+    """Messages of the facts nearest in meaning (message_id, cosine), and whether there are no others.
 
     The status is looked at afterwards, which costs less than a filter while most facts are live, and everything about
     liveness is asked for in the query when too few are left, or when the question is about another time or a scope.
     """
     if not question.has_meaning:
-        return pl.DataFrame(schema={"message_id": pl.String, "cosine": pl.Float64})
+        return pl.DataFrame(schema={"message_id": pl.String, "cosine": pl.Float64}), True
     columns = ["message_id", "_distance", "status"]
     query = facts.query().nearest_to(question.vector).column("vector").distance_type("dot").limit(limit).select(columns)
     if question.scope is None and question.as_of is None:
-        found = _frame(await query.nprobes(_PROBES).to_arrow()).filter(pl.col("status") == "active")
-        if len(found) >= limit // 2:
-            return _near(found)
-    exact = query.where(question.where).minimum_nprobes(_PROBES).maximum_nprobes(0)
-    return _near(_frame(await exact.to_arrow()))
+        found = _frame(await query.nprobes(_PROBES).to_arrow())
+        active = found.filter(pl.col("status") == "active")
+        if len(active) >= limit // 2:
+            return _near(active), len(found) < limit
+    exact = _frame(await query.where(question.where).minimum_nprobes(_PROBES).maximum_nprobes(0).to_arrow())
+    return _near(exact), len(exact) < limit
 
 
 def _near(found: pl.DataFrame) -> pl.DataFrame:

@@ -197,7 +197,11 @@ def _demo_sections() -> str:
     return "\n".join("\n".join(line.rstrip() for line in part.splitlines()) for part in kept)
 
 
-PAGES: Mapping[str, Callable[[], str]] = {"docs/tables.md": tables_page, "docs/settings.md": settings_page, "README.md": readme_page}
+PAGES: Mapping[str, Callable[[], str]] = {
+    "docs/tables.md": tables_page,
+    "docs/settings.md": settings_page,
+    "README.md": readme_page,
+}
 
 
 def main() -> None:

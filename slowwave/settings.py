@@ -286,6 +286,24 @@ class EvaluateSettings(Group):
         return self
 
 
+class RetentionSettings(Group):
+    """How long the past is kept."""
+
+    undo_days: int = Field(
+        30,
+        ge=1,
+        le=3650,
+        title="Days of undo",
+        description="Older versions are compacted away; undo and as-of-commit end there.",
+    )
+    lease_s: float = Field(
+        30.0, ge=1.0, le=3600.0, title="Writer lease", description="Seconds after which a silent writer is dead."
+    )
+    lease_wait_s: float = Field(
+        60.0, ge=0.0, le=3600.0, title="Wait for the lease", description="Seconds before giving up."
+    )
+
+
 class IngestSettings(Group):
     """Everything a run of `ingest` can be told."""
 
@@ -317,28 +335,15 @@ class IngestSettings(Group):
         description="What a candidate must pass.",
         validation_alias=_alias("evaluate", "eval"),
     )
+    retention: RetentionSettings = Field(
+        default_factory=RetentionSettings,
+        title="Retention",
+        description="Versions and leases; on the command line the [retention] of the file.",
+    )
     approval: Literal["auto", "manual"] = Field(
         "auto",
         title="Approval",
         description="auto: what passes becomes active. manual: batches wait for a person (S3-10).",
-    )
-
-
-class RetentionSettings(Group):
-    """How long the past is kept."""
-
-    undo_days: int = Field(
-        30,
-        ge=1,
-        le=3650,
-        title="Days of undo",
-        description="Older versions are compacted away; undo and as-of-commit end there.",
-    )
-    lease_s: float = Field(
-        30.0, ge=1.0, le=3600.0, title="Writer lease", description="Seconds after which a silent writer is dead."
-    )
-    lease_wait_s: float = Field(
-        60.0, ge=0.0, le=3600.0, title="Wait for the lease", description="Seconds before giving up."
     )
 
 

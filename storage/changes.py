@@ -156,14 +156,19 @@ def before_images(reader: VersionReader, found: Trace) -> pl.DataFrame:
 
 
 def writers_in(reader: VersionReader, name: str, gap: Gap, later: pl.DataFrame) -> set[str]:
-    """Runs that changed rows inside a gap; rows that were changed and put back do not count.
+    """Runs that changed rows inside a gap; rows that were only refreshed, or changed and put back, do not count.
 
     `later` are commits in which to look for whoever deleted a row.
     """
-    left = {row["id"]: row for row in reader.rows(name, gap.left, gap.ids).to_dicts()}
-    right = {row["id"]: row for row in reader.rows(name, gap.right, gap.ids).to_dicts()}
-    changed = [i for i in gap.ids if left.get(i) != right.get(i)]
-    writers = {right[i]["run_id"] for i in changed if i in right}
+    table = TABLES[name]
+    if table.is_rebuildable:
+        return set()
+    before, after = (reader.rows(name, version, gap.ids) for version in (gap.left, gap.right))
+    left, right = (
+        {row["id"]: row for row in rows.drop(table.refreshed, strict=False).to_dicts()} for rows in (before, after)
+    )
+    changed = {i for i in gap.ids if left.get(i) != right.get(i)}
+    writers = set(after.filter(pl.col("id").is_in(list(changed)))["run_id"])
     gone = {i for i in changed if i not in right}
     return writers | (_deleters(reader, name, gone, later) if gone else set())
 

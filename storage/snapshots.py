@@ -14,14 +14,21 @@ from .tables import TABLES, Role
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
+    from lancedb.query import ColumnOrdering
     from lancedb.table import Table
 
 
 def read_rows(
-    table: Table, where: str | None = None, columns: Sequence[str] | None = None, limit: int | None = None
+    table: Table,
+    where: str | None = None,
+    columns: Sequence[str] | None = None,
+    limit: int | None = None,
+    order: Sequence[str] = (),
 ) -> pl.DataFrame:
-    """Rows of one open table as a frame, filtered and projected inside LanceDB."""
+    """Rows of one open table as a frame, filtered, projected and sorted inside LanceDB; `-name` sorts downwards."""
     query = table.search()
+    if order:
+        query = query.order_by([_ordering(name) for name in order])
     if where:
         query = query.where(where)
     if columns is not None:
@@ -29,6 +36,12 @@ def read_rows(
     frame = pl.from_arrow(query.limit(limit).to_arrow())
     assert isinstance(frame, pl.DataFrame)
     return frame
+
+
+def _ordering(name: str) -> ColumnOrdering:
+    from lancedb.query import ColumnOrdering
+
+    return ColumnOrdering(column_name=name.removeprefix("-"), ascending=not name.startswith("-"))
 
 
 class Reading:
@@ -41,11 +54,16 @@ class Reading:
         raise NotImplementedError
 
     def frame(
-        self, name: str, where: str | None = None, columns: Sequence[str] | None = None, limit: int | None = None
+        self,
+        name: str,
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        order: Sequence[str] = (),
     ) -> pl.DataFrame:
         """Rows of a table; by default every column but the vector."""
         wanted = list(columns) if columns is not None else column_names(name)
-        return read_rows(self.handle(name), where, wanted, limit)
+        return read_rows(self.handle(name), where, wanted, limit, order)
 
     def by_ids(
         self,
@@ -90,16 +108,21 @@ class Snapshot(Reading):
         return self._handles[name]
 
     def frame(
-        self, name: str, where: str | None = None, columns: Sequence[str] | None = None, limit: int | None = None
+        self,
+        name: str,
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        order: Sequence[str] = (),
     ) -> pl.DataFrame:
         """Rows of a table; columns that it did not have yet at that commit are empty."""
         wanted = list(columns) if columns is not None else column_names(name)
         held = self._columns_of(name)
         if held.issuperset(wanted):
-            return read_rows(self.handle(name), where, wanted, limit)
+            return read_rows(self.handle(name), where, wanted, limit, order)
         declared = {c: kind for c, kind in empty_frame(name, self.dims).schema.items() if c in wanted}
         known = [c for c in wanted if c in held or c not in declared]
-        return filled(read_rows(self.handle(name), where, known, limit), declared).select(wanted)
+        return filled(read_rows(self.handle(name), where, known, limit, order), declared).select(wanted)
 
     def _columns_of(self, name: str) -> frozenset[str]:
         if name not in self._columns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ class Store:
     def __init__(self, uri: str, namespace: str, db: DBConnection, retention: RetentionSettings) -> None:
         self.uri, self.namespace, self.retention = uri, namespace, retention
         self.db = db
+        self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)  # tells when a commit is published
         self._row = HeadRow(db)
 
     @classmethod
@@ -110,7 +111,7 @@ class Store:
         start while a table is missing.
         """
         held = self._row.acquire(run_id, self.retention.lease_s, self.retention.lease_wait_s)
-        tx = Transaction(self.db, self._row, held, self.retention.lease_s, run_id, now or datetime.now(UTC))
+        tx = Transaction(self.db, self._row, held, self.retention.lease_s, run_id, now or self.clock(), self.clock)
         try:
             tx.more.update(more)
             tx.recover(is_repair)
@@ -173,7 +174,7 @@ class Store:
             raise StoreMismatch(
                 f"The store holds vectors of {head.embed_model} ({head.dims} dimensions), "
                 f"not of {embedding[0]} ({embedding[1]}).",
-                f"Use --embedder {head.embed_model}, or `slowwave reembed` to change the store.",
+                f'Set embedder = "{head.embed_model}" in slowwave.toml; changing it takes `slowwave reembed`.',
             )
 
     def _make_indexes(self) -> None:

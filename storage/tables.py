@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import pyarrow as pa
@@ -33,6 +33,7 @@ class Column:
     meaning: str
     nullable: bool = True
     refers: str = ""  # the table whose id it holds
+    is_derived: bool = False  # follows from other rows: a later refresh of it does not stand in the way of undo
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,18 @@ class Table:
     full_text: tuple[str, ...] = ()
     lookup: tuple[str, ...] = ()
     has_vector: bool = False
+
+    @property
+    def refreshed(self) -> frozenset[str]:
+        """Columns that a later run may refresh without building on the row: derived ones, and the stamps of writing."""
+        derived = {name for name, column in self.columns.items() if column.is_derived}
+        vector = {"vector"} if "embed_text_hash" in derived else set()
+        return frozenset(derived | vector | set(STAMPS))
+
+    @property
+    def is_rebuildable(self) -> bool:
+        """Whether all of it follows from other rows."""
+        return all(column.is_derived for column in self.columns.values())
 
     def schema(self, dims: int) -> pa.Schema:
         """The Arrow schema, with vectors of `dims` float32."""
@@ -63,6 +76,10 @@ def _text(meaning: str, *, required: bool = False, refers: str = "") -> Column:
 
 def _time(meaning: str) -> Column:
     return Column(TIME, meaning)
+
+
+def _derived(column: Column) -> Column:
+    return replace(column, is_derived=True)
 
 
 def _count(meaning: str) -> Column:
@@ -152,8 +169,8 @@ _SCORER_STATE = Table(
     Role.STATE,
     "one learned noise prototype",
     {
-        "text": _text("The refused text it was learned from."),
-        "teaching_count": _count("Teaching refusals seen when it was built."),
+        "text": _derived(_text("The refused text it was learned from.")),
+        "teaching_count": _derived(_count("Teaching refusals seen when it was built.")),
     },
     has_vector=True,
 )
@@ -162,9 +179,9 @@ _CONVERSATIONS = Table(
     Role.STATE,
     "what the surprise gate remembers of one conversation",
     {
-        "recent_names": _texts("Candidate names of the last 200 mentions, oldest first."),
-        "recent_turns": Column(pa.list_(pa.float32()), "Vectors of the last ten turns, flattened."),
-        "consecutive_skips": _count("Messages skipped in a row."),
+        "recent_names": _derived(_texts("Candidate names of the last 200 mentions, oldest first.")),
+        "recent_turns": _derived(Column(pa.list_(pa.float32()), "Vectors of the last ten turns, flattened.")),
+        "consecutive_skips": _derived(_count("Messages skipped in a row.")),
     },
 )
 _EPISODES = Table(
@@ -174,9 +191,9 @@ _EPISODES = Table(
     {
         "conversation_id": _text("The conversation.", required=True),
         "scope": _text("Its scope."),
-        "started_at": _time("First message."),
-        "ended_at": _time("Last message."),
-        "messages": _count("Messages so far."),
+        "started_at": _derived(_time("First message.")),
+        "ended_at": _derived(_time("Last message.")),
+        "messages": _derived(_count("Messages so far.")),
     },
 )
 _EPISODE_ENTITIES = Table(
@@ -195,17 +212,17 @@ _ENTITIES = Table(
     "one named thing",
     {
         "canonical_name": _text("Normalised name; immutable; unique with the type.", required=True),
-        "name": _text("The surface form seen most recently."),
+        "name": _derived(_text("The surface form seen most recently.")),
         "entity_type": _text(
             "person, tool, concept, project, language, file, config, organization, place, event, session."
         ),
         "status": _text("active, paused, completed or archived."),
         "summary": _text("What it is."),
-        "first_seen_at": _time("First mention."),
-        "last_seen_at": _time("Latest mention."),
+        "first_seen_at": _derived(_time("First mention.")),
+        "last_seen_at": _derived(_time("Latest mention.")),
         "pinned": _flag("Kept for ever."),
         "parent_entity_id": _text("The entity it was split from.", refers="entities"),
-        "embed_text_hash": _text("Hash of the text its vector stands for."),
+        "embed_text_hash": _derived(_text("Hash of the text its vector stands for.")),
     },
     full_text=("name",),
     lookup=("id", "canonical_name"),
@@ -344,7 +361,7 @@ _METADATA = Table(
     "metadata",
     Role.STATE,
     "one named counter or mark",
-    {"number": _number("Its number."), "text": _text("Its text.")},
+    {"number": _derived(_number("Its number.")), "text": _derived(_text("Its text."))},
 )
 _DECISIONS = Table(
     "decisions",
@@ -382,7 +399,8 @@ _RUNS = Table(
     "one run of a flow or command",
     {
         "flow": _text("Which flow."),
-        "state": _text("running, completed, failed, stopped (budget) or undone."),
+        "state": _text("running, completed, incomplete, stopped (budget), failed, interrupted or undone."),
+        "owner": _text("The process that runs it."),
         "parameters": _text("JSON: what it was asked to do."),
         "summary": _text("JSON: what it did."),
         "started_at": _time("When it started."),

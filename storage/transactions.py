@@ -35,9 +35,18 @@ class Transaction(Reading):
     `missing` the tables that are gone.
     """
 
-    def __init__(self, db: DBConnection, row: HeadRow, held: Head, lease_s: float, run_id: str, now: datetime) -> None:
+    def __init__(
+        self,
+        db: DBConnection,
+        row: HeadRow,
+        held: Head,
+        lease_s: float,
+        run_id: str,
+        now: datetime,
+        clock: Callable[[], datetime],
+    ) -> None:
         self._db, self._row, self._held, self._lease_s = db, row, held, lease_s
-        self.run_id, self.now, self.dims = run_id, now, held.dims
+        self.run_id, self.now, self.dims, self._clock = run_id, now, held.dims, clock
         self.undoes: list[str] = []
         self._handles: dict[str, Table] = {}
         self._used: set[str] = set()
@@ -193,7 +202,7 @@ class Transaction(Reading):
                 "id": [f"c_{self.sequence:010d}"],
                 "sequence": [self.sequence],
                 "kind": [kind],
-                "at": [self.now],
+                "at": [self._clock()],
                 "versions": [json.dumps(self.versions)],
                 "before": [json.dumps(self.before)],
                 "undoes": [self.undoes],

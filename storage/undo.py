@@ -26,6 +26,8 @@ from .changes import (
     undone_runs,
     writers_in,
 )
+from .lease import is_surely_dead
+from .tables import TABLES
 
 if TYPE_CHECKING:
     from .store import Store
@@ -71,6 +73,9 @@ class _Undoing:
         order = {run: n for n, run in enumerate(changes["run_id"].unique(maintain_order=True))}
         if run_id not in order:
             raise UnknownName("run", run_id, order)
+        state = self._tx.by_ids("runs", [run_id], ["state", "owner"]).to_dicts()
+        if state and state[0]["state"] == "running" and not is_surely_dead(state[0]["owner"] or ""):
+            raise UndoRefused(f"Run {run_id} is still going on.", "Wait until it has ended, or stop it.")
         if run_id in undone_runs(undo_steps(self._commits)):
             raise UndoRefused(f"Run {run_id} is undone already.", "See `slowwave runs`.")
         wanted = {run_id}
@@ -89,8 +94,9 @@ class _Undoing:
         put_back: dict[str, int] = {}
         removed: dict[str, int] = {}
         for found in self._traces(runs):
-            images = before_images(self._reader, found)
-            gone = found.touched.join(images.select("id"), on="id", how="anti")["id"]
+            images = self._with_refreshments(found, before_images(self._reader, found))
+            staying = pl.concat([images["id"], pl.Series("id", self._refreshed_later(found), dtype=pl.String)])
+            gone = found.touched.filter(~pl.col("id").is_in(staying.to_list()))["id"]
             put_back[found.name], removed[found.name] = len(images), len(gone)
             if not dry_run:
                 self._revert(found, images, gone)
@@ -107,6 +113,23 @@ class _Undoing:
         self._tx.put_back(found.name, images)
         if len(gone):
             self._tx.delete(found.name, gone)
+
+    def _refreshed_later(self, found: Trace) -> list[str]:
+        """Rows that somebody else wrote since, without building on what is undone."""
+        return sorted({i for gap in found.gaps if gap.right == self._start[found.name] for i in gap.ids})
+
+    def _with_refreshments(self, found: Trace, images: pl.DataFrame) -> pl.DataFrame:
+        """The rows as they were before, but with what later runs made of their derived columns."""
+        later = self._refreshed_later(found)
+        if not later or images.is_empty():
+            return images
+        columns = [name for name in images.columns if name in TABLES[found.name].refreshed]
+        now = self._reader.rows(found.name, self._start[found.name], later).select("id", *columns)
+        known = pl.col("id").is_in(now["id"].to_list())
+        gone_since = pl.col("id").is_in(later) & ~known
+        both = images.filter(~gone_since).join(now, on="id", how="left", suffix="_now", maintain_order="left")
+        fresh = [pl.when(known).then(f"{name}_now").otherwise(name).alias(name) for name in columns]
+        return both.with_columns(fresh).select(images.columns)
 
     def _note(self, runs: list[str]) -> None:
         tx = self._tx

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +14,14 @@ from slowwave.ranking import CONTEXT_ROLES, prose, search_texts
 from slowwave.redaction import redact_all
 from slowwave.settings import IngestSettings
 from slowwave.surprise import SurpriseState
-from slowwave.text import row_id, strip_thinking
+from slowwave.text import digest, row_id, strip_thinking
 from storage.rows import quoted
 from storage.snapshots import Reading
-from storage.store import Store
 from storage.transactions import Transaction
 
 from .engine import task
 from .gating import conversation_rows, gate, learn_noise
+from .identity import identify
 from .intake import Intake
 from .runs import Run, embedder_of, store_of, vector_column
 
@@ -40,6 +40,35 @@ class Admitted:
     stored: int
     redacted: int
     refused: Mapping[str, int]
+    renamed: int = 0
+
+    @property
+    def issues(self) -> list[str]:
+        """What of it somebody should know, in sentences."""
+        if not self.renamed:
+            return []
+        many = "1 message has" if self.renamed == 1 else f"{self.renamed} messages have"
+        return [f"{many} the identifier of another text that was stored earlier: it got a suffix, and both are kept."]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """The redacted messages of a batch, and the vectors of the texts that were embedded."""
+
+    messages: pl.DataFrame
+    vectors: dict[str, Vectors] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Decided:
+    """What is to become of a batch, as far as one reading of the store shows."""
+
+    gated: pl.DataFrame
+    vectors: Vectors
+    refusals: pl.DataFrame
+    states: Mapping[str, SurpriseState]
+    known: int
+    renamed: int
 
 
 @task("admit messages")
@@ -47,18 +76,26 @@ def admit_messages(run: Run, intake: Intake, settings: IngestSettings, *, dry_ru
     """Store the messages of a batch that are new, with the reason for each one that is refused."""
     store = store_of(run)
     snapshot = store.snapshot()
-    messages = intake.messages.unique("id", keep="first", maintain_order=True)
-    known = snapshot.by_ids("messages", messages["id"], ["id"])["id"]
-    fresh = messages.filter(~pl.col("id").is_in(known.to_list()))
-    prepared, redacted = _prepare(_placed(snapshot, messages, fresh))
-    prepared = _with_search_text(snapshot, prepared)
-    vectors = _embed(run, prepared)
-    gated, states = gate(run.embedder, snapshot, prepared, vectors, settings, run.now)
-    refusals = _refusals(gated, vectors)
+    batch = _Batch(_redacted(intake.messages.unique("id", keep="first", maintain_order=True)))
+    decided = _decide(run, snapshot, batch, settings)
     if not dry_run:
-        _store(store, run, intake, gated, vectors, refusals, states, settings)
-    refused = dict(refusals.group_by("gate").len().sort("gate").iter_rows())
-    return Admitted(len(intake.messages), len(known), len(fresh), redacted, refused)
+        with store.commit(run.id, "ingest.messages", run.now) as tx:
+            if tx.sequence != snapshot.sequence + 1:  # another run has stored something meanwhile
+                decided = _decide(run, tx, batch, settings)
+            _write(tx, run, intake, decided, settings)
+    fresh = decided.gated
+    refused = dict(decided.refusals.group_by("gate").len().sort("gate").iter_rows())
+    secrets = int(fresh["has_secret"].sum())
+    return Admitted(len(intake.messages), decided.known, len(fresh), secrets, refused, decided.renamed)
+
+
+def _decide(run: Run, reading: Reading, batch: _Batch, settings: IngestSettings) -> _Decided:
+    identified = identify(reading, batch.messages)
+    fresh = _with_search_text(reading, _placed(reading, identified.messages, identified.fresh))
+    vectors = _embed(run, fresh, batch.vectors)
+    gated, states = gate(run.embedder, reading, fresh, vectors, settings, run.now)
+    known = len(identified.messages) - len(fresh)
+    return _Decided(gated, vectors, _refusals(gated, vectors), states, known, identified.renamed)
 
 
 def _placed(snapshot: Reading, messages: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
@@ -80,15 +117,15 @@ def _placed(snapshot: Reading, messages: pl.DataFrame, fresh: pl.DataFrame) -> p
     return both.with_columns(ordinal=pl.col("ordinal") + pl.coalesce("shared", gap, pl.lit(0))).select(fresh.columns)
 
 
-def _prepare(messages: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """Redacted before anything is embedded, logged or stored (T39); returns how many held a secret."""
+def _redacted(messages: pl.DataFrame) -> pl.DataFrame:
+    """Redacted before anything is compared, embedded, logged or stored (T39); adds `suffix`, see `identify`."""
     thought = pl.col("content").str.contains("(?i)<think")
     bare = messages.with_columns(
-        content=pl.when(thought).then(pl.col("content").map_elements(strip_thinking, pl.String)).otherwise("content")
+        suffix=pl.Series([digest(content, size=4) for content in messages["content"]], dtype=pl.String),
+        content=pl.when(thought).then(pl.col("content").map_elements(strip_thinking, pl.String)).otherwise("content"),
     )
     clean, kinds = redact_all(bare["content"])
-    flagged = bare.with_columns(content=clean, has_injection=injection_flags(clean))
-    return flagged, int((kinds.list.len() > 0).sum())
+    return bare.with_columns(content=clean, has_injection=injection_flags(clean), has_secret=kinds.list.len() > 0)
 
 
 def _with_search_text(snapshot: Reading, messages: pl.DataFrame) -> pl.DataFrame:
@@ -108,14 +145,18 @@ def _with_search_text(snapshot: Reading, messages: pl.DataFrame) -> pl.DataFrame
     return messages.with_columns(search_text=texts.tail(len(messages)))
 
 
-def _embed(run: Run, messages: pl.DataFrame) -> Vectors:
-    """Unit rows in the order of the messages; zero rows for what is never embedded."""
+def _embed(run: Run, messages: pl.DataFrame, held: dict[str, Vectors]) -> Vectors:
+    """Unit rows in the order of the messages; zero rows for what is never embedded. `held` gains what it lacked."""
     seat = embedder_of(run)
     vectors = np.zeros((len(messages), seat.dims), np.float32)
     wanted = (messages["role"].is_in(SILENT_ROLES) | messages["has_injection"]).not_().to_numpy()
-    if wanted.any():
-        told = messages.filter(pl.Series(wanted)).select("speaker", "content")
-        vectors[wanted] = seat.embed([f"{speaker}: {prose(content)}" for speaker, content in told.iter_rows()])
+    told = messages.filter(pl.Series(wanted, dtype=pl.Boolean)).select("speaker", "content")
+    texts = [f"{speaker}: {prose(content)}" for speaker, content in told.iter_rows()]
+    new = [text for text in dict.fromkeys(texts) if text not in held]
+    if new:
+        held.update(zip(new, seat.embed(new), strict=True))
+    if texts:
+        vectors[wanted] = np.stack([held[text] for text in texts])
     return vectors
 
 
@@ -138,26 +179,14 @@ def _refusals(gated: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
     )
 
 
-def _store(
-    store: Store,
-    run: Run,
-    intake: Intake,
-    gated: pl.DataFrame,
-    vectors: Vectors,
-    refusals: pl.DataFrame,
-    states: Mapping[str, SurpriseState],
-    settings: IngestSettings,
-) -> None:
-    with store.commit(run.id, "ingest.messages", run.now) as tx:
-        # Another run may have stored some of them since this one looked.
-        late = tx.by_ids("messages", gated["id"], ["id"])["id"].to_list()
-        rows = _rows(gated, vectors).filter(~pl.col("id").is_in(late))
-        tx.upsert("messages", rows)
-        tx.upsert("refusals", refusals.filter(~pl.col("subject_id").is_in(late)))
-        tx.upsert("episodes", _episodes(tx, rows))
-        tx.upsert("conversation_state", conversation_rows(states))
-        tx.upsert("sources", _source_rows(tx, intake))
-        learn_noise(tx, run.embedder, settings.noise)
+def _write(tx: Transaction, run: Run, intake: Intake, decided: _Decided, settings: IngestSettings) -> None:
+    rows = _rows(decided.gated, decided.vectors)
+    tx.upsert("messages", rows)
+    tx.upsert("refusals", decided.refusals)
+    tx.upsert("episodes", _episodes(tx, rows))
+    tx.upsert("conversation_state", conversation_rows(decided.states))
+    tx.upsert("sources", _source_rows(tx, intake))
+    learn_noise(tx, run.embedder, settings.noise)
 
 
 def _rows(gated: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:

@@ -57,22 +57,23 @@ class _Decided:
 
 
 @task("apply patches")
-def apply_patches(run: Run, settings: IngestSettings, *, approve: bool = False) -> Applied:
+def apply_patches(run: Run, settings: IngestSettings, *, approve: bool = False, look_back: bool = True) -> Applied:
     """Evaluate every open batch and apply what passes; a batch that an earlier run left behind comes first (S3-12).
 
-    With `approve` a person says yes to the batches that wait for review, too (S3-10).
+    With `approve` a person says yes to the batches that wait for review, too (S3-10). Without `look_back` only the
+    repetitions of what is applied now are counted as evidence: enough once a run has looked at all of them.
     """
     store = store_of(run)
     snapshot = store.snapshot()
     decided = _decide(snapshot, settings, run, approve)
-    if decided is None and _repeats(snapshot).is_empty():
+    if decided is None and (not look_back or _repeats(snapshot).is_empty()):
         return Applied()
     with store.commit(run.id, "ingest.apply", run.now) as tx:
         if tx.sequence != snapshot.sequence + 1:  # another run has decided something meanwhile
             decided = _decide(tx, settings, run, approve)
         if decided is not None:
             _write(tx, decided)
-        _count_repeats(tx)
+        _count_repeats(tx, None if look_back or decided is None else decided.plan.evidence["message_id"])
     return _counted(decided) if decided is not None else Applied()
 
 
@@ -177,9 +178,17 @@ def _with_vectors(tx: Transaction, facts: pl.DataFrame, patch: _Patch) -> pl.Dat
     )
 
 
-def _repeats(reading: Reading) -> pl.DataFrame:
-    """Evidence that is still missing: a message refused as a repetition supports what its original said (C13)."""
-    repeats = reading.frame("refusals", "gate = 'repeat'", ["subject_id", "similar_to_id"])
+def _repeats(reading: Reading, originals: pl.Series | None = None) -> pl.DataFrame:
+    """Evidence that is still missing: a message refused as a repetition supports what its original said (C13).
+
+    Only for repetitions of the messages `originals`, or for all there are.
+    """
+    pair, gate = ["subject_id", "similar_to_id"], "gate = 'repeat'"
+    repeats = (
+        reading.frame("refusals", gate, pair)
+        if originals is None
+        else reading.by_ids("refusals", originals, pair, key="similar_to_id", where=gate)
+    )
     columns = ["fact_id", "message_id", "confidence"]
     heard = pl.concat([repeats["similar_to_id"], repeats["subject_id"]])
     known = reading.by_ids("fact_evidence", heard, columns, key="message_id")
@@ -199,9 +208,9 @@ def _repeats(reading: Reading) -> pl.DataFrame:
     ).unique("id", keep="first", maintain_order=True)
 
 
-def _count_repeats(tx: Transaction) -> None:
+def _count_repeats(tx: Transaction, originals: pl.Series | None) -> None:
     """Repetitions count as evidence, whichever run refused them: none is silently lost."""
-    repeats = _repeats(tx)
+    repeats = _repeats(tx, originals)
     more = repeats.group_by(id="fact_id").agg(more=pl.len().cast(pl.Int64))
     facts = tx.by_ids("facts", more["id"], with_vector=True).join(more, on="id")
     tx.upsert("fact_evidence", repeats)

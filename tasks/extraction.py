@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
-from inference.answers import Answer
 from inference.language import Language
 from prompts.rendering import render_extraction
 from prompts.responses import WindowExtraction
-from slowwave.claims import Said, collect
-from slowwave.noise import TEACHING_GATES
-from slowwave.patches import Candidates, build_candidates
-from slowwave.resolution import Resolution
+from slowwave.claims import Said
 from slowwave.settings import ExtractSettings, IngestSettings
-from slowwave.text import row_id
-from slowwave.validity import live_sql
+from slowwave.validity import live_sql, time_sql
 from slowwave.windows import COLUMNS, PlannedWindow, plan_windows
+from storage.rows import quoted
 from storage.search import nearest, unit_matrix
 from storage.snapshots import Reading, Snapshot
-from storage.store import Store
 
-from .admission import EXCERPT, episode_id
+from .candidates import UNFINISHED, Found, Heard, find_candidates, still_waiting, write
 from .engine import task
-from .naming import resolve_names
-from .runs import Run, embed_rows, language_of, store_of
-
-UNFINISHED = "graph_state IN ('pending', 'failed')"
-DURABILITY = "durability"
-EXTRACTION_COUNT = "extraction_count"
+from .naming import resolve_again, resolve_names
+from .runs import Run, language_of, store_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +31,11 @@ class Cursor:
 
     occurred_at: float = float("-inf")
     id: str = ""
+
+    def sql(self) -> str:
+        """The messages behind it, as a filter of a store."""
+        moment = time_sql(datetime.fromtimestamp(0, UTC) + timedelta(microseconds=int(self.occurred_at)))
+        return f"occurred_at > {moment} OR (occurred_at = {moment} AND id > {quoted(self.id)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +54,19 @@ class Extracted:
     errors: tuple[str, ...] = ()
 
 
-def unfinished(reading: Reading, settings: ExtractSettings) -> pl.DataFrame:
-    """Ids and times of messages that wait for extraction, in the order in which they were said."""
-    where = f"{UNFINISHED} AND attempts < {settings.max_attempts}"
-    return reading.frame("messages", where, ["id", "occurred_at"]).sort("occurred_at", "id")
-
-
 def count_unfinished(run: Run, settings: ExtractSettings) -> int:
     """How many messages wait for extraction."""
-    return len(unfinished(store_of(run).snapshot(), settings))
+    return store_of(run).snapshot().count("messages", _waiting(settings))
+
+
+def next_unfinished(reading: Reading, settings: ExtractSettings, after: Cursor, limit: int) -> pl.DataFrame:
+    """Ids and times of the first messages behind the cursor that wait for extraction, in the order they were said."""
+    where = f"{_waiting(settings)} AND ({after.sql()})" if after.id else _waiting(settings)
+    return reading.frame("messages", where, ["id", "occurred_at"], limit, ["occurred_at", "id"])
+
+
+def _waiting(settings: ExtractSettings) -> str:
+    return f"{UNFINISHED} AND attempts < {settings.max_attempts}"
 
 
 @task("extract facts")
@@ -79,32 +80,29 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
     language = language_of(run, settings.llm)
     planned = _windows(snapshot, batch, settings.extract, language, run)
     prompts = [render_extraction(each.window, settings.extract) for each in planned]
-    answers = await language.ask_many(prompts, WindowExtraction, "extract")
-    answered = [(w, a.value) for w, a in zip(planned, answers, strict=True) if a.value is not None]
-    said = collect(answered, settings.extract.max_entities_per_message)
-    resolution = await resolve_names(run, language, snapshot, said.mentions, settings.resolve)
-    candidates = _candidates(run, snapshot, said, batch, resolution, settings.extract)
-    states, refusals = _message_states(planned, answers, said, candidates, batch)
-    _commit(store, run, resolution, candidates, states, refusals)
-    return _counted(cursor, planned, answers, said, candidates, resolution, refusals)
+    heard = Heard(batch, planned, await language.ask_many(prompts, WindowExtraction, "extract"))
+    said = heard.said(settings.extract)
+    resolution, verdicts = await resolve_names(run, language, snapshot, said.mentions, settings.resolve)
+    found = find_candidates(run, snapshot, heard, said, resolution, settings.extract)
+    with store.commit(run.id, "ingest.candidates", run.now) as tx:
+        if tx.sequence != snapshot.sequence + 1:  # what another run did meanwhile may change what names mean
+            heard = still_waiting(tx, heard)
+            said = heard.said(settings.extract)
+            resolution = resolve_again(run, tx, said.mentions, settings.resolve, verdicts)
+            found = find_candidates(run, tx, heard, said, resolution, settings.extract)
+        write(tx, found)
+    return _counted(cursor, heard, said, found)
 
 
 def _next_batch(snapshot: Snapshot, settings: ExtractSettings, after: Cursor) -> tuple[pl.DataFrame, Cursor | None]:
     """The messages that come next, and how far they reach; None if nothing waits behind them."""
-    stamp = pl.col("occurred_at").dt.timestamp("us").cast(pl.Float64)
-    waiting = (
-        unfinished(snapshot, settings)
-        .with_columns(stamp=stamp)
-        .filter(
-            (pl.col("stamp") > after.occurred_at) | ((pl.col("stamp") == after.occurred_at) & (pl.col("id") > after.id))
-        )
-    )
+    waiting = next_unfinished(snapshot, settings, after, settings.batch_messages + 1)
     taken = waiting.head(settings.batch_messages)
     batch = snapshot.by_ids("messages", taken["id"], with_vector=True)
     if len(taken) == len(waiting):
         return batch, None
-    last = taken.row(-1, named=True)
-    return batch, Cursor(last["stamp"], last["id"])
+    last = taken.with_columns(pl.col("occurred_at").dt.timestamp("us").cast(pl.Float64)).row(-1, named=True)
+    return batch, Cursor(last["occurred_at"], last["id"])
 
 
 def _windows(
@@ -148,135 +146,19 @@ def _with_known(
     return shown
 
 
-def _candidates(
-    run: Run, snapshot: Snapshot, said: Said, batch: pl.DataFrame, resolution: Resolution, settings: ExtractSettings
-) -> Candidates:
-    episodes = {name: episode_id(name) for name in batch["conversation_id"].unique()}
-    messages = batch.with_columns(episode_id=pl.col("conversation_id").replace_strict(episodes, return_dtype=pl.String))
-    learned = snapshot.frame("predicates")
-    return build_candidates(said.claims, messages, resolution.names, learned, settings, run.now)
-
-
-def _message_states(
-    planned: Sequence[PlannedWindow],
-    answers: Sequence[Answer[WindowExtraction]],
-    said: Said,
-    candidates: Candidates,
-    batch: pl.DataFrame,
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Full message rows with their new state, and refusals for those that were judged not durable (S2-25)."""
-    states: dict[str, str] = {}
-    for each, answer in zip(planned, answers, strict=True):
-        if answer.value is not None:
-            states |= dict.fromkeys(each.new_ids, "done")
-        elif not answer.skipped:
-            states |= dict.fromkeys(each.new_ids, "failed")
-    productive = candidates.facts["message_id"].unique().to_list()
-    dull = said.judgements.filter(~pl.col("durable") & ~pl.col("message_id").is_in(productive))
-    states |= dict.fromkeys(dull["message_id"], f"skipped_{DURABILITY}")
-    state = pl.col("id").replace_strict(states, default=None, return_dtype=pl.String)
-    rows = (
-        batch.with_columns(state=state)
-        .filter(pl.col("state").is_not_null())
-        .with_columns(graph_state="state", attempts=pl.col("attempts") + (pl.col("state") == "failed").cast(pl.Int64))
-    )
-    return rows.drop("state"), _not_durable(dull, batch)
-
-
-def _not_durable(dull: pl.DataFrame, batch: pl.DataFrame) -> pl.DataFrame:
-    rows = dull.join(batch.select("id", "content", "vector"), left_on="message_id", right_on="id")
-    ids = [row_id("x", message, DURABILITY) for message in rows["message_id"]]
-    return rows.select(
-        pl.Series("id", ids, dtype=pl.String),
-        subject_id="message_id",
-        subject_kind=pl.lit("message"),
-        gate=pl.lit(DURABILITY),
-        reason=pl.col("reason").replace("", "Nothing in it will matter later."),
-        teaches=pl.lit(DURABILITY in TEACHING_GATES),
-        excerpt=pl.col("content").str.slice(0, EXCERPT),
-        vector="vector",
-    )
-
-
-def _commit(
-    store: Store, run: Run, resolution: Resolution, candidates: Candidates, states: pl.DataFrame, refusals: pl.DataFrame
-) -> None:
-    entities = embed_rows(run, resolution.entities, resolution.to_embed)
-    facts = embed_rows(run, candidates.facts, candidates.facts.select("id", text="statement"))
-    facts = facts.with_columns(embed_model=pl.lit(run.embedder))
-    directives = _directive_rows(candidates.directives)
-    links = _episode_links(candidates.facts)
-    with store.commit(run.id, "ingest.candidates", run.now) as tx:
-        # Another run may have extracted some of them since this one looked: what it made stays as it is.
-        waiting = tx.by_ids("messages", states["id"], ["id"], where=UNFINISHED)["id"].to_list()
-        decided = tx.by_ids("facts", facts["id"], ["id"])["id"].to_list()
-        facts = facts.filter(pl.col("message_id").is_in(waiting) & ~pl.col("id").is_in(decided))
-        batches = facts["patch_batch_id"].unique().to_list()
-        tx.upsert("entities", _merged(tx, entities))
-        tx.upsert("entity_aliases", resolution.aliases)
-        tx.upsert("facts", facts)
-        tx.upsert("fact_directives", directives.filter(pl.col("candidate_id").is_in(facts["id"].to_list())))
-        tx.upsert("patch_batches", candidates.batches.filter(pl.col("id").is_in(batches)))
-        tx.upsert("episode_entities", links)
-        tx.upsert("refusals", refusals.filter(pl.col("subject_id").is_in(waiting)))
-        tx.upsert("decisions", resolution.decisions)
-        tx.upsert("messages", states.filter(pl.col("id").is_in(waiting)))
-        tx.upsert("metadata", _counter(tx, len(waiting)))
-
-
-def _counter(tx: Reading, attempts: int) -> pl.DataFrame:
-    """How many messages ever reached the extractor, fruitful or not (S2-24)."""
-    before = tx.by_ids("metadata", [EXTRACTION_COUNT])["number"].sum()
-    return pl.DataFrame({"id": [EXTRACTION_COUNT], "number": [float(before) + attempts]})
-
-
-def _merged(tx: Reading, entities: pl.DataFrame) -> pl.DataFrame:
-    """Keep the vector of an entity whose meaning did not change."""
-    kept = tx.by_ids("entities", entities.filter(pl.col("vector").is_null())["id"], ["id", "vector"])
-    both = entities.join(kept, on="id", how="left", suffix="_kept", maintain_order="left")
-    return both.with_columns(vector=pl.coalesce("vector", "vector_kept")).drop("vector_kept")
-
-
-def _directive_rows(directives: pl.DataFrame) -> pl.DataFrame:
-    ids = [row_id("fd", *row) for row in directives.iter_rows()]
-    return directives.with_columns(pl.Series("id", ids, dtype=pl.String)).unique(
-        "id", keep="first", maintain_order=True
-    )
-
-
-def _episode_links(facts: pl.DataFrame) -> pl.DataFrame:
-    """Which entities an episode is about (S2-74)."""
-    ends = [facts.select("episode_id", entity_id=end) for end in ("subject_id", "object_id")]
-    pairs = pl.concat(ends).drop_nulls().unique(maintain_order=True)
-    ids = [row_id("ee", *pair) for pair in pairs.iter_rows()]
-    return pairs.with_columns(pl.Series("id", ids, dtype=pl.String))
-
-
-def _counted(
-    cursor: Cursor | None,
-    planned: Sequence[PlannedWindow],
-    answers: Sequence[Answer[WindowExtraction]],
-    said: Said,
-    candidates: Candidates,
-    resolution: Resolution,
-    refusals: pl.DataFrame,
-) -> Extracted:
-    sizes: Mapping[str, int] = {
-        kind: sum(len(w.new_ids) for w, a in zip(planned, answers, strict=True) if test(a))
-        for kind, test in (
-            ("failed", lambda a: a.value is None and not a.skipped),
-            ("left", lambda a: a.skipped),
-        )
-    }
+def _counted(cursor: Cursor | None, heard: Heard, said: Said, found: Found) -> Extracted:
+    windows = list(zip(heard.planned, heard.answers, strict=True))
+    failed = sum(len(w.new_ids) for w, a in windows if a.value is None and not a.skipped)
+    left = sum(len(w.new_ids) for w, a in windows if a.skipped)
     return Extracted(
         cursor,
-        sum(len(w.new_ids) for w in planned),
-        len(planned),
-        len(candidates.facts),
-        len(refusals),
-        sizes["failed"],
-        sizes["left"],
-        said.invalid + sum(candidates.dropped.values()),
-        len(resolution.entities),
-        tuple(sorted({a.error for a in answers if a.error})),
+        sum(len(w.new_ids) for w, _ in windows),
+        len(windows),
+        len(found.candidates.facts),
+        len(found.refusals),
+        failed,
+        left,
+        said.invalid + sum(found.candidates.dropped.values()),
+        len(found.resolution.entities),
+        tuple(sorted({a.error for _, a in windows if a.error})),
     )

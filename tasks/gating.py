@@ -76,8 +76,9 @@ def _with_surprise(
 
 def _recent(snapshot: Reading, settings: NoiseSettings) -> tuple[pl.DataFrame, Vectors]:
     """The newest accepted messages, oldest first, with their vectors."""
-    times = snapshot.frame("messages", f"{ACCEPTED} AND vector IS NOT NULL", ["id", "occurred_at"])
-    newest = times.sort("occurred_at", "id").tail(settings.exchange_window * 2)  # an exchange is two messages
+    window = settings.exchange_window * 2  # an exchange is two messages
+    order = ["-occurred_at", "-id"]
+    newest = snapshot.frame("messages", f"{ACCEPTED} AND vector IS NOT NULL", ["id", "occurred_at"], window, order)
     rows = snapshot.by_ids("messages", newest["id"], with_vector=True).sort("occurred_at", "id")
     return rows.drop("vector"), unit_matrix(rows["vector"], snapshot.dims)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import polars as pl
 
@@ -10,11 +12,11 @@ from prompts.rendering import render_resolution
 from prompts.responses import NameResolution
 from slowwave.mentions import Mentions, embed_texts, mentions_in
 from slowwave.records import NameQuestion
-from slowwave.resolution import LIKENESS, Resolution, finish, plan_resolution
+from slowwave.resolution import LIKENESS, Resolution, ResolutionPlan, finish, plan_resolution
 from slowwave.settings import ResolveSettings
 from storage.rows import quoted
 from storage.search import nearest
-from storage.snapshots import Snapshot
+from storage.snapshots import Reading, Snapshot
 
 from .runs import Run, embedder_of
 
@@ -22,19 +24,42 @@ QUESTIONS_PER_CALL = 40
 CANDIDATES = 5
 
 
+Verdicts = Mapping[tuple[str, str, str], bool]
+"""What a model said: (new name, type, known entity) → whether they are the same."""
+
+
 async def resolve_names(
     run: Run, language: Language, snapshot: Snapshot, raw: pl.DataFrame, settings: ResolveSettings
-) -> Resolution:
+) -> tuple[Resolution, Verdicts]:
     """The entities that the mentions mean; one model call for every forty names that rules cannot settle."""
+    plan = _plan(run, snapshot, raw, settings)
+    answers = await _ask(language, plan.asked())
+    keys = dict(zip(plan.questions["question"], _keys(plan), strict=True))
+    return finish(plan, answers, run.now), {keys[question]: same for question, same in answers.items()}
+
+
+def resolve_again(
+    run: Run, reading: Reading, raw: pl.DataFrame, settings: ResolveSettings, verdicts: Verdicts
+) -> Resolution:
+    """The entities that the mentions mean in a newer state: by rules and answers given before, without a model."""
+    plan = _plan(run, reading, raw, settings)
+    keys = dict(zip(plan.questions["question"], _keys(plan), strict=True))
+    return finish(plan, {question: verdicts[key] for question, key in keys.items() if key in verdicts}, run.now)
+
+
+def _plan(run: Run, reading: Reading, raw: pl.DataFrame, settings: ResolveSettings) -> ResolutionPlan:
     mentions = mentions_in(raw, type_strict=settings.type_strict)
-    aliases = snapshot.by_ids("entity_aliases", mentions.names(), key="alias_name")
-    likeness = (
-        _likeness(run, snapshot, mentions) if settings.use_embedding_resolution else pl.DataFrame(schema=LIKENESS)
-    )
-    by_name = snapshot.by_ids("entities", mentions.names(), ["id"], key="canonical_name")["id"]
+    aliases = reading.by_ids("entity_aliases", mentions.names(), key="alias_name")
+    likeness = _likeness(run, reading, mentions) if settings.use_embedding_resolution else pl.DataFrame(schema=LIKENESS)
+    by_name = reading.by_ids("entities", mentions.names(), ["id"], key="canonical_name")["id"]
     ids = pl.concat([by_name, aliases["entity_id"], likeness["entity_id"]])
-    plan = plan_resolution(mentions, snapshot.by_ids("entities", ids), aliases, likeness, settings)
-    return finish(plan, await _ask(language, plan.asked()), run.now)
+    return plan_resolution(mentions, reading.by_ids("entities", ids), aliases, likeness, settings)
+
+
+def _keys(plan: ResolutionPlan) -> list[tuple[str, str, str]]:
+    return [
+        (name, kind, known) for name, kind, known in plan.questions.select("name", "entity_type", "entity_id").rows()
+    ]
 
 
 async def _ask(language: Language, questions: tuple[NameQuestion, ...]) -> dict[int, bool]:
@@ -48,14 +73,14 @@ async def _ask(language: Language, questions: tuple[NameQuestion, ...]) -> dict[
     }
 
 
-def _likeness(run: Run, snapshot: Snapshot, mentions: Mentions) -> pl.DataFrame:
+def _likeness(run: Run, reading: Reading, mentions: Mentions) -> pl.DataFrame:
     """For each mention the five entities of its type whose vector is nearest (S2-07)."""
     vectors = embedder_of(run).embed(embed_texts(mentions.distinct).to_list())
     parts = []
     for (kind,), rows in mentions.distinct.group_by("entity_type", maintain_order=True):
         places = rows["mention"].to_numpy()
         found = nearest(
-            snapshot, "entities", np.asarray(vectors[places]), CANDIDATES, f"entity_type = {quoted(str(kind))}"
+            reading, "entities", np.asarray(vectors[places]), CANDIDATES, f"entity_type = {quoted(str(kind))}"
         )
         named = found.with_columns(mention=pl.Series(places).gather(found["query"]))
         parts.append(named.select("mention", entity_id="id", cosine=pl.col("cosine").cast(pl.Float64)))

@@ -18,11 +18,15 @@ import polars as pl
 from inference.embedding import Embedder, open_embedder
 from inference.language import Language
 from slowwave.records import Usage
+from slowwave.redaction import redact
 from slowwave.settings import LanguageSettings, RetentionSettings
-from slowwave.text import as_json
+from slowwave.text import as_json, run_id
 from storage.answers import StoredAnswers
 from storage.connection import namespaces
+from storage.lease import is_surely_dead, new_owner
 from storage.store import Store
+
+ERROR_CHARS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +42,19 @@ class Run:
     retention: RetentionSettings = field(default_factory=RetentionSettings)
 
 
-def new_run(flow: str, store: str, namespace: str, embedder: str, now: datetime | None = None) -> Run:
-    """A run with an identifier that sorts by time and says what it is."""
-    at = now or datetime.now(UTC)
-    return Run(f"{flow}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid4().hex[:4]}", flow, store, namespace, at, embedder)
+def new_run(
+    flow: str,
+    store: str,
+    namespace: str,
+    embedder: str,
+    now: datetime | None = None,
+    retention: RetentionSettings | None = None,
+) -> Run:
+    """A run with an identifier that sorts by time and says what it is; a `now` without a zone is UTC."""
+    started = datetime.now(UTC)
+    at = started if now is None else now.replace(tzinfo=UTC) if now.tzinfo is None else now
+    kept = retention or RetentionSettings()
+    return Run(run_id(flow, started, uuid4().hex), flow, store, namespace, at, embedder, kept)
 
 
 @lru_cache(maxsize=8)
@@ -52,6 +65,8 @@ def _store(uri: str, namespace: str, embedder: str, retention: RetentionSettings
 
 def store_of(run: Run) -> Store:
     """The run's namespace, made if it does not exist."""
+    if run.namespace not in namespaces(run.store):
+        _store.cache_clear()  # it may have been open before its directory was removed
     return _store(run.store, run.namespace, run.embedder, run.retention)
 
 
@@ -107,12 +122,27 @@ def recorded(run: Run, counted: Summary, parameters: dict[str, Any], *, dry_run:
         with _traceless(run) as shadow:
             yield shadow
         return
-    row = {"id": run.id, "flow": run.flow, "state": "running", "parameters": as_json(parameters), "started_at": run.now}
-    _record(run, row)
+    row = {
+        "id": run.id,
+        "flow": run.flow,
+        "state": "running",
+        "owner": new_owner(run.id),
+        "parameters": as_json(parameters),
+        "started_at": datetime.now(UTC),
+    }
+    _begin(run, row)
     try:
         yield run
     except BaseException as error:
-        _record(run, {**row, **_ending("failed", {**counted.summary(), "error": str(error)}, counted.usage)})
+        _record(
+            run,
+            {
+                **row,
+                **_ending(
+                    "failed", {**counted.summary(), "error": redact(str(error)).text[:ERROR_CHARS]}, counted.usage
+                ),
+            },
+        )
         raise
     _record(run, {**row, **_ending(counted.state, counted.summary(), counted.usage)})
 
@@ -136,6 +166,15 @@ def _ending(state: str, summary: dict[str, Any], usage: Usage) -> dict[str, Any]
         "tokens_out": usage.tokens_out,
         "usd": usage.usd,
     }
+
+
+def _begin(run: Run, row: dict[str, Any]) -> None:
+    """Record the start, and that runs whose process is gone were interrupted."""
+    with store_of(run).commit(run.id, "run", run.now) as tx:
+        running = tx.frame("runs", "state = 'running'")
+        dead = running.filter([is_surely_dead(owner or "") for owner in running["owner"]])
+        tx.upsert("runs", dead.with_columns(state=pl.lit("interrupted")))
+        tx.upsert("runs", pl.DataFrame([row]))
 
 
 def _record(run: Run, row: dict[str, Any]) -> None:

@@ -59,6 +59,8 @@ class IngestTally:
         self.counts["messages known already"] += admitted.known
         self.counts["messages stored"] += admitted.stored
         self.counts["messages with secrets redacted"] += admitted.redacted
+        self.counts["messages with a used id"] += admitted.renamed
+        self.issues += admitted.issues
         self.refused.update(admitted.refused)
         self.issues += [_sentence(issue) for part in intake.parts for issue in part.issues]
 
@@ -82,7 +84,8 @@ class IngestTally:
     def paid(self, language: Language) -> None:
         """What the models cost."""
         self.usage, self.model = language.usage, language.model("extract")
-        self.state = "stopped" if language.budget_reached else "completed"
+        unfinished = self.counts["messages failed"] or self.counts["messages left for later"]
+        self.state = "stopped" if language.budget_reached else "incomplete" if unfinished else "completed"
 
     @property
     def has_written(self) -> bool:

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -195,3 +196,22 @@ def dying(monkeypatch: pytest.MonkeyPatch, kind: str, moment: str, nth: int = 1)
         with pytest.raises(Killed):
             yield
     assert dead
+
+
+@contextmanager
+def overtaken(monkeypatch: pytest.MonkeyPatch, kind: str, other: Callable[[], object]) -> Iterator[None]:
+    """Inside, another run begins and ends in the moment before the first commit of a kind takes the lease."""
+    commit: Callable[..., Any] = Store.commit
+    waiting = [kind]
+
+    def after_the_other(self: Store, run_id: str, what: str, *args: Any, **more: Any) -> Any:
+        if what in waiting:
+            waiting.clear()
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(other).result()
+        return commit(self, run_id, what, *args, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "commit", after_the_other)
+        yield
+    assert not waiting

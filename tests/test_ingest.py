@@ -26,6 +26,7 @@ from talk import (
     dying,
     extractor,
     learn,
+    overtaken,
     rows,
     said,
     started,
@@ -239,9 +240,10 @@ def test_the_same_input_again_changes_nothing_and_says_so(tmp_path: Path) -> Non
     talk = written(tmp_path / "talk.jsonl", said())
     learn(talk, tmp_path / "m")
     before, commits = contents(tmp_path / "m"), kinds(tmp_path / "m")
-    again = learn(talk, tmp_path / "m", now=NOW + timedelta(days=1))
+    for day in range(1, 5):
+        again = learn(talk, tmp_path / "m", now=NOW + timedelta(days=day))
     assert_same(contents(tmp_path / "m"), before)
-    assert kinds(tmp_path / "m") - commits == {"run": 2}
+    assert kinds(tmp_path / "m") - commits == {"run": 8}
     assert again["counts"] == {"sources": 1, "sources known already": 1}
     assert again["notes"] == ["Nothing new: all of it was known already, and nothing was asked of a model."]
 
@@ -605,6 +607,50 @@ def test_two_namespaces_know_nothing_of_each_other(tmp_path: Path) -> None:
 
 
 # Two at once
+
+
+@pytest.mark.parametrize("kind", ["ingest.messages", "ingest.candidates", "ingest.apply"])
+def test_a_run_that_is_overtaken_by_another_one_on_the_same_input_leaves_what_one_would(
+    tmp_path: Path, unkilled: Any, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    sources, whole, _ = unkilled
+    serve()
+    with overtaken(monkeypatch, kind, lambda: learn(sources, tmp_path / "m", **paid())):
+        learn(sources, tmp_path / "m", **paid())
+    assert_same(contents(tmp_path / "m", drop=STAMPS), whole)
+    created = rows(tmp_path / "m", "decisions", "action = 'create'")
+    assert created["subject_id"].n_unique() == len(created)
+    assert examine(Store.open(str(tmp_path / "m"))) == ()
+
+
+def test_a_failure_does_not_undo_what_another_run_extracted_meanwhile(
+    tmp_path: Path, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replies = [message([], stop="max_tokens")]
+    serve(lambda request: replies.pop() if replies else extractor(request))
+    talk = written(tmp_path / "talk.jsonl", said(TALK[4:5]))
+    with overtaken(monkeypatch, "ingest.candidates", lambda: learn(talk, tmp_path / "m", **paid())):
+        learn(talk, tmp_path / "m", **paid())
+    assert states(tmp_path / "m") == {"c1-000": "done"}
+    assert facts(tmp_path / "m")["status"].to_list() == ["active"]
+
+
+def test_a_run_does_not_believe_again_what_another_run_closed_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn(written(tmp_path / "a.jsonl", said([("Marta", "I use vim.")])), tmp_path / "m")
+    change = said([("Marta", "I switched from vim to neovim.")], "c2", START + timedelta(days=9))
+    later, again = (
+        written(tmp_path / "b.jsonl", change),
+        said([("Marta", "I use vim.")], "c3", START + timedelta(days=1)),
+    )
+    third = written(tmp_path / "c.jsonl", again)
+    noise = {"exchange_window": 0}
+    with overtaken(monkeypatch, "ingest.apply", lambda: learn(later, tmp_path / "m", noise=noise)):
+        learn(third, tmp_path / "m", noise=noise)
+    live = rows(tmp_path / "m", "facts", "status = 'active'")["statement"].to_list()
+    assert [text for text in live if "neovim" in text]
+    assert [text for text in live if "neovim" not in text] == []
 
 
 def test_two_processes_that_ingest_the_same_file_at_once_leave_no_duplicate(tmp_path: Path) -> None:

@@ -111,6 +111,7 @@ class TestCommit:
     def test_one_body_is_one_commit_that_names_the_tables_it_wrote(self, new_store: NewStore) -> None:
         store = new_store()
         before = store.commits()
+        store.clock = lambda: EPOCH
         with store.commit("r", "apply", EPOCH) as tx:
             tx.upsert("metadata", pl.DataFrame({"id": ["k"]}))
             tx.upsert("entities", pl.DataFrame({"id": ["e"], "canonical_name": ["ana"]}))
@@ -242,7 +243,8 @@ class TestSnapshots:
         store = new_store()
         start = datetime.now(UTC) + timedelta(days=1)  # after the making of the store
         for day in range(3):
-            put(store, f"r{day}", day, now=start + timedelta(days=day))
+            store.clock = lambda day=day: start + timedelta(days=day)
+            put(store, f"r{day}", day)
         first = store.commits().filter(pl.col("run_id") == "r0")["sequence"][0]
         for day in range(3):
             assert numbers(store.snapshot(commit=first + day)) == {"k": day}

@@ -12,13 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slowwave.errors import UndoRefused, UnknownName
+from storage.lease import new_owner
 from storage.store import Store
 from storage.tables import Role, tables_of
 from storage.undo import undo
 from storage.upkeep import tend
 
 Content = dict[str, list[dict[str, object]]]
-WRITTEN = ("facts", "metadata", "entity_aliases")
+WRITTEN = ("facts", "predicates", "entity_aliases")
 
 
 def content(store: Store) -> Content:
@@ -37,8 +38,8 @@ def rows(name: str, ids: list[str], value: int) -> pl.DataFrame:
         return pl.DataFrame(
             {"id": ids, "statement": f"says {value}", "aspect_slugs": [["music"]] * len(ids), "vector": vector}
         )
-    if name == "metadata":
-        return pl.DataFrame({"id": ids, "number": float(value)})
+    if name == "predicates":
+        return pl.DataFrame({"id": ids, "alias": "a", "canonical": f"form {value}"})
     return pl.DataFrame({"id": ids, "alias_name": f"alias {value}", "entity_id": "e"})
 
 
@@ -124,8 +125,8 @@ def _undone(store: Store, run: str) -> bool:
 
 def test_a_later_change_of_the_same_row_is_named_and_blocks_the_undo(new_store: Callable[[], Store]) -> None:
     store = new_store()
-    write(store, "first", "metadata", ["a"], 1)
-    write(store, "second", "metadata", ["a"], 2)
+    write(store, "first", "predicates", ["a"], 1)
+    write(store, "second", "predicates", ["a"], 2)
     with pytest.raises(UndoRefused, match="second"):
         take_back(store, "first")
 
@@ -143,11 +144,11 @@ def test_a_later_row_that_points_at_an_undone_row_blocks_the_undo(new_store: Cal
 
 def test_a_change_between_two_undone_runs_is_found(new_store: Callable[[], Store]) -> None:
     store = new_store()
-    write(store, "a", "metadata", ["k"], 1)
-    write(store, "b", "metadata", ["k"], 2)
-    write(store, "c", "metadata", ["k"], 3)
+    write(store, "a", "predicates", ["k"], 1)
+    write(store, "b", "predicates", ["k"], 2)
+    write(store, "c", "predicates", ["k"], 3)
     assert take_back(store, "a", cascade=True) == ("c", "b", "a")
-    assert store.snapshot().count("metadata") == 0
+    assert store.snapshot().count("predicates") == 0
 
 
 def test_undoing_an_undo_brings_the_run_back(new_store: Callable[[], Store]) -> None:
@@ -163,7 +164,7 @@ def test_undoing_an_undo_brings_the_run_back(new_store: Callable[[], Store]) -> 
 
 def test_a_run_is_undone_once(new_store: Callable[[], Store]) -> None:
     store = new_store()
-    write(store, "r", "metadata", ["a"], 1)
+    write(store, "r", "predicates", ["a"], 1)
     take_back(store, "r")
     with pytest.raises(UndoRefused, match="already"):
         take_back(store, "r")
@@ -171,17 +172,17 @@ def test_a_run_is_undone_once(new_store: Callable[[], Store]) -> None:
 
 def test_an_unknown_run_is_named_with_the_known_ones(new_store: Callable[[], Store]) -> None:
     store = new_store()
-    write(store, "ingest-1", "metadata", ["a"], 1)
+    write(store, "ingest-1", "predicates", ["a"], 1)
     with pytest.raises(UnknownName, match="ingest-1"):
         take_back(store, "ingest-2")
 
 
 def test_a_dry_run_counts_and_changes_nothing(new_store: Callable[[], Store]) -> None:
     store = new_store()
-    write(store, "r", "metadata", ["a", "b"], 1)
+    write(store, "r", "predicates", ["a", "b"], 1)
     before = store.head
     report = undo(store, "r", "u", EPOCH, dry_run=True)
-    assert report.removed == {"metadata": 2}
+    assert report.removed == {"predicates": 2}
     assert store.head.versions == before.versions
 
 
@@ -189,7 +190,55 @@ def test_the_history_of_decisions_survives_an_undo(new_store: Callable[[], Store
     store = new_store()
     with store.commit("r", "test", EPOCH) as tx:
         tx.upsert("decisions", pl.DataFrame({"id": ["d"], "action": ["create"], "subject_id": ["f"]}))
-        tx.upsert("metadata", rows("metadata", ["a"], 1))
+        tx.upsert("predicates", rows("predicates", ["a"], 1))
     take_back(store, "r")
     actions = set(store.snapshot().frame("decisions")["action"])
     assert actions == {"create", "undo"}
+
+
+def entity(seen: int, summary: str = "a friend") -> pl.DataFrame:
+    """One entity, last seen on a day."""
+    columns = {"id": ["ana"], "canonical_name": ["ana"], "summary": [summary]}
+    return pl.DataFrame({**columns, "last_seen_at": [EPOCH + timedelta(days=seen)]})
+
+
+def test_a_later_refresh_of_a_derived_column_does_not_stand_in_the_way(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    for day, run in enumerate(("first", "second", "third")):
+        with store.commit(run, "test", EPOCH + timedelta(days=day)) as tx:
+            tx.upsert("entities", entity(day))
+            tx.upsert("facts", rows("facts", [f"f{day}"], day))
+    assert take_back(store, "second") == ("second",)
+    snapshot = store.snapshot()
+    assert snapshot.frame("entities")["last_seen_at"].to_list() == [EPOCH + timedelta(days=2)]
+    assert sorted(snapshot.frame("facts")["id"]) == ["f0", "f2"]
+
+
+def test_a_later_change_of_what_is_not_derived_does(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    for day, run in enumerate(("first", "second", "third")):
+        with store.commit(run, "test", EPOCH + timedelta(days=day)) as tx:
+            tx.upsert("entities", entity(day, f"said {day}"))
+    with pytest.raises(UndoRefused, match="third"):
+        take_back(store, "second")
+
+
+def test_what_can_be_rebuilt_never_stands_in_the_way(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    for value, run in enumerate(("first", "second")):
+        with store.commit(run, "test", EPOCH) as tx:
+            tx.upsert("metadata", pl.DataFrame({"id": ["counter"], "number": [float(value)]}))
+            tx.upsert("facts", rows("facts", [f"f{value}"], value))
+    take_back(store, "first")
+    assert store.snapshot().frame("metadata")["number"].to_list() == [1.0]
+    assert store.snapshot().frame("facts")["id"].to_list() == ["f1"]
+
+
+def test_a_run_that_is_still_going_on_is_not_undone(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    row = {"id": ["r"], "state": ["running"], "owner": [new_owner("r")]}
+    with store.commit("r", "test", EPOCH) as tx:
+        tx.upsert("runs", pl.DataFrame(row))
+        tx.upsert("facts", rows("facts", ["f"], 1))
+    with pytest.raises(UndoRefused, match="still going on"):
+        take_back(store, "r")

@@ -1,0 +1,160 @@
+"""Candidates: what was heard in a batch becomes rows to store, as one reading of the store has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from inference.answers import Answer
+from prompts.responses import WindowExtraction
+from slowwave.claims import Said, collect
+from slowwave.noise import TEACHING_GATES
+from slowwave.patches import Candidates, build_candidates
+from slowwave.resolution import Resolution
+from slowwave.settings import ExtractSettings
+from slowwave.text import row_id
+from slowwave.windows import PlannedWindow
+from storage.snapshots import Reading
+from storage.transactions import Transaction
+
+from .admission import EXCERPT, episode_id
+from .runs import Run, embed_rows
+
+UNFINISHED = "graph_state IN ('pending', 'failed')"
+DURABILITY = "durability"
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The messages of a batch (full rows), the windows they were shown in, and what was answered to each window."""
+
+    batch: pl.DataFrame
+    planned: Sequence[PlannedWindow]
+    answers: Sequence[Answer[WindowExtraction]]
+
+    def said(self, settings: ExtractSettings) -> Said:
+        """Everything that was answered, as frames."""
+        answered = [(w, a.value) for w, a in zip(self.planned, self.answers, strict=True) if a.value is not None]
+        return collect(answered, settings.max_entities_per_message)
+
+    def states(self) -> dict[str, str]:
+        """What became of each message, as far as the answers tell."""
+        states: dict[str, str] = {}
+        for each, answer in zip(self.planned, self.answers, strict=True):
+            if answer.value is not None:
+                states |= dict.fromkeys(each.new_ids, "done")
+            elif not answer.skipped:
+                states |= dict.fromkeys(each.new_ids, "failed")
+        return states
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a batch gave: rows to store, those of `messages` in full with their new state."""
+
+    resolution: Resolution
+    candidates: Candidates
+    entities: pl.DataFrame
+    facts: pl.DataFrame
+    messages: pl.DataFrame
+    refusals: pl.DataFrame
+
+
+def still_waiting(tx: Reading, heard: Heard) -> Heard:
+    """What is left of it: messages that another run extracted or took back meanwhile stay as they are."""
+    batch = tx.by_ids("messages", heard.batch["id"], where=UNFINISHED, with_vector=True)
+    order = heard.batch.select("id")
+    waiting = set(batch["id"])
+    kept = [pair for pair in zip(heard.planned, heard.answers, strict=True) if not waiting.isdisjoint(pair[0].new_ids)]
+    return Heard(order.join(batch, on="id", maintain_order="left"), [w for w, _ in kept], [a for _, a in kept])
+
+
+def find_candidates(
+    run: Run, reading: Reading, heard: Heard, said: Said, resolution: Resolution, settings: ExtractSettings
+) -> Found:
+    """Candidate facts with their vectors, and the state in which each message ends."""
+    episodes = [episode_id(name) for name in heard.batch["conversation_id"]]
+    messages = heard.batch.with_columns(episode_id=pl.Series(episodes, dtype=pl.String))
+    learned = reading.frame("predicates")
+    candidates = build_candidates(said.claims, messages, resolution.names, learned, settings, run.now)
+    facts = embed_rows(run, candidates.facts, candidates.facts.select("id", text="statement"))
+    states, refusals = _message_states(heard, said, candidates)
+    return Found(
+        resolution,
+        candidates,
+        embed_rows(run, resolution.entities, resolution.to_embed),
+        facts.with_columns(embed_model=pl.lit(run.embedder)),
+        states,
+        refusals,
+    )
+
+
+def write(tx: Transaction, found: Found) -> None:
+    """Store what a batch gave; `found` was made of the state that `tx` holds."""
+    decided = tx.by_ids("facts", found.facts["id"], ["id"])["id"].to_list()  # heard before a failure, and decided
+    facts = found.facts.filter(~pl.col("id").is_in(decided))
+    directives = _directive_rows(found.candidates.directives)
+    batches = facts["patch_batch_id"].unique().to_list()
+    tx.upsert("entities", _with_kept_vectors(tx, found.entities))
+    tx.upsert("entity_aliases", found.resolution.aliases)
+    tx.upsert("facts", facts)
+    tx.upsert("fact_directives", directives.filter(pl.col("candidate_id").is_in(facts["id"].to_list())))
+    tx.upsert("patch_batches", found.candidates.batches.filter(pl.col("id").is_in(batches)))
+    tx.upsert("episode_entities", _episode_links(found.candidates.facts))
+    tx.upsert("refusals", found.refusals)
+    tx.upsert("decisions", found.resolution.decisions)
+    tx.upsert("messages", found.messages)
+
+
+def _message_states(heard: Heard, said: Said, candidates: Candidates) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Full message rows with their new state, and refusals for those that were judged not durable (S2-25)."""
+    productive = candidates.facts["message_id"].unique().to_list()
+    here = pl.col("message_id").is_in(heard.batch["id"].to_list())
+    dull = said.judgements.filter(~pl.col("durable") & here & ~pl.col("message_id").is_in(productive))
+    states = heard.states() | dict.fromkeys(dull["message_id"], f"skipped_{DURABILITY}")
+    state = pl.Series("state", [states.get(row) for row in heard.batch["id"]], dtype=pl.String)
+    rows = (
+        heard.batch.with_columns(state)
+        .filter(pl.col("state").is_not_null())
+        .with_columns(graph_state="state", attempts=pl.col("attempts") + (pl.col("state") == "failed").cast(pl.Int64))
+    )
+    return rows.drop("state"), _not_durable(dull, heard.batch)
+
+
+def _not_durable(dull: pl.DataFrame, batch: pl.DataFrame) -> pl.DataFrame:
+    rows = dull.join(batch.select("id", "content", "vector"), left_on="message_id", right_on="id")
+    ids = [row_id("x", message, DURABILITY) for message in rows["message_id"]]
+    return rows.select(
+        pl.Series("id", ids, dtype=pl.String),
+        subject_id="message_id",
+        subject_kind=pl.lit("message"),
+        gate=pl.lit(DURABILITY),
+        reason=pl.col("reason").replace("", "Nothing in it will matter later."),
+        teaches=pl.lit(DURABILITY in TEACHING_GATES),
+        excerpt=pl.col("content").str.slice(0, EXCERPT),
+        vector="vector",
+    )
+
+
+def _with_kept_vectors(tx: Reading, entities: pl.DataFrame) -> pl.DataFrame:
+    """Entities whose meaning did not change keep their vector."""
+    kept = tx.by_ids("entities", entities.filter(pl.col("vector").is_null())["id"], ["id", "vector"])
+    both = entities.join(kept, on="id", how="left", suffix="_kept", maintain_order="left")
+    return both.with_columns(vector=pl.coalesce("vector", "vector_kept")).drop("vector_kept")
+
+
+def _directive_rows(directives: pl.DataFrame) -> pl.DataFrame:
+    ids = [row_id("fd", *row) for row in directives.iter_rows()]
+    return directives.with_columns(pl.Series("id", ids, dtype=pl.String)).unique(
+        "id", keep="first", maintain_order=True
+    )
+
+
+def _episode_links(facts: pl.DataFrame) -> pl.DataFrame:
+    """Which entities an episode is about (S2-74)."""
+    ends = [facts.select("episode_id", entity_id=end) for end in ("subject_id", "object_id")]
+    pairs = pl.concat(ends).drop_nulls().unique(maintain_order=True)
+    ids = [row_id("ee", *pair) for pair in pairs.iter_rows()]
+    return pairs.with_columns(pl.Series("id", ids, dtype=pl.String))
