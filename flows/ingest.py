@@ -72,7 +72,7 @@ async def _learn(run: Run, settings: IngestSettings, tally: IngestTally, approve
             while cursor is not None and not language.budget_reached:
                 extracted = await extract_facts(run, settings, cursor)
                 tally.extracted(extracted)
-                tally.applied(apply_patches(run, settings))
+                tally.applied(apply_patches(run, settings, look_back=False))
                 cursor = extracted.cursor
                 await report_progress("messages extracted", tally.counts["messages extracted"], waiting)
         finally:

@@ -27,7 +27,7 @@ DEMO_BEGIN, DEMO_END = "<!-- demo -->", "<!-- /demo -->"
 README_COLUMNS = 100
 README_SECTIONS = ("What was read", "What stopped being true", "Three questions", "Next")
 _RUN_ID = re.compile(r"ingest-\d{8}-\d{6}-[0-9a-f]{4}")
-_MILLISECONDS = re.compile(r"^ +\d+ ms *\n", re.MULTILINE)
+_MILLISECONDS = re.compile(r"^ *\d+ ms *\n", re.MULTILINE)
 TYPES = {"string": "text", "int64": "integer", "double": "number", "bool": "yes/no", "list<item: string>": "texts"}
 ROLES = {
     Role.STATE: ("State", "Pinned by every commit and reverted by `undo`."),

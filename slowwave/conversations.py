@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 import polars as pl
 
 from slowwave import text
+from slowwave.cleaning import cleaned
 from slowwave.json_values import Note
 from slowwave.timestamps import parse_time
 from slowwave.transcripts import Message
@@ -16,10 +17,12 @@ TIME = pl.Datetime("us", "UTC")
 COLUMNS: Mapping[str, type[pl.DataType] | pl.DataType] = {
     "id": pl.String, "message_id": pl.String, "conversation_id": pl.String, "ordinal": pl.Int64, "role": pl.String,
     "speaker": pl.String, "content": pl.String, "occurred_at": TIME, "scope": pl.String, "source_id": pl.String,
+    "has_secret": pl.Boolean,
 }  # fmt: skip
 
 _STATED = {"id": pl.String, "message_id": pl.String, "conversation_id": pl.String, "role": pl.String,
-           "speaker": pl.String, "content": pl.String, "at": pl.Int64, "scope": pl.String}  # fmt: skip
+           "speaker": pl.String, "content": pl.String, "at": pl.Int64, "scope": pl.String,
+           "has_secret": pl.Boolean}  # fmt: skip
 _EMPTY = Note("skipped", "a message without text")
 _REPEATED = Note("skipped", "a message that was read before")
 _RENAMED = Note("adjusted", "an identifier stood for two different texts: the later one got a suffix")
@@ -50,11 +53,22 @@ class Conversations:
     def _clear(self) -> None:
         self.size = 0
         self.titles: dict[str, str] = {}
-        self._rows: list[tuple[str, str, str, str, str, str, int | None, str]] = []
+        self._rows: list[tuple[str, str, str, str, str, str, int | None, str, bool]] = []
 
     def add(self, message: Message) -> list[Note]:
-        """Takes one message and says what was changed; `size` is roughly the characters held so far."""
-        content, notes = self._prepare(message.content)
+        """Takes one message and says what was changed."""
+        return self.add_all([message])[0]
+
+    def add_all(self, messages: Sequence[Message]) -> list[list[Note]]:
+        """Takes messages without their secrets and says what was changed in each.
+
+        Secrets go before anything is cut or named; `size` is roughly the characters held so far.
+        """
+        return [self._add(message, held) for message, held in zip(*cleaned(messages), strict=True)]
+
+    def _add(self, message: Message, has_secret: bool) -> list[Note]:
+        content = text.cut_long(message.content, self._max_chars)
+        notes = [_CUT] if content is not message.content else []
         if not content:
             return [_EMPTY]
         conversation = message.conversation_id
@@ -71,18 +85,11 @@ class Conversations:
         at = self._place(message, notes)
         if message.title:
             self.titles[conversation] = message.title
-        self._rows.append((row, message_id, conversation, message.role, message.speaker, content, at, message.scope))
+        self._rows.append(
+            (row, message_id, conversation, message.role, message.speaker, content, at, message.scope, has_secret)
+        )
         self.size += len(content) + _ROW_CHARS
         return notes
-
-    def _prepare(self, content: str) -> tuple[str, list[Note]]:
-        """Readable text without thinking, cut at the limit (S4-19)."""
-        if not (content.isascii() and content.isprintable()):
-            content = text.readable(content)
-        content = text.strip_thinking(content).strip()
-        if len(content) <= self._max_chars:
-            return content, []
-        return text.cut_long(content, self._max_chars), [_CUT]
 
     def _derived_id(self, message: Message, content: str) -> str:
         """An identifier from what was said by whom when, and how often before in the same source."""
@@ -128,6 +135,7 @@ class Conversations:
         return self._numbered(frame).select(
             *("id", "message_id", "conversation_id", "ordinal", "role", "speaker", "content"),
             pl.col("at").cast(TIME).alias("occurred_at"), "scope", pl.lit(self._source_id).alias("source_id"),
+            "has_secret",
         )  # fmt: skip
 
     def _numbered(self, frame: pl.DataFrame) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from types import MappingProxyType
@@ -33,12 +34,16 @@ _UNKNOWN_ROLE = Note("adjusted", "the role is none of user, assistant, tool, sys
 _NO_ROLE = Note("adjusted", "neither role nor speaker: read as user")
 
 
+_ADDRESS = r"<?(?:mailto:)?([^\s@<>()\"]+)@[^\s@<>()\"]+\.[^\s@<>()\"]+>?"
+_ADDRESSED = re.compile(rf"(?P<before>[^<>@()]*?)[ \"']*{_ADDRESS}(?: *\((?P<after>[^()@]+)\))?")
+
+
 class UnreadableError(Exception):
     """A value that is not a message; the text says why."""
 
 
 def split_content(content: object) -> tuple[str, list[str]]:
-    """What is said, and the texts of tools, shortened; pictures, files and reasoning are dropped."""
+    """What is said, and the texts of tools; pictures, files and reasoning are dropped."""
     if isinstance(content, str):
         return content, []
     if isinstance(content, dict):
@@ -54,9 +59,9 @@ def split_content(content: object) -> tuple[str, list[str]]:
         if isinstance(part, str):
             said.append(part)
         elif kind == "tool_use":
-            tools.append(shortened(f"{part.get('name')} {text.as_json(part.get('input'))}"))
+            tools.append(f"{part.get('name')} {text.as_json(part.get('input'))}")
         elif kind == "tool_result":
-            tools.append(shortened(_result_text(part.get("content"))))
+            tools.append(_result_text(part.get("content")))
         elif isinstance(part, dict) and isinstance(part.get("text"), str):
             said.append(part["text"])
     return "\n\n".join(said), [tool for tool in tools if tool]
@@ -84,7 +89,7 @@ def who(item: dict[str, Any]) -> tuple[str, str, list[Note]]:
     if name is None:
         raise UnreadableError(f"role is {kind_of(given)}")
     notes = [BAD_LABEL] if speaker is None else []
-    name, speaker = (text.cut_bytes(said, text.MAX_NAME_BYTES) for said in (name, speaker or ""))
+    speaker = speaker or ""
     role = ROLES.get(name.casefold())
     if role:
         return role, speaker or role, notes
@@ -94,6 +99,15 @@ def who(item: dict[str, Any]) -> tuple[str, str, list[Note]]:
         role = ROLES[speaker.casefold()]
         return role, role, notes
     return "user", speaker or "user", notes + [_NO_ROLE] * (not speaker)
+
+
+def display_name(speaker: str) -> str:
+    """Who speaks under an address: the name beside it, else its part before the @ without a tag; others unchanged."""
+    found = _ADDRESSED.fullmatch(speaker) if len(speaker) <= text.MAX_NAME_BYTES else None
+    if not found:
+        return speaker
+    beside = (found["before"] or found["after"] or "").strip(" \"'")
+    return beside or found[2].split("+")[0] or speaker
 
 
 def time_of(value: object) -> tuple[int | None, Note | None]:

@@ -17,7 +17,6 @@ from slowwave.message_fields import (
     folder,
     kind_of,
     label,
-    shortened,
     split_content,
     time_of,
     who,
@@ -38,7 +37,10 @@ _CLAUDE_META = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isAp
 
 
 class Message(NamedTuple):
-    """One message as its source tells it: `at` in µs since 1970 UTC, identifiers empty where none is given."""
+    """One message as its source tells it: `at` in µs since 1970 UTC, identifiers empty where none is given.
+
+    Of an excerpt (what a tool says) only the beginning is kept, once its secrets are out.
+    """
 
     conversation_id: str
     message_id: str
@@ -48,6 +50,7 @@ class Message(NamedTuple):
     at: int | None
     scope: str
     title: str = ""
+    is_excerpt: bool = False
 
 
 class Origin(NamedTuple):
@@ -134,10 +137,9 @@ def parse_claude_code(item: Any, origin: Origin) -> Parsed:
         return (Note("skipped", "the wrapper of a command"),)
     at, problem = time_of(item.get("timestamp"))
     role, speaker = ("tool", "subagent") if item.get("isSidechain") is True else (item["type"], item["type"])
-    if role == "tool":
-        said = shortened(said)
     session, message_id = label(item.get("sessionId")) or origin.conversation_id, label(item.get("uuid")) or ""
-    found = Message(session, message_id, role, speaker, said, at, folder(item.get("cwd")) or origin.scope)
+    found = Message(session, message_id, role, speaker, said, at, folder(item.get("cwd")) or origin.scope,
+                    is_excerpt=role == "tool")  # fmt: skip
     return (*_with_tools(found, tools), *((problem,) if problem else ()))
 
 
@@ -163,7 +165,7 @@ def parse_chatgpt(item: Any, origin: Origin) -> Iterator[Message | Note]:
             yield problem
         start = None
         message_id = label(message.get("id")) or label(node_id) or ""
-        yield Message(conversation, message_id, *found, at, origin.scope, title)
+        yield Message(conversation, message_id, *found, at, origin.scope, title, is_excerpt=found[0] == "tool")
 
 
 def _branch(mapping: dict[str, Any], current: object) -> Sequence[tuple[str, dict[str, Any]]]:
@@ -202,7 +204,7 @@ def _chatgpt_message(message: dict[str, Any]) -> tuple[str, str, str] | Note:
     if not said.strip() or kind in ("thoughts", "reasoning_recap"):
         return Note("skipped", "a message without text (picture, file, reasoning)")
     if role == "tool" or message.get("recipient") not in (None, "all") or kind in ("code", "execution_output"):
-        return "tool", label(author.get("name")) or "tool", shortened(said)
+        return "tool", label(author.get("name")) or "tool", said
     return role, label(author.get("name")) or role, said
 
 
@@ -225,6 +227,6 @@ def _with_tools(message: Message, tools: Sequence[str]) -> Iterator[Message | No
         yield message
     for number, said in enumerate(tools, 1):
         own_id = f"{message.message_id}/{number}" if message.message_id else ""
-        yield message._replace(message_id=own_id, role="tool", speaker="tool", content=said)
+        yield message._replace(message_id=own_id, role="tool", speaker="tool", content=said, is_excerpt=True)
     if not message.content and not tools:
         yield Note("skipped", "a message without text")

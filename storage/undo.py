@@ -115,8 +115,16 @@ class _Undoing:
             self._tx.delete(found.name, gone)
 
     def _refreshed_later(self, found: Trace) -> list[str]:
-        """Rows that somebody else wrote since, without building on what is undone."""
-        return sorted({i for gap in found.gaps if gap.right == self._start[found.name] for i in gap.ids})
+        """Rows that somebody else changed since, without building on what is undone; not those only put back."""
+        changed: set[str] = set()
+        for gap in found.gaps:
+            if gap.right == self._start[found.name]:
+                left, right = (
+                    {row["id"]: row for row in self._reader.rows(found.name, version, gap.ids).to_dicts()}
+                    for version in (gap.left, gap.right)
+                )
+                changed |= {i for i in gap.ids if left.get(i) != right.get(i)}
+        return sorted(changed)
 
     def _with_refreshments(self, found: Trace, images: pl.DataFrame) -> pl.DataFrame:
         """The rows as they were before, but with what later runs made of their derived columns."""

@@ -11,10 +11,9 @@ import polars as pl
 
 from slowwave.injection import injection_flags
 from slowwave.ranking import CONTEXT_ROLES, prose, search_texts
-from slowwave.redaction import redact_all
 from slowwave.settings import IngestSettings
 from slowwave.surprise import SurpriseState
-from slowwave.text import digest, row_id, strip_thinking
+from slowwave.text import digest, row_id
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
@@ -118,14 +117,10 @@ def _placed(snapshot: Reading, messages: pl.DataFrame, fresh: pl.DataFrame) -> p
 
 
 def _redacted(messages: pl.DataFrame) -> pl.DataFrame:
-    """Redacted before anything is compared, embedded, logged or stored (T39); adds `suffix`, see `identify`."""
-    thought = pl.col("content").str.contains("(?i)<think")
-    bare = messages.with_columns(
-        suffix=pl.Series([digest(content, size=4) for content in messages["content"]], dtype=pl.String),
-        content=pl.when(thought).then(pl.col("content").map_elements(strip_thinking, pl.String)).otherwise("content"),
-    )
-    clean, kinds = redact_all(bare["content"])
-    return bare.with_columns(content=clean, has_injection=injection_flags(clean), has_secret=kinds.list.len() > 0)
+    """Messages are read without their secrets (T39); adds `suffix`, see `identify`."""
+    said = messages["content"]
+    suffix = pl.Series([digest(content, size=4) for content in said], dtype=pl.String)
+    return messages.with_columns(suffix=suffix, has_injection=injection_flags(said))
 
 
 def _with_search_text(snapshot: Reading, messages: pl.DataFrame) -> pl.DataFrame:

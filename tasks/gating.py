@@ -78,8 +78,9 @@ def _recent(snapshot: Reading, settings: NoiseSettings) -> tuple[pl.DataFrame, V
     """The newest accepted messages, oldest first, with their vectors."""
     window = settings.exchange_window * 2  # an exchange is two messages
     order = ["-occurred_at", "-id"]
-    newest = snapshot.frame("messages", f"{ACCEPTED} AND vector IS NOT NULL", ["id", "occurred_at"], window, order)
-    rows = snapshot.by_ids("messages", newest["id"], with_vector=True).sort("occurred_at", "id")
+    held = f"{ACCEPTED} AND vector IS NOT NULL"
+    ids = snapshot.frame("messages", held, ["id", "occurred_at"], window, order)["id"].to_list() if window else []
+    rows = snapshot.by_ids("messages", ids, with_vector=True).sort("occurred_at", "id")
     return rows.drop("vector"), unit_matrix(rows["vector"], snapshot.dims)
 
 

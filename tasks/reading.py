@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -19,6 +20,7 @@ from slowwave.errors import UnusableInput
 from slowwave.formats import DOCUMENTS, MIXED
 from slowwave.json_values import Loaded, Note, load_lines, load_values
 from slowwave.passages import document_head, passages
+from slowwave.redaction import redact, redact_lines
 from slowwave.settings import IngestSettings
 from slowwave.timestamps import parse_time
 from slowwave.transcripts import PARSERS, Message, Origin, Parsed
@@ -27,6 +29,8 @@ from tasks.sources import LISTED, READABLE, ReadIssue, SourceInfo, find_sources
 _CHUNK = 1_048_576
 _MAX_LINE = 67_108_864
 _SEGMENT_CHARS = 67_108_864
+_BLOCK_MESSAGES = 4096
+_BLOCK_CHARS = 4_194_304
 _HEAD_CHARS = 32_768
 _SHOWN_LINES = 20
 
@@ -108,14 +112,30 @@ def _segments(
     time: datetime,
 ) -> Iterator[tuple[pl.DataFrame, Mapping[str, str]]]:
     reader = _read_document if source.format in DOCUMENTS else _read_transcript
-    for line, found in reader(source, settings, scope):
-        for note in [found] if isinstance(found, Note) else conversations.add(found):
-            tally.add(line, note)
+    for block in _blocks(reader(source, settings, scope)):
+        changes = iter(conversations.add_all([found for _, found in block if not isinstance(found, Note)]))
+        for line, found in block:
+            for note in [found] if isinstance(found, Note) else next(changes):
+                tally.add(line, note)
         if conversations.size > _SEGMENT_CHARS:
             titles = conversations.titles
             yield conversations.take(time), titles
     titles = conversations.titles
     yield conversations.take(time), titles
+
+
+def _blocks(found: Iterable[tuple[int, Message | Note]]) -> Iterator[list[tuple[int, Message | Note]]]:
+    """Enough at once that looking for secrets costs little, and not more than memory should hold."""
+    block: list[tuple[int, Message | Note]] = []
+    size = 0
+    for line, one in found:
+        block.append((line, one))
+        size += 0 if isinstance(one, Note) else len(one.content)
+        if len(block) >= _BLOCK_MESSAGES or size >= _BLOCK_CHARS:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
 
 
 def _read_transcript(source: SourceInfo, settings: IngestSettings, scope: str) -> Iterator[tuple[int, Message | Note]]:
@@ -154,8 +174,9 @@ def _read_document(source: SourceInfo, settings: IngestSettings, scope: str) -> 
     """(passage number, passage as message) of a document; its date is that of its front matter, if any."""
     is_markdown = source.format == "markdown"
     with _open_text(source) as stream:
-        head = stream.read(_HEAD_CHARS)
-    title, date = document_head(head, is_markdown=is_markdown, fallback=source.path.stem)
+        head = "".join(redact_lines(io.StringIO(stream.read(_HEAD_CHARS))))
+    name = redact(source.path.stem).text
+    title, date = document_head(head, is_markdown=is_markdown, fallback=name)
     title = text.cut_bytes(_one_line(title), text.MAX_NAME_BYTES) or "document"
     try:
         at = parse_time(date)
@@ -163,7 +184,7 @@ def _read_document(source: SourceInfo, settings: IngestSettings, scope: str) -> 
         at = None
     tokens, overlap = settings.extract.chunk_tokens, settings.extract.chunk_overlap
     with _open_text(source) as stream:
-        found = passages(_text_lines(stream), is_markdown=is_markdown, tokens=tokens, overlap=overlap)
+        found = passages(redact_lines(_text_lines(stream)), is_markdown=is_markdown, tokens=tokens, overlap=overlap)
         for number, passage in enumerate(found, 1):
             yield number, Message(source.uri, "", "document", title, passage, at, scope, title)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from slowwave import text
+from slowwave.cleaning import hidden_names
 from slowwave.errors import UnusableInput
 from slowwave.formats import (
     DOCUMENT_SUFFIXES,
@@ -26,6 +27,7 @@ from slowwave.formats import (
     sniff_format,
     top_keys,
 )
+from slowwave.redaction import redact
 
 READABLE = f"slowwave reads {', '.join(FORMATS)}"
 LISTED = 200
@@ -84,7 +86,7 @@ def find_sources(paths: Sequence[str | Path], format: str = "auto") -> tuple[lis
             except UnusableInput as error:
                 if file == path:
                     raise
-                issues.append(ReadIssue(file.as_posix(), 0, error.message, "skipped"))
+                issues.append(ReadIssue(_shown(file), 0, redact(error.message).text, "skipped"))
             else:
                 sources[file.resolve()] = found
     if issues and not sources:
@@ -126,12 +128,18 @@ def _open_source(path: Path, format: str, *, is_named: bool) -> SourceInfo:
         shape = "prose"
     elif shape == "prose":
         shape = "values" if found == "chatgpt" else "lines"
-    uri = text.readable(path.as_posix())
+    uri = _shown(path)
     return SourceInfo(
         id=text.row_id("s", uri, content_hash), uri=uri, path=path, format=found, shape=shape, encoding=encoding,
         is_utf8=is_utf8 or encoding.startswith(("utf-16", "utf-32")), content_hash=content_hash, size=status.st_size,
         modified_at=datetime.fromtimestamp(status.st_mtime, UTC), is_named=is_named,
     )  # fmt: skip
+
+
+def _shown(path: Path) -> str:
+    """The path as it may be stored: paths that differ in a secret still differ."""
+    name = text.readable(path.as_posix())
+    return hidden_names([name]).get(name, name)
 
 
 def _format_of(path: Path, head: str, format: str, *, is_named: bool) -> str:

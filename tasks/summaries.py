@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +32,8 @@ OUTCOMES = {
     "refuse": "changes refused",
 }
 SHOWN_ISSUES = 50
+
+_SIGNS = re.compile(r"[\\`*_{}\[\]()#+!|~^$-]")
 
 
 @dataclass
@@ -173,15 +177,21 @@ def _markdown(run: Run, summary: Mapping[str, Any]) -> str:
         *_table(("decision", "fact", "reason"), _decisions(run)),
         f"All of it: `slowwave why {run.id} {place}`. Take the run back: `slowwave undo {run.id} {place}`.",
         "",
-        *(f"- {issue}" for issue in summary["issues"][:SHOWN_ISSUES]),
+        *(f"- {_plain(issue)}" for issue in summary["issues"][:SHOWN_ISSUES]),
     ]
     return "\n".join(lines)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    cells = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in row] for row in [head, *rows]]
+    cells = [[_plain(str(cell)) for cell in row] for row in [head, *rows]]
     lines = [f"| {' | '.join(row)} |" for row in cells]
     return [lines[0], "|---" * len(head) + "|", *lines[1:], ""]
+
+
+def _plain(text: str) -> str:
+    """Stored text on one line, none of whose signs are Markdown or HTML."""
+    marked = _SIGNS.sub(r"\\\g<0>", html.escape(" ".join(text.split()), quote=False))
+    return marked.replace("://", "&#58;//").replace("www.", "www&#46;")
 
 
 def _decisions(run: Run) -> list[tuple[str, str, str]]:

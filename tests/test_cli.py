@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import typer
-from messages_api import MessagesApi
+from messages_api import MessagesApi, message
 from talk import CLAUDE, EXAMPLES, NOW, TALK, contents, extractor, rows, said, started, written
 
 from apps.cli import app, main
@@ -315,6 +315,20 @@ def test_a_budget_that_is_spent_ends_with_three_and_the_same_command_goes_on(
         second = run(*ingest)
         assert (second.code, second.json["state"], len(api.requests)) == (0, "completed", 3)
     assert "sk-ant-test" not in first.out + first.err + second.out + second.err
+
+
+def test_messages_that_could_not_be_extracted_end_with_one_and_are_tried_again(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = written(tmp_path / "talk.jsonl", said())
+    ingest = ("ingest", talk, "--store", tmp_path / "m", "--llm", CLAUDE, "--json")
+    with MessagesApi(extractor, message([], stop="max_tokens")) as api:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
+        first, second = run(*ingest), run(*ingest)
+    assert (first.code, first.json["state"]) == (1, "incomplete")
+    assert "once more" in first.err
+    assert (second.code, second.json["state"]) == (0, "completed")
 
 
 def test_a_namespace_that_another_writer_holds_ends_with_four(run: Run, memory_copy: Path) -> None:

@@ -63,7 +63,7 @@ def test_only_the_rule_of_application_makes_anything_active() -> None:
     assert makers == {"slowwave/application.py", "slowwave/closing.py", "slowwave/resolution.py"}
 
 
-def test_only_extraction_and_application_write_facts() -> None:
+def test_only_the_tasks_of_candidates_and_application_write_facts() -> None:
     def writes_facts(tree: ast.Module) -> bool:
         return any(
             isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
@@ -73,7 +73,7 @@ def test_only_extraction_and_application_write_facts() -> None:
 
     writers = {path for path, tree in sources(*FLOORS) if writes_facts(tree)}
     # `fact_checks` mends what doctor found: it closes what should be closed and empties what points nowhere.
-    assert writers == {"tasks/application.py", "tasks/extraction.py", "storage/fact_checks.py"}
+    assert writers == {"tasks/application.py", "tasks/candidates.py", "storage/fact_checks.py"}
 
 
 def test_the_scan_sees_every_way_of_writing_a_status() -> None:

@@ -21,6 +21,7 @@ from slowwave.errors import SlowwaveError, UnknownName, UnusableInput
 from slowwave.formats import FORMATS
 from tasks.reading import ReadBatch, read_paths
 from tasks.sources import ReadIssue, find_sources
+from tasks.summaries import _table
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -314,3 +315,77 @@ def test_a_file_of_200_mb_streams_within_one_gib(tmp_path: Path) -> None:
     assert count == 100_000
     share = file.stat().st_size / 200_000_000
     assert start + (peak - start) / share < 1_048_576
+
+
+KEY = "\n".join(["-----BEGIN RSA " + "PRIVATE KEY-----", *["A1b2C3d4" * 8] * 40, "-----END RSA " + "PRIVATE KEY-----"])
+
+
+@pytest.mark.parametrize("name", ["keys.md", "keys.txt"])
+def test_no_part_of_a_key_is_left_when_a_document_is_cut_into_passages(tmp_path: Path, name: str) -> None:
+    found = frame(read(write(tmp_path / name, f"# Server\n\nOur key:\n\n{KEY}\n\nThe boat leaves at nine.")))
+    whole = "\n".join(found["content"])
+    assert "A1b2" not in whole
+    assert "[redacted:private_key]" in whole
+    assert "The boat leaves at nine." in whole
+    assert found["has_secret"].any()
+
+
+def test_no_part_of_a_key_is_left_when_a_long_message_is_cut(tmp_path: Path) -> None:
+    filler = "The boat leaves at nine. " * 1990
+    found = frame(read(write(tmp_path / "a.jsonl", lines(said(1, f"{filler}\n{KEY}\nbye"), said(2)))))
+    assert "A1b2" not in found["content"][0]
+    assert found["has_secret"].to_list() == [True, False]
+
+
+def test_no_part_of_a_secret_is_left_when_what_a_tool_says_is_cut(tmp_path: Path) -> None:
+    token = "ghp_" + "a1B2" * 9
+    result = {"type": "tool_result", "content": "x " * 240 + token}
+    found = frame(read(write(tmp_path / "a.jsonl", lines(said(1, content=[result])))))
+    assert "ghp_" not in found["content"][0]
+    assert found["content"].str.len_chars().max() == 500
+
+
+def test_secrets_leave_names_identifiers_scopes_and_titles(tmp_path: Path) -> None:
+    token = "ghp_" + "a1B2" * 9
+    nested = {"title": f"my {token}", "conversation_id": f"c {token}", "messages": [
+        said(1, conversation_id=f"c {token}", message_id=f"m {token}", speaker=f"Nora {token}", scope=f"s {token}"),
+    ]}  # fmt: skip
+    batches = read(write(tmp_path / "a.jsonl", lines(nested)))
+    kept = [*frame(batches).row(0), *batches[0].titles.items()]
+    assert token not in str(kept)
+    assert str(kept).count("[redacted:github_token]") == 6
+    assert frame(batches)["has_secret"].to_list() == [True]
+
+
+def test_identifiers_that_differ_only_in_an_address_stay_apart(tmp_path: Path) -> None:
+    talk = [said(1, conversation_id=f"{name}@example.com", message_id=f"{name}@example.com") for name in ("ana", "bob")]
+    found = frame(read(write(tmp_path / "a.jsonl", lines(*talk))))
+    assert found["conversation_id"].n_unique() == found["message_id"].n_unique() == 2
+    assert not found["conversation_id"].str.contains("@").any()
+
+
+def test_a_path_with_an_address_in_it_is_not_stored(tmp_path: Path) -> None:
+    batches = read(write(tmp_path / "bob@example.com" / "boats.md", "Nine boats."))
+    assert "bob@example.com" not in str([batches[0].source.uri, *frame(batches).row(0)])
+
+
+@pytest.mark.parametrize(
+    ("speaker", "name"),
+    [
+        ("bob@example.com", "bob"),
+        ("<bob+news@example.com>", "bob"),
+        ("Bob Smith <bob@example.com>", "Bob Smith"),
+        ('"Bob Smith" <bob@example.com>', "Bob Smith"),
+        ("bob@example.com (Bob Smith)", "Bob Smith"),
+        ("@bob", "@bob"),
+        ("Bob", "Bob"),
+    ],
+)
+def test_who_speaks_under_an_address_has_a_name(tmp_path: Path, speaker: str, name: str) -> None:
+    found = frame(read(write(tmp_path / "a.jsonl", lines(said(1, speaker=speaker)))))
+    assert found.select("speaker", "has_secret").rows() == [(name, False)]
+
+
+def test_stored_text_is_no_markup_in_a_summary() -> None:
+    shown = "\n".join(_table(("fact",), [("<img src=x> [a](http://b.c) `d` | **e**\n# f",)]))
+    assert r"&lt;img src=x&gt; \[a\]\(http&#58;//b.c\) \`d\` \| \*\*e\*\* \# f" in shown

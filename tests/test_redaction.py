@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.redaction import has_secret, redact, redact_all
+from slowwave.redaction import has_secret, redact, redact_all, redact_lines
 
 # Secrets are put together here so that no scanner takes this file for a leak.
 AWS_KEY = "AKIA" + "IOSFODNN7EXAMPLE"
@@ -62,6 +62,10 @@ HOSTILE = [
     "AKIA" * 12_500,
     "[redacted:" * 5_000,
     "\"'`" * 16_000,
+    '"password":"' * 40_000,
+    "-----END PRIVATE KEY-----" * 20_000,
+    "4111 1111 " * 40_000,
+    "-----BEGIN PRIVATE KEY-----" * 20_000,
 ]
 
 
@@ -144,3 +148,76 @@ def test_hostile_texts_cost_no_more_than_their_length(text: str) -> None:
 
 def test_text_that_is_no_valid_unicode_does_no_harm() -> None:
     assert redact("a\ud800b password=hunter2\x00").kinds == ("password",)
+
+
+XAPP = "xapp-1-" + "A01B2C3-4567890-abcdef"
+DISCORD = "MTA5" + "a1B2c3" * 4 + ".Gabcde." + "x1Y2z3" * 6
+MORE_SECRETS = [
+    ('{"user":"ana","password":"correcthorse"}', "correcthorse"),
+    (r'"{\"password\":\"correcthorse\",\"user\":\"ana\"}"', "correcthorse"),
+    ("see https://example.com/a?token=abc123def456ghi", "abc123def456ghi"),
+    ("Authorization: Token 9944b09199c62bcf", "9944b09199c62bcf"),
+    ("AccountKey=abcd1234abcd1234==;", "abcd1234"),
+    ("export FOO_TOKEN=abc123 && run", "abc123"),
+    ("{'token': 'abc123'}", "abc123"),
+    ('password="pa\\"ss word" is set', "ss word"),
+    ("the db password is correct-horse-battery", "horse"),
+    (f"slack app: {XAPP}", XAPP),
+    (f"the bot logs in with {DISCORD}", DISCORD),
+    ("pay with 4111 1111 1111 1111, please", "1111"),
+    ("pay with 378282246310005", "378282246310005"),
+]
+
+
+@pytest.mark.parametrize(("text", "secret"), MORE_SECRETS)
+def test_a_secret_is_taken_out_wherever_people_write_it(text: str, secret: str) -> None:
+    assert secret not in redact(text).text
+    assert has_secret(text)
+    assert not has_secret(redact(text).text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I forgot my password again",
+        "the token count is 500",
+        "password is required",
+        "The password is up-to-date and **required**!",
+        '{"max_tokens": "500", "key": "C major"}',
+        "order 4111 1111 1111 1112 and ticket 1234567812345670",
+        "https://example.com/a?page=2&sort=name",
+        "Authorization: required documents are listed below",
+    ],
+)
+def test_words_and_numbers_that_only_look_like_secrets_stay(text: str) -> None:
+    assert redact(text) == (text, ())
+
+
+KEY_LINES = ["A1b2C3d4" * 8] * 30
+BEGIN, END = "-----BEGIN RSA " + "PRIVATE KEY-----", "-----END RSA " + "PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\\n", "\\r\\n", "\n> "])
+def test_the_half_of_a_key_is_taken_out_like_a_whole_one(line_end: str) -> None:
+    key = line_end.join([BEGIN, *KEY_LINES, "Ab12==", END])
+    for part in (key, key[: len(key) // 2], key[len(key) // 2 :]):
+        assert redact(f"before it.\n{part}\nAfter it.").text == "before it.\n[redacted:private_key]\nAfter it."
+
+
+@pytest.mark.parametrize("lost", [(0, 0), (1, 0), (0, 2)])
+def test_a_key_in_the_lines_of_a_document_becomes_one_mark(lost: tuple[int, int]) -> None:
+    key = [BEGIN, *KEY_LINES, "Ab12==", END]
+    lines = [*["Nine boats.\n"] * 1990, *(f"{line}\n" for line in key[lost[0] : len(key) - lost[1]]), "After it.\n"]
+    clean = "".join(redact_lines(lines))
+    assert clean == "Nine boats.\n" * 1990 + "[redacted:private_key]\nAfter it.\n"
+
+
+def test_lines_without_secrets_come_back_as_they_were() -> None:
+    lines = ["# Boats\n", "\n", "Supercalifragilistic\n", "ABCDEFGHIJKLMNOPQRSTUVWXYZ\n", "no line end"]
+    assert list(redact_lines(lines)) == lines
+
+
+def test_a_key_that_never_ends_does_not_take_the_rest_of_a_document() -> None:
+    lines = [f"{BEGIN}\n", *(f"Line {number} of the story.\n" for number in range(3000))]
+    clean = "".join(redact_lines(lines))
+    assert clean == "[redacted:private_key]\n" + "".join(lines[1:])

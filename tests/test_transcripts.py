@@ -177,7 +177,11 @@ def test_thinking_is_dropped_and_long_tool_output_shortened() -> None:
         {"type": "tool_result", "content": [{"type": "text", "text": "x" * 9000}]},
     ]
     found = [one for one in parse_claude_code(claude(content, type="assistant"), ORIGIN) if isinstance(one, Message)]
-    assert [(one.role, len(one.content)) for one in found] == [("assistant", 9), ("tool", 500)]
+    frame, _ = gather(*found)
+    assert [(role, len(said)) for role, said in frame.select("role", "content").iter_rows()] == [
+        ("assistant", 9),
+        ("tool", 500),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,140 @@
+"""Which messages are taken for known, what becomes of a used identifier, and where messages are placed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+from talk import START, learn, overtaken, rows, said, states, written
+
+from slowwave.settings import ExtractSettings, NoiseSettings
+from storage.store import Store
+from tasks.extraction import Cursor, next_unfinished
+from tasks.gating import _recent
+
+LISBON = [("Ana", "I live in Lisbon with my two children.")]
+PORTO = [("Ana", "I live in Porto with my two children.")]
+
+
+def chat(folder: Path, speaker: str, text: str) -> Path:
+    """A file whose name is its conversation, with one message whose identifier is 1."""
+    folder.mkdir(exist_ok=True)
+    line = {"id": "1", "role": "user", "speaker": speaker, "content": text, "timestamp": START.isoformat()}
+    return written(folder / "chat.jsonl", [line])
+
+
+def stored(store: Path) -> list[tuple[str, str]]:
+    """Who said what."""
+    return sorted(rows(store, "messages").select("speaker", "content").iter_rows())
+
+
+def test_two_people_with_one_identifier_in_two_runs_are_both_remembered(tmp_path: Path) -> None:
+    learn(chat(tmp_path / "p1", "Ana", "I work at Ferrywise as a nurse."), tmp_path / "m")
+    summary = learn(chat(tmp_path / "p2", "Ben", "My sister lives in Coimbra."), tmp_path / "m")
+    assert [who for who, _ in stored(tmp_path / "m")] == ["Ana", "Ben"]
+    assert summary["counts"]["messages with a used id"] == 1
+    assert any("identifier of another text" in issue for issue in summary["issues"])
+
+
+def test_the_same_words_of_another_person_under_one_identifier_are_kept(tmp_path: Path) -> None:
+    words = "I live in Lisbon with my two children."
+    for folder, who in (("p1", "Ana"), ("p2", "Ben"), ("p3", "Cleo")):
+        learn(chat(tmp_path / folder, who, words), tmp_path / "m")
+    assert [who for who, _ in stored(tmp_path / "m")] == ["Ana", "Ben", "Cleo"]
+
+
+def test_a_message_that_was_edited_is_kept_beside_what_it_said_before(tmp_path: Path) -> None:
+    talk = tmp_path / "talk.jsonl"
+    learn(written(talk, said(LISBON)), tmp_path / "m")
+    learn(written(talk, said(PORTO)), tmp_path / "m")
+    assert [text.split()[3] for _, text in stored(tmp_path / "m")] == ["Lisbon", "Porto"]
+
+
+def test_an_edited_message_has_the_same_name_whether_one_run_read_both_forms_or_two_did(tmp_path: Path) -> None:
+    first, second = written(tmp_path / "a.jsonl", said(LISBON)), written(tmp_path / "b.jsonl", said(PORTO))
+    learn([first, second], tmp_path / "one")
+    learn(first, tmp_path / "two")
+    learn(second, tmp_path / "two")
+    assert states(tmp_path / "one") == states(tmp_path / "two")
+
+
+@pytest.mark.parametrize("secret", ["", " My password: hunter2horse!"])
+def test_what_was_renamed_is_known_the_next_time(tmp_path: Path, secret: str) -> None:
+    talk = tmp_path / "talk.jsonl"
+    learn(written(talk, said([(who, text + secret) for who, text in LISBON])), tmp_path / "m")
+    edited = [(who, text + secret) for who, text in PORTO]
+    learn(written(talk, said(edited)), tmp_path / "m")
+    before = stored(tmp_path / "m")
+    more = said([*edited, ("Ben", "My brother works as a carpenter in Braga.")])
+    summary = learn(written(talk, more), tmp_path / "m")
+    assert summary["counts"]["messages known already"] == 1
+    assert "messages with a used id" not in summary["counts"]
+    assert len(stored(tmp_path / "m")) == len(before) + 1 == 3
+
+
+def test_a_clash_with_what_another_run_stored_meanwhile_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = written(tmp_path / "a.jsonl", said(LISBON)), written(tmp_path / "b.jsonl", said(PORTO))
+    with overtaken(monkeypatch, "ingest.messages", lambda: learn(first, tmp_path / "m")):
+        summary = learn(second, tmp_path / "m")
+    assert len(stored(tmp_path / "m")) == 2
+    assert summary["counts"]["messages with a used id"] == 1
+
+
+def test_places_and_repetitions_take_note_of_what_another_run_stored_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = said([("Ana", "My car is a blue Fiat."), *LISBON], start=START + timedelta(hours=1))
+    lines = [{**line, "message_id": f"later-{n}"} for n, line in enumerate(later)]
+    first, second = written(tmp_path / "a.jsonl", said(LISBON)), written(tmp_path / "b.jsonl", lines)
+    with overtaken(monkeypatch, "ingest.messages", lambda: learn(first, tmp_path / "m")):
+        learn(second, tmp_path / "m")
+    found = rows(tmp_path / "m", "messages").sort("occurred_at")
+    assert found["ordinal"].to_list() == [0, 1, 2]
+    assert found["graph_state"].to_list()[-1] == "skipped_repeat"
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Store:
+    """Forty messages, four at each time, of which every fifth waits for nothing."""
+    store = Store.create(str(tmp_path / "many"), "default", ("m", 4))
+    frame = pl.DataFrame(
+        {
+            "id": [f"m{(n * 17) % 40:02d}" for n in range(40)],
+            "message_id": ["x"] * 40,
+            "conversation_id": ["c"] * 40,
+            "occurred_at": [START + timedelta(microseconds=n // 4) for n in range(40)],
+            "graph_state": ["done" if n % 5 == 0 else "pending" for n in range(40)],
+            "attempts": [0] * 40,
+            "vector": [[1.0, 0.0, 0.0, 0.0]] * 40,
+        },
+        schema_overrides={"vector": pl.Array(pl.Float32, 4)},
+    )
+    with store.commit("r", "test", START) as tx:
+        tx.upsert("messages", frame)
+    return store
+
+
+@pytest.mark.parametrize("size", [1, 3, 32, 100])
+def test_batches_by_cursor_give_every_waiting_message_once_in_order(many: Store, size: int) -> None:
+    snapshot, settings = many.snapshot(), ExtractSettings()
+    wanted = snapshot.frame("messages", "graph_state = 'pending'").sort("occurred_at", "id")["id"].to_list()
+    given: list[str] = []
+    cursor = Cursor()
+    while len(batch := next_unfinished(snapshot, settings, cursor, size)):
+        given += batch["id"].to_list()
+        last = batch.with_columns(pl.col("occurred_at").dt.timestamp("us").cast(pl.Float64)).row(-1, named=True)
+        cursor = Cursor(last["occurred_at"], last["id"])
+    assert given == wanted
+
+
+@pytest.mark.parametrize("window", [0, 1, 5, 100])
+def test_the_newest_accepted_messages_are_those_of_the_whole_table(many: Store, window: int) -> None:
+    snapshot = many.snapshot()
+    recent, vectors = _recent(snapshot, NoiseSettings(exchange_window=window))
+    everything = snapshot.frame("messages").sort("occurred_at", "id")["id"].to_list()
+    assert recent["id"].to_list() == everything[len(everything) - min(2 * window, 40) :]
+    assert len(vectors) == len(recent)
