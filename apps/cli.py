@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import NoReturn
+from importlib.metadata import version
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -22,6 +23,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="The sleep of an agent's memory.",
 )
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"slowwave {version('slowwave')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    """The sleep of an agent's memory."""
+
+
 write_commands.register(app)
 read_commands.register(app)
 keep_commands.register(app)

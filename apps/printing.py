@@ -39,7 +39,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], cap
     made = Table(header_style="bold cyan")
     for column in columns:
         justify: JustifyMethod = "right" if column in NUMBERS else "left"
-        made.add_column(column, overflow="fold", justify=justify, no_wrap=column == "run")
+        made.add_column(column, overflow="fold", justify=justify, no_wrap=column in ("run", "id"))
     for row in rows:
         made.add_row(*(Text(shown(cell)) for cell in row))
     lines = [Text(title, style="bold")] if title else []
@@ -57,6 +57,11 @@ def shown(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(shown, value))
     return str(value)
+
+
+def short_id(id: str) -> str:
+    """Enough of an id for `slowwave why`."""
+    return id.rpartition("_")[2][:8]
 
 
 def validity(start: datetime | None, end: datetime | None) -> str:

@@ -13,7 +13,7 @@ from slowwave.errors import UnusableInput
 from slowwave.validity import parse_time
 
 from .options import JsonOption, NamespaceOption, Place, StoreOption
-from .printing import err, out, print_json, table, validity
+from .printing import err, out, print_json, short_id, table, validity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -59,10 +59,17 @@ def recall(
 def recall_table(found: Recollection) -> RenderableType:
     """Ranked facts as a table."""
     rows = [
-        (n, fact.statement, validity(fact.valid_from, fact.valid_to), f"{fact.score:.2f}", source_names(fact))
+        (
+            n,
+            fact.statement,
+            validity(fact.valid_from, fact.valid_to),
+            f"{fact.score:.2f}",
+            source_names(fact),
+            short_id(fact.id),
+        )
         for n, fact in enumerate(found.facts, 1)
     ]
-    return table(found.query, ("#", "fact", "valid", "score", "said in"), rows, f"{found.took_ms:.0f} ms")
+    return table(found.query, ("#", "fact", "valid", "score", "said in", "id"), rows, f"{found.took_ms:.0f} ms")
 
 
 def source_names(fact: RecalledFact) -> str:
@@ -94,13 +101,12 @@ def facts(
             fact.predicate,
             validity(fact.valid_from, fact.valid_to),
             fact.status,
-            f"{fact.confidence:.2f}",
-            fact.id,
+            short_id(fact.id),
         )
         for fact in known
     ]
     title = f"{entity.name} ({entity.entity_type})" + (f", also {', '.join(entity.aliases)}" if entity.aliases else "")
-    out.print(table(title, ("fact", "relation", "valid", "status", "confidence", "id"), rows))
+    out.print(table(title, ("fact", "relation", "valid", "status", "id"), rows))
 
 
 def entities(

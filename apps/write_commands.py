@@ -49,6 +49,8 @@ def init(
     """Write `slowwave.toml`; flags answer its two questions without asking."""
     from .configuration import write_settings
 
+    if as_json:  # nobody there to answer
+        graph, model = (True if graph is None else graph), model or "auto"
     graph = typer.confirm("Build a knowledge graph from what is said?", default=True) if graph is None else graph
     model = (
         typer.prompt("Model for extraction (auto, rules, provider/model)", default="auto") if model is None else model

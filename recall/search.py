@@ -97,8 +97,18 @@ async def _rank(tables: Tables, question: Question, settings: RecallSettings, re
     overlaps = word_overlaps(question.text, facts["statement"].to_list())
     measured = dict(zip(facts["id"], zip(_cosines(facts, question.vector), overlaps, strict=True), strict=True))
     told = [Evidence(fact, message, *measured[fact]) for fact, message in evidence if fact in measured]
-    order = [place for place in rank_facts(told, lexical, settings.vector_weight) if place.fact_id][: question.k]
+    order = _each_sentence_once(rank_facts(told, lexical, settings.vector_weight), facts)[: question.k]
     return Ranked(order, facts.drop("vector"), heard.select(MESSAGE)), is_all
+
+
+def _each_sentence_once(order: Iterable[Recalled], facts: pl.DataFrame) -> list[Recalled]:
+    """Of facts that were read from one sentence, only the best: it would be told twice."""
+    said = dict(facts.select("id", "statement").iter_rows())
+    kept: dict[str, Recalled] = {}
+    for place in order:
+        if place.fact_id is not None:
+            kept.setdefault(said[place.fact_id], place)
+    return list(kept.values())
 
 
 async def _by_words(messages: AsyncTable, question: Question, limit: int) -> pl.DataFrame:

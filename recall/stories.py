@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from .records import Provenance
 
 _KINDS = ("facts", "entities", "messages", "runs", "patch_batches")
 _TITLES = {"facts": "statement", "entities": "name", "messages": "content", "runs": "id", "patch_batches": "id"}
+_SHORT = re.compile(r"[0-9a-f]{6,16}")
 _HIDDEN = ("created_at", "updated_at", "search_text", "statement_hash", "embed_text_hash")
 
 
@@ -56,8 +58,14 @@ def story_of(snapshot: Snapshot, asked: str) -> Story:
 
 
 def _find(snapshot: Snapshot, asked: str) -> tuple[str, dict[str, Any]]:
+    """The row of that id, or of an id that begins so, or whose short form is that; messages also by their own name."""
     for kind in _KINDS:
-        rows = snapshot.frame(kind, f"id = {quoted(asked)} OR starts_with(id, {quoted(asked)})", limit=6)
+        names = [f"id = {quoted(asked)}", f"starts_with(id, {quoted(asked)})"]
+        if _SHORT.fullmatch(asked):
+            names.append(f"id LIKE {quoted(f'%_{asked}%')}")
+        if kind == "messages":
+            names.append(f"message_id = {quoted(asked)}")
+        rows = snapshot.frame(kind, " OR ".join(names), limit=6)
         exact = rows.filter(pl.col("id") == asked)
         if len(exact):
             return kind, exact.to_dicts()[0]

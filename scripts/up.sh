@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 port="${SLOWWAVE_PORT:-4200}"
 bin=.venv/bin
-export SLOWWAVE_HOME="$PWD" DO_NOT_TRACK=1
+export DO_NOT_TRACK=1
 export PREFECT_API_URL="http://127.0.0.1:$port/api" PREFECT_SERVER_API_PORT="$port"
 export PREFECT_SERVER_ANALYTICS_ENABLED=false PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT=false
 # A run makes many small events: written in groups, the server's database is not the bottleneck.

@@ -28,6 +28,7 @@ CHANGES = {
 _READ = (
     "id",
     "scope",
+    "statement_hash",
     "subject_id",
     "object_id",
     "object_text",
@@ -143,7 +144,7 @@ def close_facts(
         winner = board.facts.get(roots.get(speaker["id"], speaker["id"]))
         if winner is None or not board.is_open(winner):
             continue
-        for target in _targets(board, directive, speaker, winner):
+        for target in _with_twins(board, _targets(board, directive, speaker, winner), speaker, winner):
             _close(board, directive, speaker, winner, target)
     _close_late(board)
     return _closings(board)
@@ -164,6 +165,20 @@ def _targets(board: _Board, directive: Fact, speaker: Fact, winner: Fact) -> lis
     # "Brightwell" may stand for "Brightwell Analytics", but only where the relation is the same and one fact fits.
     shortened = [fact for fact in short if fact["predicate"] == speaker["predicate"]]
     return _of_one_kind(named, speaker["predicate"]) or (shortened if len(shortened) == 1 else [])
+
+
+def _with_twins(board: _Board, targets: list[Fact], speaker: Fact, winner: Fact) -> list[Fact]:
+    """The targets and what was read from the very same sentence: it cannot go on being told as true."""
+    sentences = {(fact["subject_id"], fact["statement_hash"]) for fact in targets if fact["statement_hash"]}
+    twins = [
+        fact
+        for fact in board.facts.values()
+        if sentences
+        and (fact["subject_id"], fact["statement_hash"]) in sentences
+        and _may_be_meant(board, fact, speaker, winner)
+    ]
+    known = {fact["id"] for fact in targets}
+    return [*targets, *(fact for fact in twins if fact["id"] not in known)]
 
 
 def _may_be_meant(board: _Board, fact: Fact, speaker: Fact, winner: Fact) -> bool:

@@ -15,7 +15,7 @@ _ADVERBS = word_set(
     """really just also still already always never usually often sometimes now currently actually recently
     finally even only absolutely totally definitely probably mostly mainly honestly simply basically
     kinda once both then first generally rarely hardly almost truly personally officially normally
-    typically constantly deeply strongly especially particularly"""
+    typically constantly deeply strongly especially particularly no longer"""
 )
 _UNCHANGED = word_set(
     """will would can could may might shall should must ought did had was went got made took said came saw
