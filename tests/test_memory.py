@@ -48,6 +48,7 @@ def remembered(uri: Path, facts: Sequence[Row], extra: Sequence[tuple[str, str]]
             for n, (name, text, scope) in enumerate(told)
         ]
     ).with_columns(vector=pl.Series(vectors, dtype=pl.Array(pl.Float32, seat.dims)))  # fmt: skip
+    messages = messages.unique("id", keep="first", maintain_order=True)
     evidence = [(row["id"], row["message_id"], row["quote"]) for row in facts]
     evidence += [(name, f"x_{n}", text) for n, (name, text) in enumerate(extra)]
     rows = pl.DataFrame(
@@ -118,6 +119,15 @@ def test_a_scope_shows_only_its_own_facts(tmp_path: Path) -> None:
         assert recalled(uri, "When does the deployment run?", scope=scope) == [name]
     assert sorted(recalled(uri, "When does the deployment run?")) == ["g", "k", "o"]
     assert recalled(uri, "When does the deployment run?", scope="nowhere") == []
+
+
+def test_two_facts_of_one_sentence_are_told_once(tmp_path: Path) -> None:
+    said = "Marta works at Ferrywise as backend lead."
+    twins = [fact(name, said, message_id="m_one") for name in ("works_at", "has_role")]
+    uri = remembered(tmp_path / "m", [*twins, fact("other", "Marta works in Lisbon.")])
+    found = recalled(uri, "Where does Marta work?")
+    assert len(found) == 2
+    assert "other" in found
 
 
 def test_the_message_that_matches_best_is_the_first_source(tmp_path: Path) -> None:
