@@ -25,7 +25,7 @@ STAGES: Mapping[str, tuple[str, ...]] = {
     "windows and prompts": ("tasks.extraction:plan_windows", "tasks.extraction:render_extraction"),
     "extraction": ("inference.language:Language.ask_many",),
     "claims, names and candidates": (
-        "tasks.extraction:collect", "tasks.extraction:resolve_names", "tasks.extraction:build_candidates",
+        "tasks.candidates:collect", "tasks.extraction:resolve_names", "tasks.candidates:build_candidates",
     ),
     "neighbours": ("tasks.application:nearest", "tasks.application:nearest_among"),
     "evaluation and application plans": ("tasks.application:evaluate", "tasks.application:plan_application"),

@@ -78,7 +78,8 @@ def changes(snapshot: Snapshot, limit: int = 20) -> list[dict[str, Any]]:
     )
     winners = snapshot.by_ids("facts", closed["replaced_by"], ["id", "statement"]).rename({"statement": "now"})
     both = closed.join(winners, left_on="replaced_by", right_on="id", how="left")
-    newest = both.unique(["statement", "now"], keep="first").sort("valid_to", "id", descending=[True, False], nulls_last=True).head(limit)
+    told_once = both.unique(["statement", "now"], keep="first")
+    newest = told_once.sort("valid_to", "id", descending=[True, False], nulls_last=True).head(limit)
     return newest.rename({"statement": "before", "status_reason": "reason"}).to_dicts()
 
 

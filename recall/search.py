@@ -103,7 +103,8 @@ async def _rank(tables: Tables, question: Question, settings: RecallSettings, re
 
 def _each_sentence_once(order: Iterable[Recalled], facts: pl.DataFrame) -> list[Recalled]:
     """Of facts that were read from one sentence, only the best: it would be told twice."""
-    said = {fact: (message, words) for fact, message, words in facts.select("id", "message_id", "statement").iter_rows()}
+    sentences = zip(facts["message_id"], facts["statement"], strict=True)
+    said = dict(zip(facts["id"], sentences, strict=True))
     kept: dict[tuple[str, str], Recalled] = {}
     for place in order:
         if place.fact_id is not None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from importlib import import_module
 from itertools import islice
 
 import pytest
 
 from bench import synthetic
 from bench.figures import Figure
+from bench.ingest import STAGES
 from bench.metrics import evidence_recall, is_pair_found, mean, named_messages
 from bench.probe import Stopwatch
 from recall.records import Provenance, RecalledFact
@@ -132,3 +134,12 @@ def test_what_is_awaited_or_stepped_through_is_timed_to_its_end_and_nothing_stay
 def test_watching_what_is_not_there_is_an_error() -> None:
     with pytest.raises(AttributeError), watch().watching({"x": [f"{__name__}:Work.missing"]}):
         pass
+
+
+@pytest.mark.parametrize("target", [target for targets in STAGES.values() for target in targets])
+def test_every_stage_names_something_that_exists(target: str) -> None:
+    module, _, path = target.partition(":")
+    found: object = import_module(module)
+    for name in path.split("."):
+        found = getattr(found, name)
+    assert callable(found)
