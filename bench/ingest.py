@@ -40,7 +40,7 @@ STAGES: Mapping[str, tuple[str, ...]] = {
         "flows.ingest:find_new_sources", "flows.ingest:read_intakes", "flows.ingest:admit_messages.fn",
         "flows.ingest:extract_facts.fn", "flows.ingest:apply_patches.fn",
     ),
-    "opening the store": ("tasks.runs:_store",),
+    "opening the store": ("tasks.runs:open_store",),
 }  # fmt: skip
 
 

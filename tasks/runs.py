@@ -59,6 +59,11 @@ def new_run(
 
 @lru_cache(maxsize=8)
 def _store(uri: str, namespace: str, embedder: str, retention: RetentionSettings) -> Store:
+    return open_store(uri, namespace, embedder, retention)
+
+
+def open_store(uri: str, namespace: str, embedder: str, retention: RetentionSettings) -> Store:
+    """A namespace for writing with this embedding model, made if it does not exist."""
     seat = open_embedder(embedder)
     return Store.create(uri, namespace, (seat.name, seat.dims), retention=retention)
 
