@@ -47,7 +47,8 @@ class Memory:
         """Open a namespace; by default with the embedding model that the store was made with."""
         store = Store.open(uri, namespace)
         seat = open_embedder(embedder or store.head.embed_model)
-        return cls(Store.open(uri, namespace, embedding=(seat.name, seat.dims)), seat, settings or RecallSettings())
+        store.require((seat.name, seat.dims))
+        return cls(store, seat, settings or RecallSettings())
 
     @property
     def snapshot(self) -> Snapshot:

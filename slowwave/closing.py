@@ -68,6 +68,7 @@ class _Board:
     facts: dict[str, Fact]
     names: Mapping[str, frozenset[str]]
     by_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
+    by_sentence: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
     by_short_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
     changes: dict[str, Fact] = field(default_factory=dict)
     steps: dict[str, str] = field(default_factory=dict)
@@ -77,6 +78,7 @@ class _Board:
 
     def __post_init__(self) -> None:
         for fact in self.facts.values():
+            self.by_sentence[fact["subject_id"], fact["statement_hash"]].append(fact)
             if fact["replaced_by"]:
                 self.steps[fact["id"]] = fact["replaced_by"]
             own = {_plain(fact["object_text"])} if fact["object_text"] else set()
@@ -169,16 +171,12 @@ def _targets(board: _Board, directive: Fact, speaker: Fact, winner: Fact) -> lis
 
 def _with_twins(board: _Board, targets: list[Fact], speaker: Fact, winner: Fact) -> list[Fact]:
     """The targets and what was read from the very same sentence: it cannot go on being told as true."""
-    sentences = {(fact["subject_id"], fact["statement_hash"]) for fact in targets if fact["statement_hash"]}
-    twins = [
-        fact
-        for fact in board.facts.values()
-        if sentences
-        and (fact["subject_id"], fact["statement_hash"]) in sentences
-        and _may_be_meant(board, fact, speaker, winner)
-    ]
+    sentences = dict.fromkeys(
+        (fact["subject_id"], fact["statement_hash"]) for fact in targets if fact["statement_hash"]
+    )
+    twins = [fact for sentence in sentences for fact in board.by_sentence[sentence]]
     known = {fact["id"] for fact in targets}
-    return [*targets, *(fact for fact in twins if fact["id"] not in known)]
+    return [*targets, *(f for f in twins if f["id"] not in known and _may_be_meant(board, f, speaker, winner))]
 
 
 def _may_be_meant(board: _Board, fact: Fact, speaker: Fact, winner: Fact) -> bool:

@@ -47,7 +47,9 @@ class Store:
     ) -> Store:
         """Open a namespace that exists; `embedding` is (model, dims) and must be the one it was made with."""
         store = cls.attach(uri, namespace, retention=retention, storage_options=storage_options)
-        store._check(embedding)
+        store._check()
+        if embedding:
+            store.require(embedding)
         return store
 
     @classmethod
@@ -157,7 +159,17 @@ class Store:
             raise UnknownName("state", asked, rows["run_id"].unique().to_list())
         return found.row(-1, named=True)
 
-    def _check(self, embedding: tuple[str, int] | None) -> None:
+    def require(self, embedding: tuple[str, int]) -> None:
+        """Raise `StoreMismatch` unless the vectors are of this (model, dims)."""
+        head = self.head
+        if (head.embed_model, head.dims) != embedding:
+            raise StoreMismatch(
+                f"The store holds vectors of {head.embed_model} ({head.dims} dimensions), "
+                f"not of {embedding[0]} ({embedding[1]}).",
+                f'Set embedder = "{head.embed_model}" in slowwave.toml; changing it takes `slowwave reembed`.',
+            )
+
+    def _check(self) -> None:
         head = self.head
         if not head.sequence:
             self._make_indexes()
@@ -170,12 +182,6 @@ class Store:
             from .migrations import migrate
 
             migrate(self)
-        if embedding and (head.embed_model, head.dims) != embedding:
-            raise StoreMismatch(
-                f"The store holds vectors of {head.embed_model} ({head.dims} dimensions), "
-                f"not of {embedding[0]} ({embedding[1]}).",
-                f'Set embedder = "{head.embed_model}" in slowwave.toml; changing it takes `slowwave reembed`.',
-            )
 
     def _make_indexes(self) -> None:
         from .upkeep import make_text_indexes

@@ -138,7 +138,7 @@ _SOURCES = Table(
         "uri": _text("Path or address as given.", required=True),
         "format": _text("messages, claude-code, chatgpt, markdown or text."),
         "content_hash": _text("Hash of the bytes, so that the same input is known again."),
-        "state": _text("running, completed, eval_rejected, failed or duplicate_skipped."),
+        "state": _text("running while it is being read, then completed."),
         "messages": _count("Messages read from it."),
         "unreadable": _count("Lines or items that could not be read."),
     },
