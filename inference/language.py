@@ -50,7 +50,12 @@ class Language:
         self._usage: dict[Role, Usage] = {}
         self._books = Bookkeeper(ledger)
         self._pace = Pace(settings.concurrency, settings.calls_per_minute, clock=clock, sleep=sleep, seed=seed)
-        named = {"extract": settings.extract_model, "resolve": settings.resolve_model}
+        named = {
+            "extract": settings.extract_model,
+            "resolve": settings.resolve_model,
+            "consolidate": settings.consolidate_model,
+            "judge": settings.judge_model,
+        }
         self._choices = {role: choose(named.get(role) or settings.model) for role in ROLES}
         self._free: dict[Choice, Free] = {c: _free(c) for c in self._choices.values() if c.provider in FREE}
         self._paid = {c: RemoteSeat(c, settings, self._pace) for c in self._choices.values() if c.provider not in FREE}

@@ -13,14 +13,40 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from pydantic import BaseModel
 
-from prompts.responses import NameResolution, WindowExtraction
-from slowwave.records import NameQuestion, Prompt, Window
+from prompts.responses import (
+    ArtifactLinks,
+    ConflictVerdicts,
+    Consolidation,
+    NameResolution,
+    RelationNames,
+    RevisionVerdicts,
+    WindowExtraction,
+)
+from slowwave.predicates import DEFAULT as KNOWN_RELATIONS
+from slowwave.records import (
+    ArtifactQuestion,
+    Cluster,
+    ConflictQuestion,
+    NameQuestion,
+    Prompt,
+    RelationQuestion,
+    RevisionQuestion,
+    Window,
+)
 from slowwave.settings import ExtractSettings
 from slowwave.text import as_json, digest
 
 FOLDER = Path(__file__).parent
 RESPONSES: Mapping[str, type[BaseModel]] = MappingProxyType(
-    {"extract_facts": WindowExtraction, "resolve_names": NameResolution}
+    {
+        "extract_facts": WindowExtraction,
+        "resolve_names": NameResolution,
+        "consolidate_facts": Consolidation,
+        "settle_conflicts": ConflictVerdicts,
+        "verify_revisions": RevisionVerdicts,
+        "name_relations": RelationNames,
+        "link_artifacts": ArtifactLinks,
+    }
 )
 
 
@@ -104,8 +130,20 @@ def _extraction_system(max_entities: int, max_facts: int) -> str:
 
 
 @cache
-def _resolution_system() -> str:
-    return _block("resolve_names", "system", {})
+def _system(name: str) -> str:
+    """The system part of a prompt that takes no setting."""
+    return _block(name, "system", {"known": tuple(sorted(relation.name for relation in KNOWN_RELATIONS))})
+
+
+def _asking(name: str, what: str, values: tuple[Any, ...]) -> Prompt:
+    """A prompt about several numbered things, which a keyless seat finds in the context under the same name."""
+    return Prompt(
+        name=name,
+        version=prompt_version(name),
+        system=_system(name),
+        body=lambda: _block(name, "text", {what: values}),
+        context=MappingProxyType({what: values}),
+    )
 
 
 def render_extraction(window: Window, settings: ExtractSettings | None = None) -> Prompt:
@@ -128,10 +166,29 @@ def render_extraction(window: Window, settings: ExtractSettings | None = None) -
 
 def render_resolution(questions: tuple[NameQuestion, ...]) -> Prompt:
     """The prompt that is answered with a `NameResolution`; `context["questions"]` are the questions themselves."""
-    return Prompt(
-        name="resolve_names",
-        version=prompt_version("resolve_names"),
-        system=_resolution_system(),
-        body=lambda: _block("resolve_names", "text", {"questions": questions}),
-        context=MappingProxyType({"questions": questions}),
-    )
+    return _asking("resolve_names", "questions", questions)
+
+
+def render_consolidation(clusters: tuple[Cluster, ...]) -> Prompt:
+    """The prompt that is answered with a `Consolidation` (S1-05)."""
+    return _asking("consolidate_facts", "clusters", clusters)
+
+
+def render_conflicts(questions: tuple[ConflictQuestion, ...]) -> Prompt:
+    """The prompt that is answered with `ConflictVerdicts` (S2-59)."""
+    return _asking("settle_conflicts", "questions", questions)
+
+
+def render_revisions(questions: tuple[RevisionQuestion, ...]) -> Prompt:
+    """The prompt that is answered with `RevisionVerdicts` (S2-62)."""
+    return _asking("verify_revisions", "questions", questions)
+
+
+def render_relations(questions: tuple[RelationQuestion, ...]) -> Prompt:
+    """The prompt that is answered with `RelationNames` (S2-61)."""
+    return _asking("name_relations", "questions", questions)
+
+
+def render_artifact_links(questions: tuple[ArtifactQuestion, ...]) -> Prompt:
+    """The prompt that is answered with `ArtifactLinks` (S1-18)."""
+    return _asking("link_artifacts", "questions", questions)

@@ -115,3 +115,96 @@ class NameResolution(Response):
     """Answers to all questions about ambiguous names."""
 
     answers: list[NameJudgement] = Field(default_factory=list, description="One answer for each numbered question.")
+
+
+class ClusterVerdict(Response):
+    """What is to become of one numbered cluster of facts."""
+
+    cluster: int = Field(description="Number of the cluster.")
+    outcome: Literal["supersede", "keep_all"] = Field(
+        description="supersede: some of the facts say the same, and one of them speaks for all. keep_all: each says "
+        "something of its own."
+    )
+    survivor: int | None = Field(default=None, description="Index of the fact that stays; only for supersede.")
+    absorbed: list[int] = Field(
+        default_factory=list, description="Indices of the facts that the survivor speaks for; may be some of them only."
+    )
+    reworded: str | None = Field(
+        default=None,
+        description="A better sentence for the survivor, made only of what these facts say; empty if its own is good.",
+    )
+    reason: str = Field(default="", description="One sentence, for the person who reviews it.")
+
+
+class Consolidation(Response):
+    """Verdicts about all numbered clusters."""
+
+    verdicts: list[ClusterVerdict] = Field(default_factory=list, description="One verdict for each numbered cluster.")
+
+
+class ConflictVerdict(Response):
+    """The answer to one numbered conflict."""
+
+    question: int = Field(description="Number of the conflict.")
+    winner: int | None = Field(
+        default=None, description="Index of the fact that holds; empty if all can hold at the same time."
+    )
+    reason: str = Field(default="", description="One sentence.")
+
+
+class ConflictVerdicts(Response):
+    """Answers to all numbered conflicts."""
+
+    answers: list[ConflictVerdict] = Field(default_factory=list, description="One answer for each numbered conflict.")
+
+
+class RevisionVerdict(Response):
+    """The answer to one numbered pair of a new and a known statement."""
+
+    question: int = Field(description="Number of the pair.")
+    verdict: Literal["contradict", "reinforce", "unrelated"] = Field(
+        description="contradict: if the new one holds, the known one no longer does. reinforce: they say the same. "
+        "unrelated: both can hold."
+    )
+    reason: str = Field(default="", description="One sentence.")
+
+
+class RevisionVerdicts(Response):
+    """Answers to all numbered pairs."""
+
+    answers: list[RevisionVerdict] = Field(default_factory=list, description="One answer for each numbered pair.")
+
+
+class RelationName(Response):
+    """The canonical form of one numbered relation."""
+
+    question: int = Field(description="Number of the relation.")
+    canonical: str = Field(
+        description="One of the canonical relations listed, if it means that; else the relation itself, in snake case."
+    )
+    cardinality: Literal["1", "n"] = Field(
+        default="n", description="1 only if a subject can have one object of it at a time, as with born_in."
+    )
+
+
+class RelationNames(Response):
+    """Canonical forms of all numbered relations."""
+
+    answers: list[RelationName] = Field(default_factory=list, description="One answer for each numbered relation.")
+
+
+class ArtifactLink(Response):
+    """How the first document of one numbered pair relates to the second."""
+
+    question: int = Field(description="Number of the pair.")
+    relation: Literal["version", "derivative", "unrelated"] = Field(
+        description="version: a revision of the same document. derivative: another document made from it. unrelated: "
+        "neither."
+    )
+    confidence: float = Field(default=0.0, ge=0.0, le=1.0, description="How sure, 0 to 1.")
+
+
+class ArtifactLinks(Response):
+    """Answers to all numbered pairs of documents."""
+
+    answers: list[ArtifactLink] = Field(default_factory=list, description="One answer for each numbered pair.")

@@ -100,6 +100,11 @@ def plan_application(
     )
 
 
+def activated(candidates: pl.DataFrame, reason: str) -> pl.DataFrame:
+    """Candidates that another rule of the house has decided about already, as active facts: a reworded survivor."""
+    return candidates.with_columns(status=pl.lit("active"), status_reason=pl.lit(reason))
+
+
 def directives_of(directives: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
     """The directives of these candidates in their order, first said first."""
     rows = frames.conform(directives, DIRECTIVES).rename({"candidate_id": "id"})

@@ -31,15 +31,34 @@ PREDICATES = _schema(text="id alias canonical cardinality source")
 FACTS = _schema(
     text="id kind subject_id predicate_raw predicate edge_type object_id object_text statement statement_hash "
     "owner_entity_id scope polarity status status_reason replaced_by supersedes_id patch_batch_id entrenchment "
-    "message_id episode_id quote similar_to_id related_id embed_model",
+    "message_id episode_id quote similar_to_id related_id embed_model consolidation_error suspect_of",
     time="valid_from valid_to expired_at consolidated_at",
     number="confidence similarity_score content_score",
-    count="evidence_count",
+    count="evidence_count consolidation_attempts",
     flag="pinned similarity_flag",
     texts="aspect_slugs",
 )
 FACT_EVIDENCE = _schema(text="id fact_id message_id quote", number="confidence", time="occurred_at")
 LINEAGE = _schema(text="id old_id new_id reason")
+PAIR_DECISIONS = _schema(
+    text="id a_id b_id kind outcome guard decided_by prompt_version", number="cosine jaccard", time="at expires_at"
+)
+PENDING_BELIEFS = _schema(
+    text="id subject_id predicate object_id object_text edge_type scope statement claim promoted_id",
+    number="probability",
+    count="evidence_count",
+    time="first_at last_at promoted_at",
+)
+BELIEF_EVIDENCE = _schema(text="id belief_id message_id episode_id", number="prior evidence posterior", time="at")
+ARTIFACTS = _schema(
+    text="id title type content content_hash summary group_id parent_id link derived_from status replaced_by scope "
+    "conversation_id source_id message_id",
+    count="version_no seen_count",
+    flag="is_head",
+    texts="linked_fact_ids",
+    number="confidence",
+    time="made_at consolidated_at",
+)
 PATCH_BATCHES = _schema(text="id origin source_key state decided_by", count="candidates passed")
 FACT_ASPECTS = _schema(text="id fact_id slug via")
 REFUSALS = _schema(

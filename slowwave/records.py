@@ -59,6 +59,76 @@ class NameQuestion:
     similarity: float
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterFact:
+    """One fact of a cluster as a model sees it; `is_fixed`: pinned or an axiom, never to be absorbed."""
+
+    index: int
+    id: str
+    statement: str
+    scope: str
+    valid_from: datetime | None
+    confidence: float
+    entrenchment: str
+    evidence_count: int = 1
+    is_fixed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Facts of one scope that may say the same; a pair is a cluster of two (S1-05, S1-13)."""
+
+    number: int
+    facts: tuple[ClusterFact, ...]
+
+    @property
+    def scope(self) -> str:
+        """The scope that all of them have."""
+        return self.facts[0].scope
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactQuestion:
+    """Two documents of which the first (a, newer) may be a version of the second, or made from it."""
+
+    number: int
+    title_a: str
+    type_a: str
+    excerpt_a: str
+    title_b: str
+    type_b: str
+    excerpt_b: str
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictQuestion:
+    """Facts of one subject and relation of which only one can hold: (statement, valid_from, confidence), by index."""
+
+    number: int
+    relation: str
+    facts: tuple[tuple[str, datetime | None, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionQuestion:
+    """A new statement and the earlier one about the same two things that it is close to."""
+
+    number: int
+    new: str
+    known: str
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class RelationQuestion:
+    """A relation that no table knows, with a statement it was read from."""
+
+    number: int
+    relation: str
+    example: str
+
+
 @dataclass(frozen=True)
 class Prompt:
     """One question to a model: `version` is the hash of template and schema, `context` what a keyless seat reads.

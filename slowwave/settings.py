@@ -45,6 +45,12 @@ class LanguageSettings(Group):
     resolve_model: str = Field(
         "", title="Model for name resolution", description="Overrides the model for ambiguous names only."
     )
+    consolidate_model: str = Field(
+        "", title="Model for consolidation", description="Overrides the model that decides what says the same."
+    )
+    judge_model: str = Field(
+        "", title="Model for judgement", description="Overrides the model that settles conflicts and new relations."
+    )
     max_calls: int | None = Field(
         None,
         ge=0,
@@ -286,6 +292,140 @@ class EvaluateSettings(Group):
         return self
 
 
+class ReviseSettings(Group):
+    """What happens when a new fact contradicts what is known (S2-58 … S2-62, S2-75, §6.3)."""
+
+    conflicts: bool = Field(
+        True,
+        title="Settle conflicts",
+        description="Of two objects of a relation that allows one at a time, one is retired (S2-58b).",
+    )
+    strategy: Literal["recency", "confidence", "llm"] = Field(
+        "recency",
+        title="Who wins",
+        description="recency: what became true last. confidence: the surer; equal: recency. llm: a model is asked, "
+        "and recency decides where it gives no answer (S2-59).",
+        validation_alias=_alias("strategy", "conflict_resolution_strategy"),
+    )
+    calls_per_batch: int = Field(
+        3, ge=0, le=100, title="Calls per batch", description="Questions to the model about conflicts (S2-59)."
+    )
+    retain_alternatives: bool = Field(
+        False,
+        title="Name the losers",
+        description="Note the losers of a conflict as alternatives in the winner's decision (S2-59).",
+    )
+    belief_revision: bool = Field(
+        False,
+        title="Belief revision",
+        description="A new fact about the same pair and the same kind of relation that is close in meaning retires the "
+        "old one (S2-62).",
+    )
+    revision_cosine: Ratio = Field(
+        0.85, title="Same belief", description="Cosine from which a new fact revises an old one (S2-62)."
+    )
+    verify_with_llm: bool = Field(
+        False, title="Verify", description="Ask a model whether a revision contradicts or reinforces (S2-62)."
+    )
+    implicit_conflicts: bool = Field(
+        False,
+        title="Implicit conflicts",
+        description="Flag facts of one subject whose relations are spelt almost alike (S2-75).",
+    )
+    implicit_similarity: Ratio = Field(
+        0.80, title="Almost alike", description="Levenshtein similarity from which two relations are flagged (S2-75)."
+    )
+    implicit_ttl_days: int = Field(
+        30, ge=1, le=3650, title="Days of a flag", description="After which a pending flag is forgotten (S2-75)."
+    )
+    learn_predicates: bool = Field(
+        True,
+        title="Learn relations",
+        description="Ask a model once about each relation that the table does not know (S2-61).",
+    )
+
+
+class BeliefSettings(Group):
+    """Unsure statements gather evidence before they become candidates (BeliefMem, S2-63 … S2-70)."""
+
+    enabled: bool = Field(
+        False, title="Pending beliefs", description="Hold unsure statements back until enough is said for them."
+    )
+    promote_threshold: float = Field(
+        0.85, ge=0.5, le=1.0, title="Sure enough", description="Probability at which a belief becomes a candidate."
+    )
+    min_entry: Ratio = Field(
+        0.3,
+        title="Too unsure",
+        description="Statements below it are not even held (S2-64).",
+        validation_alias=_alias("min_entry", "min_entry_prob"),
+    )
+    decay_rate: float = Field(
+        0.0,
+        ge=0.0,
+        le=10.0,
+        title="Decay per day",
+        description="Probability is divided by 1 + days times this (S2-66).",
+        validation_alias=_alias("decay_rate", "belief_decay_rate"),
+    )
+    max_pending: int = Field(
+        1000,
+        ge=1,
+        title="Pending beliefs at most",
+        description="The one updated longest ago is dropped first (S2-68).",
+        validation_alias=_alias("max_pending", "max_pending_beliefs"),
+    )
+    max_per_group: int = Field(
+        10,
+        ge=1,
+        title="Per subject and relation",
+        description="The least probable is dropped first (S2-68).",
+        validation_alias=_alias("max_per_group", "max_candidates_per_group"),
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.promote_threshold <= self.min_entry:
+            raise ValueError(f"promote_threshold ({self.promote_threshold}) must be above min_entry ({self.min_entry})")
+        return self
+
+
+class ArtifactSettings(Group):
+    """How documents and pasted texts are linked to earlier ones (S1-15 … S1-19)."""
+
+    enabled: bool = Field(
+        True,
+        title="Artifacts",
+        description="File documents and pasted texts as wholes, and link their versions.",
+        validation_alias=_alias("enabled", "enable_artifact_consolidation"),
+    )
+    min_chars: int = Field(
+        400, ge=1, title="Shortest paste", description="A fenced block in a message this long is an artifact."
+    )
+    similar_cosine: Ratio = Field(
+        0.60, title="Similar artifact", description="Cosine from which two artifacts are compared (S1-16)."
+    )
+    matches: int = Field(5, ge=1, le=100, title="Compared with", description="Nearest heads looked at (S1-16).")
+    text_dedup: Ratio = Field(
+        0.90,
+        title="Same text",
+        description="Shared five-word shingles from which one is a duplicate (S1-17).",
+        validation_alias=_alias("text_dedup", "artifact_text_dedup_threshold"),
+    )
+    link_confidence: Ratio = Field(
+        0.80,
+        title="Sure link",
+        description="Confidence from which an artifact is a version or derivative (S1-18).",
+        validation_alias=_alias("link_confidence", "artifact_consolidation_confidence_threshold"),
+    )
+    title_jaccard: Ratio = Field(
+        0.50, title="Same title", description="Shared title words from which it is a version (S1-18)."
+    )
+    ask_model: bool = Field(
+        False, title="Ask a model", description="Let a model say whether it is a version or a derivative (S1-18)."
+    )
+
+
 class RetentionSettings(Group):
     """How long the past is kept."""
 
@@ -301,6 +441,106 @@ class RetentionSettings(Group):
     )
     lease_wait_s: float = Field(
         60.0, ge=0.0, le=3600.0, title="Wait for the lease", description="Seconds before giving up."
+    )
+
+
+class MergeSettings(Group):
+    """When facts that say the same become one (S1-01 … S1-19)."""
+
+    enabled: bool = Field(
+        True,
+        title="Consolidate after a batch",
+        description="Off: `ingest` leaves it to the nightly run.",
+        validation_alias=_alias("enabled", "enable_consolidation"),
+    )
+    resolve_cosine: Ratio | None = Field(
+        None,
+        title="Perhaps the same",
+        description="Cosine from which a model is asked whether facts say the same; none: what fits the embedding "
+        "model, 0.60 for most (S1-03).",
+        validation_alias=_alias("resolve_cosine", "consolidation_resolve_threshold"),
+    )
+    text_dedup: Ratio = Field(
+        0.85,
+        title="Same words",
+        description="Shared words from which facts are merged without a model, guards permitting (S1-04).",
+        validation_alias=_alias("text_dedup", "consolidation_text_dedup_threshold"),
+    )
+    merge_cosine: Ratio = Field(
+        0.92,
+        title="Same meaning",
+        description="Cosine from which facts are merged without a model, guards permitting (§6.2).",
+    )
+    max_existing_matches: int = Field(
+        10,
+        ge=1,
+        le=100,
+        title="Neighbours",
+        description="Facts that each new one is compared with (S1-02).",
+        validation_alias=_alias("max_existing_matches", "consolidation_max_existing_matches"),
+    )
+    max_cluster_size: int = Field(
+        12,
+        ge=2,
+        le=100,
+        title="Largest cluster",
+        description="Larger ones are cut before a model sees them (S1-03).",
+        validation_alias=_alias("max_cluster_size", "consolidation_max_cluster_size"),
+    )
+    pairwise_max_batch: int = Field(
+        20,
+        ge=0,
+        title="Pairwise up to",
+        description="So many new facts are compared pair by pair, more in clusters (S1-14).",
+        validation_alias=_alias("pairwise_max_batch", "consolidation_pairwise_max_batch"),
+    )
+    rerank: bool = Field(
+        False,
+        title="Rerank",
+        description="Look at more neighbours and keep those that share most words too (S1-12).",
+        validation_alias=_alias("rerank", "consolidation_rerank"),
+    )
+    rerank_multiplier: int = Field(
+        3, ge=1, le=20, title="Rerank factor", description="How many more neighbours are looked at (S1-12)."
+    )
+    per_call: int = Field(
+        8, ge=1, le=50, title="Clusters per call", description="Clusters or pairs that one model call decides."
+    )
+    cluster_concurrency: int = Field(
+        4,
+        ge=1,
+        le=64,
+        title="Concurrent calls",
+        description="Calls in flight at once (S1-05).",
+        validation_alias=_alias("cluster_concurrency", "consolidation_cluster_concurrency"),
+    )
+    partition_from: int = Field(
+        2000, ge=10, title="Partition from", description="Facts from which HDBSCAN parts what is connected (S1-03)."
+    )
+    max_attempts: int = Field(
+        3, ge=1, le=20, title="Attempts", description="Failed decisions about a fact before it is given up (S1-08)."
+    )
+    artifacts: ArtifactSettings = Field(
+        default_factory=ArtifactSettings, title="Artifacts", description="Documents and pasted texts."
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.resolve_cosine is not None and self.resolve_cosine > self.merge_cosine:
+            raise ValueError(
+                f"resolve_cosine ({self.resolve_cosine}) must not be above merge_cosine ({self.merge_cosine})"
+            )
+        return self
+
+
+class ConsolidateSettings(MergeSettings):
+    """Everything a run of `consolidate` can be told."""
+
+    llm: LanguageSettings = Field(default_factory=LanguageSettings, title="Language model", description="Who decides.")
+    retention: RetentionSettings = Field(
+        default_factory=RetentionSettings,
+        title="Retention",
+        description="Versions and leases; on the command line the [retention] of the file.",
     )
 
 
@@ -334,6 +574,21 @@ class IngestSettings(Group):
         title="Evaluation",
         description="What a candidate must pass.",
         validation_alias=_alias("evaluate", "eval"),
+    )
+    revise: ReviseSettings = Field(
+        default_factory=ReviseSettings, title="Revision", description="When a new fact contradicts what is known."
+    )
+    beliefs: BeliefSettings = Field(
+        default_factory=BeliefSettings,
+        title="Pending beliefs",
+        description="Unsure statements gather evidence first.",
+        validation_alias=_alias("beliefs", "belief_mem"),
+    )
+    consolidate: MergeSettings = Field(
+        default_factory=MergeSettings,
+        title="Consolidation",
+        description="What says the same becomes one after each batch; on the command line the [consolidate] of the file.",
+        validation_alias=_alias("consolidate", "consolidation"),
     )
     retention: RetentionSettings = Field(
         default_factory=RetentionSettings,
@@ -379,6 +634,12 @@ class Settings(Group):
         description="provider/model; the default ships with slowwave. A store keeps the model it was made with.",
     )
     ingest: IngestSettings = Field(default_factory=IngestSettings, title="Ingest", description="The `ingest` flow.")
+    consolidate: ConsolidateSettings = Field(
+        default_factory=ConsolidateSettings,
+        title="Consolidate",
+        description="The `consolidate` flow.",
+        validation_alias=_alias("consolidate", "consolidation"),
+    )
     recall: RecallSettings = Field(
         default_factory=RecallSettings,
         title="Recall",

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 TIME = pa.timestamp("us", tz="UTC")
 TEXTS = pa.list_(pa.string())
@@ -282,7 +282,10 @@ _FACT_COLUMNS: Mapping[str, Column] = {
     "similar_to_id": _text("The fact it looks like."),
     "similarity_score": _number("Cosine to that fact."),
     "related_id": _text("Nearest fact below the flag (S4-21)."),
-    "consolidated_at": _time("When consolidation last looked at it."),
+    "consolidated_at": _time("When consolidation last looked at it; empty: it is still to be looked at (S1-08)."),
+    "consolidation_attempts": _count("How often a model failed to decide about it."),
+    "consolidation_error": _text("Why consolidation gave it up."),
+    "suspect_of": _text("A fact that no longer holds and that this one leans on: look at it again."),
     "content_score": _number("Worth of the message it came from, 0 to 1."),
     "aspect_slugs": _texts("Aspects staged at extraction."),
     "embed_model": _text("Model of the vector."),
@@ -295,6 +298,9 @@ _FACTS = Table(
     full_text=("statement",),
     lookup=("id", "subject_id", "object_id", "message_id"),
     has_vector=True,
+)
+_FACTS_ARCHIVE = replace(
+    _FACTS, name="facts_archive", row="one fact that was moved out of the way; questions about the past still see it"
 )
 _FACT_EVIDENCE = Table(
     "fact_evidence",
@@ -329,9 +335,106 @@ _LINEAGE = Table(
     {
         "old_id": _text("The fact that was replaced.", required=True, refers="facts"),
         "new_id": _text("The fact that replaced it.", required=True, refers="facts"),
-        "reason": _text("conflict, correction, temporal_change or consolidated."),
+        "reason": _text("conflict, belief_revision, correction, temporal_change, dedup or consolidated."),
     },
     lookup=("old_id", "new_id"),
+)
+_PAIR_DECISIONS = Table(
+    "pair_decisions",
+    Role.STATE,
+    "one pair of facts that was compared, so that nobody asks about it twice (S1-13)",
+    {
+        "a_id": _text("The fact whose id is smaller.", required=True, refers="facts"),
+        "b_id": _text("The other one.", required=True, refers="facts"),
+        "kind": _text("redundant: do they say the same; implicit_conflict: do their relations contradict (S2-75)."),
+        "outcome": _text("pending, keep_all, supersede or failed."),
+        "cosine": _number("Cosine of the two."),
+        "jaccard": _number("Shared words over all words."),
+        "guard": _text("The guard that kept them from being merged without a model."),
+        "decided_by": _text("rule, model or person."),
+        "prompt_version": _text("Version of the prompt that decided; empty while nobody was asked."),
+        "at": _time("When it was compared."),
+        "expires_at": _time("When a pending implicit conflict is forgotten (S2-75)."),
+    },
+    lookup=("a_id", "b_id"),
+)
+_PENDING_BELIEFS = Table(
+    "pending_beliefs",
+    Role.STATE,
+    "one statement that was not said surely enough yet to become a candidate (S2-63)",
+    {
+        "subject_id": _text("Entity it is about.", refers="entities"),
+        "predicate": _text("Canonical relation."),
+        "object_id": _text("Other entity, if the object is one.", refers="entities"),
+        "object_text": _text("Object as said."),
+        "edge_type": _text("causal, temporal, semantic, co_occurrence or hierarchical."),
+        "scope": _text("Project or artifact; `global` otherwise."),
+        "statement": _text("The sentence of its surest evidence."),
+        "claim": _text("JSON: the candidate that it becomes, from its surest evidence."),
+        "probability": _number("Noisy-or of its evidence at `last_at`, 0 to 1 (S2-65)."),
+        "evidence_count": _count("Messages that hint at it."),
+        "first_at": _time("First evidence."),
+        "last_at": _time("Latest evidence."),
+        "promoted_at": _time("When it became a candidate."),
+        "promoted_id": _text("The candidate it became."),
+    },
+    lookup=("subject_id",),
+)
+_BELIEF_EVIDENCE = Table(
+    "belief_evidence",
+    Role.STATE,
+    "one message that hints at a pending belief; the key is both ids, so a retry never counts twice (S2-70)",
+    {
+        "belief_id": _text("The belief.", required=True, refers="pending_beliefs"),
+        "message_id": _text("Row in `messages`.", required=True, refers="messages"),
+        "episode_id": _text("Its conversation.", refers="episodes"),
+        "prior": _number("Probability before, decayed to then."),
+        "evidence": _number("Confidence of this mention."),
+        "posterior": _number("Probability after."),
+        "at": _time("When it was said."),
+    },
+    lookup=("belief_id",),
+)
+_ARTIFACTS = Table(
+    "artifacts",
+    Role.STATE,
+    "one document or pasted text as a whole, in a chain of versions (S1-15)",
+    {
+        "title": _text("Its heading or file name."),
+        "type": _text("markdown, text, code or data."),
+        "content": _text("The text after redaction."),
+        "content_hash": _text("Hash of the text, so that the same one is known again."),
+        "summary": _text("What it is about, in a sentence or two."),
+        "group_id": _text("All versions of one artifact share it."),
+        "version_no": _count("1, 2, 3 … within the group, oldest first."),
+        "parent_id": _text("The version before.", refers="artifacts"),
+        "link": _text("root, version, derivative or duplicate."),
+        "derived_from": _text("The artifact that a derivative was made from.", refers="artifacts"),
+        "is_head": _flag("The newest version of its group."),
+        "linked_fact_ids": _texts("Facts that were read from it."),
+        "status": _text("active or superseded; a duplicate is superseded by the artifact that it repeats."),
+        "replaced_by": _text("The artifact that took its place.", refers="artifacts"),
+        "seen_count": _count("How often the very same text came in."),
+        "scope": _text("Project; `global` otherwise."),
+        "conversation_id": _text("The document or conversation it came with."),
+        "source_id": _text("The file it came from.", refers="sources"),
+        "message_id": _text("The message it was pasted in.", refers="messages"),
+        "made_at": _time("When it was written or pasted: the order of versions."),
+        "confidence": _number("How sure its link is, 0 to 1 (S1-18)."),
+        "consolidated_at": _time("When it was linked; empty: still to be linked."),
+    },
+    lookup=("content_hash", "group_id", "conversation_id"),
+    has_vector=True,
+)
+_ENTITY_PROFILES = Table(
+    "entity_profiles",
+    Role.STATE,
+    "what one entity is as a whole: its observations and relations as one text (S0-06); the id is the entity's",
+    {
+        "text": _derived(_text("The text that the vector stands for.")),
+        "text_hash": _derived(_text("Its hash.")),
+    },
+    has_vector=True,
 )
 _PATCHES = Table(
     "patch_batches",
@@ -368,7 +471,10 @@ _DECISIONS = Table(
     Role.HISTORY,
     "one decision that changed memory, or refused to",
     {
-        "action": _text("create, reassert, supersede, retract, reject, merge_entity, undo …", required=True),
+        "action": _text(
+            "create, reassert, supersede, absorb, keep, retract, close, refuse, suspect, merge_entity, undo …",
+            required=True,
+        ),
         "subject_id": _text("The row it is about.", required=True),
         "ids_in": _texts("Rows it looked at."),
         "ids_out": _texts("Rows it made or changed."),
@@ -470,9 +576,15 @@ TABLES: Mapping[str, Table] = {
         _ALIASES,
         _PREDICATES,
         _FACTS,
+        _FACTS_ARCHIVE,
         _FACT_EVIDENCE,
         _DIRECTIVES,
         _LINEAGE,
+        _PAIR_DECISIONS,
+        _PENDING_BELIEFS,
+        _BELIEF_EVIDENCE,
+        _ARTIFACTS,
+        _ENTITY_PROFILES,
         _PATCHES,
         _FACT_ASPECTS,
         _METADATA,

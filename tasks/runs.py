@@ -57,6 +57,14 @@ def new_run(
     return Run(run_id(flow, started, uuid4().hex), flow, store, namespace, at, embedder, kept)
 
 
+def existing_run(
+    flow: str, store: str, namespace: str, now: datetime | None = None, retention: RetentionSettings | None = None
+) -> Run:
+    """A run in a namespace that must exist, with the embedding model that it was made with."""
+    model = Store.open(store, namespace, retention=retention).head.embed_model
+    return new_run(flow, store, namespace, model, now, retention)
+
+
 @lru_cache(maxsize=8)
 def _store(uri: str, namespace: str, embedder: str, retention: RetentionSettings) -> Store:
     return open_store(uri, namespace, embedder, retention)
