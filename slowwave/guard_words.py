@@ -21,7 +21,7 @@ POLARITY: Mapping[str, str] = {
     "stop": r"stop(?:s|ped|ping)?|quit(?:s|ting)?|ceased?|ceases|gave up|giv(?:e|es|ing|en) up|dej(?:ó|é|a|ar|ado) "
     r"de|aufgehört|hört auf",
     "except": r"except(?:ing)?|unless|instead of|rather than|other than|but not|excepto|außer",
-    "hardly": r"hardly|barely|scarcely|rarely|seldom|almost|nearly|kaum|apenas|casi|fast",
+    "hardly": r"hardly|barely|scarcely|rarely|seldom|almost|nearly|kaum|apenas|casi",
     "refuse": r"refus(?:e|es|ed|ing)|declin(?:e|es|ed|ing)|den(?:y|ies|ied|ying)|reject(?:s|ed|ing)?|fail(?:s|ed|"
     r"ing)?|"
     r"avoid(?:s|ed|ing)?|cancel(?:s|led|ed|ling|ing)?|miss(?:es|ed)?|prevent(?:s|ed|ing)?",
@@ -191,65 +191,15 @@ AMBIGUOUS_CALENDAR = frozenset(
     {"mar", "march", "may", "jun", "jul", "sep", "sept", "dec", "mon", "wed", "sat", "sun", "jan", "martes", "mai"}
 )
 
-TIME_WORDS: tuple[str, ...] = (
-    "today",
-    "tonight",
-    "tomorrow",
-    "yesterday",
-    "morning",
-    "afternoon",
-    "evening",
-    "night",
-    "noon",
-    "midnight",
-    "spring",
-    "summer",
-    "autumn",
-    "winter",
-    "hourly",
-    "daily",
-    "nightly",
-    "weekly",
-    "biweekly",
-    "fortnightly",
-    "monthly",
-    "quarterly",
-    "yearly",
-    "annually",
-    "weekdays",
-    "weekends",
-    "weekend",
-    "before",
-    "after",
-    "until",
-    "since",
-    "during",
-    "last",
-    "next",
-    "ago",
-    "now",
-    "currently",
-    "recently",
-    "soon",
-    "later",
-    "earlier",
-    "already",
-    "still",
-    "always",
-    "sometimes",
-    "often",
-    "usually",
-    "hoy",
-    "ayer",
-    "mañana",
-    "antes",
-    "después",
-    "heute",
-    "gestern",
-    "morgen",
-    "vorher",
-    "nachher",
-    "bisher",
+TIME_WORDS: tuple[str, ...] = tuple(
+    (
+        "today tonight tomorrow yesterday morning afternoon evening night noon midnight spring summer autumn "
+        "winter hourly daily nightly weekly biweekly fortnightly monthly quarterly yearly annually weekdays "
+        "weekends weekend before after until since during last next ago now weekday through throughout till "
+        "starting ending temporarily permanently forever yet mornings afternoons evenings nights currently "
+        "recently soon later earlier already still always sometimes often usually hoy ayer mañana antes después "
+        "heute gestern morgen vorher nachher bisher"
+    ).split()
 )
 # Words that place a statement relative to the day on which it was said.
 RELATIVE_TIME = (
@@ -271,9 +221,6 @@ FUNCTION_WORDS = frozenset(
     ).split()
 )
 
-# Small words that turn a statement round ("on" and "off", "to" and "from"): no filling where words are compared.
-DIRECTIONS = frozenset("in on at by for from with to into onto over under up down out off".split())
-
 PERSONS: Mapping[str, str] = {
     word: person
     for person, words in {
@@ -289,7 +236,6 @@ PERSONS: Mapping[str, str] = {
 MODALITY: Mapping[str, str] = {
     word: kind
     for kind, words in {
-        "past": "was were had did been",
         "future": "will shall won't gonna i'll we'll you'll he'll she'll they'll",
         "possible": "may might could maybe perhaps possibly probably likely can",
         "would": "would wouldn't should shouldn't ought",

@@ -467,9 +467,10 @@ class MergeSettings(Group):
         validation_alias=_alias("text_dedup", "consolidation_text_dedup_threshold"),
     )
     merge_cosine: Ratio = Field(
-        0.92,
-        title="Same meaning",
-        description="Cosine from which facts are merged without a model, guards permitting (§6.2).",
+        0.70,
+        title="Same form",
+        description="Cosine from which facts are merged without a model where every guard agrees; the guards demand "
+        "the same statement, so this only says which pairs are shown to them (§6.2).",
     )
     max_existing_matches: int = Field(
         10,
@@ -523,14 +524,6 @@ class MergeSettings(Group):
     artifacts: ArtifactSettings = Field(
         default_factory=ArtifactSettings, title="Artifacts", description="Documents and pasted texts."
     )
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.resolve_cosine is not None and self.resolve_cosine > self.merge_cosine:
-            raise ValueError(
-                f"resolve_cosine ({self.resolve_cosine}) must not be above merge_cosine ({self.merge_cosine})"
-            )
-        return self
 
 
 class ConsolidateSettings(MergeSettings):
@@ -587,7 +580,7 @@ class IngestSettings(Group):
     consolidate: MergeSettings = Field(
         default_factory=MergeSettings,
         title="Consolidation",
-        description="What says the same becomes one after each batch; on the command line the [consolidate] of the file.",
+        description="What says the same becomes one after each batch.",
         validation_alias=_alias("consolidate", "consolidation"),
     )
     retention: RetentionSettings = Field(

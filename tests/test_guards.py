@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.guards import CHANGES, changed
+from slowwave.guard_pairs import ENDS
+from slowwave.guard_stems import stem
 from slowwave.guards import (
     GUARDS,
     Guard,
@@ -20,6 +23,7 @@ from slowwave.guards import (
     quantities,
     times,
 )
+from slowwave.text import sentences
 
 APART = [
     ("polarity", "Ana likes cilantro", "Ana does not like cilantro"),
@@ -57,8 +61,54 @@ APART = [
     ("name", "The code is in R", "The code is in Rust"),
     ("owner", "Ana's brother likes tea", "Ana likes tea"),
     ("question", "You moved to Rome", "You moved to Rome?"),
-    ("word", "The user prefers dark roast coffee", "The user prefers light roast coffee"),
-    ("word", "The man turns on the light", "The man turns off the light"),
+    ("antonym", "The user prefers dark roast coffee", "The user prefers light roast coffee"),
+    ("antonym", "The man turns on the light", "The man turns off the light"),
+    ("polarity", "The flag is enabled", "The flag is disabled"),
+    ("antonym", "The cache was activated", "The cache was deactivated"),
+    ("antonym", "Sales increased in Rome", "Sales decreased in Rome"),
+    ("antonym", "The firewall allows the port", "The firewall blocks the port"),
+    ("antonym", "Ana is happy with the plan", "Ana is unhappy with the plan"),
+    ("antonym", "The account is active", "The account is inactive"),
+    ("antonym", "Ana finds the tool useful", "Ana finds the tool useless"),
+    ("antonym", "Ana drinks tea and milk", "Ana drinks tea or milk"),
+    ("antonym", "All servers run Linux", "Some servers run Linux"),
+    ("polarity", "Ana accepted the offer", "Ana rejected the offer"),
+    ("time", "The offer stands until June", "The offer stands since June"),
+    ("time", "Ana works at Acme", "Ana works at Acme until June"),
+    ("time", "The shop opens on weekdays", "The shop opens on weekends"),
+    ("quantity", "Ana lived here since 2023", "Ana lived here since 2024"),
+    ("quantity", "The app needs version 2.1", "The app needs version 2.10"),
+    ("quantity", "The tank holds 5 litres", "The tank holds 5 gallons"),
+    ("modality", "Ana wants to learn Rust", "Ana learns Rust"),
+    ("modality", "Ana should see a doctor", "Ana sees a doctor"),
+    ("modality", "Ana plans to visit Rome", "Ana might visit Rome"),
+    ("name", "Ana speaks German and French", "Ana speaks German and Italian"),
+    ("list", "Ana eats apples and pears", "Ana eats apples and plums"),
+    ("list", "Ana eats apples, pears and nuts", "Ana eats apples and pears"),
+    ("word", "Ana eats apples and pears", "Ana eats apples"),
+    ("word", "A man is singing", "A man is singing in the rain"),
+    ("word", "Ana has a dog", "Ana has a black dog"),
+    ("word", "Ana has a dog", "Ana is a dog"),
+    ("word", "Ana left because Ben came", "Ana left when Ben came"),
+    ("word", "Only Ana knows the key", "Ana knows the key"),
+    ("word", "The training is late", "The train is late"),
+    ("word", "A boy is playing", "A kid is playing"),
+    ("word", "The man likes pines", "The man likes pins"),
+    ("word", "She ate at least one apple", "She ate an apple and a pear"),
+    ("list", "Ana likes tea and does not like milk", "Ana does not like tea and likes milk"),
+    ("list", "She has 2 dogs and 3 cats", "She has 3 dogs and 2 cats"),
+    ("order", "I told you", "You told me"),
+    ("list", "A dog and a cat are held by a man", "A dog and a man hold a cat"),
+    ("order", "A man on a horse which is white", "A white man on a horse"),
+    ("word", "The book was read by Ana", "Ana reads the book"),
+    ("word", "He let the dog out", "He lets the dog out"),
+    ("word", "Ana is going to Rome", "Ana goes to Rome"),
+    ("order", "The cat is chased by the dog", "The dog is chased by the cat"),
+    ("order", "The cat is chased by the dog", "The cat chases the dog"),
+    ("order", "The dog that bites the man sleeps", "The dog bites the man that sleeps"),
+    ("list", "Ana is tall and Ben is short", "Ana is short and Ben is tall"),
+    ("order", "Ana moved from Rome to Paris", "Ana moved from Paris to Rome"),
+    ("word", "A glass of wine", "A wine glass"),
     ("word", "Ana lives in Rome", "Ana lived in Rome"),
     ("order", "Ana pays Ben", "Ben pays Ana"),
     ("order", "the dog bites the cat", "the cat bites the dog"),
@@ -73,6 +123,24 @@ TOGETHER = [
     ("Ana has a dog", "Ana has got a dog"),
     ("Load is at 20%", "Load is at twenty percent"),
     ("The cats sleep", "The cat sleeps"),
+    ("A man is playing the guitar", "The man plays a guitar"),
+    ("There is a man who is playing the guitar", "A man is playing the guitar"),
+    ("One man is riding a horse", "A man is riding a horse"),
+    ("The horse is ridden by a man", "A man rides the horse"),
+    ("The API is used by 3 teams", "3 teams use the API"),
+    ("Ben was hired by Ana from Acme", "Ana hired Ben from Acme"),
+    ("The report was written by Ana", "Ana wrote the report"),
+    ("Dough is being put into a bowl by the woman", "The woman is putting dough into a bowl"),
+    ("The door was opened by a man with a key", "A man with a key opened the door"),
+    ("The man drives carefully", "The man carefully drives"),
+    ("A dog, which is brown, is asleep", "A brown dog is asleep"),
+    ("Grass which is tall and green is cut", "Tall green grass is cut"),
+    ("The lens of the camera is broken", "The camera lens is broken"),
+    ("A house made of stone stands here", "A stone house stands here"),
+    ("Ana buys oil for cooking", "Ana buys cooking oil"),
+    ("A lady talks to kids", "A woman speaks to children"),
+    ("The colour is grey", "The color is gray"),
+    ("In May, Ana moved to Rome", "Ana moved to Rome in May"),
 ]
 WORDS = st.sampled_from(
     [
@@ -124,6 +192,64 @@ def test_statements_that_differ_in_what_matters_stay_apart(guard: str, a: str, b
 @pytest.mark.parametrize(("a", "b"), TOGETHER)
 def test_statements_that_differ_in_form_alone_may_merge(a: str, b: str) -> None:
     assert verdict(a, b) == (True, None)
+
+
+CONVERSATION = """
+I moved to Lisbon on 12 March 2024 and I do not miss the rain. My sister Greta visits every Friday. We have three cats.
+The server in Toronto runs Python 3.11 and needs 16 GB of memory. Hugo never drinks coffee after Monday's meeting.
+The release is planned for October 7, but Priya was not told. Ana and Ben were married for nine years. The rent is $950.
+Our team at Globex has twelve people. Nadia is allergic to peanuts. They will not sell the house before December.
+Farid bought two tickets to Kyoto for 1,200 euros. The backup job starts at 02:30 and takes 45 minutes. I can swim.
+""".replace("\n", " ").strip()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_sentence_never_merges_with_itself_after_one_change(seed: int) -> None:
+    made = changed(sentences(CONVERSATION), 60, seed)
+    assert {kind for kind, _, _ in made} == set(CHANGES)
+    verdicts = guards_pass(pl.Series([a for _, a, _ in made]), pl.Series([b for _, _, b in made]))
+    assert [pair for pair, passes in zip(made, verdicts["passes"], strict=True) if passes] == []
+
+
+@pytest.mark.parametrize(
+    ("forms", "expected"),
+    [
+        ("hop hops", "hop"),
+        ("hope hopes", "hope"),
+        ("city cities", "city"),
+        ("box boxes", "box"),
+        ("ate eaten", "eat+ed"),
+        ("stopped", "stop+ed"),
+        ("hoped", "hope+ed"),
+        ("hopping'v", "hop"),
+        ("hoping'v", "hope"),
+        ("writing'v", "write"),
+        ("operating'v", "operate"),
+        ("children kids", "child"),
+        ("building", "building"),
+    ],
+)
+def test_forms_of_one_word_have_one_spelling(forms: str, expected: str) -> None:
+    assert {stem(form) for form in forms.split()} == {expected}
+
+
+def test_every_scale_has_two_ends_with_no_word_at_both() -> None:
+    for ends in ENDS.values():
+        scales = [end[:-1] for end in ends.split()]
+        assert len(scales) == len(set(scales))
+    assert {end[-1] for ends in ENDS.values() for end in ends.split()} == {"+", "-"}
+
+
+def test_a_guard_reads_only_what_the_guards_before_it_let_through() -> None:
+    seen: list[str] = []
+
+    def reading(texts: pl.Series) -> pl.Series:
+        seen.extend(texts)
+        return texts
+
+    a, b = pl.Series(["Ana likes tea", "Ana smokes"]), pl.Series(["Ana does not like tea", "Ana smokes pipes"])
+    guards_pass(a, b, (GUARDS[0], Guard("text", reading)))
+    assert sorted(seen) == ["Ana smokes", "Ana smokes pipes"]
 
 
 def test_markers_are_counted_under_one_name() -> None:
