@@ -7,14 +7,17 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-NUMBERS = ("#", "count", "score", "commits", "calls", "usd")
+if TYPE_CHECKING:
+    from recall.records import RecalledFact
+
+NUMBERS = ("#", "count", "score", "confidence", "commits", "calls", "usd")
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -64,11 +67,25 @@ def short_id(id: str) -> str:
     return id.rpartition("_")[2][:8]
 
 
-def validity(start: datetime | None, end: datetime | None) -> str:
-    """`since 2026-03-01` or `2026-03-01 → 2026-05-02`."""
+def validity(start: datetime | None, end: datetime | None, is_held: bool = True) -> str:
+    """`since 2026-03-01` or `2026-03-01 → 2026-05-02`; of what was retired without an end, `from 2026-03-01`."""
     if end is None:
-        return f"since {start:%Y-%m-%d}" if start else ""
+        return f"{'since' if is_held else 'from'} {start:%Y-%m-%d}" if start else ""
     return f"{start:%Y-%m-%d} → {end:%Y-%m-%d}" if start else f"until {end:%Y-%m-%d}"
+
+
+def told(fact: RecalledFact, now: datetime) -> str:
+    """A statement with what one must know beside it: that it denies, is over, leans on what is over, or is disputed."""
+    marks = []
+    if fact.polarity == "negated":
+        marks.append("(negated)")
+    if fact.valid_to is not None and fact.valid_to <= now:
+        marks.append("(no longer)")
+    if fact.suspect_of:
+        marks.append(f"(suspect: “{fact.suspect_of.statement}” no longer holds)")
+    if fact.conflicts_with:
+        marks.append(f"(disputed by {'; '.join(f'“{other.statement}”' for other in fact.conflicts_with)})")
+    return " ".join([fact.statement, *marks])
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -10,23 +11,30 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slowwave.errors import UnusableInput
-from slowwave.validity import parse_time
+from slowwave.timestamps import asked_time
 
+from .history_tables import history_table, print_story
 from .options import JsonOption, NamespaceOption, Place, StoreOption
-from .printing import err, out, print_json, short_id, table, validity
+from .printing import err, out, print_json, short_id, table, told, validity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from recall.entities import Entity
+    from recall.memory import Memory
     from recall.records import RecalledFact, Recollection
 
 AsOf = Annotated[str | None, typer.Option("--as-of", metavar="TIME", help="What was true then.", show_default=False)]
+KnownAsOf = Annotated[
+    str | None,
+    typer.Option("--known-as-of", metavar="TIME", help="What was believed then.", show_default=False),
+]
+_FACT_ID = re.compile(r"f_[0-9a-f][0-9a-f_]*")
 
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
-    for command in (recall, facts, entities, why, stats, quality):
+    for command in (recall, facts, history, entities, why, stats, quality):
         app.command()(command)
 
 
@@ -36,6 +44,7 @@ def recall(
         int | None, typer.Option("--k", min=1, max=1000, help="Facts at most; default 10.", show_default=False)
     ] = None,
     as_of: AsOf = None,
+    known_as_of: KnownAsOf = None,
     graph: Annotated[str, typer.Option("--graph", help="none; bfs and spread come with communities.")] = "none",
     scope: Annotated[str | None, typer.Option("--scope", help="Only facts of this scope.", show_default=False)] = None,
     store: StoreOption = None,
@@ -46,7 +55,7 @@ def recall(
     if graph != "none":
         raise UnusableInput(f"--graph {graph} is not there yet.", "Leave it out, or use --graph none.")
     with Place.of(store, namespace).memory() as memory:
-        found = memory.recall(query, k=k, scope=scope, as_of=parse_time(as_of) if as_of else None)
+        found = memory.recall(query, k=k, scope=scope, as_of=_time(as_of), known_as_of=_time(known_as_of))
     if as_json:
         print_json(found.as_json())
         return
@@ -58,10 +67,11 @@ def recall(
 
 def recall_table(found: Recollection) -> RenderableType:
     """Ranked facts as a table."""
+    now = datetime.now(UTC)
     rows = [
         (
             n,
-            fact.statement,
+            told(fact, now),
             validity(fact.valid_from, fact.valid_to),
             f"{fact.score:.2f}",
             source_names(fact),
@@ -84,6 +94,7 @@ def source_names(fact: RecalledFact) -> str:
 def facts(
     name: Annotated[str, typer.Argument(help="An entity, by any of its names.")],
     as_of: AsOf = None,
+    known_as_of: KnownAsOf = None,
     everything: Annotated[bool, typer.Option("--all", help="Also what is superseded, retracted or rejected.")] = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
@@ -91,22 +102,73 @@ def facts(
 ) -> None:
     """What is known about an entity."""
     with Place.of(store, namespace).memory() as memory:
-        entity, known = memory.facts_of(name, as_of=parse_time(as_of) if as_of else None, everything=everything)
+        entity, known = memory.facts_of(name, as_of=_time(as_of), known_as_of=_time(known_as_of), everything=everything)
     if as_json:
         print_json({"entity": asdict(entity), "facts": [fact.as_json() for fact in known]})
         return
+    now = datetime.now(UTC)
     rows = [
         (
-            fact.statement,
+            told(fact, now),
             fact.predicate,
-            validity(fact.valid_from, fact.valid_to),
+            validity(fact.valid_from, fact.valid_to, fact.status == "active"),
             fact.status,
             short_id(fact.id),
         )
         for fact in known
     ]
-    title = f"{entity.name} ({entity.entity_type})" + (f", also {', '.join(entity.aliases)}" if entity.aliases else "")
-    out.print(table(title, ("fact", "relation", "valid", "status", "id"), rows))
+    out.print(table(_title(entity), ("fact", "relation", "valid", "status", "id"), rows))
+
+
+def _title(entity: Entity) -> str:
+    return f"{entity.name} ({entity.entity_type})" + (f", also {', '.join(entity.aliases)}" if entity.aliases else "")
+
+
+def _time(asked: str | None) -> datetime | None:
+    return asked_time(asked) if asked is not None else None
+
+
+def history(
+    subject: Annotated[str, typer.Argument(help="An entity by any of its names; or a fact's id, for its chain.")],
+    predicate: Annotated[
+        str | None, typer.Argument(help="Only what says this in its words or relation.", show_default=False)
+    ] = None,
+    relation: Annotated[
+        str | None, typer.Option("--relation", help="Only of exactly this relation.", show_default=False)
+    ] = None,
+    known_as_of: KnownAsOf = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many to show.")] = 100,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """All versions of what was known: when it held, why it ended, and what came after."""
+    at = _time(known_as_of)
+    with Place.of(store, namespace).memory() as memory:
+        if _FACT_ID.fullmatch(subject):
+            if predicate or relation or known_as_of:
+                raise UnusableInput("The chain of a fact is shown whole.", "Name an entity to narrow its history.")
+            _show_chain(memory, subject, as_json)
+            return
+        entity, versions = memory.history(subject, predicate, relation=relation, known_as_of=at, limit=limit)
+    if as_json:
+        print_json({"entity": asdict(entity), "facts": [version.as_json() for version in versions]})
+    elif versions:
+        out.print(history_table(_title(entity), versions))
+    else:
+        out.print("Nothing was ever known about that. `slowwave facts NAME --all` shows everything about an entity.")
+
+
+def _show_chain(memory: Memory, fact_id: str, as_json: bool) -> None:
+    chain = memory.chain(fact_id)
+    if as_json:
+        print_json(chain.as_json())
+        return
+    out.print(history_table("What replaced what, oldest first", chain.versions))
+    if chain.has_circle:
+        err.print("These facts replace each other in a circle: `slowwave doctor` tells more.")
+    if chain.is_cut:
+        err.print(f"Only the {len(chain.versions)} nearest facts are shown.")
 
 
 def entities(
@@ -143,20 +205,7 @@ def why(
     if as_json:
         print_json(story.as_json())
         return
-    out.print(story.title, style="bold", markup=False)
-    out.print(table("What it is", ("", ""), list(story.columns.items())))
-    if story.evidence:
-        out.print(
-            table(
-                "Who said it",
-                ("when", "conversation", "message", "words"),
-                [(e.occurred_at, e.conversation_id, e.message_id, e.quote) for e in story.evidence],
-            )
-        )
-    if story.lineage:
-        out.print(table("What it replaced, and what replaced it", ("from", "to", "reason"), story.lineage))
-    if story.decisions:
-        out.print(table("What was decided", ("when", "action", "by", "reason", "run"), story.decisions))
+    print_story(story)
 
 
 def stats(store: StoreOption = None, namespace: NamespaceOption = "default", as_json: JsonOption = False) -> None:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from slowwave.moments import Moment
 from storage.warm import Tables, fetch
 
+from .doubts import Conflicts, doubts
 from .facts import EVIDENCE, NEEDED, recalled
 from .records import RecalledFact
 from .search import MESSAGE, Ranked
@@ -38,19 +40,22 @@ class Names:
         return held
 
 
-async def answers(tables: Tables, ranked: Ranked, names: Names) -> tuple[RecalledFact, ...]:
+async def answers(
+    tables: Tables, ranked: Ranked, moment: Moment, names: Names, conflicts: Conflicts
+) -> tuple[RecalledFact, ...]:
     """The facts in their order; of their messages, the one that matches best comes first."""
     ids = [place.fact_id for place in ranked.order if place.fact_id]
     rows = pl.DataFrame({"id": ids}, schema={"id": pl.String}).join(ranked.facts, on="id", maintain_order="left")
     ends = pl.concat([rows["subject_id"], rows["object_id"]]).drop_nulls().unique().to_list()
-    evidence, called, messages = await asyncio.gather(
+    evidence, called, messages, doubtful = await asyncio.gather(
         _evidence(tables, rows),
         names.of(tables["entities"], tables.versions["entities"], ends),
         _messages(tables, ranked.messages, rows["message_id"]),
+        doubts(tables, rows, conflicts, moment),
     )
     messages = await _messages(tables, messages, evidence["message_id"])
     places = {place.fact_id: (place.score, place.cosine, place.sources) for place in ranked.order if place.fact_id}
-    return recalled(rows.select(NEEDED), called, evidence, messages, places)
+    return recalled(rows.select(NEEDED), called, evidence, messages, places, doubtful)
 
 
 async def _evidence(tables: Tables, rows: pl.DataFrame) -> pl.DataFrame:

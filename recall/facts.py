@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import polars as pl
 
-from slowwave.validity import as_of as is_valid
-from slowwave.validity import is_live, valid_facts
+from slowwave.moments import Moment
+from slowwave.validity import MAX_CHAIN
 from storage.snapshots import Snapshot
 
+from .doubts import NO_DOUBTS, Doubts, doubts_of
 from .entities import Entity
 from .records import Provenance, RecalledFact
 
@@ -27,37 +27,68 @@ NEEDED = (
     "valid_from",
     "valid_to",
     "aspect_slugs",
+    "polarity",
+    "suspect_of",
 )
-SHOWN = (*NEEDED, "scope", "expired_at", "replaced_by")
+SHOWN = (*NEEDED, "scope", "created_at", "expired_at", "replaced_by")
 EVIDENCE = ("fact_id", "message_id", "quote", "occurred_at")
+LEARNED = ("subject_id", "action", "at")
+HOT = ("facts",)
+ALL = ("facts", "facts_archive")
 
 
-def facts_about(
-    snapshot: Snapshot, entity: Entity, now: datetime, as_of: datetime | None, everything: bool
-) -> tuple[RecalledFact, ...]:
-    """Facts that the entity takes part in, newest first: live, or true at `as_of`, or all there ever were."""
-    sides = [snapshot.by_ids("facts", [entity.id], SHOWN, key=end) for end in ("subject_id", "object_id")]
-    rows = pl.concat(sides).unique("id", keep="first")
-    if as_of is not None:
-        rows = valid_facts(rows, as_of)
-    elif not everything:
-        rows = rows.filter(is_live(now))
-    return shown(snapshot, rows.sort("valid_from", "id", descending=[True, False], nulls_last=True))
+def facts_about(snapshot: Snapshot, entity: Entity, moment: Moment, everything: bool) -> tuple[RecalledFact, ...]:
+    """Facts that the entity takes part in, newest first: those of the moment, or all there ever were (S2-36)."""
+    tables = ALL if everything or moment.is_past else HOT
+    rows = stored(snapshot, tables, [entity.id], ("subject_id", "object_id"))
+    if not everything or moment.is_past:
+        rows = held(snapshot, rows, moment)
+    rows = rows.sort("valid_from", "id", descending=[True, False], nulls_last=True)
+    return shown(snapshot, rows, moment)
 
 
-def filtered(rows: pl.DataFrame, now: datetime, scope: str | None, as_of: datetime | None) -> pl.DataFrame:
-    """Only what may be recalled: live, or true at `as_of`, and of the scope."""
-    kept = rows.filter(is_live(now) if as_of is None else is_valid(as_of))
-    return kept if scope is None else kept.filter(pl.col("scope") == scope)
+def stored(
+    snapshot: Snapshot,
+    tables: Sequence[str],
+    ids: Sequence[str] | pl.Series,
+    keys: Sequence[str] = ("id",),
+    columns: Sequence[str] = SHOWN,
+    where: str | None = None,
+) -> pl.DataFrame:
+    """Facts of which one of the keys is among the ids, each once."""
+    parts = [snapshot.by_ids(name, ids, columns, key=key, where=where) for name in tables for key in keys]
+    return pl.concat(parts).unique("id", keep="first", maintain_order=True)
 
 
-def shown(snapshot: Snapshot, rows: pl.DataFrame) -> tuple[RecalledFact, ...]:
-    """Rows of NEEDED columns in their order, with names and provenance."""
+def held(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> pl.DataFrame:
+    """Those rows that hold at the moment, as they were then; `rows` have the columns SHOWN or more."""
+    if not moment.is_past:
+        return moment.facts(rows)
+    wide, asked = rows, set(rows["id"])
+    for _ in range(MAX_CHAIN):
+        missing = {*wide["replaced_by"].drop_nulls()} - asked
+        if not missing:
+            break
+        asked |= missing
+        wide = pl.concat([wide, stored(snapshot, ALL, sorted(missing), columns=rows.columns)])
+    ended = wide.filter(pl.col("valid_to").is_not_null(), moment.known_as_of is not None)["id"]
+    closed = snapshot.by_ids("decisions", ended, LEARNED, key="subject_id")
+    return moment.facts(wide, ends_of(closed)).join(rows.select("id"), on="id", how="semi", maintain_order="left")
+
+
+def ends_of(decisions: pl.DataFrame) -> pl.DataFrame:
+    """When the store learned that a fact which it still believes had ended (`moments.ENDS`)."""
+    return decisions.filter(pl.col("action") == "close").select(id="subject_id", end_known_at="at")
+
+
+def shown(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> tuple[RecalledFact, ...]:
+    """Rows of NEEDED columns in their order, with names, provenance and what is doubtful about them."""
     ends = pl.concat([rows["subject_id"], rows["object_id"]]).drop_nulls()
     names = dict(snapshot.by_ids("entities", ends, ["id", "name"]).iter_rows())
     evidence = snapshot.by_ids("fact_evidence", rows["id"], EVIDENCE, key="fact_id")
     said = ["id", "conversation_id", "message_id", "occurred_at"]
-    return recalled(rows, names, evidence, snapshot.by_ids("messages", evidence["message_id"], said), {})
+    messages = snapshot.by_ids("messages", evidence["message_id"], said)
+    return recalled(rows, names, evidence, messages, {}, doubts_of(snapshot, rows, moment))
 
 
 def recalled(
@@ -66,13 +97,15 @@ def recalled(
     evidence: pl.DataFrame,
     messages: pl.DataFrame,
     places: Mapping[str, tuple[float, float, Sequence[str]]],
+    doubts: Doubts = NO_DOUBTS,
 ) -> tuple[RecalledFact, ...]:
     """Facts in the order of the rows; `places` gives score, cosine and the messages to name first, by fact."""
     said = _provenance(evidence, messages)
     made = []
     for position, row in enumerate(rows.iter_rows(named=True), 1):
         score, cosine, first = places.get(row["id"], (0.0, 0.0, ()))
-        made.append(_fact(row, names, said.get(row["id"], []), score, cosine, first, position))
+        fact = _fact(row, names, said.get(row["id"], []), score, cosine, first, position)
+        made.append(doubts.about(fact))
     return tuple(made)
 
 
@@ -100,6 +133,7 @@ def _fact(
         valid_to=row["valid_to"],
         aspects=tuple(row["aspect_slugs"] or ()),
         provenance=tuple(source for _, source in sources),
+        polarity=row["polarity"] or "affirmed",
         cosine=cosine,
         rank=rank,
         subject_id=row["subject_id"],

@@ -20,8 +20,20 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True)
+class Mention:
+    """Another fact, named with its words."""
+
+    id: str
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
 class RecalledFact:
-    """One fact as it answers a query; `score` orders, `cosine` is the similarity to the query."""
+    """One fact as it answers a query; `score` orders, `cosine` is the similarity to the query.
+
+    `polarity` is affirmed or negated, `suspect_of` a fact that no longer holds and that this one leans on,
+    `conflicts_with` facts whose relations seem to contradict it and that nobody has decided about yet (S2-75).
+    """
 
     id: str
     statement: str
@@ -35,14 +47,20 @@ class RecalledFact:
     valid_to: datetime | None
     aspects: tuple[str, ...]
     provenance: tuple[Provenance, ...]
+    polarity: str = "affirmed"
+    suspect_of: Mention | None = None
+    conflicts_with: tuple[Mention, ...] = ()
     cosine: float = 0.0
     rank: int = 0
     subject_id: str | None = None
     object_id: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The contract of a fact in `--json`."""
-        return {key: value for key, value in asdict(self).items() if key not in _HIDDEN}
+        """The contract of a fact in `--json`; other facts are named by their ids."""
+        told = {key: value for key, value in asdict(self).items() if key not in _HIDDEN}
+        told["suspect_of"] = self.suspect_of.id if self.suspect_of else None
+        told["conflicts_with"] = [other.id for other in self.conflicts_with]
+        return told
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,26 +9,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from slowwave.moments import Moment
 from slowwave.ranking import Evidence, Recalled, best_messages, lexical_scores, prose, rank_facts, word_overlaps
 from slowwave.settings import RecallSettings
-from slowwave.validity import as_of_sql, live_sql
+from slowwave.validity import MAX_CHAIN
 from storage.rows import empty_frame, quoted
 from storage.search import words
 from storage.warm import Tables, fetch
 
-from .facts import NEEDED, filtered
+from .facts import ALL, HOT, LEARNED, NEEDED, ends_of
 
 if TYPE_CHECKING:
     from lancedb import AsyncTable
 
-TABLES = ("messages", "facts", "fact_evidence", "entities")
+TABLES = ("messages", "facts", "fact_evidence", "entities", "pair_decisions", "facts_archive")
+PAST_TABLES = (*TABLES, "decisions")
 QUERY_BYTES = 1000  # a longer query costs full-text search milliseconds and finds nothing more
 MESSAGES_PER_FACT = 2
 LEAST = 10  # who asks for one fact gets the first of ten, not the best of three messages
@@ -36,6 +37,7 @@ FARTHEST = 64  # times the usual reach
 _PROBES = 20
 MESSAGE = ("id", "conversation_id", "message_id", "occurred_at")
 _FACT = (*NEEDED, "message_id", "quote", "evidence_count", "expired_at", "vector")  # no column more: each costs
+_PAST = ("created_at", "replaced_by")
 
 Vector = npt.NDArray[np.float32]
 
@@ -47,9 +49,8 @@ class Question:
     text: str
     vector: Vector
     k: int
-    now: datetime
+    moment: Moment
     scope: str | None = None
-    as_of: datetime | None = None
 
     @property
     def has_meaning(self) -> bool:
@@ -59,8 +60,18 @@ class Question:
     @property
     def where(self) -> str:
         """The filter of facts that may answer."""
-        holds = live_sql(self.now) if self.as_of is None else as_of_sql(self.as_of)
-        return f"({holds}) AND scope = {quoted(self.scope)}" if self.scope is not None else f"({holds})"
+        holds = f"({self.moment.where})"
+        return f"{holds} AND scope = {quoted(self.scope)}" if self.scope is not None else holds
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Where facts are looked for: the past is also in the archive."""
+        return ALL if self.moment.is_past else HOT
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What must be known of a fact to choose and rank it."""
+        return (*_FACT, *(_PAST if self.moment.is_past else ()), *(() if self.scope is None else ("scope",)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +98,7 @@ async def _rank(tables: Tables, question: Question, settings: RecallSettings, re
     wide = max(question.k, LEAST) * reach
     limit = settings.expansion * wide
     heard, (near, is_near_all) = await asyncio.gather(
-        _by_words(tables["messages"], question, limit), _by_meaning(tables["facts"], question, limit)
+        _by_words(tables["messages"], question, limit), _by_meaning(tables, question, limit)
     )
     lexical = lexical_scores(dict(heard.select("id", "_score").iter_rows()))
     compared = [*zip(heard["id"], _cosines(heard, question.vector), strict=True), *near.iter_rows()]
@@ -123,17 +134,23 @@ async def _by_words(messages: AsyncTable, question: Question, limit: int) -> pl.
     return _frame(await query.limit(limit).select([*MESSAGE, "vector", "_score"]).to_arrow())
 
 
-async def _by_meaning(facts: AsyncTable, question: Question, limit: int) -> tuple[pl.DataFrame, bool]:
-    """Messages of the facts nearest in meaning (message_id, cosine), and whether there are no others.
+async def _by_meaning(tables: Tables, question: Question, limit: int) -> tuple[pl.DataFrame, bool]:
+    """Messages of the facts nearest in meaning (message_id, cosine), and whether there are no others."""
+    if not question.has_meaning:
+        return pl.DataFrame(schema={"message_id": pl.String, "cosine": pl.Float64}), True
+    parts = await asyncio.gather(*(_nearest(tables[name], question, limit) for name in question.tables))
+    return pl.concat([near for near, _ in parts]), all(is_all for _, is_all in parts)
+
+
+async def _nearest(facts: AsyncTable, question: Question, limit: int) -> tuple[pl.DataFrame, bool]:
+    """Of one table.
 
     The status is looked at afterwards, which costs less than a filter while most facts are live, and everything about
     liveness is asked for in the query when too few are left, or when the question is about another time or a scope.
     """
-    if not question.has_meaning:
-        return pl.DataFrame(schema={"message_id": pl.String, "cosine": pl.Float64}), True
     columns = ["message_id", "_distance", "status"]
     query = facts.query().nearest_to(question.vector).column("vector").distance_type("dot").limit(limit).select(columns)
-    if question.scope is None and question.as_of is None:
+    if question.scope is None and not question.moment.is_past:
         found = _frame(await query.nprobes(_PROBES).to_arrow())
         active = found.filter(pl.col("status") == "active")
         if len(active) >= limit // 2:
@@ -150,18 +167,44 @@ async def _about(
     tables: Tables, messages: list[str], question: Question
 ) -> tuple[pl.DataFrame, Iterable[tuple[str, str]]]:
     """The facts that the messages support and that may answer, and which message supports which."""
-    columns = _FACT if question.scope is None else (*_FACT, "scope")
     first, support = await asyncio.gather(
-        fetch(tables["facts"], "message_id", messages, columns),
+        _facts(tables, "message_id", messages, question),
         fetch(tables["fact_evidence"], "message_id", messages, ["fact_id", "message_id"]),
     )
     elsewhere = sorted({*support["fact_id"]} - {*first["id"]})
     if elsewhere:
-        first = pl.concat([first, await fetch(tables["facts"], "id", elsewhere, columns)])
-    facts = filtered(first, question.now, question.scope, question.as_of)
+        first = pl.concat([first, await _facts(tables, "id", elsewhere, question)])
+    facts = await _held(tables, first, question)
     wanted = set(messages)
     pairs = {(fact, said) for fact, said in zip(facts["id"], facts["message_id"], strict=True) if said in wanted}
     return facts, sorted(pairs | {*support.iter_rows()})
+
+
+async def _facts(tables: Tables, key: str, ids: list[str], question: Question) -> pl.DataFrame:
+    """Facts by a key, out of every table that may answer, each once."""
+    parts = await asyncio.gather(*(fetch(tables[name], key, ids, question.columns) for name in question.tables))
+    return parts[0] if len(parts) == 1 else pl.concat(parts).unique("id", keep="first", maintain_order=True)
+
+
+async def _held(tables: Tables, rows: pl.DataFrame, question: Question) -> pl.DataFrame:
+    """Only what may answer: what holds at the moment, and is of the scope.
+
+    About the past this depends on replacements, which are looked up step by step where they are not among the rows.
+    """
+    kept = rows if question.scope is None else rows.filter(pl.col("scope") == question.scope)
+    if not question.moment.is_past:
+        return question.moment.facts(kept)
+    wide, asked = kept, {*kept["id"]}
+    for _ in range(MAX_CHAIN):
+        missing = {*wide["replaced_by"].drop_nulls()} - asked
+        if not missing:
+            break
+        asked |= missing
+        wide = pl.concat([wide, await _facts(tables, "id", sorted(missing), question)])
+    ended = wide.filter(pl.col("valid_to").is_not_null(), question.moment.known_as_of is not None)["id"].to_list()
+    closed = await fetch(tables["decisions"], "subject_id", ended, LEARNED)
+    then = question.moment.facts(wide, ends_of(closed))
+    return then.join(kept.select("id"), on="id", how="semi", maintain_order="left")
 
 
 def _cosines(rows: pl.DataFrame, vector: Vector) -> list[float]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -12,17 +14,44 @@ from slowwave.errors import UnknownName
 from storage.rows import quoted
 from storage.snapshots import Snapshot
 
+from .facts import ALL, stored
 from .records import Provenance
 
-_KINDS = ("facts", "entities", "messages", "runs", "patch_batches")
-_TITLES = {"facts": "statement", "entities": "name", "messages": "content", "runs": "id", "patch_batches": "id"}
+_KINDS = ("facts", "facts_archive", "entities", "messages", "artifacts", "runs", "patch_batches")
+_TITLES = {
+    "facts": "statement",
+    "entities": "name",
+    "messages": "content",
+    "artifacts": "title",
+    "runs": "id",
+    "patch_batches": "id",
+}
+_REDUNDANT = ("dedup", "consolidated")  # reasons of lineage by which a fact says what the other said
+_PAIR = ("a_id", "b_id", "kind", "outcome", "guard", "decided_by", "cosine", "at")
 _SHORT = re.compile(r"[0-9a-f]{6,16}")
 _HIDDEN = ("created_at", "updated_at", "search_text", "statement_hash", "embed_text_hash")
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """What was decided about a fact and another one that was compared with it."""
+
+    other_id: str
+    kind: str
+    outcome: str
+    guard: str
+    decided_by: str
+    cosine: float | None
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Story:
-    """Everything the store knows about how a row came to be what it is."""
+    """Everything the store knows about how a row came to be what it is.
+
+    Of facts: `evidence` is who said it, `absorbed` who said it in words that it took the place of; `lineage` steps
+    (old, new, reason); `statements` the words of the facts that are named by id.
+    """
 
     id: str
     kind: str
@@ -31,11 +60,17 @@ class Story:
     evidence: tuple[Provenance, ...]
     lineage: tuple[tuple[str, str, str], ...]
     decisions: tuple[tuple[Any, str, str, str, str], ...]
+    absorbed: tuple[Provenance, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    artifacts: tuple[tuple[str, str], ...] = ()
+    statements: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """One document."""
         named = ("at", "action", "decided_by", "reason", "run")
-        return {**asdict(self), "decisions": [dict(zip(named, row, strict=True)) for row in self.decisions]}
+        decisions = [dict(zip(named, row, strict=True)) for row in self.decisions]
+        artifacts = [{"id": id_, "title": title} for id_, title in self.artifacts]
+        return {**asdict(self), "decisions": decisions, "artifacts": artifacts}
 
 
 def story_of(snapshot: Snapshot, asked: str) -> Story:
@@ -44,28 +79,41 @@ def story_of(snapshot: Snapshot, asked: str) -> Story:
     facts = [row["id"]] if kind == "facts" else []
     lineage = _lineage(snapshot, facts)
     concerned = sorted({row["id"], *(fact for step in lineage for fact in step[:2])})
+    pairs = _pairs(snapshot, facts)
+    leans_on = [row["suspect_of"]] if facts and row["suspect_of"] else []
+    evidence = _evidence(snapshot, facts)
     return Story(
         id=row["id"],
         kind=kind,
         title=str(row[_TITLES[kind]]),
         columns=_told(row),
-        evidence=_evidence(snapshot, facts),
+        evidence=evidence,
         lineage=tuple(lineage),
         decisions=_decisions(snapshot, concerned)
         if kind != "runs"
         else _decisions(snapshot, [row["id"]], key="run_id"),
+        absorbed=tuple(s for s in _evidence(snapshot, _absorbed(row["id"], lineage)) if s not in evidence),
+        pairs=pairs,
+        artifacts=_artifacts(snapshot, facts),
+        statements=_statements(snapshot, {*concerned, *leans_on, *(pair.other_id for pair in pairs)} if facts else ()),
     )
 
 
-def _find(snapshot: Snapshot, asked: str) -> tuple[str, dict[str, Any]]:
+def fact_named(snapshot: Snapshot, asked: str) -> str:
+    """The id of the fact whose id is, or alone begins with, `asked`."""
+    return str(_find(snapshot, asked, ALL)[1]["id"])
+
+
+def _find(snapshot: Snapshot, asked: str, kinds: Sequence[str] = _KINDS) -> tuple[str, dict[str, Any]]:
     """The row of that id, or of an id that begins so, or whose short form is that; messages also by their own name."""
-    for kind in _KINDS:
+    for table in kinds:
+        kind = "facts" if table in ALL else table
         names = [f"id = {quoted(asked)}", f"starts_with(id, {quoted(asked)})"]
         if _SHORT.fullmatch(asked):
             names.append(f"id LIKE {quoted(f'%_{asked}%')}")
         if kind == "messages":
             names.append(f"message_id = {quoted(asked)}")
-        rows = snapshot.frame(kind, " OR ".join(names), limit=6)
+        rows = snapshot.frame(table, " OR ".join(names), limit=6)
         exact = rows.filter(pl.col("id") == asked)
         if len(exact):
             return kind, exact.to_dicts()[0]
@@ -79,6 +127,37 @@ def _find(snapshot: Snapshot, asked: str) -> tuple[str, dict[str, Any]]:
 
 def _told(row: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in row.items() if value not in (None, "", []) and key not in _HIDDEN}
+
+
+def _statements(snapshot: Snapshot, ids: Collection[str]) -> dict[str, str]:
+    return dict(stored(snapshot, ALL, sorted(ids), columns=("id", "statement")).iter_rows())
+
+
+def _absorbed(fact: str, lineage: Sequence[tuple[str, str, str]]) -> list[str]:
+    """The facts whose words it took the place of, through any number of steps."""
+    found: set[str] = set()
+    fresh = {fact}
+    while fresh:
+        fresh = {old for old, new, reason in lineage if new in fresh and reason in _REDUNDANT} - found - {fact}
+        found |= fresh
+    return sorted(found)
+
+
+def _pairs(snapshot: Snapshot, facts: list[str]) -> tuple[Pair, ...]:
+    """What was decided about the fact beside another one, latest first."""
+    rows = pl.concat([snapshot.by_ids("pair_decisions", facts, _PAIR, key=end) for end in ("a_id", "b_id")])
+    return tuple(
+        Pair(b if a in facts else a, kind or "", outcome or "", guard or "", by or "", cosine, at)
+        for a, b, kind, outcome, guard, by, cosine, at in rows.sort("at", "a_id", "b_id", descending=True).iter_rows()
+    )
+
+
+def _artifacts(snapshot: Snapshot, facts: list[str]) -> tuple[tuple[str, str], ...]:
+    """Id and title of the documents and pasted texts that the fact was read from."""
+    wanted = " OR ".join(f"array_has(linked_fact_ids, {quoted(fact)})" for fact in facts)
+    if not wanted:
+        return ()
+    return tuple(snapshot.frame("artifacts", wanted, ["id", "title"]).sort("id").iter_rows())
 
 
 def _evidence(snapshot: Snapshot, facts: list[str]) -> tuple[Provenance, ...]:

@@ -1,4 +1,4 @@
-"""Points in time as transcripts write them."""
+"""Points in time: as files write them, in any form (`parse_time`), and as people ask for them (`asked_time`, S2-39)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,31 @@ import math
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
+from slowwave.errors import UnusableInput
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _FIRST = (datetime(1, 1, 2, tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _LAST = (datetime(9999, 12, 30, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+
+
+def asked_time(text: str) -> datetime:
+    """A moment in UTC from `YYYY-MM-DD HH:MM:SS`, `YYYY-MM-DD` (its first moment) or other ISO 8601 (S2-39).
+
+    Without a zone it is UTC. Stricter than `parse_time`: in a file 2026 may be a number of seconds, here it is a
+    mistake. Raises `UnusableInput` for anything else.
+    """
+    try:
+        return in_utc(datetime.fromisoformat(text.strip()))
+    except (ValueError, OverflowError):
+        raise UnusableInput(
+            f"{text!r} is not a time.", "Write it like 2026-01-31, 2026-01-31 14:30:00 or 2026-01-31T14:30:00+01:00."
+        ) from None
+
+
+def in_utc(moment: datetime) -> datetime:
+    """The moment in UTC; without a zone it is taken for UTC."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def parse_time(value: object) -> int | None:
@@ -49,7 +70,7 @@ def _written_time(value: str) -> datetime:
 
 
 def _micros(moment: datetime) -> int:
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)  # in_utc leaves the calendar at its edges
     return _in_calendar((aware - _EPOCH) // _MICROSECOND)
 
 

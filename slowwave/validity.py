@@ -1,16 +1,18 @@
 """When a fact holds: live now, valid at a time, believed at a time, and which status may follow which (§6.3).
 
 Each condition exists twice, as a polars expression and as the SQL text of a store's filter; both say the same.
+`slowwave.moments` puts them together for a question about any time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
 import polars as pl
 
-from slowwave.errors import SlowwaveError, UnusableInput
+from slowwave.errors import SlowwaveError
+from slowwave.timestamps import in_utc
 
 MAX_CHAIN = 64
 TRANSITIONS: Mapping[str, frozenset[str]] = {
@@ -63,19 +65,50 @@ def known_as_of_sql(t: datetime) -> str:
 
 def time_sql(t: datetime) -> str:
     """A moment as a SQL literal in UTC, to the microsecond."""
-    return f"timestamp '{_utc(t):%Y-%m-%d %H:%M:%S.%f}'"
+    return f"timestamp '{in_utc(t):%Y-%m-%d %H:%M:%S.%f}'"
 
 
 def valid_facts(facts: pl.DataFrame, t: datetime) -> pl.DataFrame:
-    """Facts true at `t`, without those whose replacement, through any number of steps, is itself true at `t`.
+    """Facts true at `t`, each told once (§6.3); `facts` must hold the replacements of its rows, step by step.
 
-    Redundant facts keep an open end when a wording of the same fact absorbs them; this is what shows one of them.
+    A fact is left out while a replacement, through any number of steps, is itself true at `t`: redundant facts keep an
+    open end when another wording absorbs them. Such a wording ends with the one that absorbed it, and was never true if
+    that one was retracted. Of facts that replace each other in a circle the live one is told, else the newest id (T35).
     """
     valid = facts.filter(as_of(t))
-    alive = set(valid["id"])
-    steps = dict(facts.filter(pl.col("replaced_by").is_not_null()).select("id", "replaced_by").iter_rows())
-    hidden = [start for start in steps if start in alive and not alive.isdisjoint(successors(start, steps))]
+    replaced = facts.filter(pl.col("replaced_by").is_not_null())
+    steps = dict(replaced.select("id", "replaced_by").iter_rows())
+    starts = [start for start in valid["id"] if start in steps]
+    if not starts:
+        return valid
+    alive = dict(valid.select("id", pl.col("status") == "active").iter_rows())
+    ends = {name: (status, end) for name, status, end in facts.select("id", "status", "valid_to").iter_rows()}
+    hidden = [
+        start
+        for start in starts
+        if _is_told_otherwise(start, steps, alive) or _is_over(start, [start, *successors(start, steps)], ends, t)
+    ]
     return valid.filter(~pl.col("id").is_in(hidden))
+
+
+def _is_told_otherwise(start: str, steps: Mapping[str, str], alive: Mapping[str, bool]) -> bool:
+    """Whether a replacement that is true tells it."""
+    for step in successors(start, steps):
+        is_circle = step in alive and start in successors(step, steps)
+        if step in alive and (not is_circle or (alive[step], step) > (alive[start], start)):
+            return True
+    return False
+
+
+def _is_over(start: str, chain: list[str], ends: Mapping[str, tuple[str, datetime | None]], t: datetime) -> bool:
+    """Whether the wording that it became a part of has ended by `t`, or was retracted."""
+    for name in chain:
+        status, end = ends.get(name, ("", None))
+        if status == "retracted" and name != start:
+            return True
+        if end is not None or not status:
+            return end is not None and end <= t
+    return False
 
 
 def successors(start: str, replaced_by: Mapping[str, str]) -> list[str]:
@@ -103,17 +136,3 @@ def check_transition(old: str, new: str) -> None:
 def is_out_of_order(said_at: datetime, head_said_at: datetime) -> bool:
     """Whether something said at `said_at` comes too late to overturn a head last said at `head_said_at` (§6.3)."""
     return said_at < head_said_at
-
-
-def parse_time(text: str) -> datetime:
-    """A moment in UTC from ISO 8601, `YYYY-MM-DD HH:MM:SS` or `YYYY-MM-DD`; without a zone it is UTC (S2-39)."""
-    try:
-        return _utc(datetime.fromisoformat(text.strip()))
-    except (ValueError, OverflowError):
-        raise UnusableInput(
-            f"{text!r} is not a time.", "Write it like 2026-01-31, 2026-01-31 14:30:00 or 2026-01-31T14:30:00+01:00."
-        ) from None
-
-
-def _utc(t: datetime) -> datetime:
-    return t.replace(tzinfo=UTC) if t.tzinfo is None else t.astimezone(UTC)

@@ -12,14 +12,19 @@ from typing import Any
 
 import pytest
 import typer
+from conftest import EPOCH
 from messages_api import MessagesApi, message
 from talk import CLAUDE, EXAMPLES, NOW, TALK, contents, extractor, rows, said, started, written
+from test_memory import fact as known_fact
+from test_memory import remembered
 
 from apps.cli import app, main
 from storage.store import Store
 
 COMMANDS = tuple(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
-READING = ("recall", "facts", "entities", "why", "stats", "quality", "runs", "doctor")
+READING = ("recall", "facts", "history", "entities", "why", "stats", "quality", "runs", "doctor")
+
+MARCH, APRIL = EPOCH.replace(month=3), EPOCH.replace(month=4)
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,7 @@ def test_recall_gives_exactly_the_document_that_scripts_rely_on(run: Run, store:
     for fact in document["facts"]:
         assert list(fact) == [
             "id", "statement", "subject", "predicate", "object", "score", "confidence", "status", "valid_from",
-            "valid_to", "aspects", "provenance",
+            "valid_to", "aspects", "provenance", "polarity", "suspect_of", "conflicts_with",
         ]  # fmt: skip
         assert fact["status"] == "active"
         assert isinstance(fact["aspects"], list)
@@ -132,6 +137,7 @@ def test_stats_gives_exactly_the_document_that_scripts_rely_on(run: Run, store: 
     [
         (("entities",), {"total", "entities"}),
         (("facts", "Devon Clarke"), {"entity", "facts"}),
+        (("history", "Devon Clarke"), {"entity", "facts"}),
         (("runs",), {"runs"}),
         (("doctor",), {"mended", "findings"}),
         (
@@ -194,6 +200,86 @@ def test_facts_with_all_shows_what_no_longer_holds(run: Run, store: Path) -> Non
     everything = run("facts", "Devon Clarke", "--all", "--store", store, "--json").json["facts"]
     assert {fact["status"] for fact in live} == {"active"}
     assert len(everything) > len(live)
+
+
+def editors(uri: Path) -> Path:
+    """Vim, archived, from January and known in January; neovim since March, told in April, and disputed."""
+    vim = known_fact(
+        "f_0a1", "Marta uses vim.", predicate="uses", status="superseded", replaced_by="f_0a2", supersedes_id=None,
+        valid_to=MARCH, created_at=EPOCH, expired_at=APRIL,
+    )  # fmt: skip
+    neovim = known_fact(
+        "f_0a2", "Marta uses neovim.", predicate="uses", valid_from=MARCH, created_at=APRIL, suspect_of="f_0a1"
+    )
+    other = known_fact(
+        "f_0b1", "Marta never uses [red]neovim[/].", polarity="negated", created_at=APRIL, valid_from=MARCH
+    )
+    more = {
+        "decisions": [
+            {"id": "d", "action": "supersede", "subject_id": "f_0a1", "at": APRIL, "reason": "A later message says so."}
+        ],
+        "pair_decisions": [
+            {"id": "p", "a_id": "f_0a2", "b_id": "f_0b1", "kind": "implicit_conflict", "outcome": "pending",
+             "expires_at": APRIL.replace(year=2999)}
+        ],
+    }  # fmt: skip
+    return remembered(uri, [neovim, other], archived=[vim], more=more)
+
+
+def test_history_tells_when_each_version_held_why_it_ended_and_by_what(run: Run, tmp_path: Path) -> None:
+    store = ("--store", editors(tmp_path / "m"))
+    document = run("history", "Marta", "USES", *store, "--json").json
+    assert [(one["id"], one["valid_from"], one["valid_to"], one["known_from"]) for one in document["facts"]] == [
+        ("f_0b1", MARCH.isoformat(), None, APRIL.isoformat()),
+        ("f_0a2", MARCH.isoformat(), None, APRIL.isoformat()),
+        ("f_0a1", EPOCH.isoformat(), MARCH.isoformat(), EPOCH.isoformat()),
+    ]
+    old = document["facts"][-1]
+    assert (old["why"], old["ended_by"], old["known_to"]) == ("A later message says so.", "f_0a2", APRIL.isoformat())
+    shown = run("history", "Marta", "uses", *store).out
+    for words in (
+        "2026-01-01 → 2026-03-01 │ Marta uses vim. (no longer)", "A later message says so.", "Marta uses neovim. (0a2)",
+        "(suspect: “Marta uses vim.” no longer holds)", "(disputed by “Marta never uses [red]neovim[/].”)", "(negated)",
+    ):  # fmt: skip
+        assert words in shown
+    for narrow in (("--limit", 1), ("--relation", "noted"), ("--known-as-of", "2026-03-31")):
+        assert len(run("history", "Marta", *narrow, *store, "--json").json["facts"]) == 1
+    nothing = run("history", "Marta", "emacs", *store)
+    assert (nothing.code, "Nothing was ever known" in nothing.out) == (0, True)
+
+
+def test_the_history_of_a_fact_is_its_chain_oldest_first(run: Run, tmp_path: Path) -> None:
+    store = ("--store", editors(tmp_path / "m"))
+    for start in ("f_0a1", "f_0a2"):
+        chain = run("history", start, *store, "--json").json
+        assert ([one["id"] for one in chain["facts"]], chain["has_circle"]) == (["f_0a1", "f_0a2"], False)
+    shown = run("history", "f_0a1", *store).out
+    assert shown.index("Marta uses vim.") < shown.index("Marta uses neovim.")
+    narrowed = run("history", "f_0a1", "uses", *store)
+    assert (narrowed.code, "is shown whole" in narrowed.err) == (2, True)
+
+
+def test_both_times_narrow_what_is_recalled_and_listed(run: Run, tmp_path: Path) -> None:
+    store = editors(tmp_path / "m")
+
+    def asked(*command: str) -> list[set[str]]:
+        times = ((), ("--as-of", "2026-02-01"), ("--known-as-of", "2026-03-15 12:00:00"),
+                 ("--as-of", "2026-03-15", "--known-as-of", "2026-03-31T23:00:00+02:00"))  # fmt: skip
+        documents = [run(*command, *more, "--store", store, "--json").json for more in times]
+        return [{one["id"] for one in document["facts"]} for document in documents]
+
+    expected = [{"f_0a2", "f_0b1"}, {"f_0a1"}, {"f_0a1"}, {"f_0a1"}]
+    assert asked("recall", "vim") == asked("facts", "Marta") == expected
+    assert {"f_0a1", *expected[0]} == asked("facts", "Marta", "--all")[0]
+
+
+def test_why_tells_what_a_fact_was_compared_with_and_what_it_leans_on(run: Run, tmp_path: Path) -> None:
+    store = ("--store", editors(tmp_path / "m"))
+    assert run("why", "f_0a2", *store, "--json").json["pairs"][0]["other_id"] == "f_0b1"
+    shown = run("why", "f_0a2", *store).out
+    assert "it leans on “Marta uses vim.”" in shown
+    assert "Marta never uses [red]neovim[/]." in shown
+    assert "Marta uses vim." in run("why", "f_0a1", *store).out
 
 
 @pytest.mark.parametrize("kind", ["facts", "entities", "messages", "runs"])
@@ -261,6 +347,12 @@ def test_unusable_arguments_end_with_two_and_a_sentence_and_make_nothing(
         (("undo", "init"), "Unknown run"),
         (("entities", "--type", "persn"), "Did you mean 'person'?"),
         (("recall", "x", "--as-of", "yesterdayish"), "Write it like 2026-01-31"),
+        (("recall", "x", "--known-as-of", "2026"), "Write it like 2026-01-31"),
+        (("recall", "x", "--as-of", ""), "Write it like 2026-01-31"),
+        (("facts", "Devon Clarke", "--known-as-of", "2026-02-30"), "Write it like 2026-01-31"),
+        (("history", "Devon Clarke", "--known-as-of", "1767225600"), "Write it like 2026-01-31"),
+        (("history", "Devon Clarcke"), "Did you mean"),
+        (("history", "f_00"), "Unknown id"),
         (("facts", "Devon Clarke", "--as-of", "31.12.2026"), "Write it like 2026-01-31"),
     ],
 )
@@ -276,6 +368,7 @@ def test_what_is_not_in_the_store_is_named_with_what_is(
 ANY_COMMAND = [
     ("recall", "x"),
     ("facts", "x"),
+    ("history", "x"),
     ("entities",),
     ("why", "x"),
     ("stats",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -33,10 +33,20 @@ def fact(name: str, statement: str, **more: Any) -> Row:
     }  # fmt: skip
 
 
-def remembered(uri: Path, facts: Sequence[Row], extra: Sequence[tuple[str, str]] = ()) -> Path:
-    """A store that holds these facts, each with its message, and further evidence (fact, text of another message)."""
+def remembered(
+    uri: Path,
+    facts: Sequence[Row],
+    extra: Sequence[tuple[str, str]] = (),
+    archived: Sequence[Row] = (),
+    more: Mapping[str, Sequence[Row]] | None = None,
+) -> Path:
+    """A store that holds these facts, each with its message, and further evidence (fact, text of another message).
+
+    `archived` facts lie in the archive; `more` are rows of other tables.
+    """
     seat = open_embedder()
     store = Store.create(str(uri), "default", (seat.name, seat.dims))
+    hot, facts = len(facts), [*facts, *archived]
     told = [(row["message_id"], row["statement"], row["scope"]) for row in facts]
     told += [(f"x_{n}", text, "global") for n, (_, text) in enumerate(extra)]
     vectors = seat.embed([text for _, text, _ in told])
@@ -59,8 +69,11 @@ def remembered(uri: Path, facts: Sequence[Row], extra: Sequence[tuple[str, str]]
     with store.commit("made", "made", EPOCH) as tx:
         tx.upsert("entities", pl.DataFrame([{"id": "e_marta", "canonical_name": "marta", "name": "Marta"}]))
         tx.upsert("messages", messages)
-        tx.upsert("facts", frame)
+        tx.upsert("facts", frame.head(hot))
+        tx.upsert("facts_archive", frame.tail(-hot))
         tx.upsert("fact_evidence", rows)
+        for table, given in (more or {}).items():
+            tx.upsert(table, pl.DataFrame(given, infer_schema_length=None))
     return uri
 
 

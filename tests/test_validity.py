@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from slowwave.errors import SlowwaveError, UnusableInput
+from slowwave.timestamps import asked_time
 from slowwave.validity import (
     STATUSES,
     TRANSITIONS,
@@ -23,7 +24,6 @@ from slowwave.validity import (
     known_as_of,
     known_as_of_sql,
     live_sql,
-    parse_time,
     successors,
     time_sql,
     valid_facts,
@@ -170,14 +170,14 @@ def test_only_what_was_said_before_the_head_is_out_of_order() -> None:
     ],
 )
 def test_times_are_read_as_people_write_them(text: str, moment: datetime) -> None:
-    assert parse_time(text) == moment
+    assert asked_time(text) == moment
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "31.01.2026", "2026-13-01", "0001-01-01T00:00:00+10:00"])
 def test_a_time_that_cannot_be_read_is_named_with_the_way_out(text: str) -> None:
     with pytest.raises(UnusableInput, match=r"is not a time\. Write it like"):
-        parse_time(text)
+        asked_time(text)
 
 
 def test_a_moment_in_sql_is_in_utc() -> None:
-    assert time_sql(parse_time("2026-01-01T02:00:00.5+02:00")) == "timestamp '2026-01-01 00:00:00.500000'"
+    assert time_sql(asked_time("2026-01-01T02:00:00.5+02:00")) == "timestamp '2026-01-01 00:00:00.500000'"

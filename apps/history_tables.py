@@ -1,0 +1,65 @@
+"""How histories and stories of facts look in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from .printing import out, short_id, table, told, validity
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from recall.history import Version
+    from recall.stories import Story
+
+
+def history_table(title: str, versions: Sequence[Version]) -> RenderableType:
+    """Versions of facts as a table."""
+    now = datetime.now(UTC)
+    rows = [
+        (
+            validity(fact.valid_from, fact.valid_to, fact.status == "active"),
+            told(fact, now),
+            fact.status,
+            version.why,
+            f"{version.ended_by.statement} ({short_id(version.ended_by.id)})" if version.ended_by else "",
+            fact.confidence,
+            short_id(fact.id),
+        )
+        for version in versions
+        for fact in [version.fact]
+    ]
+    return table(title, ("held", "fact", "status", "why it ended", "ended by", "confidence", "id"), rows)
+
+
+def print_story(story: Story) -> None:
+    """The story as tables, each only if there is something to tell."""
+    words = story.statements
+    said = ("when", "conversation", "message", "words")
+    steps = [(words.get(old, old), words.get(new, new), reason) for old, new, reason in story.lineage]
+    pairs = [
+        (pair.at, words.get(pair.other_id, pair.other_id), pair.kind, pair.outcome, pair.guard, pair.decided_by)
+        for pair in story.pairs
+    ]
+    leans_on = story.columns.get("suspect_of")
+    tables = (
+        ("Who said it", said, [(e.occurred_at, e.conversation_id, e.message_id, e.quote) for e in story.evidence]),
+        (
+            "Who said it in other words",
+            said,
+            [(e.occurred_at, e.conversation_id, e.message_id, e.quote) for e in story.absorbed],
+        ),
+        ("What it replaced, and what replaced it", ("from", "to", "reason"), steps),
+        ("What it was compared with", ("when", "fact", "kind", "outcome", "guard", "by"), pairs),
+        ("Where it was read", ("id", "title"), story.artifacts),
+        ("What was decided", ("when", "action", "by", "reason", "run"), story.decisions),
+    )
+    out.print(story.title, style="bold", markup=False)
+    if leans_on:
+        out.print(f"Suspect: it leans on “{words.get(leans_on, leans_on)}”, which no longer holds.", markup=False)
+    out.print(table("What it is", ("", ""), list(story.columns.items())))
+    for title, columns, rows in tables:
+        if rows:
+            out.print(table(title, columns, rows))

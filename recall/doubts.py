@@ -1,0 +1,113 @@
+"""What is doubtful about facts that are shown: what they lean on no longer holds, or another one contradicts them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from slowwave.moments import JUDGED, Moment
+from storage.snapshots import Snapshot
+from storage.warm import Tables, fetch
+
+from .records import Mention, RecalledFact
+
+if TYPE_CHECKING:
+    from lancedb import AsyncTable
+
+PENDING = "kind = 'implicit_conflict' AND outcome = 'pending'"
+PAIR = ("a_id", "b_id", "at", "expires_at")
+_OTHER = (*JUDGED, "statement")
+
+
+@dataclass(frozen=True, slots=True)
+class Doubts:
+    """By fact: the retired fact that it leans on, and the facts that contradict it."""
+
+    suspects: Mapping[str, Mention] = field(default_factory=lambda: MappingProxyType({}))
+    conflicts: Mapping[str, tuple[Mention, ...]] = field(default_factory=lambda: MappingProxyType({}))
+
+    def about(self, fact: RecalledFact) -> RecalledFact:
+        """The fact with what is doubtful about it."""
+        if fact.id not in self.suspects and fact.id not in self.conflicts:
+            return fact
+        leans_on, against = self.suspects.get(fact.id), self.conflicts.get(fact.id, ())
+        return replace(fact, suspect_of=leans_on, conflicts_with=against)
+
+
+NO_DOUBTS = Doubts()
+
+
+class Conflicts:
+    """Pending implicit conflicts (PAIR), kept once they were read, as long as no commit changes the pairs."""
+
+    def __init__(self) -> None:
+        self._held = pl.DataFrame(schema=dict.fromkeys(PAIR, pl.String))
+        self._version = 0
+
+    async def of(self, pairs: AsyncTable, version: int) -> pl.DataFrame:
+        """All of them."""
+        if version != self._version:
+            found = pl.from_arrow(await pairs.query().where(PENDING).select(list(PAIR)).to_arrow())
+            assert isinstance(found, pl.DataFrame)
+            self._held, self._version = found, version
+        return self._held
+
+
+async def doubts(tables: Tables, rows: pl.DataFrame, conflicts: Conflicts, moment: Moment) -> Doubts:
+    """What is doubtful about rows of facts (id, suspect_of); reads nothing more while nothing is."""
+    pairs = await conflicts.of(tables["pair_decisions"], tables.versions["pair_decisions"])
+    pending = _both_ways(pairs, rows["id"], moment) if len(pairs) else {}
+    others = _others(rows, pending)
+    if not others:
+        return NO_DOUBTS
+    found = await fetch(tables["facts"], "id", others, _OTHER)
+    gone = sorted({*others} - {*found["id"]})
+    if gone:
+        found = pl.concat([found, await fetch(tables["facts_archive"], "id", gone, _OTHER)])
+    return _doubts(rows, pending, found, moment)
+
+
+def doubts_of(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> Doubts:
+    """`doubts`, of a snapshot."""
+    ids: list[str] = rows["id"].to_list() if snapshot.count("pair_decisions") else []
+    pairs = [snapshot.by_ids("pair_decisions", ids, PAIR, key=end, where=PENDING) for end in ("a_id", "b_id")]
+    pending = _both_ways(pl.concat(pairs), rows["id"], moment)
+    others = _others(rows, pending)
+    if not others:
+        return NO_DOUBTS
+    found = pl.concat([snapshot.by_ids(name, others, _OTHER) for name in ("facts", "facts_archive")])
+    return _doubts(rows, pending, found, moment)
+
+
+def _both_ways(pairs: pl.DataFrame, ids: Iterable[str], moment: Moment) -> dict[str, list[str]]:
+    """By fact: the facts against it, by what was pending at the moment."""
+    at, shown = moment.known_as_of or moment.now, set(ids)
+    is_open = pl.col("expires_at").is_null() | (pl.col("expires_at") > at)
+    if moment.known_as_of:
+        is_open &= pl.col("at") <= at
+    found: dict[str, set[str]] = {}
+    for a, b in pairs.filter(is_open).select("a_id", "b_id").iter_rows():
+        for one, other in ((a, b), (b, a)):
+            if one in shown:
+                found.setdefault(one, set()).add(other)
+    return {name: sorted(others) for name, others in found.items()}
+
+
+def _others(rows: pl.DataFrame, pending: Mapping[str, list[str]]) -> list[str]:
+    return sorted({*rows["suspect_of"].drop_nulls(), *(other for against in pending.values() for other in against)})
+
+
+def _doubts(rows: pl.DataFrame, pending: Mapping[str, list[str]], others: pl.DataFrame, moment: Moment) -> Doubts:
+    """A fact is suspect while what it leans on does not hold, and contradicted while the other one does."""
+    holding = {*replace(moment, as_of=None).facts(others)["id"]}
+    named = {name: Mention(name, words) for name, words in others.select("id", "statement").iter_rows()}
+    leaning = rows.select("id", "suspect_of").drop_nulls().iter_rows()
+    against = {name: tuple(named[other] for other in found if other in holding) for name, found in pending.items()}
+    return Doubts(
+        {name: named[other] for name, other in leaning if other in named and other not in holding},
+        {name: found for name, found in against.items() if found},
+    )
