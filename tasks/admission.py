@@ -19,6 +19,7 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 
 from .engine import task
+from .filing import Documents, draft_artifacts, file_artifacts, read_documents
 from .gating import conversation_rows, gate, learn_noise
 from .identity import identify
 from .intake import Intake
@@ -40,21 +41,24 @@ class Admitted:
     redacted: int
     refused: Mapping[str, int]
     renamed: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def issues(self) -> list[str]:
         """What of it somebody should know, in sentences."""
         if not self.renamed:
-            return []
+            return [*self.notes]
         many = "1 message has" if self.renamed == 1 else f"{self.renamed} messages have"
-        return [f"{many} the identifier of another text that was stored earlier: it got a suffix, and both are kept."]
+        clash = f"{many} the identifier of another text that was stored earlier: it got a suffix, and both are kept."
+        return [clash, *self.notes]
 
 
 @dataclass(slots=True)
 class _Batch:
-    """The redacted messages of a batch, and the vectors of the texts that were embedded."""
+    """The redacted messages and whole documents of a batch, and the vectors of the texts that were embedded."""
 
     messages: pl.DataFrame
+    documents: Documents
     vectors: dict[str, Vectors] = field(default_factory=dict)
 
 
@@ -66,6 +70,7 @@ class _Decided:
     vectors: Vectors
     refusals: pl.DataFrame
     states: Mapping[str, SurpriseState]
+    artifacts: pl.DataFrame
     known: int
     renamed: int
 
@@ -75,7 +80,8 @@ def admit_messages(run: Run, intake: Intake, settings: IngestSettings, *, dry_ru
     """Store the messages of a batch that are new, with the reason for each one that is refused."""
     store = store_of(run)
     snapshot = store.snapshot()
-    batch = _Batch(_redacted(intake.messages.unique("id", keep="first", maintain_order=True)))
+    documents = read_documents(intake.parts, settings.consolidate.artifacts)
+    batch = _Batch(_redacted(intake.messages.unique("id", keep="first", maintain_order=True)), documents)
     decided = _decide(run, snapshot, batch, settings)
     if not dry_run:
         with store.commit(run.id, "ingest.messages", run.now) as tx:
@@ -85,7 +91,7 @@ def admit_messages(run: Run, intake: Intake, settings: IngestSettings, *, dry_ru
     fresh = decided.gated
     refused = dict(decided.refusals.group_by("gate").len().sort("gate").iter_rows())
     secrets = int(fresh["has_secret"].sum())
-    return Admitted(len(intake.messages), decided.known, len(fresh), secrets, refused, decided.renamed)
+    return Admitted(len(intake.messages), decided.known, len(fresh), secrets, refused, decided.renamed, documents.notes)
 
 
 def _decide(run: Run, reading: Reading, batch: _Batch, settings: IngestSettings) -> _Decided:
@@ -93,8 +99,9 @@ def _decide(run: Run, reading: Reading, batch: _Batch, settings: IngestSettings)
     fresh = _with_search_text(reading, _placed(reading, identified.messages, identified.fresh))
     vectors = _embed(run, fresh, batch.vectors)
     gated, states = gate(run.embedder, reading, fresh, vectors, settings, run.now)
+    artifacts = draft_artifacts(run, fresh, batch.documents, settings.consolidate.artifacts, batch.vectors)
     known = len(identified.messages) - len(fresh)
-    return _Decided(gated, vectors, _refusals(gated, vectors), states, known, identified.renamed)
+    return _Decided(gated, vectors, _refusals(gated, vectors), states, artifacts, known, identified.renamed)
 
 
 def _placed(snapshot: Reading, messages: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
@@ -180,6 +187,7 @@ def _write(tx: Transaction, run: Run, intake: Intake, decided: _Decided, setting
     tx.upsert("refusals", decided.refusals)
     tx.upsert("episodes", _episodes(tx, rows))
     tx.upsert("conversation_state", conversation_rows(decided.states))
+    file_artifacts(tx, decided.artifacts)
     tx.upsert("sources", _source_rows(tx, intake))
     learn_noise(tx, run.embedder, settings.noise)
 
