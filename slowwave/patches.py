@@ -187,7 +187,7 @@ def _facts(
         similarity_flag=pl.lit(False),
     )
     tagging = aspects.merge(rows["aspects"], aspects.classify(rows))
-    rows = rows.with_columns(_quotes(rows), aspect_slugs=tagging.slugs)
+    rows = rows.with_columns(quotes(rows), aspect_slugs=tagging.slugs)
     identity = rows.select(
         "valid_from", "message_id", "subject_id", "predicate", pl.coalesce("object_id", "object_text"), "statement"
     )
@@ -221,8 +221,11 @@ def _valid_from(claims: pl.DataFrame, now: datetime) -> pl.Series:
     return pl.Series("valid_from", start, dtype=frames.TIME)
 
 
-def _quotes(rows: pl.DataFrame) -> pl.Series:
-    """The sentence of its message that shares most content words with each statement, the first of equals."""
+def quotes(rows: pl.DataFrame) -> pl.Series:
+    """The sentence of its message that shares most content words with each statement, the first of equals.
+
+    `rows` needs message_id, content and statement.
+    """
     said = rows.select("message_id", pl.col("content").fill_null("")).unique("message_id").iter_rows()
     parts = [(message, sentence) for message, content in said for sentence in sentences(content)]
     spread = pl.DataFrame(

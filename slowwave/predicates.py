@@ -10,10 +10,13 @@ from typing import Literal
 import polars as pl
 
 from slowwave import frames
+from slowwave.guard_words import MODALITY, POLARITY
 from slowwave.text import cut_bytes, row_id
 
 MAX_RELATION_BYTES = 256
 Cardinality = Literal["1", "n"]
+Names = Mapping[str, tuple[str, Cardinality]]
+"""What a model said about relations: normal form → canonical form and how many objects it allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,21 @@ _DOMAINS: Mapping[str, str] = {p.name: p.domain for p in DEFAULT if p.domain}
 _CANONICAL: Mapping[str, str] = {form: p.name for p in DEFAULT for form in p.forms}
 _DENIAL = re.compile(r"^(?:(?:does|do|did|is|was|has)_not|not|no_longer|stopped)_")
 _RANK = {"file": 0, "default": 1, "llm": 2}
+_UNREAL = ("future", "possible", "would", "if", "wish")
+_TURNS: Mapping[str, re.Pattern[str]] = {
+    name: re.compile(rf"\b(?:{pattern})\b")
+    for name, pattern in {
+        **POLARITY,
+        "over": r"left|leaves|leaving|end(?:s|ed)?|lost|loses|sold|sells|drop(?:s|ped)|abandon(?:s|ed)?|divorced|"
+        r"broke up|(?:moved|switched|migrated) (?:from|out|off)",
+        "averse": r"(?:hate|dislike|detest|loathe)[sd]?",
+        "past": r"was|were|had|once",
+        "wished": "|".join(word for word, kind in MODALITY.items() if kind in _UNREAL and word.isalpha()),
+    }.items()
+}
+_PAST = re.compile(r"(?<=\w{2})e?d$")
+_PRESENT = re.compile(r"(?<=\w{2})(?:es|s|e)$")
+_COLUMNS = ["alias", "canonical", "cardinality", "source"]
 
 
 def normal_form(raw: str) -> pl.Expr:
@@ -113,11 +131,63 @@ def unmapped(canonical: pl.DataFrame) -> list[str]:
     return canonical.filter(pl.col("source") == "raw")["canonical"].unique(maintain_order=True).to_list()
 
 
-def learned_rows(answers: Mapping[str, tuple[str, Cardinality]]) -> pl.DataFrame:
-    """Rows of `predicates` for a model's answers, alias to canonical form, so that nobody asks again (S2-61)."""
+def settle_names(answers: Mapping[str, tuple[str, Cardinality]], learned: pl.DataFrame) -> Names:
+    """What becomes of a model's answers: for each relation that was asked about its canonical form and cardinality.
+
+    `answers` has normal forms as keys, and whatever the model wrote as canonical form (T37). An answer that says
+    nothing, or that maps what is denied, over or wished on what is, leaves the relation as it is. Forms that the
+    tables know keep the cardinality of the tables. For other forms "1" makes facts retire each other, so it is believed
+    only of the relation itself. A form of which another answer says that it means a third means that third.
+    """
+    forms = canonicalise(pl.Series([name for name, _ in answers.values()], dtype=pl.String), learned)
+    plain = dict(forms.select("raw", "canonical").iter_rows())
+    known = dict(forms.filter(pl.col("source") != "raw").select("canonical", "cardinality").iter_rows())
+    said = {alias: plain[name] if _may_mean(alias, plain[name]) else alias for alias, (name, _) in answers.items()}
+    own: dict[str, Cardinality] = {a: c for a, (name, c) in answers.items() if plain[name] == a}
+    settled: dict[str, tuple[str, Cardinality]] = {}
+    for alias in answers:
+        name = _end_of(alias, said)
+        settled[alias] = (name, known.get(name, own.get(name, "n")))
+    return settled
+
+
+def _may_mean(alias: str, name: str) -> bool:
+    """Whether a relation may have this canonical form: neither is denied, over, wished for or past alone."""
+    return (
+        bool(name) and _turns(alias) == _turns(name) and not _is_past_of(alias, name) and not _is_past_of(name, alias)
+    )
+
+
+def _turns(form: str) -> list[str]:
+    words = form.replace("_", " ")
+    return [name for name, pattern in _TURNS.items() if pattern.search(words)]
+
+
+def _is_past_of(past: str, present: str) -> bool:
+    """Whether one begins with the regular past of the other's verb: lived_in, lives_in."""
+    first, second = past.split("_")[0], present.split("_")[0]
+    return bool(_PAST.search(first)) and not _PAST.search(second) and _PAST.sub("", first) == _PRESENT.sub("", second)
+
+
+def _end_of(alias: str, said: Mapping[str, str]) -> str:
+    """Where a chain of answers ends; a circle ends at its first name in the alphabet."""
+    chain = [alias]
+    while (name := said.get(chain[-1], chain[-1])) != chain[-1]:
+        if name in chain:
+            return min(chain[chain.index(name) :])
+        chain.append(name)
+    return chain[-1]
+
+
+def learned_rows(answers: Names) -> pl.DataFrame:
+    """Rows of `predicates` for a model's answers, so that nobody asks again (S2-61).
+
+    One row for each alias, and one for each new canonical form, which means itself.
+    """
+    forms = {name: (name, cardinality) for name, cardinality in answers.values() if name not in _CANONICAL}
     rows = [
         {"id": row_id("pr", alias), "alias": alias, "canonical": name, "cardinality": cardinality, "source": "llm"}
-        for alias, (name, cardinality) in answers.items()
+        for alias, (name, cardinality) in {**forms, **answers}.items()
     ]
     return frames.conform(pl.DataFrame(rows), frames.PREDICATES) if rows else frames.empty(frames.PREDICATES)
 
@@ -130,8 +200,7 @@ def domain_of(canonical: str) -> str:
 
 def _table(learned: pl.DataFrame) -> pl.DataFrame:
     """One row per alias: file over default over model."""
-    columns = ["alias", "canonical", "cardinality", "source"]
-    known = pl.concat([frames.conform(learned, frames.PREDICATES).select(columns), _TABLE])
+    known = pl.concat([frames.conform(learned, frames.PREDICATES).select(_COLUMNS), _TABLE])
     return known.sort(
         pl.col("source").replace_strict(_RANK, default=3, return_dtype=pl.Int8), maintain_order=True
     ).unique("alias", keep="first", maintain_order=True)

@@ -9,17 +9,20 @@ import polars as pl
 
 from inference.answers import Answer
 from prompts.responses import WindowExtraction
+from slowwave.beliefs import BeliefPlan
 from slowwave.claims import Said, collect
 from slowwave.noise import TEACHING_GATES
 from slowwave.patches import Candidates, build_candidates
 from slowwave.resolution import Resolution
-from slowwave.settings import ExtractSettings
+from slowwave.settings import ExtractSettings, IngestSettings
 from slowwave.text import row_id
 from slowwave.windows import PlannedWindow
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 
 from .admission import EXCERPT, episode_id
+from .beliefs import plan_held_back, write_beliefs
+from .ontology import Named, Ontology, ontology
 from .runs import Run, embed_rows
 
 UNFINISHED = "graph_state IN ('pending', 'failed')"
@@ -52,12 +55,18 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a batch gave: rows to store, those of `messages` in full with their new state."""
+    """What a batch gave: rows to store, those of `messages` in full with their new state.
+
+    `candidates` go to the gate; the rest of what was claimed is in `beliefs`, None where nothing is held back.
+    """
 
     resolution: Resolution
+    ontology: Ontology
     candidates: Candidates
+    beliefs: BeliefPlan | None
     entities: pl.DataFrame
     facts: pl.DataFrame
+    episode_links: pl.DataFrame
     messages: pl.DataFrame
     refusals: pl.DataFrame
 
@@ -72,20 +81,25 @@ def still_waiting(tx: Reading, heard: Heard) -> Heard:
 
 
 def find_candidates(
-    run: Run, reading: Reading, heard: Heard, said: Said, resolution: Resolution, settings: ExtractSettings
+    run: Run, reading: Reading, heard: Heard, said: Said, resolution: Resolution, named: Named, settings: IngestSettings
 ) -> Found:
-    """Candidate facts with their vectors, and the state in which each message ends."""
+    """Candidate facts with their vectors, what is held back, and the state in which each message ends."""
     episodes = [episode_id(name) for name in heard.batch["conversation_id"]]
     messages = heard.batch.with_columns(episode_id=pl.Series(episodes, dtype=pl.String))
-    learned = reading.frame("predicates")
-    candidates = build_candidates(said.claims, messages, resolution.names, learned, settings, run.now)
+    known = ontology(reading, named, run.now)
+    claimed = build_candidates(said.claims, messages, resolution.names, known.predicates, settings.extract, run.now)
+    beliefs = plan_held_back(reading, claimed, messages, settings.beliefs, run.now)
+    candidates = claimed if beliefs is None else beliefs.candidates
     facts = embed_rows(run, candidates.facts, candidates.facts.select("id", text="statement"))
-    states, refusals = _message_states(heard, said, candidates)
+    states, refusals = _message_states(heard, said, claimed)
     return Found(
         resolution,
+        known,
         candidates,
+        beliefs,
         embed_rows(run, resolution.entities, resolution.to_embed),
         facts.with_columns(embed_model=pl.lit(run.embedder)),
+        _episode_links(claimed.facts),
         states,
         refusals,
     )
@@ -102,10 +116,24 @@ def write(tx: Transaction, found: Found) -> None:
     tx.upsert("facts", facts)
     tx.upsert("fact_directives", directives.filter(pl.col("candidate_id").is_in(facts["id"].to_list())))
     tx.upsert("patch_batches", found.candidates.batches.filter(pl.col("id").is_in(batches)))
-    tx.upsert("episode_entities", _episode_links(found.candidates.facts))
+    tx.upsert("predicates", found.ontology.new)
+    tx.upsert("episode_entities", found.episode_links)
     tx.upsert("refusals", found.refusals)
-    tx.upsert("decisions", found.resolution.decisions)
+    decisions = [found.resolution.decisions, found.ontology.decisions]
+    if found.beliefs is not None:
+        write_beliefs(tx, found.beliefs)
+        tx.upsert("facts", _with_more_hints(tx, found.beliefs))
+        decisions.append(found.beliefs.decisions)
+    tx.upsert("decisions", pl.concat(decisions))
     tx.upsert("messages", found.messages)
+
+
+def _with_more_hints(tx: Reading, beliefs: BeliefPlan) -> pl.DataFrame:
+    """Candidates that beliefs became earlier and that still wait, with the messages that hint at them now."""
+    new = beliefs.candidates.facts["id"].to_list()
+    more = beliefs.support.filter(~pl.col("fact_id").is_in(new)).group_by(id="fact_id").agg(more=pl.len())
+    facts = tx.by_ids("facts", more["id"], with_vector=True).join(more, on="id", maintain_order="left")
+    return facts.with_columns(evidence_count=pl.col("evidence_count") + pl.col("more").cast(pl.Int64)).drop("more")
 
 
 def _message_states(heard: Heard, said: Said, candidates: Candidates) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -22,6 +22,7 @@ from storage.snapshots import Reading, Snapshot
 from .candidates import UNFINISHED, Found, Heard, find_candidates, still_waiting, write
 from .engine import task
 from .naming import resolve_again, resolve_names
+from .ontology import Named, name_relations
 from .runs import Run, language_of, store_of
 
 
@@ -40,7 +41,12 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What one batch gave: `cursor` is None when nothing waits behind it."""
+    """What one batch gave: `cursor` is None when nothing waits behind it.
+
+    `relations` were learned from a model, `unmapped` ones are known by no table (S2-61). Claims that were `held` back
+    are evidence of pending beliefs, of which some were `promoted` to candidates, others `evicted`; those that were
+    `too_unsure` are not kept (S2-63 … S2-68).
+    """
 
     cursor: Cursor | None
     messages: int = 0
@@ -51,6 +57,12 @@ class Extracted:
     left: int = 0
     dropped: int = 0
     entities: int = 0
+    relations: int = 0
+    unmapped: int = 0
+    held: int = 0
+    promoted: int = 0
+    too_unsure: int = 0
+    evicted: int = 0
     errors: tuple[str, ...] = ()
 
 
@@ -83,15 +95,16 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
     heard = Heard(batch, planned, await language.ask_many(prompts, WindowExtraction, "extract"))
     said = heard.said(settings.extract)
     resolution, verdicts = await resolve_names(run, language, snapshot, said.mentions, settings.resolve)
-    found = find_candidates(run, snapshot, heard, said, resolution, settings.extract)
+    named = await name_relations(language, snapshot, said.claims, settings.revise)
+    found = find_candidates(run, snapshot, heard, said, resolution, named, settings)
     with store.commit(run.id, "ingest.candidates", run.now) as tx:
         if tx.sequence != snapshot.sequence + 1:  # what another run did meanwhile may change what names mean
             heard = still_waiting(tx, heard)
             said = heard.said(settings.extract)
             resolution = resolve_again(run, tx, said.mentions, settings.resolve, verdicts)
-            found = find_candidates(run, tx, heard, said, resolution, settings.extract)
+            found = find_candidates(run, tx, heard, said, resolution, named, settings)
         write(tx, found)
-    return _counted(cursor, heard, said, found)
+    return _counted(cursor, heard, said, found, named)
 
 
 def _next_batch(snapshot: Snapshot, settings: ExtractSettings, after: Cursor) -> tuple[pl.DataFrame, Cursor | None]:
@@ -146,19 +159,24 @@ def _with_known(
     return shown
 
 
-def _counted(cursor: Cursor | None, heard: Heard, said: Said, found: Found) -> Extracted:
+def _counted(cursor: Cursor | None, heard: Heard, said: Said, found: Found, named: Named) -> Extracted:
     windows = list(zip(heard.planned, heard.answers, strict=True))
-    failed = sum(len(w.new_ids) for w, a in windows if a.value is None and not a.skipped)
-    left = sum(len(w.new_ids) for w, a in windows if a.skipped)
+    beliefs = found.beliefs.counts if found.beliefs is not None else {}
     return Extracted(
         cursor,
-        sum(len(w.new_ids) for w, _ in windows),
-        len(windows),
-        len(found.candidates.facts),
-        len(found.refusals),
-        failed,
-        left,
-        said.invalid + sum(found.candidates.dropped.values()),
-        len(found.resolution.entities),
-        tuple(sorted({a.error for _, a in windows if a.error})),
+        messages=sum(len(w.new_ids) for w, _ in windows),
+        windows=len(windows),
+        candidates=len(found.candidates.facts),
+        not_durable=len(found.refusals),
+        failed=sum(len(w.new_ids) for w, a in windows if a.value is None and not a.skipped),
+        left=sum(len(w.new_ids) for w, a in windows if a.skipped),
+        dropped=said.invalid + sum(found.candidates.dropped.values()),
+        entities=len(found.resolution.entities),
+        relations=len(found.ontology.new),
+        unmapped=len(found.candidates.unmapped),
+        held=beliefs.get("held", 0),
+        promoted=beliefs.get("promoted", 0),
+        too_unsure=beliefs.get("too unsure", 0),
+        evicted=beliefs.get("evicted", 0),
+        errors=tuple(sorted({*(a.error for _, a in windows if a.error), *named.errors})),
     )

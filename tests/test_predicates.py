@@ -55,7 +55,12 @@ def test_an_unknown_relation_stays_as_it_is_allows_many_objects_and_is_counted()
 def test_what_a_model_said_once_is_not_unknown_again() -> None:
     rows = learned_rows({"sang_with": ("performs_with", "n")})
     assert canonical("sang with", learned=rows)["sang with"] == ("performs_with", "n", "llm")
+    assert canonical("performs_with", learned=rows)["performs_with"] == ("performs_with", "n", "llm")
     assert learned_rows({}).schema == rows.schema
+
+
+def test_a_known_form_needs_no_row_of_its_own() -> None:
+    assert learned_rows({"labours_for": ("works_at", "1")})["alias"].to_list() == ["labours_for"]
 
 
 def test_a_file_outranks_the_default_table_and_a_model_does_not() -> None:
