@@ -138,11 +138,12 @@ def top_matches(queries: Vectors, corpus: Vectors, k: int) -> TopMatches:
     cosines = np.empty((len(queries), width), dtype=np.float32)
     for start in range(0, len(queries) if width > 0 else 0, _BLOCK):
         block = slice(start, start + _BLOCK)
-        rows[block], cosines[block] = _top_of(queries[block] @ corpus.T, width)
+        rows[block], cosines[block] = top_of(queries[block] @ corpus.T, width)
     return TopMatches(rows, cosines)
 
 
-def _top_of(products: Vectors, width: int) -> tuple[npt.NDArray[np.int64], Vectors]:
+def top_of(products: Vectors, width: int) -> tuple[npt.NDArray[np.int64], Vectors]:
+    """Columns and values of the `width` largest of each row, best first, ties by column; width ≤ columns."""
     count, available = products.shape
     if width < available:
         chosen = np.argpartition(-products, width - 1, axis=1)[:, :width]
@@ -156,45 +157,3 @@ def _top_of(products: Vectors, width: int) -> tuple[npt.NDArray[np.int64], Vecto
     values = np.take_along_axis(products, chosen, axis=1)
     order = np.argsort(-values, axis=1, kind="stable")
     return np.take_along_axis(chosen, order, axis=1), np.take_along_axis(values, order, axis=1)
-
-
-def plan_flags(
-    incoming: pl.DataFrame,
-    vectors: Vectors,
-    live: pl.DataFrame,
-    live_vectors: Vectors,
-    settings: EvaluateSettings | None = None,
-) -> pl.DataFrame:
-    """What S0-02 says of new observations, in their order.
-
-    Both frames have `id`, `owner` (whose observation it is) and `text`; vectors are unit rows in the same order.
-    Returns `id`, `is_duplicate` (byte-equal to an earlier one of its owner: not to be inserted), `similarity_flag`,
-    `similar_to_id` and `similarity_score` (of the best match: cosine, then containment, then id).
-    """
-    columns = ["id", "owner", "text"]
-    everyone = pl.concat([live.select(columns), incoming.select(columns)]).with_row_index("row")
-    is_first = everyone.select(pl.col("row") == pl.col("row").min().over("owner", "text"))["row"]
-    fresh = everyone.with_columns(is_first=is_first)
-    new = fresh.filter(pl.col("row") >= len(live))
-    pairs = (
-        new.filter("is_first")
-        .select("row", "owner", "text")
-        .join(fresh.filter(pl.col("is_first") | (pl.col("row") < len(live))), on="owner", suffix="_b")
-        .filter(pl.col("row_b") < pl.col("row"))
-    )
-    every = np.concatenate([live_vectors, vectors]) if len(live) else vectors
-    cosines = np.einsum("ij,ij->i", every[pairs["row"].to_numpy()], every[pairs["row_b"].to_numpy()])
-    best = (
-        pl.concat([pairs, flag_similar(pairs["text"], pairs["text_b"], cosines, settings)], how="horizontal")
-        .filter("is_similar")
-        .sort(["cosine", "containment", "id"], descending=[True, True, False])
-        .unique("row", keep="first", maintain_order=True)
-        .select("row", similar_to_id="id", similarity_score="cosine")
-    )
-    return new.join(best, on="row", how="left", maintain_order="left").select(
-        "id",
-        is_duplicate=~pl.col("is_first"),
-        similarity_flag=pl.col("similar_to_id").is_not_null(),
-        similar_to_id="similar_to_id",
-        similarity_score="similarity_score",
-    )

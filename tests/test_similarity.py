@@ -15,7 +15,6 @@ from slowwave.similarity import (
     flag_similar,
     is_similar,
     jaccard,
-    plan_flags,
     similarity,
     top_matches,
     word_sets,
@@ -30,10 +29,6 @@ TEXTS = st.text(alphabet="ab cé.,!? \n-'", max_size=30)
 def unit(rows: object) -> Vectors:
     array = np.asarray(rows, dtype=np.float32)
     return (array / np.linalg.norm(array, axis=1, keepdims=True)).astype(np.float32)
-
-
-def observations(*rows: tuple[str, str, str]) -> pl.DataFrame:
-    return pl.DataFrame(rows, schema={"id": pl.String, "owner": pl.String, "text": pl.String}, orient="row")
 
 
 def test_a_short_text_whose_words_all_stand_in_a_long_one_is_contained() -> None:
@@ -118,29 +113,3 @@ def test_top_matches_agree_with_a_full_sort(seed: int, queries: int, corpus: int
     expected = np.argsort(-products, axis=1, kind="stable")[:, :k]
     assert (found.rows == expected).all()
     assert (found.cosines == np.take_along_axis(products, expected, axis=1)).all()
-
-
-def test_an_observation_is_flagged_against_live_ones_and_against_earlier_ones_of_the_call() -> None:
-    live = observations(("l1", "ana", "Ana likes tea"), ("l2", "ben", "Ben likes tea"))
-    live_vectors = unit([[1, 0, 0], [0, 1, 0]])
-    new = observations(
-        ("n1", "ana", "Ana likes tea"),
-        ("n2", "ana", "Ana enjoys tea"),
-        ("n3", "ana", "Ana skis"),
-        ("n4", "ana", "Ana skis a lot in winter"),
-        ("n5", "eve", "Eve likes tea"),
-        ("n6", "ana", "Ana skis"),
-    )
-    vectors = unit([[1, 0, 0], [1, 0.2, 0], [0, 0, 1], [0, 1, 1], [1, 0, 0], [0, 0, 1]])
-    planned = plan_flags(new, vectors, live, live_vectors)
-    assert planned["id"].to_list() == ["n1", "n2", "n3", "n4", "n5", "n6"]
-    assert planned["is_duplicate"].to_list() == [True, False, False, False, False, True]
-    assert planned["similarity_flag"].to_list() == [False, True, False, True, False, False]
-    assert planned["similar_to_id"].to_list() == [None, "l1", None, "n3", None, None]
-
-
-def test_the_best_match_is_the_nearest_then_the_most_contained_then_the_lowest_id() -> None:
-    live = observations(("b", "ana", "one two"), ("a", "ana", "one three"), ("c", "ana", "one four"))
-    planned = plan_flags(observations(("n", "ana", "one five")), unit([[1, 0]]), live, unit([[1, 0], [1, 0], [1, 0.1]]))
-    assert planned["similar_to_id"].to_list() == ["a"]
-    assert planned["similarity_score"].to_list() == pytest.approx([1.0])
