@@ -12,7 +12,7 @@ import typer
 
 from slowwave.errors import SlowwaveError
 
-from . import keep_commands, read_commands, write_commands
+from . import keep_commands, maintain_commands, people_commands, read_commands, write_commands
 from .printing import err, print_json
 
 app = typer.Typer(
@@ -42,7 +42,9 @@ def _options(
 
 write_commands.register(app)
 read_commands.register(app)
+maintain_commands.register(app)
 keep_commands.register(app)
+people_commands.register(app)
 
 
 def main() -> None:

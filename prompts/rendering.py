@@ -25,7 +25,6 @@ from prompts.responses import (
 from slowwave.predicates import DEFAULT as KNOWN_RELATIONS
 from slowwave.records import (
     ArtifactQuestion,
-    Cluster,
     ConflictQuestion,
     NameQuestion,
     Prompt,
@@ -35,6 +34,7 @@ from slowwave.records import (
 )
 from slowwave.settings import ExtractSettings
 from slowwave.text import as_json, digest
+from slowwave.verdicts import Cluster
 
 FOLDER = Path(__file__).parent
 RESPONSES: Mapping[str, type[BaseModel]] = MappingProxyType(
@@ -135,13 +135,13 @@ def _system(name: str) -> str:
     return _block(name, "system", {"known": tuple(sorted(relation.name for relation in KNOWN_RELATIONS))})
 
 
-def _asking(name: str, what: str, values: tuple[Any, ...]) -> Prompt:
+def _asking(name: str, what: str, values: tuple[Any, ...], **more: Any) -> Prompt:
     """A prompt about several numbered things, which a keyless seat finds in the context under the same name."""
     return Prompt(
         name=name,
         version=prompt_version(name),
         system=_system(name),
-        body=lambda: _block(name, "text", {what: values}),
+        body=lambda: _block(name, "text", {what: values, **more}),
         context=MappingProxyType({what: values}),
     )
 
@@ -169,9 +169,12 @@ def render_resolution(questions: tuple[NameQuestion, ...]) -> Prompt:
     return _asking("resolve_names", "questions", questions)
 
 
-def render_consolidation(clusters: tuple[Cluster, ...]) -> Prompt:
-    """The prompt that is answered with a `Consolidation` (S1-05)."""
-    return _asking("consolidate_facts", "clusters", clusters)
+def render_consolidation(clusters: tuple[Cluster, ...], notes: Mapping[int, str] = MappingProxyType({})) -> Prompt:
+    """The prompt that is answered with a `Consolidation` (S1-05).
+
+    `notes` say, by the number of the cluster, what was wrong with an earlier answer about it.
+    """
+    return _asking("consolidate_facts", "clusters", clusters, notes=notes)
 
 
 def render_conflicts(questions: tuple[ConflictQuestion, ...]) -> Prompt:

@@ -60,34 +60,6 @@ class NameQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterFact:
-    """One fact of a cluster as a model sees it; `is_fixed`: pinned or an axiom, never to be absorbed."""
-
-    index: int
-    id: str
-    statement: str
-    scope: str
-    valid_from: datetime | None
-    confidence: float
-    entrenchment: str
-    evidence_count: int = 1
-    is_fixed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """Facts of one scope that may say the same; a pair is a cluster of two (S1-05, S1-13)."""
-
-    number: int
-    facts: tuple[ClusterFact, ...]
-
-    @property
-    def scope(self) -> str:
-        """The scope that all of them have."""
-        return self.facts[0].scope
-
-
-@dataclass(frozen=True, slots=True)
 class ArtifactQuestion:
     """Two documents of which the first (a, newer) may be a version of the second, or made from it."""
 

@@ -52,7 +52,7 @@ class Table:
     def refreshed(self) -> frozenset[str]:
         """Columns that a later run may refresh without building on the row: derived ones, and the stamps of writing."""
         derived = {name for name, column in self.columns.items() if column.is_derived}
-        vector = {"vector"} if "embed_text_hash" in derived else set()
+        vector = {"vector"} if "embed_text_hash" in derived or self.is_rebuildable else set()
         return frozenset(derived | vector | set(STAMPS))
 
     @property
@@ -472,7 +472,7 @@ _DECISIONS = Table(
     "one decision that changed memory, or refused to",
     {
         "action": _text(
-            "create, reassert, supersede, absorb, keep, retract, close, refuse, suspect, merge_entity, undo …",
+            "create, reassert, supersede, absorb, keep, fail, retract, close, archive, refuse, suspect, undo …",
             required=True,
         ),
         "subject_id": _text("The row it is about.", required=True),

@@ -145,9 +145,28 @@ def texts_of(request: Body) -> list[tuple[int, str, str, bool]]:
     return [(int(n), who, body, bool(context)) for n, who, context, body in _MESSAGE.findall(text)]
 
 
+_CLUSTER = re.compile(r'<cluster number="(\d+)"[^>]*>\n(.*?)</cluster>', re.DOTALL)
+_FACT = re.compile(r'<fact index="(\d+)"[^>]*>(.*?)</fact>')
+
+
+def clusters_of(request: Body) -> dict[int, list[str]]:
+    """The statements of each cluster that a request for consolidation shows."""
+    content = request["messages"][0]["content"]
+    text = content if isinstance(content, str) else content[0]["text"]
+    return {int(number): [said for _, said in _FACT.findall(body)] for number, body in _CLUSTER.findall(text)}
+
+
+def kept_apart(request: Body) -> Reply:
+    """An answer that merges nothing."""
+    verdicts = [{"cluster": number, "outcome": "keep_all", "reason": "They differ."} for number in clusters_of(request)]
+    return filled("Consolidation", {"verdicts": verdicts})
+
+
 def extractor(request: Body) -> Reply:
     """An answer that makes one observation of each fresh message: what its speaker said."""
     tool = request["tools"][0]["name"]
+    if tool == "Consolidation":
+        return kept_apart(request)
     if tool != "WindowExtraction":
         return filled(tool, {"answers": []})
     fresh = [(n, who, text) for n, who, text, is_context in texts_of(request) if not is_context]

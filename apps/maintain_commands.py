@@ -1,0 +1,113 @@
+"""Commands that maintain memory by running a flow: what nights are made of, by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, cast, get_args
+
+import typer
+
+from slowwave.errors import BudgetReached, UnusableInput
+from slowwave.questions import Mode
+from slowwave.settings import ConsolidateSettings
+from slowwave.timestamps import asked_time
+
+from .options import JsonOption, NamespaceOption, Place, StoreOption
+from .printing import err, out, print_json, progress, table
+
+MODES = get_args(Mode)
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.command()(consolidate)
+
+
+def consolidate(
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Look again at what was learned since then.", show_default=False),
+    ] = None,
+    scope: Annotated[str | None, typer.Option("--scope", help="Only this project.", show_default=False)] = None,
+    mode: Annotated[str, typer.Option("--mode", help="auto, pairwise or cluster.")] = "auto",
+    artifacts: Annotated[
+        bool, typer.Option("--artifacts/--no-artifacts", help="Link versions of documents too.")
+    ] = True,
+    llm: Annotated[
+        str | None,
+        typer.Option("--llm", metavar="PROVIDER/MODEL", help="Who decides; 'rules' needs no key.", show_default=False),
+    ] = None,
+    max_usd: Annotated[
+        float | None, typer.Option("--max-usd", help="Stop cleanly at this cost.", show_default=False)
+    ] = None,
+    max_calls: Annotated[
+        int | None, typer.Option("--max-calls", help="Stop cleanly after this many model calls.", show_default=False)
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be merged; change nothing.")] = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Merge facts that say the same, with lineage to the originals. A second run changes nothing and costs nothing."""
+    from flows.consolidate import consolidate as flow
+
+    if mode not in MODES:
+        raise UnusableInput(f"There is no mode {mode!r}.", f"Choose one of {', '.join(MODES)}.")
+    place = Place.of(store, namespace)
+    own = place.settings.consolidate.model_copy(update={"retention": place.settings.retention})
+    with progress(quiet=as_json):
+        summary: dict[str, Any] = asyncio.run(
+            flow(
+                namespace=namespace,
+                store=place.uri,
+                since=asked_time(since) if since else None,
+                scope=scope,
+                mode=cast(Mode, mode),
+                artifacts=artifacts,
+                settings=_with_flags(own, llm, max_usd, max_calls),
+                dry_run=dry_run,
+            )
+        )
+    show_summary(summary, as_json)
+    raise_unfinished(summary)
+
+
+def _with_flags(
+    settings: ConsolidateSettings, llm: str | None, max_usd: float | None, max_calls: int | None
+) -> ConsolidateSettings:
+    from .configuration import parse_settings
+
+    given = {"model": llm, "max_usd": max_usd, "max_calls": max_calls}
+    values = settings.model_dump()
+    values["llm"] |= {key: value for key, value in given.items() if value is not None}
+    return parse_settings({"consolidate": values}, "the command line").consolidate
+
+
+def show_summary(summary: dict[str, Any], as_json: bool) -> None:
+    """What a run counted and decided, as a person or a program reads it."""
+    if as_json:
+        print_json(summary)
+        return
+    out.print(table(f"Run {summary['run']}: {summary['state']}", ("what", "count"), list(summary["counts"].items())))
+    if summary["decisions"]:
+        columns = ("decision", "fact", "reason")
+        out.print(table("Decisions", columns, [[row[name] for name in columns] for row in summary["decisions"]]))
+    llm = summary["llm"]
+    if llm["calls"] or llm["from ledger"]:
+        out.print(
+            f"{llm['model']}: {llm['calls']} calls, {llm['from ledger']} from the ledger, {llm['usd']:.4f} dollars"
+        )
+    for error in summary["errors"]:
+        err.print(f"  {error}", markup=False, style="red")
+    for line in summary["notes"]:
+        out.print(line, markup=False)
+
+
+def raise_unfinished(summary: dict[str, Any]) -> None:
+    """Exit with the code that says why something was left undone."""
+    if summary["state"] == "stopped":
+        err.print("The budget is spent; what was decided is kept. Run the same command again to go on.")
+        raise typer.Exit(BudgetReached.exit_code)
+    if summary["state"] == "incomplete":
+        err.print("Some facts could not be decided; run the same command again to try them once more.")
+        raise typer.Exit(1)

@@ -1,0 +1,70 @@
+"""Consolidate: facts that say the same become one, versions of documents are linked."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from slowwave.questions import Mode
+from slowwave.settings import ConsolidateSettings
+from tasks.artifacts import link_artifacts
+from tasks.consolidation import consolidate_facts
+from tasks.engine import flow
+from tasks.observations import clear_stale_flags
+from tasks.profiles import refresh_profiles
+from tasks.runs import existing_run, language_of, recorded
+from tasks.summaries import publish_summary
+from tasks.tallies import Tally
+from tasks.tidying import tidy
+
+
+@flow("consolidate")
+async def consolidate(
+    namespace: str = "default",
+    store: str = "./memory",
+    since: datetime | None = None,
+    scope: str | None = None,
+    mode: Mode = "auto",
+    artifacts: bool = True,
+    settings: ConsolidateSettings = ConsolidateSettings(),  # noqa: B008 (frozen)
+    now: datetime | None = None,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """Give each concept one fact: what says the same is merged, with lineage to what it was made from.
+
+    Without a model only what guards allow is merged; the rest stays as it is and waits for a run with a model. On an
+    unchanged store a second run changes nothing and asks nothing.
+
+    Args:
+        namespace: Which memory inside the store; tenants are kept apart by it.
+        store: Folder or address of the store.
+        since: Also look again at what was learned since then; empty for what was never looked at.
+        scope: Only this project or artifact; empty for all. Facts of two scopes are never compared.
+        mode: auto compares pair by pair up to twenty new facts and in clusters beyond; pairwise and cluster force it.
+        artifacts: Also link versions of documents and pasted texts.
+        settings: Who decides, from which likeness, and how much may be spent.
+        now: The time that counts as now; empty for the real time.
+        dry_run: Show what would be merged; nothing is changed and no model is asked.
+    """
+    run = existing_run("consolidate", store, namespace, now, settings.retention)
+    tally = Tally(run.id, dry_run)
+    parameters = {"since": since, "scope": scope, "mode": mode, "settings": settings.model_dump()}
+    with recorded(run, tally, parameters, dry_run=dry_run) as run:
+        llm = settings.llm.model_copy(update={"concurrency": settings.cluster_concurrency})
+        async with language_of(run, llm) as language:
+            try:
+                found = await consolidate_facts(
+                    run, settings, language, since=since, scope=scope, mode=mode, dry_run=dry_run
+                )
+                tally.consolidated(found)
+                if artifacts:
+                    tally.linked(await link_artifacts(run, settings, language, dry_run=dry_run))
+            finally:
+                tally.paid(language, "consolidate")
+        if not dry_run:
+            tally.counts["flags cleared"] += clear_stale_flags(run)
+            tally.counts["profiles renewed"] += refresh_profiles(run)
+            if tally.has_written:
+                tidy(run)
+    await publish_summary(run, tally)
+    return tally.summary()

@@ -1,0 +1,121 @@
+"""What the ledger tells of a consolidation: what was seen, what was done, who decided, why."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.absorption import CONSOLIDATED, DEDUP, Absorption
+from slowwave.merges import Merges
+from slowwave.settings import MergeSettings
+from slowwave.text import as_json, timed_id
+from slowwave.verdicts import Judged, survivor_of
+
+MAX_REASON = 500
+_Row = dict[str, object]
+
+
+def decisions_of(
+    done: Absorption, merges: Merges, settings: MergeSettings, prompt_version: str, model: str, now: datetime
+) -> pl.DataFrame:
+    """DECISIONS: one per survivor and who decided, one per question that was kept or failed, one per new wording."""
+    new = dict(done.reworded().select("root_id", "target_id").iter_rows())
+    by_model = {"decided_by": "model", "model": model}
+    rows = [
+        *_merged(done, merges, settings, new),
+        *(_absorbed(each, done, new, prompt_version) | by_model for each in done.taken),
+        *(_kept(each, prompt_version) | by_model for each in done.kept),
+        *(_failed(each, done, settings, prompt_version) | by_model for each in done.failed),
+        *(_created(done, root, target) | by_model for root, target in new.items()),
+    ]
+    for row in rows:
+        row["id"] = timed_id("d", now, row["action"], row["subject_id"], row["ids_in"])
+        row["measures"] = as_json(row["measures"])
+        row["at"] = now
+    return pl.DataFrame(rows, schema=dict(frames.DECISIONS)).unique("id", keep="last", maintain_order=True)
+
+
+def _merged(done: Absorption, merges: Merges, settings: MergeSettings, new: dict[str, str]) -> list[_Row]:
+    taken = [id_ for id_, how in done.how.items() if how == DEDUP]
+    groups = merges.losers.filter(pl.col("loser_id").is_in(taken)).sort("winner_id", "loser_id")
+    return [
+        {
+            "action": "absorb",
+            "subject_id": new.get(winner, winner),
+            "ids_in": [winner, *losers],
+            "ids_out": [new.get(winner, winner), *losers],
+            "measures": {
+                "cosine": cosines,
+                "jaccard": jaccards,
+                "merge_cosine": settings.merge_cosine,
+                "text_dedup": settings.text_dedup,
+                "stage": sorted(set(stages)),
+            },
+            "decided_by": "rule",
+            "model": None,
+            "reason": "The same in nearly the same words, and every guard agrees."
+            if set(stages) == {"text"}
+            else "The same meaning, and every guard agrees.",
+        }
+        for winner, losers, cosines, jaccards, stages in groups.group_by("winner_id", maintain_order=True)
+        .agg("loser_id", "cosine", "jaccard", "stage")
+        .iter_rows()
+    ]
+
+
+def _absorbed(each: Judged, done: Absorption, new: dict[str, str], prompt_version: str) -> _Row:
+    assert each.verdict is not None
+    survivor = survivor_of(each.cluster, each.verdict).id
+    ids = each.cluster.ids()
+    losers = [ids[index] for index in each.verdict.absorbed if done.steps.get(ids[index]) == survivor]
+    return {
+        "action": "absorb",
+        "subject_id": new.get(survivor, survivor),
+        "ids_in": list(ids),
+        "ids_out": [new.get(survivor, survivor), *losers],
+        "measures": {"prompt_version": prompt_version, "cluster_size": len(ids)},
+        "reason": each.verdict.reason or "A model says that they say the same.",
+    }
+
+
+def _kept(each: Judged, prompt_version: str) -> _Row:
+    assert each.verdict is not None
+    ids = list(each.cluster.ids())
+    return {
+        "action": "keep",
+        "subject_id": ids[0],
+        "ids_in": ids,
+        "ids_out": [],
+        "measures": {"prompt_version": prompt_version, "cluster_size": len(ids)},
+        "reason": each.verdict.reason or "A model says that they say different things.",
+    }
+
+
+def _failed(each: Judged, done: Absorption, settings: MergeSettings, prompt_version: str) -> _Row:
+    ids = list(each.cluster.ids())
+    tried = done.facts.filter(pl.col("id").is_in(ids))["consolidation_attempts"].fill_null(0).max()
+    return {
+        "action": "fail",
+        "subject_id": ids[0],
+        "ids_in": ids,
+        "ids_out": [],
+        "measures": {
+            "attempts": 1 + int(str(tried or 0)),
+            "max_attempts": settings.max_attempts,
+            "prompt_version": prompt_version,
+        },
+        "reason": f"No usable answer: {each.error}"[:MAX_REASON],
+    }
+
+
+def _created(done: Absorption, root: str, target: str) -> _Row:
+    return {
+        "action": "create",
+        "subject_id": target,
+        "ids_in": [root],
+        "ids_out": [target],
+        "measures": {"reason": CONSOLIDATED},
+        "reason": "A model put what it and those it absorbed say into one sentence.",
+    }

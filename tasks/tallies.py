@@ -1,0 +1,202 @@
+"""Tallies: what a run counts as it goes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from inference.answers import Role
+from inference.language import Language
+from slowwave.records import Usage
+
+from .admission import Admitted
+from .application import Applied
+from .artifacts import LinkedArtifacts
+from .consolidation import TOLD, Consolidated, Telling
+from .extraction import Extracted
+from .intake import Intake, Sources
+from .sources import ReadIssue
+
+OUTCOMES = {
+    "create": "facts learned",
+    "reassert": "facts confirmed",
+    "supersede": "facts superseded",
+    "retract": "facts retracted",
+    "close": "facts ended",
+    "refuse": "changes refused",
+    "suspect": "facts to look at again",
+}
+
+
+@dataclass
+class Tally:
+    """Counts of one run, what its models cost, and how it ended."""
+
+    run: str
+    dry_run: bool = False
+    counts: Counter[str] = field(default_factory=Counter)
+    issues: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    told: list[Telling] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    model: str = ""
+    state: str = "completed"
+    commit: int = 0
+
+    def consolidated(self, consolidated: Consolidated) -> None:
+        """What was found to say the same."""
+        self.counts["facts compared"] += consolidated.looked_at
+        self.counts["facts merged"] += consolidated.merged
+        self.counts["facts reworded"] += consolidated.reworded
+        self.counts["facts kept apart"] += consolidated.kept
+        self.counts["pairs left undecided"] += consolidated.pending
+        self.counts["facts not decided"] += consolidated.failed
+        self.counts["facts left for later"] += consolidated.left
+        self.counts["questions that a model would be asked"] += consolidated.would_ask
+        self.told += consolidated.told
+        self.errors = sorted({*self.errors, *consolidated.errors})
+
+    def linked(self, linked: LinkedArtifacts) -> None:
+        """What became of documents and pasted texts."""
+        for what, number in linked.counts.items():
+            self.counts[f"artifacts: {what}"] += number
+        self.counts["artifacts left for later"] += linked.left
+        self.counts["questions that a model would be asked"] += linked.would_ask
+        self.errors = sorted({*self.errors, *linked.errors})
+
+    def paid(self, language: Language, role: Role) -> None:
+        """What the models cost, and whether they left something undone."""
+        self.usage, self.model = language.usage, language.model(role)
+        self.state = "stopped" if language.budget_reached else "incomplete" if self.is_unfinished else "completed"
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether something is left that the same command would try again."""
+        left = ("facts not decided", "facts left for later", "artifacts left for later")
+        return any(self.counts[what] for what in left)
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the run changed what is remembered."""
+        return any(self.counts[what] for what in ("facts compared", "profiles renewed", "flags cleared")) or any(
+            number for what, number in self.counts.items() if what.startswith("artifacts: ")
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Everything counted, as plain data."""
+        usage = self.usage
+        llm = {
+            "model": self.model,
+            "calls": usage.calls,
+            "from ledger": usage.cached,
+            "tokens_in": usage.tokens_in,
+            "tokens_out": usage.tokens_out,
+            "usd": round(usage.usd, 6),
+        }
+        counts = {what: number for what, number in self.counts.items() if number}
+        return {
+            "run": self.run,
+            "state": self.state,
+            "commit": self.commit,
+            "counts": counts,
+            "llm": llm,
+            "decisions": [
+                dict(zip(("decision", "fact", "reason"), telling.cells, strict=True)) for telling in self.told[:TOLD]
+            ],
+            "issues": self.issues,
+            "errors": self.errors,
+            "notes": self.notes(counts),
+        }
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """What a reader of the counts should know."""
+        if self.dry_run:
+            return ["A dry run: nothing was changed and no model was asked."]
+        return [] if self.has_written else ["Nothing new: all of it was looked at before."]
+
+
+@dataclass
+class IngestTally(Tally):
+    """Counts of one ingest run."""
+
+    refused: Counter[str] = field(default_factory=Counter)
+
+    def found(self, sources: Sources) -> None:
+        """Which sources there are."""
+        self.counts["sources"] += len(sources.new) + len(sources.known)
+        self.counts["sources known already"] += len(sources.known)
+        self.issues += [_sentence(issue) for issue in sources.issues]
+
+    def admitted(self, intake: Intake, admitted: Admitted) -> None:
+        """What was read and stored."""
+        self.counts["messages read"] += admitted.read
+        self.counts["messages known already"] += admitted.known
+        self.counts["messages stored"] += admitted.stored
+        self.counts["messages with secrets redacted"] += admitted.redacted
+        self.counts["messages with a used id"] += admitted.renamed
+        self.issues += admitted.issues
+        self.refused.update(admitted.refused)
+        self.issues += [_sentence(issue) for part in intake.parts for issue in part.issues]
+
+    def extracted(self, extracted: Extracted) -> None:
+        """What was extracted."""
+        self.counts["messages extracted"] += extracted.messages - extracted.failed - extracted.left
+        self.counts["messages failed"] += extracted.failed
+        self.counts["messages left for later"] += extracted.left
+        self.counts["candidate facts"] += extracted.candidates
+        self.counts["claims dropped"] += extracted.dropped
+        self.counts["claims too unsure to hold"] += extracted.too_unsure
+        self.counts["beliefs held back"] += extracted.held
+        self.counts["beliefs promoted"] += extracted.promoted
+        self.counts["beliefs dropped"] += extracted.evicted
+        self.counts["relations learned"] += extracted.relations
+        self.counts["relations unknown"] += extracted.unmapped
+        self.refused["durability"] += extracted.not_durable
+        self.errors = sorted({*self.errors, *extracted.errors})
+
+    def applied(self, applied: Applied) -> None:
+        """What became of the candidates."""
+        self.counts["patches waiting for review"] += applied.waiting
+        for action, number in applied.decisions.items():
+            self.counts[OUTCOMES.get(action, f"decisions to {action}")] += number
+        self.refused.update(applied.refused)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether messages wait for another try, or facts for a decision."""
+        return bool(self.counts["messages failed"] or self.counts["messages left for later"]) or super().is_unfinished
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the run changed what is remembered."""
+        return any(self.counts[what] for what in ("messages stored", "messages extracted", "messages failed")) or any(
+            number for what, number in self.counts.items() if what.startswith(("facts ", "artifacts: "))
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Everything counted, and what each gate refused."""
+        refused = dict(sorted((gate, n) for gate, n in self.refused.items() if n))
+        return {**super().summary(), "refused": refused}
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """What a reader of the counts should know."""
+        if self.dry_run:
+            return ["A dry run: this is what would be stored and refused; nothing was changed."]
+        if self.has_written:
+            return []
+        if not counts.get("messages read") and not counts.get("sources known already"):
+            return ["Nothing to read: there is no message in it."]
+        return ["Nothing new: all of it was known already, and nothing was asked of a model."]
+
+
+def _sentence(issue: ReadIssue) -> str:
+    lines = (
+        f" (lines {', '.join(map(str, issue.lines))}{', …' if issue.count > len(issue.lines) else ''})"
+        if issue.count > 1 and any(issue.lines)
+        else ""
+    )
+    times = f" {issue.count} times" if issue.count > 1 else ""
+    where = f", line {issue.line}" if issue.line and issue.count == 1 else ""
+    return f"{issue.path}{where}: {issue.reason}{times}{lines}"

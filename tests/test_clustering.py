@@ -1,0 +1,181 @@
+"""Facts that belong before a model together: connected, cohesive, few (S1-03, T28)."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slowwave import clustering
+from slowwave.clustering import clusters_of
+from slowwave.settings import MergeSettings
+from slowwave.similarity import Vectors
+
+SCHEMA = {"a_id": pl.String, "b_id": pl.String, "cosine": pl.Float64, "jaccard": pl.Float64}
+
+
+def names(count: int) -> pl.Series:
+    return pl.Series([f"f{number:05d}" for number in range(count)], dtype=pl.String)
+
+
+def unit(rows: np.ndarray) -> Vectors:
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+def at_angles(*cosines: float) -> Vectors:
+    """Vectors in a row on a circle, each with the given cosine to the one before."""
+    angles = np.concatenate([[0.0], np.cumsum(np.arccos(cosines))])
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+
+def all_pairs(ids: pl.Series, vectors: Vectors, jaccard: float = 0.0) -> pl.DataFrame:
+    """Every pair with its exact cosine."""
+    first, second = np.triu_indices(len(ids), 1)
+    cosines = np.einsum("ij,ij->i", vectors[first], vectors[second]).astype(np.float64)
+    return pl.DataFrame(
+        {"a_id": ids.gather(first), "b_id": ids.gather(second), "cosine": cosines,
+         "jaccard": np.full(len(first), jaccard)}, schema=SCHEMA,
+    )  # fmt: skip
+
+
+def found(vectors: Vectors, resolve: float = 0.60, jaccard: float = 0.0, **more: int) -> list[list[str]]:
+    ids = names(len(vectors))
+    clusters = clusters_of(ids, vectors, all_pairs(ids, vectors, jaccard), MergeSettings(**more), resolve)
+    return clusters.group_by("cluster", maintain_order=True).agg("id")["id"].to_list()
+
+
+def bunches(count: int, size: int, spread: float, seed: int, dims: int = 16) -> Vectors:
+    """`count` random directions, `size` vectors about each; the spread is that of a member about its direction."""
+    chance = np.random.default_rng(seed)
+    centres = np.repeat(chance.normal(size=(count, dims)), size, axis=0)
+    return unit(centres + spread * chance.normal(size=centres.shape))
+
+
+def test_s1_03_facts_at_the_resolve_cosine_are_one_cluster_and_those_below_are_not() -> None:
+    assert found(at_angles(0.60)) == [["f00000", "f00001"]]
+    assert found(at_angles(0.59)) == []
+
+
+def test_s1_03_two_facts_that_share_a_neighbour_are_joined_through_it() -> None:
+    assert found(at_angles(0.95, 0.95)) == [["f00000", "f00001", "f00002"]]
+
+
+def test_s1_03_the_same_words_join_what_vectors_keep_apart() -> None:
+    assert found(at_angles(0.10), jaccard=0.85) == [["f00000", "f00001"]]
+    assert found(at_angles(0.10), jaccard=0.84) == []
+
+
+def test_t28_a_chain_of_facts_that_are_like_their_neighbours_alone_does_not_become_one_cluster() -> None:
+    apart = np.eye(30, dtype=np.float32)  # each link turns into a direction of its own
+    for row in range(1, 30):
+        apart[row] = 0.62 * apart[row - 1] + np.sqrt(1 - 0.62**2) * apart[row]
+    parts = found(apart, max_cluster_size=100)
+    assert max(map(len, parts)) == 2
+    index = {name: row for row, name in enumerate(names(30))}
+    for part in parts:
+        rows = apart[[index[name] for name in part]]
+        assert (rows @ rows.T).min() >= 0.60
+
+
+def test_s1_03_a_component_that_is_too_large_is_cut_a_little_higher_until_every_part_fits() -> None:
+    near = bunches(count=1, size=1, spread=0.0, seed=1)
+    chance = np.random.default_rng(2)
+    centres = unit(near + 0.15 * chance.normal(size=(3, 16)))
+    tight = unit(np.repeat(centres, 8, axis=0) + 0.01 * chance.normal(size=(24, 16)))
+    assert len(found(tight, max_cluster_size=24)) == 1
+    parts = found(tight, max_cluster_size=12)
+    assert [len(part) for part in parts] == [8, 8, 8]
+    assert parts[0] == [f"f{number:05d}" for number in range(8)]
+
+
+def test_s1_03_equal_vectors_that_never_part_are_split_in_order_of_their_ids() -> None:
+    parts = found(np.repeat(at_angles(), 30, axis=0), max_cluster_size=12)
+    assert [len(part) for part in parts] == [10, 10, 10]
+    assert [name for part in parts for name in part] == names(30).to_list()
+
+
+def test_a_fact_that_stands_alone_is_in_no_cluster_and_no_facts_make_no_clusters() -> None:
+    assert found(np.eye(4, dtype=np.float32)) == []
+    none = clusters_of(names(0), np.empty((0, 4), dtype=np.float32), pl.DataFrame(schema=SCHEMA), MergeSettings(), 0.6)
+    assert none.schema == {"cluster": pl.Int64, "id": pl.String}
+    assert none.is_empty()
+
+
+def test_pairs_of_facts_that_are_not_asked_about_are_ignored() -> None:
+    ids, vectors = names(3), at_angles(0.9, 0.9)
+    pairs = all_pairs(ids, vectors)
+    two = clusters_of(ids[:2], vectors[:2], pairs, MergeSettings(), 0.6)
+    assert two["id"].to_list() == ["f00000", "f00001"]
+
+
+def test_a_component_over_the_limit_is_parted_by_hdbscan_and_loses_no_close_pair() -> None:
+    vectors = bunches(count=30, size=3, spread=0.05, seed=3)
+    bridge = unit(vectors[0::3] + 0.9 * np.roll(vectors[0::3], 1, axis=0))  # everything hangs together
+    everyone = np.concatenate([vectors, bridge])
+    parted = found(everyone, resolve=0.6, partition_from=20)
+    together = {name: number for number, part in enumerate(parted) for name in part}
+    for first in range(0, 90, 3):
+        trio = {together.get(f"f{number:05d}") for number in range(first, first + 3)}
+        assert len(trio) == 1
+        assert None not in trio
+
+
+def test_a_heap_of_equal_vectors_is_no_noise_where_facts_are_partitioned() -> None:
+    parts = found(np.repeat(at_angles(0.7), 15, axis=0), partition_from=10)
+    assert sum(map(len, parts)) == 30
+    assert max(map(len, parts)) <= 12
+
+
+def test_a_component_too_large_for_hdbscan_loses_its_weakest_links_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clustering, "LARGEST_PARTITION", 20)
+    vectors = bunches(count=10, size=4, spread=0.02, seed=4, dims=3)
+    parts = found(vectors, resolve=0.6, partition_from=10)
+    assert {name for part in parts for name in part} == set(names(40))
+    assert max(map(len, parts)) <= 12
+
+
+@st.composite
+def _scattered(draw: st.DrawFn) -> tuple[Vectors, int, float]:
+    seed, count = draw(st.integers(0, 10_000)), draw(st.integers(0, 40))
+    spread = draw(st.sampled_from([0.0, 0.05, 0.3, 1.0]))
+    chance = np.random.default_rng(seed)
+    centres = chance.normal(size=(4, 5))[chance.integers(0, 4, count)]
+    vectors = unit(centres + spread * chance.normal(size=(count, 5))) if count else np.empty((0, 5), np.float32)
+    return vectors, draw(st.integers(2, 12)), draw(st.sampled_from([0.6, 0.8, 0.95]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(_scattered(), st.booleans())
+def test_clusters_are_disjoint_connected_cohesive_and_never_too_large(
+    drawn: tuple[Vectors, int, float], partitioned: bool
+) -> None:
+    vectors, size, resolve = drawn
+    parts = found(vectors, resolve, max_cluster_size=size, partition_from=10 if partitioned else 2000)
+    listed = [name for part in parts for name in part]
+    assert len(listed) == len(set(listed))
+    assert set(listed) <= set(names(len(vectors)))
+    row = {name: number for number, name in enumerate(names(len(vectors)))}
+    for part in parts:
+        assert 2 <= len(part) <= size
+        assert part == sorted(part)
+        members = vectors[[row[name] for name in part]]
+        mean = (members @ members.T)[np.triu_indices(len(part), 1)].mean()
+        assert mean >= resolve - 1e-4
+    assert [part[0] for part in parts] == sorted(part[0] for part in parts)
+
+
+@settings(max_examples=40, deadline=None)
+@given(_scattered(), st.randoms(use_true_random=False))
+def test_the_order_of_facts_and_pairs_changes_nothing(drawn: tuple[Vectors, int, float], chance: object) -> None:
+    vectors, size, resolve = drawn
+    ids = names(len(vectors))
+    pairs = all_pairs(ids, vectors)
+    order = list(range(len(ids)))
+    chance.shuffle(order)  # type: ignore[attr-defined]
+    turned = pairs.select(a_id="b_id", b_id="a_id", cosine="cosine", jaccard="jaccard").reverse()
+    chosen = MergeSettings(max_cluster_size=size)
+    plain = clusters_of(ids, vectors, pairs, chosen, resolve)
+    mixed = clusters_of(ids.gather(order), vectors[order], turned, chosen, resolve)
+    assert plain.equals(mixed)

@@ -1,0 +1,447 @@
+"""The flow `consolidate`: what says the same becomes one fact; a second run does nothing; every run can be undone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from messages_api import Behaviour, Body, MessagesApi, Reply, fault, filled
+from talk import CLAUDE, assert_same, clusters_of, contents, dying, kept_apart, overtaken, rows
+from typer.testing import CliRunner
+
+from apps.cli import app
+from flows.consolidate import consolidate
+from inference.embedding import open_embedder
+from recall.memory import Memory
+from slowwave.patches import statement_hash
+from slowwave.settings import ConsolidateSettings
+from slowwave.text import normalise_name, row_id
+from storage.doctor import examine
+from storage.store import Store
+from storage.undo import undo
+
+LATE = datetime(2026, 5, 1, 9, tzinfo=UTC)
+NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
+
+TEA = (
+    "Marta prefers strong green tea in the morning.",
+    "Marta prefers strong green tea in the morning",
+    "By the way: Marta prefers strong green tea in the morning.",
+)
+APART = (
+    "The gateway allows 100 requests per minute.",
+    "The gateway allows 1000 requests per minute.",
+    "Devon likes cilantro in his soup.",
+    "Devon does not like cilantro in his soup.",
+)
+ALIKE = (
+    "Marta runs the billing service on a small server in Lisbon.",
+    "The billing service is run by Marta on a small Lisbon server.",
+)
+
+Fact = dict[str, Any]
+
+
+def fact(statement: str, number: int = 0, **more: Any) -> Fact:
+    """One live observation, said by one message."""
+    subject = more.pop("subject", "Marta")
+    at = LATE + timedelta(hours=number)
+    return {
+        "id": f"f_{number:04d}", "kind": "observation", "subject_id": row_id("e", subject), "predicate": "says",
+        "predicate_raw": "says", "statement": statement, "statement_hash": statement_hash(statement),
+        "owner_entity_id": row_id("e", subject), "scope": "global", "polarity": "affirmed", "status": "active",
+        "valid_from": at, "confidence": 0.8, "evidence_count": 1, "entrenchment": "user_stated", "pinned": False,
+        "message_id": f"m_{number:04d}", "quote": statement, "subject": subject, **more,
+    }  # fmt: skip
+
+
+def remembered(place: Path, facts: Sequence[Fact]) -> Path:
+    """A store that holds these facts and the messages that say them."""
+    seat = open_embedder()
+    store = Store.create(str(place), "default", (seat.name, seat.dims))
+    store.clock = lambda: NOW
+    frame = pl.DataFrame(facts, infer_schema_length=None)
+    vectors = pl.Series("vector", seat.embed(frame["statement"].to_list()), dtype=pl.Array(pl.Float32, seat.dims))
+    messages = frame.select(
+        "scope", id="message_id", message_id="message_id", content="statement", search_text="statement",
+        occurred_at="valid_from", conversation_id=pl.lit("c"), role=pl.lit("user"), graph_state=pl.lit("done"),
+    )  # fmt: skip
+    subjects = frame.unique("subject", keep="first").select(
+        id="subject_id", name="subject", canonical_name=pl.col("subject").map_elements(normalise_name, pl.String),
+        entity_type=pl.lit("person"), status=pl.lit("active"),
+    )  # fmt: skip
+    evidence = frame.select(
+        "message_id", "confidence", fact_id="id", quote="statement", occurred_at="valid_from",
+        id=pl.format("v_{}", "id"),
+    )  # fmt: skip
+    with store.commit("said-1", "test", NOW) as tx:
+        tx.upsert("messages", messages)
+        tx.upsert("entities", subjects)
+        tx.upsert("facts", frame.drop("subject").with_columns(vectors, embed_model=pl.lit(seat.name)))
+        tx.upsert("fact_evidence", evidence)
+    return place
+
+
+def numbered(statements: Sequence[str], start: int = 0, **more: Any) -> list[Fact]:
+    """A fact of each statement."""
+    return [fact(statement, number, **more) for number, statement in enumerate(statements, start)]
+
+
+def consolidated(place: Path, model: str = "rules", **options: Any) -> dict[str, Any]:
+    """One run of the flow; returns its summary."""
+    settings = options.pop("settings", {})
+    llm = {"model": model, **settings.pop("llm", {})}
+    chosen = ConsolidateSettings.model_validate({"llm": llm, **settings})
+    return asyncio.run(consolidate(store=str(place), settings=chosen, now=options.pop("now", NOW), **options))
+
+
+def live(place: Path) -> list[str]:
+    """What is still believed, in order of ids."""
+    return rows(place, "facts", "status = 'active' AND expired_at IS NULL")["statement"].to_list()
+
+
+# What the model is shown, and how it answers
+
+
+def merger(request: Body, reworded: str | None = None) -> Reply:
+    """A model that takes the first fact of every cluster for all of it."""
+    verdicts = [
+        {"cluster": number, "outcome": "supersede", "survivor": 0, "absorbed": list(range(1, len(facts))),
+         "reworded": reworded, "reason": "They say the same."}
+        for number, facts in clusters_of(request).items()
+    ]  # fmt: skip
+    return filled("Consolidation", {"verdicts": verdicts})
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., MessagesApi]]:
+    """Start a server that answers as the given behaviour does."""
+    started: list[MessagesApi] = []
+
+    def start(otherwise: Behaviour = merger) -> MessagesApi:
+        api = MessagesApi(otherwise).__enter__()
+        started.append(api)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
+        return api
+
+    yield start
+    for api in started:
+        api.__exit__(None, None, None)
+
+
+# Without a model
+
+
+def test_the_same_words_become_one_fact_that_names_all_who_said_it(tmp_path: Path) -> None:
+    place = remembered(tmp_path / "m", numbered(TEA))
+    summary = consolidated(place)
+    assert summary["counts"]["facts merged"] == 2
+    assert len(live(place)) == 1
+    with Memory.open(str(place)) as memory:
+        (found,) = memory.recall("What does Marta prefer in the morning?", now=NOW).facts
+    assert {source.message_id for source in found.provenance} == {"m_0000", "m_0001", "m_0002"}
+    assert examine(Store.open(str(place))) == ()
+
+
+def test_numbers_and_denials_are_never_merged_and_wait_for_somebody_who_can_tell(tmp_path: Path) -> None:
+    place = remembered(tmp_path / "m", numbered(APART, subject="Gateway"))
+    summary = consolidated(place)
+    assert "facts merged" not in summary["counts"]
+    assert sorted(live(place)) == sorted(APART)
+    assert set(rows(place, "pair_decisions")["outcome"]) == {"pending"}
+    assert rows(place, "facts")["consolidated_at"].null_count() == 0
+
+
+def test_a_second_run_changes_nothing(tmp_path: Path) -> None:
+    place = remembered(tmp_path / "m", numbered((*TEA, *APART)))
+    consolidated(place)
+    before = contents(place)
+    again = consolidated(place)
+    assert again["counts"] == {}
+    assert_same(before, contents(place))
+
+
+def test_facts_of_two_scopes_are_never_compared(tmp_path: Path) -> None:
+    place = remembered(tmp_path / "m", [fact(TEA[0], 0), fact(TEA[1], 1, scope="work")])
+    assert "facts merged" not in consolidated(place)["counts"]
+    assert len(live(place)) == 2
+
+
+def test_only_the_scope_that_is_named_is_looked_at(tmp_path: Path) -> None:
+    facts = [*numbered(TEA), *(fact(text, 10 + n, scope="work") for n, text in enumerate(TEA))]
+    place = remembered(tmp_path / "m", facts)
+    consolidated(place, scope="work")
+    kept = rows(place, "facts", "status = 'active'").group_by("scope").len().sort("scope")
+    assert kept.rows() == [("global", 3), ("work", 1)]
+
+
+def test_what_is_pinned_stays_and_speaks_for_the_rest(tmp_path: Path) -> None:
+    facts = numbered(TEA)
+    facts[2]["pinned"] = True
+    place = remembered(tmp_path / "m", facts)
+    consolidated(place)
+    assert live(place) == [TEA[2]]
+
+
+def test_a_dry_run_tells_what_would_be_merged_and_leaves_no_trace(tmp_path: Path) -> None:
+    place = remembered(tmp_path / "m", numbered(TEA))
+    commits = Store.open(str(place)).head.sequence
+    summary = consolidated(place, dry_run=True)
+    assert summary["counts"]["facts merged"] == 2
+    assert summary["decisions"]
+    assert Store.open(str(place)).head.sequence == commits
+
+
+def test_undo_brings_every_fact_back_as_it_was(tmp_path: Path) -> None:
+    place = remembered(tmp_path / "m", numbered((*TEA, *ALIKE)))
+    before = contents(place)
+    run = consolidated(place)["run"]
+    store = Store.open(str(place))
+    undo(store, run, "undo-1", NOW)
+    assert_same(before, contents(place))
+
+
+def test_at_every_time_one_of_the_merged_facts_is_seen(tmp_path: Path) -> None:
+    place = remembered(tmp_path / "m", numbered(TEA))
+    consolidated(place)
+    with Memory.open(str(place)) as memory:
+        for at in (LATE, LATE + timedelta(hours=1), LATE + timedelta(days=9), NOW):
+            found = memory.recall("What does Marta prefer in the morning?", as_of=at, now=NOW).facts
+            assert len(found) == 1, at
+
+
+def test_why_tells_the_story_of_a_fact_that_was_absorbed(tmp_path: Path) -> None:
+    place = remembered(tmp_path / "m", numbered(TEA))
+    consolidated(place)
+    gone = rows(place, "facts", "status = 'superseded'")["id"].to_list()
+    with Memory.open(str(place)) as memory:
+        story = memory.why(gone[0])
+    assert any(step[0] == gone[0] and step[2] == "dedup" for step in story.lineage)
+    assert any(decision[1] == "absorb" for decision in story.decisions)
+
+
+def test_what_was_learned_since_a_time_is_looked_at_again(tmp_path: Path) -> None:
+    place = remembered(tmp_path / "m", numbered(TEA))
+    run = consolidated(place, settings={"text_dedup": 1.0, "merge_cosine": 1.0})
+    assert len(live(place)) > 1, run["counts"]
+    assert consolidated(place)["counts"] == {}
+    assert consolidated(place, since=NOW - timedelta(days=1))["counts"]["facts merged"] >= 1
+    assert len(live(place)) == 1
+
+
+def test_a_namespace_that_does_not_exist_is_an_error_that_names_those_there_are(tmp_path: Path) -> None:
+    place = remembered(tmp_path / "m", numbered(TEA))
+    result = CliRunner().invoke(app, ["consolidate", "--store", str(place), "--namespace", "other"])
+    assert result.exit_code != 0
+    assert "other" in str(result.exception)
+
+
+# With a model
+
+
+@pytest.mark.parametrize("mode", ["pairwise", "cluster"])
+def test_a_model_decides_what_rules_cannot(tmp_path: Path, serve: Callable[..., MessagesApi], mode: Any) -> None:
+    api = serve()
+    place = remembered(tmp_path / "m", numbered(ALIKE))
+    summary = consolidated(place, CLAUDE, mode=mode)
+    assert summary["counts"]["facts merged"] == 1
+    assert len(live(place)) == 1
+    assert len(api.requests) == 1
+    decided = rows(place, "decisions", "action = 'absorb'").to_dicts()
+    assert [(row["decided_by"], CLAUDE in row["model"]) for row in decided] == [("model", True)]
+    assert rows(place, "lineage")["reason"].to_list() == ["consolidated"]
+
+
+def test_a_second_run_with_a_model_asks_nothing(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
+    api = serve(kept_apart)
+    place = remembered(tmp_path / "m", numbered((*ALIKE, *APART)))
+    consolidated(place, CLAUDE)
+    asked, before = len(api.requests), contents(place)
+    assert asked >= 1
+    assert consolidated(place, CLAUDE)["counts"] == {}
+    assert len(api.requests) == asked
+    assert_same(before, contents(place))
+
+
+def test_what_a_keyless_run_left_pending_is_asked_about_by_the_next_run_with_a_model(
+    tmp_path: Path, serve: Callable[..., MessagesApi]
+) -> None:
+    api = serve()
+    place = remembered(tmp_path / "m", numbered(ALIKE))
+    assert consolidated(place)["counts"]["pairs left undecided"] == 1
+    assert consolidated(place, CLAUDE)["counts"]["facts merged"] == 1
+    assert len(api.requests) == 1
+    assert "pending" not in set(rows(place, "pair_decisions")["outcome"])
+
+
+def test_several_clusters_go_in_one_call(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
+    api = serve(kept_apart)
+    pairs = [
+        text.replace("billing", name).replace("Lisbon", place)
+        for name, place in (("billing", "Lisbon"), ("telescope", "Nairobi"), ("orchestra", "Helsinki"))
+        for text in ALIKE
+    ]
+    place = remembered(tmp_path / "m", numbered(pairs))
+    consolidated(place, CLAUDE, mode="cluster")
+    shown = [facts for request in api.requests for facts in clusters_of(request).values()]
+    assert len(shown) >= 2
+    assert len(api.requests) == 1
+
+
+def test_a_reworded_survivor_is_a_new_fact_that_all_of_them_point_to(
+    tmp_path: Path, serve: Callable[..., MessagesApi]
+) -> None:
+    better = "Marta runs the billing service on a small server in Lisbon."
+    first = "Marta runs a billing service on the small server in Lisbon."
+    serve(lambda request: merger(request, better))
+    place = remembered(tmp_path / "m", numbered((first, ALIKE[1])))
+    summary = consolidated(place, CLAUDE)
+    assert summary["counts"]["facts reworded"] == 1
+    kept = rows(place, "facts", "status = 'active'").to_dicts()
+    assert [row["statement"] for row in kept] == [better]
+    assert kept[0]["valid_from"] == LATE
+    assert kept[0]["evidence_count"] == 2
+    assert set(rows(place, "facts", "status = 'superseded'")["replaced_by"]) == {kept[0]["id"]}
+    assert rows(place, "patch_batches", f"id = '{kept[0]['patch_batch_id']}'")["origin"].to_list() == ["consolidate"]
+    with Memory.open(str(place)) as memory:
+        (found,) = memory.recall("Who runs the billing service?", now=NOW).facts
+    assert {source.message_id for source in found.provenance} == {"m_0000", "m_0001"}
+
+
+def test_a_rewording_that_adds_something_is_refused_and_nothing_is_lost(
+    tmp_path: Path, serve: Callable[..., MessagesApi]
+) -> None:
+    api = serve(lambda request: merger(request, "Marta runs the billing service on 3 servers in Madrid."))
+    place = remembered(tmp_path / "m", numbered(ALIKE))
+    summary = consolidated(place, CLAUDE)
+    assert sorted(live(place)) == sorted(ALIKE)
+    assert len(api.requests) == 2, "asked once more, alone"
+    assert summary["state"] == "incomplete"
+    assert rows(place, "facts")["consolidation_attempts"].to_list() == [1, 1]
+
+
+def test_nonsense_is_asked_about_once_more_and_given_up_after_three_runs(
+    tmp_path: Path, serve: Callable[..., MessagesApi]
+) -> None:
+    def nonsense(request: Body) -> Reply:
+        verdicts = [
+            {
+                "cluster": number,
+                "outcome": "supersede",
+                "survivor": 7,
+                "absorbed": [0, 7],
+                "reason": str(len(api.requests)),
+            }
+            for number in clusters_of(request)
+        ]
+        return filled("Consolidation", {"verdicts": verdicts})
+
+    api = serve(nonsense)
+    place = remembered(tmp_path / "m", numbered(ALIKE))
+    for attempt in (1, 2, 3):
+        assert len(api.requests) == 2 * (attempt - 1)
+        consolidated(place, CLAUDE)
+    facts = rows(place, "facts")
+    assert facts["status"].to_list() == ["active", "active"]
+    assert facts["consolidation_attempts"].to_list() == [3, 3]
+    assert facts["consolidated_at"].null_count() == 0
+    assert facts["consolidation_error"].null_count() == 0
+    asked = len(api.requests)
+    assert consolidated(place, CLAUDE)["counts"] == {}
+    assert len(api.requests) == asked
+
+
+def test_an_outage_leaves_the_facts_for_the_next_run(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
+    api = serve(fault(400, "bad request", "invalid_request_error"))
+    place = remembered(tmp_path / "m", numbered((*TEA, *ALIKE)))
+    summary = consolidated(place, CLAUDE)
+    assert summary["counts"]["facts merged"] == 2, "what rules decide is decided"
+    assert summary["state"] == "incomplete"
+    api.otherwise = merger
+    assert consolidated(place, CLAUDE)["counts"]["facts merged"] >= 1
+    assert len(live(place)) == 2
+
+
+def test_a_spent_budget_stops_the_run_and_the_next_one_goes_on(
+    tmp_path: Path, serve: Callable[..., MessagesApi]
+) -> None:
+    api = serve(merger)
+    place = remembered(tmp_path / "m", numbered((*TEA, *ALIKE)))
+    summary = consolidated(place, CLAUDE, settings={"llm": {"max_calls": 0}})
+    assert summary["state"] == "stopped"
+    assert summary["counts"]["facts merged"] == 2
+    assert api.requests == []
+    assert consolidated(place, CLAUDE)["state"] == "completed"
+    assert len(live(place)) == 2
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_run_that_is_killed_is_done_again_without_asking_twice(
+    tmp_path: Path, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    api = serve(merger)
+    place = remembered(tmp_path / "m", numbered((*TEA, *ALIKE)))
+    before = contents(place)
+    with dying(monkeypatch, "consolidate.facts", moment):
+        consolidated(place, CLAUDE)
+    asked = len(api.requests)
+    if moment == "before":
+        assert_same(before, contents(place))
+    consolidated(place, CLAUDE)
+    assert len(api.requests) == asked == 1
+    assert len(live(place)) == 2
+    assert examine(Store.open(str(place))) == ()
+
+
+def test_what_another_run_retired_meanwhile_is_left_out(
+    tmp_path: Path, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(merger)
+    place = remembered(tmp_path / "m", numbered((*TEA, *ALIKE)))
+
+    def retire() -> None:
+        store = Store.open(str(place))
+        with store.commit("other-1", "test", NOW) as tx:
+            held = tx.by_ids("facts", ["f_0000", "f_0003"], with_vector=True)
+            tx.upsert("facts", held.with_columns(status=pl.lit("retracted"), expired_at=pl.lit(NOW)))
+
+    with overtaken(monkeypatch, "consolidate.facts", retire):
+        consolidated(place, CLAUDE)
+    facts = {row["id"]: row for row in rows(place, "facts").to_dicts()}
+    assert facts["f_0000"]["status"] == facts["f_0003"]["status"] == "retracted"
+    assert facts["f_0004"]["status"] == "active"
+    assert [facts[name]["status"] for name in ("f_0001", "f_0002")].count("active") == 1
+    assert examine(Store.open(str(place))) == ()
+
+
+# From the command line
+
+
+def test_the_command_prints_one_document_and_leaves_with_the_right_code(
+    tmp_path: Path, serve: Callable[..., MessagesApi]
+) -> None:
+    serve(merger)
+    place = remembered(tmp_path / "m", numbered((*TEA, *ALIKE)))
+    asked = ["consolidate", "--store", str(place), "--json", "--llm"]
+    stopped = CliRunner().invoke(app, [*asked, CLAUDE, "--max-calls", "0"])
+    assert stopped.exit_code == 3
+    done = CliRunner().invoke(app, [*asked, CLAUDE])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["counts"]["facts merged"] == 1
+    assert told["decisions"][0]["reason"] == "They say the same."
+    shown = CliRunner().invoke(app, ["consolidate", "--store", str(place), "--llm", "rules"])
+    assert "Nothing new" in shown.stdout
+
+
+def test_a_mode_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    place = remembered(tmp_path / "m", numbered(TEA))
+    result = CliRunner().invoke(app, ["consolidate", "--store", str(place), "--mode", "all"])
+    assert "no mode" in str(result.exception)
