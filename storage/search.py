@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +22,9 @@ _BLOCK = 512
 _STRETCH = 64
 _TIES = 20  # beyond, equal vectors would fill memory
 _WORD = re.compile(r"\w+", re.UNICODE)
+_QUERIES_AT_ONCE = 4  # one alone leaves cores idle
 FOUND = {"query": pl.UInt32, "id": pl.String, "cosine": pl.Float32}
+MATCHED = {"query": pl.UInt32, "id": pl.String, "score": pl.Float32}
 
 
 def nearest(reading: Reading, name: str, vectors: np.ndarray, k: int, where: str | None = None) -> pl.DataFrame:
@@ -120,3 +125,26 @@ def matching(reading: Reading, name: str, text: str, k: int, where: str | None =
     found = pl.from_arrow(query.select(["id", "_score"]).limit(k).to_arrow())
     assert isinstance(found, pl.DataFrame)
     return found.rename({"_score": "score"}).sort("score", "id", descending=[True, False])
+
+
+def matching_many(reading: Reading, name: str, texts: Sequence[str], k: int, where: str | None = None) -> pl.DataFrame:
+    """For each of up to a few hundred texts the `k` rows that match it best (BM25): columns query, id, score.
+
+    `query` is the place of the text; best first within it. Equal texts are searched once.
+    """
+    asked = list(dict.fromkeys(texts))
+    reading.handle(name)  # opened once, before several ask for it
+    with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
+        answers = pool.map(partial(_matching, reading, name, k, where), asked)
+        found = [part.with_columns(text=pl.lit(place, pl.UInt32)) for place, part in enumerate(answers)]
+    places = {text: place for place, text in enumerate(asked)}
+    queries = pl.DataFrame({"text": [places[text] for text in texts]}, schema={"text": pl.UInt32}).with_row_index(
+        "query"
+    )
+    rows = pl.concat([pl.DataFrame(schema={"id": pl.String, "score": pl.Float32, "text": pl.UInt32}), *found])
+    best = queries.join(rows, on="text").sort("query", "score", "id", descending=[False, True, False])
+    return best.select(pl.col(column).cast(kind) for column, kind in MATCHED.items())
+
+
+def _matching(reading: Reading, name: str, k: int, where: str | None, text: str) -> pl.DataFrame:
+    return matching(reading, name, text, k, where)

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from storage.search import nearest, nearest_among
+from storage.search import MATCHED, matching, matching_many, nearest, nearest_among
 from storage.store import Store
 
 
@@ -60,3 +60,37 @@ def test_a_store_finds_the_rows_that_pass_the_filter_and_have_a_vector(new_store
     found = nearest(store.snapshot(), "facts", rows[:2], 20, "status = 'active'")
     assert set(found["id"]) == {"f02", "f04", "f06", "f08", "f10"}
     assert found["query"].value_counts()["count"].to_list() == [5, 5]
+
+
+def said(store: Store, *statements: str) -> None:
+    """Facts of these statements, every third of them rejected."""
+    status = ["rejected" if place % 3 == 2 else "active" for place in range(len(statements))]
+    frame = pl.DataFrame(
+        {"id": [f"f{n:02d}" for n in range(len(statements))], "statement": statements, "status": status}
+    )
+    with store.commit("r", "test") as tx:
+        tx.upsert("facts", frame)
+
+
+def test_many_texts_find_what_each_finds_alone(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    said(
+        store, "Ana keeps bees", "Ben keeps bees and goats", "Cleo sold the goats", "Ana bakes bread", "Bread is cheap"
+    )
+    snapshot, asked = (
+        store.snapshot(),
+        ["who keeps bees", "bread", "nothing known", "", "bread", 'goats (sold) OR "bees"'],
+    )
+    found = matching_many(snapshot, "facts", asked, 2, "status = 'active'")
+    assert dict(found.schema) == MATCHED
+    for place, text in enumerate(asked):
+        alone = matching(snapshot, "facts", text, 2, "status = 'active'")
+        assert found.filter(pl.col("query") == place).select("id", "score").equals(alone)
+    assert set(found.filter(pl.col("query") == 1)["id"]) == {"f03", "f04"}
+    assert "f02" not in found["id"]
+
+
+def test_no_texts_match_nothing(new_store: Callable[[], Store]) -> None:
+    found = matching_many(new_store().snapshot(), "facts", [], 5)
+    assert found.is_empty()
+    assert dict(found.schema) == MATCHED

@@ -1,0 +1,252 @@
+"""Candidate pairs: what is close in meaning or in words, against brute force (S1-02, S1-03, S1-09, S1-12)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import settings as effort
+from hypothesis import strategies as st
+
+from slowwave import close_vectors, shared_words
+from slowwave.blocking import CROWD, PAIRS, SEED_MATCHES, Vectors, find_pairs
+from slowwave.close_vectors import close_pairs
+from slowwave.settings import MergeSettings
+from slowwave.similarity import jaccard
+
+FACT = {"scope": "global", "kind": "relation", "statement": "", "is_seed": True}
+SETTINGS = MergeSettings()
+WORDS = st.lists(st.sampled_from("ana ben likes tea not in oslo now".split()), max_size=7).map(" ".join)
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "scope": st.sampled_from(["global", "work"]),
+            "kind": st.sampled_from(["relation", "observation", "note", "structural", "similarity"]),
+            "statement": WORDS,
+            "is_seed": st.booleans(),
+            "vector": st.tuples(*[st.integers(-2, 2)] * 3),
+        }
+    ),
+    max_size=14,
+)
+
+
+def table(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
+    """Facts named f0000, f0001, … with what is not said filled in."""
+    told = [{**FACT, "id": f"f{place:04d}", **row} for place, row in enumerate(rows)]
+    schema = {"id": pl.String, "scope": pl.String, "kind": pl.String, "statement": pl.String, "is_seed": pl.Boolean}
+    return pl.DataFrame([{name: row[name] for name in schema} for row in told], schema=schema)
+
+
+def unit(rows: object, dims: int = 3) -> Vectors:
+    """Unit rows; zero ones stay."""
+    array = np.asarray(rows, dtype=np.float32).reshape(-1, dims)
+    norms = np.linalg.norm(array, axis=1, keepdims=True)
+    return np.divide(array, norms, out=np.zeros_like(array), where=norms > 0)
+
+
+def at_angle(*cosines: float) -> Vectors:
+    """The first axis, and rows that have these cosines to it, each along an axis of its own."""
+    rows = np.zeros((len(cosines) + 1, len(cosines) + 2), dtype=np.float32)
+    rows[0, 0] = 1.0
+    for place, cosine in enumerate(cosines, start=1):
+        rows[place, 0], rows[place, place + 1] = cosine, np.sqrt(1 - cosine**2)
+    return rows
+
+
+def ends(pairs: pl.DataFrame) -> set[tuple[str, str]]:
+    return set(pairs.select("a_id", "b_id").iter_rows())
+
+
+def brute_force(facts: pl.DataFrame, vectors: Vectors, settings: MergeSettings, resolve: float) -> set[tuple[str, str]]:
+    """Every pair looked at, then each seed's best of those that are not seeds."""
+    rows = list(zip(facts.iter_rows(named=True), vectors, strict=True))
+    close: set[tuple[str, str]] = set()
+    existing: dict[str, list[tuple[float, str, float]]] = {}
+    for (one, first), (two, second) in combinations(rows, 2):
+        is_fit = one["scope"] == two["scope"] and not {one["kind"], two["kind"]} & {"structural", "similarity"}
+        cosine, overlap = float(np.vecdot(first, second)), jaccard(one["statement"], two["statement"])
+        is_near = cosine > 0 and np.float32(cosine) >= np.float32(resolve)
+        if not is_fit or not (is_near or overlap >= settings.text_dedup):
+            continue
+        if one["is_seed"] and two["is_seed"]:
+            close.add((min(one["id"], two["id"]), max(one["id"], two["id"])))
+        elif one["is_seed"] or two["is_seed"]:
+            seed, other = (one, two) if one["is_seed"] else (two, one)
+            existing.setdefault(seed["id"], []).append((-cosine, other["id"], overlap))
+    limit = settings.max_existing_matches
+    for seed, options in existing.items():
+        best = sorted(options)
+        if settings.rerank:
+            pool = best[: limit * settings.rerank_multiplier]
+            best = sorted(pool, key=lambda each: (0.7 * each[0] - 0.3 * each[2], each[1]))
+        close |= {(min(seed, other), max(seed, other)) for _, other, _ in best[:limit]}
+    return close
+
+
+@effort(max_examples=150, deadline=None)
+@given(ROWS, st.floats(0.05, 0.99), st.floats(0.3, 1.0), st.integers(1, 4))
+def test_the_pairs_are_those_that_brute_force_finds(
+    rows: list[dict[str, Any]], resolve: float, text_dedup: float, limit: int
+) -> None:
+    facts, vectors = table(rows), unit([row["vector"] for row in rows])
+    settings = MergeSettings(text_dedup=text_dedup, max_existing_matches=limit)
+    found = find_pairs(facts, vectors, settings, resolve)
+    assert ends(found) == brute_force(facts, vectors, settings, resolve)
+    said = dict(facts.select("id", "statement").iter_rows())
+    assert found["jaccard"].to_list() == pytest.approx(
+        [jaccard(said[a], said[b]) for a, b in found.select("a_id", "b_id").iter_rows()]
+    )
+
+
+@effort(max_examples=60, deadline=None)
+@given(ROWS, st.randoms(use_true_random=False))
+def test_the_order_of_the_facts_does_not_matter(rows: list[dict[str, Any]], random: Any) -> None:
+    facts, vectors = table(rows), unit([row["vector"] for row in rows])
+    order = list(range(len(rows)))
+    random.shuffle(order)
+    settings = MergeSettings(max_existing_matches=2, rerank=True, rerank_multiplier=2)
+    straight = find_pairs(facts, vectors, settings, 0.6)
+    assert find_pairs(facts[order], vectors[order], settings, 0.6).equals(straight)
+
+
+@effort(max_examples=60, deadline=None)
+@given(ROWS)
+def test_a_pair_is_named_once_the_lower_id_first_and_never_with_itself(rows: list[dict[str, Any]]) -> None:
+    found = find_pairs(table(rows), unit([row["vector"] for row in rows]), SETTINGS, 0.5)
+    assert dict(found.schema) == PAIRS
+    assert found.filter(pl.col("a_id") >= pl.col("b_id")).is_empty()
+    assert not found.select("a_id", "b_id").is_duplicated().any()
+
+
+@pytest.mark.parametrize("rows", [[], [{"is_seed": False}, {"is_seed": False}], [{}], [{"kind": "structural"}] * 2])
+def test_where_nothing_may_be_compared_there_are_no_pairs(rows: list[dict[str, Any]]) -> None:
+    found = find_pairs(table(rows), unit([[1, 0, 0]] * len(rows)), SETTINGS, 0.6)
+    assert found.is_empty()
+    assert dict(found.schema) == PAIRS
+
+
+def test_facts_of_two_scopes_never_pair_even_word_for_word() -> None:
+    facts = table([{"statement": "Ana likes tea", "scope": scope} for scope in ("global", "work", "global")])
+    assert ends(find_pairs(facts, unit([[1, 0, 0]] * 3), SETTINGS, 0.6)) == {("f0000", "f0002")}
+
+
+def test_edges_that_only_hold_the_graph_together_never_pair() -> None:
+    facts = table([{"kind": kind} for kind in ("relation", "structural", "similarity", "note", "observation")])
+    assert ends(find_pairs(facts, unit([[1, 0, 0]] * 5), SETTINGS, 0.6)) == {
+        ("f0000", "f0003"),
+        ("f0000", "f0004"),
+        ("f0003", "f0004"),
+    }
+
+
+def test_both_bounds_are_included() -> None:
+    vectors = np.array([[1, 0], [0.6, 0.8], [0, 0], [0, 0]], dtype=np.float32)
+    texts = ["one", "two", "a b c d e f", "a b c d e g"]
+    facts = table([{"statement": text} for text in texts])
+    settings = MergeSettings(text_dedup=5 / 7)
+    assert ends(find_pairs(facts, vectors, settings, 0.6)) == {("f0000", "f0001"), ("f0002", "f0003")}
+
+
+def test_a_seed_keeps_its_nearest_existing_facts_and_equals_by_id() -> None:
+    vectors = at_angle(0.9, 0.7, 0.8, 0.7)
+    facts = table([{"is_seed": place == 0, "statement": f"t{place}"} for place in range(5)])
+    settings = MergeSettings(max_existing_matches=3)
+    assert ends(find_pairs(facts, vectors, settings, 0.6)) == {
+        ("f0000", "f0001"),
+        ("f0000", "f0002"),
+        ("f0000", "f0003"),
+    }
+
+
+def test_other_seeds_do_not_consume_the_places_of_existing_facts() -> None:
+    vectors = at_angle(0.95, 0.94, 0.7)
+    facts = table([{"is_seed": place < 3, "statement": f"t{place}"} for place in range(4)])
+    found = find_pairs(facts, vectors, MergeSettings(max_existing_matches=1), 0.6)
+    assert ends(found) >= {("f0000", "f0001"), ("f0000", "f0002"), ("f0000", "f0003")}
+
+
+def test_reranking_looks_at_more_and_prefers_shared_words() -> None:
+    vectors = at_angle(0.82, 0.8)
+    said = ["Ana keeps bees", "something else entirely", "Ana keeps goats"]
+    facts = table([{"is_seed": place == 0, "statement": text} for place, text in enumerate(said)])
+    plain, reranked = (MergeSettings(max_existing_matches=1, rerank=on) for on in (False, True))
+    assert ends(find_pairs(facts, vectors, plain, 0.6)) == {("f0000", "f0001")}
+    assert ends(find_pairs(facts, vectors, reranked, 0.6)) == {("f0000", "f0002")}
+
+
+def test_thousands_of_seeds_that_say_the_same_make_a_star_and_no_square() -> None:
+    count = 3000
+    rows: list[dict[str, Any]] = [{"statement": "Ana likes tea."}] * count
+    facts = table([*rows, {"statement": "ana likes tea", "is_seed": False}])
+    found = find_pairs(facts, unit([[1, 0, 0]] * (count + 1)), SETTINGS, 0.6)
+    assert found.filter(pl.col("a_id") == "f0000")["b_id"].n_unique() == count
+    assert len(found) <= count + CROWD**2
+
+
+def test_the_pairs_of_a_dense_sweep_grow_with_the_facts_and_not_with_their_square() -> None:
+    count = 2000
+    vectors = np.full((count, 8), 0.0, dtype=np.float32)
+    vectors[:, 0] = 1.0
+    vectors[:, 1:] = np.random.default_rng(3).normal(0, 0.05, (count, 7))
+    facts = table([{"statement": f"said {place}"} for place in range(count)])
+    found = find_pairs(facts, unit(vectors, 8), SETTINGS, 0.6)
+    assert 0 < len(found) <= count * SEED_MATCHES
+    each = pl.concat([found["a_id"], found["b_id"]]).value_counts()["count"]
+    assert len(each) == count
+    assert int(each.min() or 0) >= SEED_MATCHES
+
+
+def exact(vectors: Vectors, seeds: int, threshold: float) -> set[tuple[int, int]]:
+    first, second = np.nonzero(vectors[:seeds] @ vectors.T >= threshold)
+    return {(int(a), int(b)) for a, b in zip(first, second, strict=True) if a < b}
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.8, 0.95])
+@pytest.mark.parametrize("seeds", [300, 1800])
+def test_upper_bounds_over_many_blocks_lose_no_pair(
+    threshold: float, seeds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(7)
+    centres = random.normal(size=(60, 80)) * np.linspace(2, 0.1, 80)
+    near = centres[random.integers(0, 60, 1800)] + random.normal(0, 0.35, (1800, 80))
+    vectors = unit(near, 80)
+    for name, value in (("_SMALL", 0), ("_STRIPE", 128), ("_TILE", 256), ("_PENDING", 500)):
+        monkeypatch.setattr(close_vectors, name, value)
+    # A product is made dear, so that a narrow one is chosen at every threshold.
+    monkeypatch.setattr(close_vectors, "_COORDINATE_NS", 1e6)
+    found = close_pairs(vectors, seeds, threshold, 10_000, 10_000)
+    assert set(zip(found.first.tolist(), found.second.tolist(), strict=True)) == exact(vectors, seeds, threshold)
+    assert found.cosine == pytest.approx(np.vecdot(vectors[found.first], vectors[found.second]))
+
+
+def test_the_best_pairs_are_the_same_however_often_they_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = unit(np.random.default_rng(5).normal(size=(700, 6)) + 1.0, 6)
+    whole = close_pairs(vectors, 500, 0.3, 4, 3)
+    for name, value in (("_STRIPE", 64), ("_TILE", 96), ("_PENDING", 50)):
+        monkeypatch.setattr(close_vectors, name, value)
+    parts = close_pairs(vectors, 500, 0.3, 4, 3)
+    assert [part.tolist() for part in parts] == [part.tolist() for part in whole]
+    outer = whole.first[whole.second >= 500]
+    assert np.bincount(outer).max() == 3
+
+
+@effort(max_examples=80, deadline=None)
+@given(st.lists(WORDS, min_size=1, max_size=12), st.floats(0.1, 1.0), st.integers(1, 3))
+def test_texts_that_share_enough_words_are_found_however_many_words_must_meet(
+    texts: list[str], threshold: float, together: int
+) -> None:
+    wording, sets = shared_words.distinct_words(pl.Series(texts), pl.Series([0] * len(texts)))
+    said = dict(zip(wording, texts, strict=True))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shared_words, "_cheapest_meetings", lambda held: shared_words._meetings(held, together))
+        found = shared_words.shared_words(sets, pl.Series([True] * len(sets)), threshold)
+    expected = {
+        (a, b): overlap for a, b in combinations(sorted(said), 2) if (overlap := jaccard(said[a], said[b])) >= threshold
+    }
+    assert {(a, b): overlap for a, b, overlap in found.iter_rows()} == pytest.approx(expected)
