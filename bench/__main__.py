@@ -27,8 +27,11 @@ BENCHMARKS: Mapping[str, str] = {
     "ingest": "keyless ingest: rate, time by stage, memory",
     "latency": "recall over 10,000 and 100,000 facts",
     "examples": "evidence recall on the bundled examples",
+    "consolidation": "planted repetitions and contradictions; LoCoMo said twice",
     "locomo": "evidence recall on LoCoMo",
     "beam": "pair finding on BEAM",
+    "pairs": "near-duplicate pairs, beside SemHash",
+    "guards": "what the guards of a merge let through",
 }
 RESULTS = Path(__file__).resolve().parent / "results"
 PACKAGES = ("lancedb", "prefect", "polars", "numpy", "model2vec")

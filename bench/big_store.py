@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from itertools import islice
 from random import Random
@@ -24,22 +24,24 @@ EMBEDDED = ("messages", "facts", "entities")
 
 def build_store(uri: str, facts: int, seed: int) -> list[str]:
     """Write so many facts with their messages and entities, and index them; returns a question for each fact."""
+    told = list(islice(synthetic.facts(facts, seed), facts))
+    write_store(uri, told, seed)
+    return [fact.question for fact in told]
+
+
+def write_store(uri: str, told: Sequence[synthetic.FactText], seed: int) -> None:
+    """Write these facts with their messages and entities, and index them."""
     seat = open_embedder()
     store = Store.create(uri, "default", (seat.name, seat.dims))
-    questions: list[str] = []
-    texts = synthetic.facts(facts, seed)
     random = Random(seed)
-    for start in range(0, facts, BATCH):
-        told = list(islice(texts, BATCH))
-        questions += [fact.question for fact in told]
+    for start in range(0, len(told), BATCH):
         with store.commit(RUN, "bench", synthetic.START) as tx:
-            for name, rows in _rows(told, start, random):
+            for name, rows in _rows(told[start : start + BATCH], start, random):
                 tx.upsert(name, _with_vectors(rows, seat) if name in EMBEDDED else rows)
     tend(store, RUN, synthetic.START, thorough=True)
-    return questions
 
 
-def _rows(told: list[synthetic.FactText], start: int, random: Random) -> Iterator[tuple[str, pl.DataFrame]]:
+def _rows(told: Sequence[synthetic.FactText], start: int, random: Random) -> Iterator[tuple[str, pl.DataFrame]]:
     """Rows of each table for facts that come from one message each; `text` is what is embedded."""
     frame = _told(told, start, random)
     yield "entities", _entities(frame)
@@ -50,7 +52,7 @@ def _rows(told: list[synthetic.FactText], start: int, random: Random) -> Iterato
     yield "fact_evidence", evidence.with_columns(pl.Series("id", ids))
 
 
-def _told(told: list[synthetic.FactText], start: int, random: Random) -> pl.DataFrame:
+def _told(told: Sequence[synthetic.FactText], start: int, random: Random) -> pl.DataFrame:
     """One row per fact with what its rows in the tables are made of."""
     numbers = range(start, start + len(told))
     openings = random.choices(("", "By the way: ", "For the record, ", "As far as I know, "), k=len(told))

@@ -63,12 +63,12 @@ class Ingested:
         return 100 * (1 - sum(self.stages.values()) / self.wall_s)
 
 
-def ingest_files(paths: list[str], store: str) -> dict[str, Any]:
-    """Run the flow `ingest` without a key; returns its summary."""
+def ingest_files(paths: list[str], store: str, **chosen: Any) -> dict[str, Any]:
+    """Run the flow `ingest` without a key, with these settings; returns its summary."""
     from flows.ingest import ingest
-    from slowwave.settings import IngestSettings, LanguageSettings
+    from slowwave.settings import IngestSettings
 
-    settings = IngestSettings(llm=LanguageSettings(model="rules"))
+    settings = IngestSettings.model_validate({"llm": {"model": "rules"}, **chosen})
     found: dict[str, Any] = asyncio.run(ingest(paths, store=store, settings=settings))
     return found
 

@@ -8,11 +8,15 @@ from typing import Any, Literal
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
 from tasks.admission import admit_messages
 from tasks.application import apply_patches
+from tasks.artifacts import link_artifacts
+from tasks.conflicts import judge_conflicts
+from tasks.consolidation import consolidate_facts
 from tasks.engine import flow, report_progress
 from tasks.extraction import Cursor, count_unfinished, extract_facts
 from tasks.intake import find_new_sources, look_at, read_intakes
 from tasks.runs import Run, language_of, new_run, recorded
-from tasks.summaries import IngestTally, publish_summary
+from tasks.summaries import publish_summary
+from tasks.tallies import IngestTally
 from tasks.tidying import tidy
 
 Format = Literal["auto", "messages", "claude-code", "chatgpt", "markdown", "text"]
@@ -63,17 +67,22 @@ async def ingest(
 
 
 async def _learn(run: Run, settings: IngestSettings, tally: IngestTally, approve: bool) -> None:
-    """Extract and apply, batch by batch, until nothing waits or the budget is spent."""
+    """Extract and apply, batch by batch, until nothing waits or the budget is spent; then merge what says the same."""
     async with language_of(run, settings.llm) as language:
         try:
-            tally.applied(apply_patches(run, settings, approve=approve))  # what earlier runs left behind
+            verdicts = await judge_conflicts(run, settings, approve=approve)
+            tally.applied(apply_patches(run, settings, approve=approve, verdicts=verdicts))  # left by earlier runs
             waiting = count_unfinished(run, settings.extract)
             cursor: Cursor | None = Cursor()
             while cursor is not None and not language.budget_reached:
                 extracted = await extract_facts(run, settings, cursor)
                 tally.extracted(extracted)
-                tally.applied(apply_patches(run, settings, look_back=False))
+                verdicts = await judge_conflicts(run, settings)
+                tally.applied(apply_patches(run, settings, look_back=False, verdicts=verdicts))
                 cursor = extracted.cursor
                 await report_progress("messages extracted", tally.counts["messages extracted"], waiting)
+            if settings.consolidate.enabled:
+                tally.consolidated(await consolidate_facts(run, settings.consolidate, language))
+            tally.linked(await link_artifacts(run, settings.consolidate, language))
         finally:
-            tally.paid(language)
+            tally.paid(language, "extract")

@@ -12,14 +12,19 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import aspects, frames
-from slowwave.closing import Closings, close_facts
+from slowwave.application_story import decision_rows
+from slowwave.board import Closings
+from slowwave.closing import READ, Tools, close_facts
+from slowwave.conflicts import NO_VERDICTS, Rivals, Verdicts
+from slowwave.evidence import evidence_rows, messages_of, with_evidence
+from slowwave.implicit import find_implicit_conflicts
 from slowwave.patches import DIRECTIVES, MESSAGES
-from slowwave.repeats import NEIGHBOURS, entrenchment_rank, find_flags, find_repeats, pairs_of, with_keys
-from slowwave.settings import EvaluateSettings
-from slowwave.text import as_json, row_id, timed_id
+from slowwave.repeats import NEIGHBOURS, came_back, find_flags, find_repeats, pairs_of, with_keys
+from slowwave.revision import find_revisions
+from slowwave.rivals import names_of
+from slowwave.settings import EvaluateSettings, ReviseSettings
+from slowwave.suspects import mark_suspects
 from slowwave.validity import is_live
-
-_NAMES = ("user_axiom", "user_stated", "system_inferred")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,8 @@ class Surroundings:
     `facts`: rows with a candidate's id, statement_hash, subject or directive's known_id, and its neighbours, of any
     status. `evidence`: FACT_EVIDENCE of those facts. `neighbours`: (candidate_id, fact_id, cosine) to facts and among
     candidates.
-    `entities`, `aliases`: those that the facts and candidates are about.
+    `entities`, `aliases`: those that the facts and candidates are about. `lineage`: steps from those facts.
+    `predicates`: what was learned about relations.
     """
 
     facts: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.FACTS))
@@ -37,11 +43,17 @@ class Surroundings:
     neighbours: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=NEIGHBOURS))
     entities: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.ENTITIES))
     aliases: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.ALIASES))
+    lineage: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.LINEAGE))
+    predicates: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PREDICATES))
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationPlan:
-    """Rows to upsert: decided candidates and changed facts in one frame, and everything that hangs on them."""
+    """Rows to upsert: decided candidates and changed facts in one frame, and everything that hangs on them.
+
+    `pairs` are PAIR_DECISIONS that are new. A model may be asked about `disputes` (new id, known id), of conflicts, and
+    `doubts` (new id, known id, cosine), of revisions; the plan is made without waiting for an answer.
+    """
 
     facts: pl.DataFrame
     evidence: pl.DataFrame
@@ -49,10 +61,23 @@ class ApplicationPlan:
     aspects: pl.DataFrame
     batches: pl.DataFrame
     decisions: pl.DataFrame
+    pairs: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PAIR_DECISIONS))
+    disputes: tuple[tuple[str, str], ...] = ()
+    doubts: tuple[tuple[str, str, float], ...] = ()
 
     def summary(self) -> dict[str, int]:
         """How many decisions of each kind."""
         return dict(self.decisions.group_by("action").len().sort("action").iter_rows())
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What a batch comes to: which candidates repeat, what is closed, what may be revised."""
+
+    fresh: pl.DataFrame
+    repeats: pl.DataFrame
+    closings: Closings
+    doubts: pl.DataFrame
 
 
 def plan_application(
@@ -63,32 +88,40 @@ def plan_application(
     near: Surroundings,
     settings: EvaluateSettings,
     now: datetime,
+    *,
+    revise: ReviseSettings | None = None,
+    verdicts: Verdicts = NO_VERDICTS,
 ) -> ApplicationPlan:
-    """Decide every passed candidate, in the order in which they were said.
+    """Decide every passed candidate, in the order in which they were said (§6.5 step 3).
 
     It ends active; or rejected with reason `repeats <fact>`, its message being evidence of that fact; or superseded at
-    once, because what it would replace was said later. A candidate that is already decided in `near.facts` is left
-    alone, so a second application changes nothing.
+    once, because what it would replace was said later. What it replaces is closed by the first rule that means it: a
+    directive, a conflict, a revision. A candidate that is already decided in `near.facts` is left alone, so a second
+    application changes nothing. `verdicts` are answers of a model to what an earlier plan left open.
     """
-    fresh = _undecided(passed, near.facts, messages)
+    revise = revise or ReviseSettings()
     others = _known(near, now)
+    fresh = _undecided(passed, near.facts, messages)
     pairs = pairs_of(fresh, others, near.neighbours)
-    repeats = find_repeats(fresh, others, pairs, settings)
+    outcome = _carry_out(fresh, others, pairs, directives, near, settings, revise, verdicts, now)
+    fresh, repeats, closings = outcome.fresh, outcome.repeats, outcome.closings
     kept = fresh.join(repeats, on="id", how="anti", maintain_order="left")
-    closings = close_facts(
-        fresh, repeats, others.filter("is_live"), directives_of(directives, fresh), near.entities, near.aliases, now
-    )
-    gone = closings.facts["id"].to_list()
+    gone = closings.facts["id"].implode()
     staying = kept.filter(~pl.col("id").is_in(gone))
-    flags = find_flags(staying, others.filter(pl.col("is_live") & ~pl.col("id").is_in(gone)), pairs, settings)
-    evidence = _evidence(fresh, repeats, near.evidence, near.facts)
-    decided = _decided(fresh, repeats, flags)
-    facts = _with_closings(
-        _with_evidence(pl.concat([decided, near.facts], how="diagonal"), fresh, repeats, evidence), closings
+    live = others.filter(pl.col("is_live") & ~pl.col("id").is_in(gone))
+    flags = find_flags(staying, live, pairs, settings)
+    evidence = evidence_rows(fresh, repeats, near.evidence, near.facts)
+    going_on, everyone = (
+        pl.concat([part.select(READ) for part in pair]) for pair in ((live, staying), (others, fresh))
     )
-    facts = _changed(facts, near.facts)
+    marks, told = mark_suspects(
+        closings.retired, everyone, going_on, near.facts, near.lineage, evidence, names_of(near.entities, near.aliases)
+    )
+    decided = _decided(fresh, repeats, flags)
+    facts = with_evidence(pl.concat([decided, near.facts], how="diagonal"), fresh, repeats, evidence)
+    facts = _changed(_with_marks(_with_closings(facts, closings), marks), near.facts)
     typed = _typed(
-        facts.filter((pl.col("status") == "active") & pl.col("id").is_in(kept["id"].to_list())), near.entities
+        facts.filter((pl.col("status") == "active") & pl.col("id").is_in(kept["id"].implode())), near.entities
     )
     return ApplicationPlan(
         facts,
@@ -96,8 +129,42 @@ def plan_application(
         closings.lineage,
         aspects.aspect_rows(typed),
         _applied(batches, fresh),
-        _decisions(staying, repeats, flags, closings, settings, now),
+        decision_rows(staying, repeats, flags, [*closings.decisions, *told], settings, now),
+        find_implicit_conflicts(staying, live, revise, now),
+        closings.disputes,
+        tuple(outcome.doubts.select("id", "target_id", "cosine").iter_rows()),
     )
+
+
+def _carry_out(
+    fresh: pl.DataFrame,
+    others: pl.DataFrame,
+    pairs: pl.DataFrame,
+    directives: pl.DataFrame,
+    near: Surroundings,
+    settings: EvaluateSettings,
+    revise: ReviseSettings,
+    verdicts: Verdicts,
+    now: datetime,
+) -> _Outcome:
+    """Repetitions, then what the rest closes; again while that ends what a later candidate repeats."""
+    names = names_of(near.entities, near.aliases)
+    types = dict(near.entities.select("id", "entity_type").iter_rows())
+    ordered = directives_of(directives, fresh)
+    for _ in range(1 + fresh.height):
+        reinforced, doubts = find_revisions(fresh, others, pairs, revise, verdicts)
+        repeats = find_repeats(fresh, others, pairs, settings, reinforced)
+        doubts = doubts.join(repeats, on="id", how="anti").sort("id", "target_id")
+        heard = messages_of(fresh, repeats, near.evidence)
+        rivals = Rivals(fresh["predicate"], near.predicates, names, types, heard)
+        revisions = dict(doubts.group_by("id", maintain_order=True).agg("target_id").iter_rows())
+        tools = Tools(revise, verdicts, names, rivals, {id_: tuple(known) for id_, known in revisions.items()})
+        closings = close_facts(fresh, repeats, others, ordered, tools, now)
+        again = came_back(fresh, repeats, closings.retired)
+        if again["segment"].equals(fresh["segment"], null_equal=True):
+            break
+        fresh = again
+    return _Outcome(fresh, repeats, closings, doubts)
 
 
 def activated(candidates: pl.DataFrame, reason: str) -> pl.DataFrame:
@@ -145,24 +212,9 @@ def _known(near: Surroundings, now: datetime) -> pl.DataFrame:
     )
 
 
-def _evidence(fresh: pl.DataFrame, repeats: pl.DataFrame, known: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
-    """One row per fact and message that is not there yet."""
-    targets = fresh.join(repeats.select("id", "target_id"), on="id", how="left", maintain_order="left")
-    rows = targets.filter(pl.col("message_id").is_not_null()).select(
-        "message_id", "confidence", "quote", fact_id=pl.coalesce("target_id", "id"), occurred_at="said_at"
-    )
-    first = facts.filter(pl.col("status") != "candidate").select(fact_id="id", message_id="message_id")
-    seen = pl.concat([known.select("fact_id", "message_id"), first])
-    rows = rows.unique(["fact_id", "message_id"], keep="first", maintain_order=True).join(
-        seen, on=["fact_id", "message_id"], how="anti", maintain_order="left"
-    )
-    ids = [row_id("v", *pair) for pair in rows.select("fact_id", "message_id").iter_rows()]
-    return frames.conform(rows.with_columns(id=pl.Series(ids, dtype=pl.String)), frames.FACT_EVIDENCE)
-
-
 def _decided(fresh: pl.DataFrame, repeats: pl.DataFrame, flags: pl.DataFrame) -> pl.DataFrame:
     """The candidates with their new status and what they resemble, without the columns of this rule."""
-    own = ["said_at", "place", "object_key", "day"]
+    own = ["said_at", "place", "object_key", "day", "segment"]
     marks = ["similar_to_id", "similarity_score", "related_id"]
     rows = fresh.drop(own).drop(marks, strict=False)
     rows = rows.join(
@@ -179,34 +231,18 @@ def _decided(fresh: pl.DataFrame, repeats: pl.DataFrame, flags: pl.DataFrame) ->
     ).drop("repeated", "how")
 
 
-def _with_evidence(
-    facts: pl.DataFrame, fresh: pl.DataFrame, repeats: pl.DataFrame, evidence: pl.DataFrame
-) -> pl.DataFrame:
-    """Repeated facts with one more message each, the highest confidence, the strongest speaker (S2-57, C13)."""
-    new = evidence.join(fresh.select(fact_id="id", message_id="message_id"), on=["fact_id", "message_id"], how="anti")
-    counts = new.group_by(id="fact_id").agg(more=pl.len().cast(pl.Int64))
-    repeated = (
-        fresh.join(repeats.select("id", "target_id"), on="id")
-        .group_by(id="target_id")
-        .agg(surest=pl.col("confidence").max(), rank=entrenchment_rank("entrenchment").max())
-    )
-    joined = facts.join(repeated, on="id", how="left", maintain_order="left").join(
-        counts, on="id", how="left", maintain_order="left"
-    )
-    stronger = pl.col("rank") > entrenchment_rank("entrenchment")
-    named = pl.col("rank").replace_strict(
-        {2: _NAMES[0], 1: _NAMES[1], 0: _NAMES[2]}, default=None, return_dtype=pl.String
-    )
-    return joined.with_columns(
-        confidence=pl.max_horizontal("confidence", "surest"),
-        evidence_count=pl.col("evidence_count").fill_null(1) + pl.col("more").fill_null(0),
-        entrenchment=pl.when(stronger.fill_null(False)).then(named).otherwise("entrenchment"),
-    ).drop("surest", "rank", "more")
-
-
 def _with_closings(facts: pl.DataFrame, closings: Closings) -> pl.DataFrame:
     """The facts with the changes of `closings` where those have a value."""
     return facts.update(closings.facts, on="id").update(closings.predecessors, on="id")
+
+
+def _with_marks(facts: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
+    """The facts with `suspect_of` as the marks say; a mark without a fact takes the mark away."""
+    marked = frames.conform(facts, frames.FACTS).join(
+        marks.rename({"suspect_of": "mark"}).with_columns(is_marked=True), on="id", how="left", maintain_order="left"
+    )
+    said = pl.when(pl.col("is_marked").fill_null(False)).then("mark").otherwise("suspect_of")
+    return marked.with_columns(suspect_of=said).drop("mark", "is_marked")
 
 
 def _changed(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
@@ -221,6 +257,7 @@ def _changed(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
         "confidence",
         "evidence_count",
         "entrenchment",
+        "suspect_of",
     ]
     rows = frames.conform(facts, frames.FACTS).unique("id", keep="first", maintain_order=True)
     old = frames.conform(before, frames.FACTS).select("id", *columns)
@@ -240,48 +277,4 @@ def _applied(batches: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
     """The batches of these candidates, applied."""
     return batches.filter(pl.col("id").is_in(fresh["patch_batch_id"].unique().to_list())).with_columns(
         state=pl.lit("applied")
-    )
-
-
-def _decisions(
-    staying: pl.DataFrame,
-    repeats: pl.DataFrame,
-    flags: pl.DataFrame,
-    closings: Closings,
-    settings: EvaluateSettings,
-    now: datetime,
-) -> pl.DataFrame:
-    """One row per candidate and per closed or spared fact: what was seen, what was done, why."""
-    alone = pl.lit("It passed and nothing says the same.")
-    beside = pl.format("It passed and looks like {}: both are kept.", "similar_to_id")
-    created = staying.select("id", "confidence").join(flags, on="id", maintain_order="left")
-    created = created.select(
-        action=pl.lit("create"),
-        subject_id="id",
-        ids_in=pl.concat_list("similar_to_id", "related_id").list.drop_nulls(),
-        ids_out=pl.concat_list("id"),
-        measures=pl.struct(
-            "confidence", pl.lit(settings.flag_cosine).alias("flag_cosine"), cosine="similarity_score"
-        ).struct.json_encode(),
-        reason=pl.when(pl.col("similar_to_id").is_null()).then(alone).otherwise(beside),
-    )
-    again = pl.when(pl.col("stage") == "text").then(pl.lit("The same words again."))
-    reasserted = repeats.select(
-        action=pl.lit("reassert"),
-        subject_id="target_id",
-        ids_in=pl.concat_list("id"),
-        ids_out=pl.concat_list("target_id"),
-        measures=pl.struct(
-            "cosine", pl.lit(settings.reassert_cosine).alias("reassert_cosine"), "stage"
-        ).struct.json_encode(),
-        reason=again.otherwise(pl.lit("The same in other words, and every guard agrees.")),
-    )
-    closed = pl.DataFrame(
-        [{**row, "measures": as_json(row["measures"])} for row in closings.decisions], schema=created.schema
-    )
-    rows = pl.concat([created, reasserted, closed])
-    keys = rows.select("action", "subject_id", pl.col("ids_in").list.join(" ")).iter_rows()
-    ids = pl.Series([timed_id("d", now, *key) for key in keys], dtype=pl.String)
-    return frames.conform(
-        rows.with_columns(id=ids, decided_by=pl.lit("rule"), at=pl.lit(now, dtype=frames.TIME)), frames.DECISIONS
     )

@@ -1,185 +1,179 @@
-"""What a directive closes: which fact it means, whether it may, what becomes of both (S1-21, S1-22, S2-14, §6.3)."""
+"""What a batch closes: what its directives say is over, then conflicts, then revisions (S1-21, S1-22, S2-14, §6.5)."""
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
-from typing import Any
 
 import polars as pl
 
-from slowwave import frames
+from slowwave.board import Board, Closings, Fact
+from slowwave.conflicts import Rivals, Verdicts, settle_conflicts
 from slowwave.predicates import domain_of
-from slowwave.text import normalise_name, row_id
-from slowwave.validity import check_transition, is_out_of_order, successors
+from slowwave.revision import revise_beliefs
+from slowwave.rivals import plain
+from slowwave.settings import ReviseSettings
+from slowwave.validity import is_out_of_order
 
-CHANGES = {
-    "id": pl.String(),
-    "status": pl.String(),
-    "status_reason": pl.String(),
-    "valid_to": frames.TIME,
-    "expired_at": frames.TIME,
-    "replaced_by": pl.String(),
-}
-_READ = (
+READ = (
     "id",
+    "kind",
     "scope",
+    "statement",
     "statement_hash",
     "subject_id",
     "object_id",
     "object_text",
     "predicate",
+    "edge_type",
     "polarity",
     "status",
+    "status_reason",
     "valid_from",
     "valid_to",
+    "expired_at",
+    "confidence",
     "entrenchment",
     "pinned",
     "replaced_by",
+    "supersedes_id",
+    "message_id",
     "said_at",
     "place",
 )
-_RANK = {"system_inferred": 0, "user_stated": 1, "user_axiom": 2}
-_ARTICLE = re.compile(r"^(?:the|an?|my|our|your|his|her|their|its|el|la|los|las|mi|un|una|der|die|das)\s+")
-_OUTER = " \t\"'“”‘’`.,;:!?()"
+_HELD = (*READ, "is_live")
 _MAX_SHORT = 2
-Fact = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Closings:
-    """`facts`: CHANGES of closed facts and of candidates that came too late; `predecessors`: (id, supersedes_id)."""
+class Tools:
+    """What closing needs to know beside the facts: settings, answers of a model, and what decides conflicts.
 
-    facts: pl.DataFrame
-    predecessors: pl.DataFrame
-    lineage: pl.DataFrame
-    decisions: list[Mapping[str, object]]
+    `names`: every normalised name of each entity. `rivals`: what makes objects exclude each other. `revisions`: the
+    facts that each candidate may revise, by its id (S2-62).
+    """
+
+    settings: ReviseSettings
+    verdicts: Verdicts
+    names: Mapping[str, frozenset[str]]
+    rivals: Rivals
+    revisions: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(slots=True)
-class _Board:
-    """The live facts of the moment while directives are carried out one after the other."""
+class _Index:
+    """Where the open facts of a subject are found: by object, by its beginnings, by the sentence they come from."""
 
-    now: datetime
-    facts: dict[str, Fact]
-    names: Mapping[str, frozenset[str]]
     by_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
     by_sentence: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
     by_short_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
-    changes: dict[str, Fact] = field(default_factory=dict)
-    steps: dict[str, str] = field(default_factory=dict)
-    predecessors: dict[str, Fact] = field(default_factory=dict)
-    lineage: dict[tuple[str, str], str] = field(default_factory=dict)
-    decisions: list[Mapping[str, object]] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        for fact in self.facts.values():
-            self.by_sentence[fact["subject_id"], fact["statement_hash"]].append(fact)
-            if fact["replaced_by"]:
-                self.steps[fact["id"]] = fact["replaced_by"]
-            own = {_plain(fact["object_text"])} if fact["object_text"] else set()
-            for name in own | self.names.get(fact["object_id"], frozenset()):
-                self.by_object[fact["subject_id"], name].append(fact)
-                for short in _beginnings(name):
-                    self.by_short_object[fact["subject_id"], short].append(fact)
-
-    def is_open(self, fact: Fact) -> bool:
-        """Whether nothing in this plan closed it."""
-        return fact["id"] not in self.changes
-
-    def change(self, fact: Fact, **values: Any) -> None:
-        """Close a fact; a loser is closed once (T36)."""
-        status: str = values.get("status") or fact["status"]
-        check_transition(fact["status"], status)
-        self.changes[fact["id"]] = {"id": fact["id"], "status": status, **values}
-        if values.get("replaced_by"):
-            self.steps[fact["id"]] = values["replaced_by"]
-        fact.update(values)
-
-    def decide(
-        self, action: str, subject: str, ids: list[str], out: list[str], reason: str, **measures: object
-    ) -> None:
-        """Note a decision."""
-        self.decisions.append(
-            {
-                "action": action,
-                "subject_id": subject,
-                "ids_in": ids,
-                "ids_out": out,
-                "measures": measures,
-                "reason": reason,
-            }
-        )
+    def add(self, fact: Fact, names: Mapping[str, frozenset[str]]) -> None:
+        self.by_sentence[fact["subject_id"], fact["statement_hash"]].append(fact)
+        own = {plain(fact["object_text"])} if fact["object_text"] else set()
+        for name in own | names.get(fact["object_id"], frozenset()):
+            self.by_object[fact["subject_id"], name].append(fact)
+            for short in _beginnings(name):
+                self.by_short_object[fact["subject_id"], short].append(fact)
 
 
 def close_facts(
     fresh: pl.DataFrame,
     repeats: pl.DataFrame,
-    live: pl.DataFrame,
+    held: pl.DataFrame,
     directives: pl.DataFrame,
-    entities: pl.DataFrame,
-    aliases: pl.DataFrame,
+    tools: Tools,
     now: datetime,
 ) -> Closings:
-    """Carry out directives (columns id, known_id, object, action, reason) in their order.
+    """Carry out what each candidate says about known facts, first said first (§6.5 step 3).
 
-    A candidate that repeats a fact speaks for that fact. A directive finds only facts that were live and said no later.
+    `fresh` and `held` need READ, `held` also is_live; `directives` are (id, known_id, object, action, reason) in their
+    order. A candidate that repeats a fact speaks for that fact. What holds no longer is closed by the first rule that
+    means it.
     """
-    if directives.is_empty():
-        return _closings(_Board(now, {}, {}))
     roots = dict(repeats.select("id", "target_id").iter_rows())
-    speakers = {
-        row["id"]: row for row in fresh.join(directives, on="id", how="semi").select(_READ).iter_rows(named=True)
-    }
-    subjects = {speaker["subject_id"] for speaker in speakers.values()}
-    meant = {*directives["known_id"].drop_nulls(), *(roots.get(id_, id_) for id_ in speakers)}
-    kept = fresh.join(repeats, on="id", how="anti", maintain_order="left").with_columns(status=pl.lit("active"))
-    near = pl.concat([live.select(_READ), kept.select(_READ)])
-    near = near.filter(pl.col("subject_id").is_in(list(subjects)) | pl.col("id").is_in(list(meant)))
-    board = _Board(now, {row["id"]: row for row in near.iter_rows(named=True)}, _names(entities, aliases))
+    said: dict[str, list[Fact]] = defaultdict(list)
     for directive in directives.iter_rows(named=True):
-        speaker = speakers[directive["id"]]
+        said[directive["id"]].append(directive)
+    may_conflict = tools.rivals.candidates(fresh) if tools.settings.conflicts else set()
+    speakers = fresh.filter(pl.col("id").is_in([*said, *may_conflict, *tools.revisions]))
+    if speakers.is_empty():
+        return Board(now, {}).closings()
+    board, index = _set_up(fresh, roots, held, speakers, directives, tools, now)
+    for speaker in speakers.select(READ).iter_rows(named=True):
         winner = board.facts.get(roots.get(speaker["id"], speaker["id"]))
         if winner is None or not board.is_open(winner):
             continue
-        for target in _with_twins(board, _targets(board, directive, speaker, winner), speaker, winner):
-            _close(board, directive, speaker, winner, target)
-    _close_late(board)
-    return _closings(board)
+        for directive in said.get(speaker["id"], ()):
+            if board.is_open(winner):
+                _carry_out(board, index, directive, speaker, winner)
+        if speaker["id"] not in roots and board.is_open(winner):
+            if speaker["id"] in may_conflict:
+                settle_conflicts(board, tools.rivals, winner, tools.settings, tools.verdicts)
+            known = [board.facts[name] for name in tools.revisions.get(speaker["id"], ()) if name in board.facts]
+            revise_beliefs(board, winner, known, tools.settings, tools.verdicts)
+    board.close_late()
+    return board.closings()
 
 
-def _targets(board: _Board, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
+def _set_up(
+    fresh: pl.DataFrame,
+    roots: Mapping[str, str],
+    held: pl.DataFrame,
+    speakers: pl.DataFrame,
+    directives: pl.DataFrame,
+    tools: Tools,
+    now: datetime,
+) -> tuple[Board, _Index]:
+    """The facts that the speakers may mean, and where to find them."""
+    meant = {*directives["known_id"].drop_nulls(), *(roots.get(id_, id_) for id_ in speakers["id"])}
+    meant |= {name for names in tools.revisions.values() for name in names}
+    kept = fresh.filter(~pl.col("id").is_in(list(roots))).with_columns(status=pl.lit("active"), is_live=pl.lit(True))
+    near = pl.concat([held.select(_HELD), kept.select(_HELD)])
+    near = near.filter(pl.col("subject_id").is_in(speakers["subject_id"].implode()) | pl.col("id").is_in(list(meant)))
+    board, index = Board(now, {row["id"]: row for row in near.iter_rows(named=True)}), _Index()
+    for fact in board.facts.values():
+        if fact["is_live"]:
+            index.add(fact, tools.names)
+    tools.rivals.place(board.facts.values())
+    return board, index
+
+
+def _carry_out(board: Board, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
+    for target in _with_twins(board, index, _targets(board, index, directive, speaker, winner), speaker, winner):
+        _close(board, directive, speaker, winner, target)
+
+
+def _targets(board: Board, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
     """The facts that a directive means: the one it points at, else those whose object it names."""
     if directive["known_id"]:
         known = board.facts.get(directive["known_id"])
         return (
             [known] if known and _may_be_meant(board, known, speaker, winner) and _share_an_end(known, speaker) else []
         )
-    key = (speaker["subject_id"], _plain(directive["object"]))
+    key = (speaker["subject_id"], plain(directive["object"]))
     named, short = (
         [f for f in found.get(key, ()) if _may_be_meant(board, f, speaker, winner) and f["polarity"] != "negated"]
-        for found in (board.by_object, board.by_short_object)
+        for found in (index.by_object, index.by_short_object)
     )
     # "Brightwell" may stand for "Brightwell Analytics", but only where the relation is the same and one fact fits.
     shortened = [fact for fact in short if fact["predicate"] == speaker["predicate"]]
     return _of_one_kind(named, speaker["predicate"]) or (shortened if len(shortened) == 1 else [])
 
 
-def _with_twins(board: _Board, targets: list[Fact], speaker: Fact, winner: Fact) -> list[Fact]:
+def _with_twins(board: Board, index: _Index, targets: list[Fact], speaker: Fact, winner: Fact) -> list[Fact]:
     """The targets and what was read from the very same sentence: it cannot go on being told as true."""
     sentences = dict.fromkeys(
         (fact["subject_id"], fact["statement_hash"]) for fact in targets if fact["statement_hash"]
     )
-    twins = [fact for sentence in sentences for fact in board.by_sentence[sentence]]
+    twins = [fact for sentence in sentences for fact in index.by_sentence[sentence]]
     known = {fact["id"] for fact in targets}
     return [*targets, *(f for f in twins if f["id"] not in known and _may_be_meant(board, f, speaker, winner))]
 
 
-def _may_be_meant(board: _Board, fact: Fact, speaker: Fact, winner: Fact) -> bool:
+def _may_be_meant(board: Board, fact: Fact, speaker: Fact, winner: Fact) -> bool:
     """Open, of the same scope, not the speaker's own, and not a candidate that is said later."""
     is_later_candidate = fact["place"] >= 0 and fact["said_at"] > speaker["said_at"]
     return (
@@ -204,145 +198,49 @@ def _share_an_end(fact: Fact, speaker: Fact) -> bool:
     return bool(ends & {speaker["subject_id"], speaker["object_id"]})
 
 
-def _close(board: _Board, directive: Fact, speaker: Fact, winner: Fact, target: Fact) -> None:
+def _close(board: Board, directive: Fact, speaker: Fact, winner: Fact, target: Fact) -> None:
     ids, reason = [target["id"], speaker["id"]], directive["reason"]
-    if refusal := _refusal(board, speaker, winner, target):
-        board.decide(
-            "refuse", target["id"], ids, [], refusal, entrenchment=[speaker["entrenchment"], target["entrenchment"]]
-        )
+    if refusal := board.refusal(speaker, winner, target):
+        ranks = [speaker["entrenchment"], target["entrenchment"]]
+        board.decide("refuse", target["id"], ids, [], refusal, {"entrenchment": ranks})
         return
     late = is_out_of_order(speaker["said_at"], target["said_at"])
     measures = {"said_at": speaker["said_at"], "known_said_at": target["said_at"], "valid_from": speaker["valid_from"]}
     if late and directive["action"] == "supersede" and winner["id"] == speaker["id"]:
-        heads = winner.setdefault("heads", [])
-        heads.append((target["valid_from"], target["id"], reason))
+        board.comes_late(winner, target, target["valid_from"], reason)
         return
     if late:
-        board.decide(
-            "refuse", target["id"], ids, [], "What was said earlier cannot end what was said later.", **measures
-        )
+        sentence = "What was said earlier cannot end what was said later."
+        board.decide("refuse", target["id"], ids, [], sentence, measures)
         return
     _retire(board, directive, speaker, winner, target, measures)
 
 
 def _retire(
-    board: _Board, directive: Fact, speaker: Fact, winner: Fact, target: Fact, measures: Mapping[str, object]
+    board: Board, directive: Fact, speaker: Fact, winner: Fact, target: Fact, measures: Mapping[str, object]
 ) -> None:
     """Close the target: superseded by the winner, retracted as a mistake, or ended with its past kept."""
     ids, reason = [target["id"], speaker["id"]], directive["reason"]
+    is_mistake = reason == "correction"
     # It ended no earlier than it began, and no later than was known before.
     ends = max(speaker["valid_from"], target["valid_from"])
     ends = min(ends, target["valid_to"]) if target["valid_to"] else ends
     if directive["action"] == "supersede":
-        board.change(
-            target,
-            status="superseded",
-            status_reason=f"{reason}: replaced by {winner['id']}",
-            valid_to=ends,
-            expired_at=board.now,
-            replaced_by=winner["id"],
-        )
-        _follow(board, target, winner, reason)
-        board.decide(
-            "supersede",
-            target["id"],
-            ids,
-            [target["id"], winner["id"]],
-            f"A later message replaces it ({reason}).",
-            **measures,
-        )
-    elif reason == "correction":
-        board.change(
-            target,
-            status="retracted",
-            status_reason=f"retracted by {winner['id']}",
-            valid_to=ends,
-            expired_at=board.now,
-        )
-        board.decide(
-            "retract", target["id"], ids, [target["id"]], "A later message says that it was never so.", **measures
-        )
+        if board.supersede(target, winner, reason, f"replaced by {winner['id']}", ends=ends):
+            sentence = f"A later message replaces it ({reason})."
+            board.decide("supersede", target["id"], ids, [target["id"], winner["id"]], sentence, measures)
+    elif is_mistake:
+        why = f"retracted by {winner['id']}"
+        board.change(target, status="retracted", status_reason=why, valid_to=ends, expired_at=board.now)
+        sentence = "A later message says that it was never so."
+        board.decide("retract", target["id"], ids, [target["id"]], sentence, measures)
     else:
         board.change(target, status_reason=f"ended by {winner['id']}", valid_to=ends)
-        board.decide("close", target["id"], ids, [target["id"]], "A later message says that it is over.", **measures)
-
-
-def _refusal(board: _Board, speaker: Fact, winner: Fact, target: Fact) -> str:
-    """Why the target must stay; empty if it may be closed."""
-    if target["pinned"]:
-        return "It is pinned; the new fact stands beside it."
-    weaker = _RANK.get(speaker["entrenchment"], 0) < _RANK.get(target["entrenchment"], 0)
-    if weaker or target["entrenchment"] == "user_axiom":
-        return f"{speaker['entrenchment']} does not override {target['entrenchment']}; both stay."
-    if target["id"] in successors(winner["id"], board.steps):
-        return "The new fact was itself replaced by it; a circle is refused."
-    return ""
-
-
-def _close_late(board: _Board) -> None:
-    """A candidate said before what it would replace is applied as already closed, by the earliest of it (§6.3)."""
-    for fact in list(board.facts.values()):
-        if not fact.get("heads") or not board.is_open(fact):
-            continue
-        starts, head, reason = min(fact["heads"])
-        ends = max(starts, fact["valid_from"])
-        board.change(
-            fact,
-            status="superseded",
-            status_reason=f"{reason}: {head} was said later",
-            valid_to=ends,
-            expired_at=board.now,
-            replaced_by=head,
-        )
-        _follow(board, fact, board.facts[head], reason)
-        board.decide(
-            "supersede",
-            fact["id"],
-            [head],
-            [fact["id"], head],
-            "It was said before what it would replace: applied as already closed.",
-        )
-
-
-def _follow(board: _Board, old: Fact, new: Fact, reason: str) -> None:
-    """Lineage, and the most recent predecessor of the winner."""
-    board.lineage[(old["id"], new["id"])] = reason
-    before = board.predecessors.get(new["id"])
-    if before is None or (before["valid_from"], before["id"]) < (old["valid_from"], old["id"]):
-        board.predecessors[new["id"]] = old
-
-
-def _closings(board: _Board) -> Closings:
-    lineage = [
-        {"id": row_id("l", old, new), "old_id": old, "new_id": new, "reason": why}
-        for (old, new), why in board.lineage.items()
-    ]
-    heads = [(new, old["id"]) for new, old in board.predecessors.items()]
-    return Closings(
-        pl.DataFrame(list(board.changes.values()), schema=CHANGES),
-        pl.DataFrame(heads, schema={"id": pl.String, "supersedes_id": pl.String}, orient="row"),
-        pl.DataFrame(lineage, schema=dict(frames.LINEAGE)),
-        board.decisions,
-    )
-
-
-def _names(entities: pl.DataFrame, aliases: pl.DataFrame) -> Mapping[str, frozenset[str]]:
-    """Every normalised name of each entity."""
-    names: dict[str, set[str]] = defaultdict(set)
-    for entity, *forms in entities.select("id", "canonical_name", "name").iter_rows():
-        names[entity].update(_plain(form) for form in forms if form)
-    for entity, alias in aliases.select("entity_id", "alias_name").iter_rows():
-        names[entity].add(_plain(alias))
-    return {entity: frozenset(forms) for entity, forms in names.items()}
+        board.decide("close", target["id"], ids, [target["id"]], "A later message says that it is over.", measures)
+    board.retire(target, winner, speaker, is_mistake=is_mistake)
 
 
 def _beginnings(name: str) -> list[str]:
     """The shorter forms of a name of several words: its first word, its first two …"""
     words = name.split()
     return [" ".join(words[:count]) for count in range(1, min(len(words), _MAX_SHORT + 1))]
-
-
-@lru_cache(maxsize=65_536)
-def _plain(words: str) -> str:
-    """A name as directives and objects are compared: normalised, without article and outer punctuation."""
-    return _ARTICLE.sub("", normalise_name(words).strip(_OUTER))

@@ -13,7 +13,7 @@ REPEATS = {"id": pl.String(), "target_id": pl.String(), "stage": pl.String(), "c
 _RANKS = {"system_inferred": 0, "user_stated": 1, "user_axiom": 2}
 # "now" and "currently" tell of a state that lasts: saying them again on another day says the same.
 _LASTING = r"(?i)\b(?:right now|now|currently|at the moment|ahora|jetzt)\b"
-_TEXT_KEY = ["scope", "subject_id", "statement_hash", "polarity", "object_key", "day"]
+_TEXT_KEY = ["scope", "subject_id", "statement_hash", "polarity", "object_key", "day", "segment"]
 
 
 def entrenchment_rank(column: str) -> pl.Expr:
@@ -22,12 +22,34 @@ def entrenchment_rank(column: str) -> pl.Expr:
 
 
 def with_keys(facts: pl.DataFrame) -> pl.DataFrame:
-    """Adds what repetitions are compared by: object_key, and the day for statements bound to the day they were said."""
+    """Adds what repetitions are compared by: object_key, segment, and for statements bound to a day that day.
+
+    The segment is null; `came_back` sets it where the same words begin a new stretch of time.
+    """
     plain = facts["statement"].fill_null("").str.replace_all(_LASTING, "")
     return facts.with_columns(
+        segment=pl.lit(None, dtype=pl.String),
         object_key=pl.col("object_text").fill_null("").str.strip_chars().str.to_lowercase(),
         day=pl.when(is_time_bound(plain)).then(pl.col("valid_from").dt.date()),
     )
+
+
+def came_back(fresh: pl.DataFrame, repeats: pl.DataFrame, retired: pl.DataFrame) -> pl.DataFrame:
+    """The candidates, those with a segment that repeat what this very batch ended before they were said (S2-57).
+
+    "At Acme", "left Acme", "at Acme again": the last is no repetition of the first but a second interval. `retired`
+    are (id, ended_at, told_at).
+    """
+    ends = retired.select(target_id="id", ended="ended_at", told="told_at").unique("target_id", keep="last")
+    again = (
+        fresh.select("id", "said_at", "valid_from")
+        .join(repeats.select("id", "target_id"), on="id")
+        .join(ends, on="target_id")
+        .filter(pl.col("said_at") > pl.col("told"), pl.col("valid_from") >= pl.col("ended"))
+        .select("id", after="target_id")
+    )
+    marked = fresh.join(again, on="id", how="left", maintain_order="left")
+    return marked.with_columns(segment=pl.coalesce("after", "segment")).drop("after")
 
 
 def pairs_of(fresh: pl.DataFrame, others: pl.DataFrame, neighbours: pl.DataFrame) -> pl.DataFrame:
@@ -48,27 +70,32 @@ def pairs_of(fresh: pl.DataFrame, others: pl.DataFrame, neighbours: pl.DataFrame
 
 
 def find_repeats(
-    fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame, settings: EvaluateSettings
+    fresh: pl.DataFrame,
+    others: pl.DataFrame,
+    pairs: pl.DataFrame,
+    settings: EvaluateSettings,
+    reinforced: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """REPEATS: each candidate that repeats a fact or an earlier candidate: the same words, else the same meaning.
 
     `others` are the facts that hold, with `from_` and `to` the stretch in which they may be repeated. Targets never
-    repeat anything themselves.
+    repeat anything themselves. `reinforced` are further repetitions, found by other means (S2-62).
     """
-    options = pl.concat([_same_words(fresh, others), _same_meaning(fresh, others, pairs, settings)])
+    found = [_same_words(fresh, others), _same_meaning(fresh, others, pairs, settings)]
+    options = pl.concat(found if reinforced is None else [*found, reinforced.select(found[0].columns)])
     order = fresh.select("id", "place")
     options = options.join(order, on="id").sort(
         "place", pl.col("stage") != "text", -pl.col("cosine").fill_null(1.0), "rank", "target_id"
     )
     root: dict[str, str] = {}
-    found: list[tuple[str, str, str, float | None]] = []
+    rows: list[tuple[str, str, str, float | None]] = []
     for id_, target, stage, cosine in options.select("id", "target_id", "stage", "cosine").iter_rows():
         # What the target repeats word for word, this one repeats too; likeness is not handed on.
         if id_ in root or (target in root and stage != "text"):
             continue
         root[id_] = root.get(target, target)
-        found.append((id_, root[id_], stage, cosine))
-    return pl.DataFrame(found, schema=REPEATS, orient="row")
+        rows.append((id_, root[id_], stage, cosine))
+    return pl.DataFrame(rows, schema=REPEATS, orient="row")
 
 
 def _same_words(fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
@@ -115,12 +142,16 @@ def _same_meaning(
         "object_key",
         "polarity",
         "day",
+        "segment",
         "statement",
         "entrenchment",
     ]
     live = pl.concat([fresh.select(columns), others.filter("is_live").select(columns)])
     sides = close.join(fresh.select(columns), on="id").join(live, left_on="target_id", right_on="id", suffix="_b")
-    same = [pl.col(name).eq_missing(pl.col(f"{name}_b")) for name in ("scope", "subject_id", "polarity", "day", "kind")]
+    same = [
+        pl.col(name).eq_missing(pl.col(f"{name}_b"))
+        for name in ("scope", "subject_id", "polarity", "day", "segment", "kind")
+    ]
     one_object = (pl.col("object_key") == pl.col("object_key_b")) | (
         pl.col("object_id") == pl.col("object_id_b")
     ).fill_null(False)

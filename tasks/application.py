@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from slowwave import frames
 from slowwave.application import ApplicationPlan, Surroundings, plan_application
+from slowwave.conflicts import NO_VERDICTS, Verdicts, single_valued
 from slowwave.evaluation import EvaluationPlan, evaluate
 from slowwave.patches import DIRECTIVES
 from slowwave.repeats import NEIGHBOURS
-from slowwave.settings import IngestSettings
+from slowwave.settings import IngestSettings, ReviseSettings
 from slowwave.text import row_id
 from slowwave.validity import live_sql
+from storage.rows import quoted
 from storage.search import nearest, nearest_among, unit_matrix
 from storage.snapshots import Reading
 from storage.transactions import Transaction
@@ -24,6 +27,7 @@ from .runs import Run, store_of
 OPEN = "state IN ('open', 'evaluating', 'approved')"
 WAITING = "state = 'needs_review'"
 NEIGHBOURS_PER_FACT = 5
+_HELD = "status IN ('active', 'superseded')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,27 +61,41 @@ class _Decided:
 
 
 @task("apply patches")
-def apply_patches(run: Run, settings: IngestSettings, *, approve: bool = False, look_back: bool = True) -> Applied:
+def apply_patches(
+    run: Run,
+    settings: IngestSettings,
+    *,
+    approve: bool = False,
+    look_back: bool = True,
+    verdicts: Verdicts = NO_VERDICTS,
+) -> Applied:
     """Evaluate every open batch and apply what passes; a batch that an earlier run left behind comes first (S3-12).
 
     With `approve` a person says yes to the batches that wait for review, too (S3-10). Without `look_back` only the
     repetitions of what is applied now are counted as evidence: enough once a run has looked at all of them.
+    `verdicts` are what `tasks.conflicts.judge_conflicts` heard before; no model is asked here.
     """
     store = store_of(run)
     snapshot = store.snapshot()
-    decided = _decide(snapshot, settings, run, approve)
+    decided = _decide(snapshot, settings, run, approve, verdicts)
     if decided is None and (not look_back or _repeats(snapshot).is_empty()):
         return Applied()
     with store.commit(run.id, "ingest.apply", run.now) as tx:
         if tx.sequence != snapshot.sequence + 1:  # another run has decided something meanwhile
-            decided = _decide(tx, settings, run, approve)
+            decided = _decide(tx, settings, run, approve, verdicts)
         if decided is not None:
             _write(tx, decided)
         _count_repeats(tx, None if look_back or decided is None else decided.plan.evidence["message_id"])
     return _counted(decided) if decided is not None else Applied()
 
 
-def _decide(reading: Reading, settings: IngestSettings, run: Run, approve: bool) -> _Decided | None:
+def plan_patches(reading: Reading, settings: IngestSettings, run: Run, *, approve: bool) -> ApplicationPlan | None:
+    """What would become of the open batches without a model; None when none is open."""
+    decided = _decide(reading, settings, run, approve, NO_VERDICTS)
+    return None if decided is None else decided.plan
+
+
+def _decide(reading: Reading, settings: IngestSettings, run: Run, approve: bool, verdicts: Verdicts) -> _Decided | None:
     """None when no batch is open."""
     patch = _open_patch(reading, f"{OPEN} OR {WAITING}" if approve else OPEN)
     if patch.batches.is_empty():
@@ -92,7 +110,7 @@ def _decide(reading: Reading, settings: IngestSettings, run: Run, approve: bool)
     )
     approved = verdict.batches.filter(pl.col("state") == "approved")
     passed = verdict.passed.filter(pl.col("patch_batch_id").is_in(approved["id"].to_list()))
-    return _Decided(patch, verdict, _plan(reading, patch, passed, approved, settings, run))
+    return _Decided(patch, verdict, _plan(reading, patch, passed, approved, settings, run, verdicts))
 
 
 def _open_patch(snapshot: Reading, where: str) -> _Patch:
@@ -114,34 +132,81 @@ def _decider() -> pl.Expr:
 
 
 def _plan(
-    reading: Reading, patch: _Patch, passed: pl.DataFrame, approved: pl.DataFrame, settings: IngestSettings, run: Run
+    reading: Reading,
+    patch: _Patch,
+    passed: pl.DataFrame,
+    approved: pl.DataFrame,
+    settings: IngestSettings,
+    run: Run,
+    verdicts: Verdicts,
 ) -> ApplicationPlan:
-    near = _surroundings(reading, patch, passed, run)
-    return plan_application(passed, patch.directives, patch.messages, approved, near, settings.evaluate, run.now)
+    near = _surroundings(reading, patch, passed, settings.revise, run)
+    return plan_application(
+        passed,
+        patch.directives,
+        patch.messages,
+        approved,
+        near,
+        settings.evaluate,
+        run.now,
+        revise=settings.revise,
+        verdicts=verdicts,
+    )
 
 
-def _surroundings(reading: Reading, patch: _Patch, passed: pl.DataFrame, run: Run) -> Surroundings:
-    """What memory holds near the candidates: same words, near vectors, and what a directive may mean."""
+def _surroundings(
+    reading: Reading, patch: _Patch, passed: pl.DataFrame, revise: ReviseSettings, run: Run
+) -> Surroundings:
+    """What memory holds near the candidates: same words, near vectors, and what one of them may close or contradict."""
     neighbours = _neighbours(reading, patch.candidates.filter(pl.col("id").is_in(passed["id"].to_list())), run)
+    predicates = reading.frame("predicates")
     directed = passed.filter(pl.col("id").is_in(patch.directives["candidate_id"].to_list()))
-    held = "status IN ('active', 'superseded')"
+    contested = _contested(reading, passed, predicates, revise)
     facts = pl.concat(
         [
             reading.by_ids(
                 "facts", [*passed["id"], *neighbours["fact_id"], *patch.directives["known_id"].drop_nulls()]
             ),
-            reading.by_ids("facts", passed["statement_hash"], key="statement_hash", where=held),
-            reading.by_ids("facts", directed["subject_id"], key="subject_id", where=held),
+            reading.by_ids("facts", passed["statement_hash"], key="statement_hash", where=_HELD),
+            reading.by_ids("facts", directed["subject_id"], key="subject_id", where=_HELD),
+            *contested,
         ]
     ).unique("id", keep="first", maintain_order=True)
+    leant_on = reading.by_ids("facts", facts["suspect_of"].drop_nulls())
+    facts = pl.concat([facts, leant_on]).unique("id", keep="first", maintain_order=True)
     entities = pl.concat([frame[end] for frame in (facts, passed) for end in ("subject_id", "object_id")])
+    may_end = [*directed["subject_id"], *(subject for frame in contested for subject in frame["subject_id"])]
+    absorbing = facts.filter(pl.col("subject_id").is_in(may_end), pl.col("status") == "active")["id"]
     return Surroundings(
         facts,
         reading.by_ids("fact_evidence", facts["id"], key="fact_id"),
         neighbours,
         reading.by_ids("entities", entities),
         reading.by_ids("entity_aliases", entities, key="entity_id"),
+        reading.by_ids("lineage", absorbing, list(frames.LINEAGE), key="old_id"),
+        predicates,
     )
+
+
+def _contested(
+    reading: Reading, passed: pl.DataFrame, predicates: pl.DataFrame, revise: ReviseSettings
+) -> list[pl.DataFrame]:
+    """Facts that candidates may contradict: of a relation that allows one object, or all of a subject, if asked for.
+
+    Where a subject has several objects of such a relation, all that holds of it: some of it may lean on what ends.
+    """
+    if revise.implicit_conflicts:
+        return [reading.by_ids("facts", passed["subject_id"], key="subject_id", where=_HELD)]
+    single = single_valued(passed["predicate"], predicates) if revise.conflicts else frozenset[str]()
+    fresh = passed.filter(pl.col("predicate").is_in(list(single)))
+    if fresh.is_empty():
+        return []
+    listed = ", ".join(map(quoted, sorted(single)))
+    known = reading.by_ids("facts", fresh["subject_id"], key="subject_id", where=f"{_HELD} AND predicate IN ({listed})")
+    key = ["scope", "subject_id", "predicate"]
+    classes = pl.concat([part.select(*key, "object_text") for part in (fresh, known)])
+    torn = classes.group_by(key).agg(pl.col("object_text").n_unique()).filter(pl.col("object_text") > 1)
+    return [known, reading.by_ids("facts", torn["subject_id"], key="subject_id", where="status = 'active'")]
 
 
 def _neighbours(reading: Reading, candidates: pl.DataFrame, run: Run) -> pl.DataFrame:
@@ -164,6 +229,7 @@ def _write(tx: Transaction, decided: _Decided) -> None:
     tx.upsert("fact_aspects", plan.aspects)
     tx.upsert("refusals", verdict.refusals)
     tx.upsert("decisions", plan.decisions)
+    tx.upsert("pair_decisions", plan.pairs)
     rest = verdict.batches.filter(~pl.col("id").is_in(plan.batches["id"].to_list()))
     tx.upsert("patch_batches", pl.concat([plan.batches, rest], how="diagonal_relaxed"))
 

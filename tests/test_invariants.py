@@ -59,8 +59,10 @@ def writes(tree: ast.Module, word: str) -> bool:
 
 def test_only_the_rule_of_application_makes_anything_active() -> None:
     makers = {path for path, tree in sources(*FLOORS) if writes(tree, "active")}
-    # `closing` marks candidates while `application` decides them; `resolution` makes entities, which are no facts.
-    assert makers == {"slowwave/application.py", "slowwave/closing.py", "slowwave/resolution.py"}
+    # `closing` marks candidates while `application` decides them; `resolution` makes entities and `artifacts`
+    # documents, which are no facts; `moments` shows a fact as it was and writes nothing.
+    shown = {"slowwave/resolution.py", "slowwave/artifacts.py", "slowwave/moments.py"}
+    assert makers == {"slowwave/application.py", "slowwave/closing.py", *shown}
 
 
 def test_only_the_tasks_of_candidates_and_application_write_facts() -> None:
@@ -73,7 +75,11 @@ def test_only_the_tasks_of_candidates_and_application_write_facts() -> None:
 
     writers = {path for path, tree in sources(*FLOORS) if writes_facts(tree)}
     # `fact_checks` mends what doctor found: it closes what should be closed and empties what points nowhere.
-    assert writers == {"tasks/application.py", "tasks/candidates.py", "storage/fact_checks.py"}
+    # `statements` brings in candidates that somebody states; `observations` sets and clears flags, and archives.
+    stated = {"tasks/statements.py", "tasks/observations.py"}
+    assert writers == {
+        "tasks/application.py", "tasks/candidates.py", "tasks/consolidation.py", "storage/fact_checks.py", *stated,
+    }  # fmt: skip
 
 
 def test_the_scan_sees_every_way_of_writing_a_status() -> None:

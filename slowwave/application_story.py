@@ -1,0 +1,56 @@
+"""The decisions of an application: what was created, repeated, closed, doubted, and why (the ledger)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.settings import EvaluateSettings
+from slowwave.text import as_json, timed_id
+
+
+def decision_rows(
+    staying: pl.DataFrame,
+    repeats: pl.DataFrame,
+    flags: pl.DataFrame,
+    told: list[Mapping[str, object]],
+    settings: EvaluateSettings,
+    now: datetime,
+) -> pl.DataFrame:
+    """One row per candidate and per closed or spared fact: what was seen, what was done, why."""
+    alone = pl.lit("It passed and nothing says the same.")
+    beside = pl.format("It passed and looks like {}: both are kept.", "similar_to_id")
+    created = staying.select("id", "confidence").join(flags, on="id", maintain_order="left")
+    created = created.select(
+        action=pl.lit("create"),
+        subject_id="id",
+        ids_in=pl.concat_list("similar_to_id", "related_id").list.drop_nulls(),
+        ids_out=pl.concat_list("id"),
+        measures=pl.struct(
+            "confidence", pl.lit(settings.flag_cosine).alias("flag_cosine"), cosine="similarity_score"
+        ).struct.json_encode(),
+        reason=pl.when(pl.col("similar_to_id").is_null()).then(alone).otherwise(beside),
+    )
+    again = pl.when(pl.col("stage") == "text").then(pl.lit("The same words again."))
+    reasserted = repeats.select(
+        action=pl.lit("reassert"),
+        subject_id="target_id",
+        ids_in=pl.concat_list("id"),
+        ids_out=pl.concat_list("target_id"),
+        measures=pl.struct(
+            "cosine", pl.lit(settings.reassert_cosine).alias("reassert_cosine"), "stage"
+        ).struct.json_encode(),
+        reason=again.otherwise(pl.lit("The same in other words, and every guard agrees.")),
+    )
+    by_rule = [part.with_columns(decided_by=pl.lit("rule"), model=pl.lit("")) for part in (created, reasserted)]
+    closed = pl.DataFrame([{**row, "measures": as_json(row["measures"])} for row in told], schema=by_rule[0].schema)
+    rows = pl.concat([*by_rule, closed])
+    keys = rows.select("action", "subject_id", pl.col("ids_in").list.join(" ")).iter_rows()
+    ids = pl.Series([timed_id("d", now, *key) for key in keys], dtype=pl.String)
+    return frames.conform(
+        rows.with_columns(id=ids, model=pl.col("model").replace("", None), at=pl.lit(now, dtype=frames.TIME)),
+        frames.DECISIONS,
+    )

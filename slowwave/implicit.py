@@ -1,0 +1,53 @@
+"""Relations of one subject that are spelt almost alike may contradict each other: flagged, never settled (S2-75)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import polars as pl
+from rapidfuzz.distance import Levenshtein
+
+from slowwave import frames
+from slowwave.settings import ReviseSettings
+from slowwave.text import row_id
+
+KIND = "implicit_conflict"
+_SIDES = ["id", "scope", "subject_id", "predicate", "object_key"]
+
+
+def find_implicit_conflicts(
+    fresh: pl.DataFrame, live: pl.DataFrame, settings: ReviseSettings, now: datetime
+) -> pl.DataFrame:
+    """PAIR_DECISIONS, pending for some days: relations of one subject, not equal but spelt alike, with other objects.
+
+    `fresh` are the candidates that stay, `live` the facts that held before them and still do. Nothing unless asked for.
+    """
+    if not settings.implicit_conflicts or fresh.is_empty():
+        return frames.empty(frames.PAIR_DECISIONS)
+    related = (pl.col("kind") == "relation") & (pl.col("predicate").fill_null("") != "")
+    new, known = (part.filter(related).select(_SIDES) for part in (fresh, live))
+    pairs = new.join(pl.concat([new, known]), on=["scope", "subject_id"], suffix="_b").filter(
+        pl.col("predicate") != pl.col("predicate_b"), pl.col("object_key") != pl.col("object_key_b")
+    )
+    alike = _spelt_alike(pairs, settings.implicit_similarity)
+    found = pairs.join(alike, on=["predicate", "predicate_b"]).select(
+        a_id=pl.min_horizontal("id", "id_b"), b_id=pl.max_horizontal("id", "id_b")
+    )
+    found = found.unique().sort("a_id", "b_id")
+    ids = [row_id("pd", a, b, KIND) for a, b in found.iter_rows()]
+    rows = found.with_columns(
+        id=pl.Series(ids, dtype=pl.String),
+        kind=pl.lit(KIND),
+        outcome=pl.lit("pending"),
+        decided_by=pl.lit("rule"),
+        at=pl.lit(now, dtype=frames.TIME),
+        expires_at=pl.lit(now + timedelta(days=settings.implicit_ttl_days), dtype=frames.TIME),
+    )
+    return frames.conform(rows, frames.PAIR_DECISIONS)
+
+
+def _spelt_alike(pairs: pl.DataFrame, least: float) -> pl.DataFrame:
+    """(predicate, predicate_b) whose Levenshtein similarity is at least `least`."""
+    names = pairs.select("predicate", "predicate_b").unique()
+    alike = [Levenshtein.normalized_similarity(a, b) >= least for a, b in names.iter_rows()]
+    return names.filter(pl.Series(alike, dtype=pl.Boolean))

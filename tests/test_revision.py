@@ -1,0 +1,544 @@
+"""Truth maintenance: conflicts, their order in time, strategies, revision, what is flagged (S2-55 … S2-62, S2-75)."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from messages_api import Body, MessagesApi, Reply, filled
+from patchwork import NOW, Memory, claim, day
+from talk import CLAUDE, assert_same, contents, learn, rows, said, written
+
+from slowwave import frames
+from slowwave.conflicts import Verdicts
+from slowwave.places import COUNTRY, REGION, TOWN, level_of
+from slowwave.revision import is_one_domain
+from slowwave.rivals import Forms, exclude, read_claim
+from slowwave.validity import MAX_CHAIN, is_live, successors
+from storage.store import Store
+from storage.undo import undo
+
+SINGLE = ("favorite_color", "rate_limit", "deadline", "version")
+
+
+def single_valued_too(memory: Memory) -> Memory:
+    """A memory that has learned of some relations that they allow one object."""
+    learned = [(name, name, name, "1", "llm") for name in SINGLE]
+    columns = ["id", "alias", "canonical", "cardinality", "source"]
+    memory.predicates = frames.conform(pl.DataFrame(learned, schema=columns, orient="row"), frames.PREDICATES)
+    return memory
+
+
+def job(place: str, at: float, **more: Any) -> dict[str, Any]:
+    return claim(more.pop("statement", f"Anna works at {place}."), relation="works_at", obj=place, at=at, **more)
+
+
+def intervals(memory: Memory) -> list[tuple[str, str, Any, Any, str | None]]:
+    """Object, status, beginning, end and the object that followed, of everything that was believed."""
+    names = dict(memory.facts.select("id", "object_text").iter_rows())
+    told = memory.facts.filter(pl.col("status") != "rejected").sort("valid_from", "object_text")
+    columns = ("object_text", "status", "valid_from", "valid_to", "replaced_by")
+    return [(o, s, a, b, names.get(r or "")) for o, s, a, b, r in told.select(columns).iter_rows()]
+
+
+# --- which facts exclude each other
+
+RETIRES = [
+    ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna lives in Bergen.", "Bergen"),
+    ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna moved to Bergen last month.", "Bergen"),
+    ("lives_in", "Anna lives in Norway.", "Norway", "Anna lives in Sweden now.", "Sweden"),
+    ("lives_in", "Anna lives in Oslo since May.", "Oslo", "Anna lives in Porto since June.", "Porto"),
+    ("lives_in", "Anna has lived in Oslo for years.", "Oslo", "Anna has been living in Porto.", "Porto"),
+    ("lives_in", "Anna lives in Oslo and may move.", "Oslo", "Anna lives in Bergen and would love a dog.", "Bergen"),
+    ("works_at", "Anna works at Acme.", "Acme", "Anna joined Globex.", "Globex"),
+    ("works_at", "Anna works at Acme.", "Acme", "Anna has worked at Globex since March.", "Globex"),
+    ("works_at", "Anna left Acme and works at Globex.", "Globex", "Anna works at Initech.", "Initech"),
+    ("married_to", "Anna is married to Ben.", "Ben", "Anna is married to Carl.", "Carl"),
+    ("born_in", "Anna was born in Oslo.", "Oslo", "Anna was born in Bergen.", "Bergen"),
+    ("born_in", "Anna was born in 1990.", "1990", "Anna was born in 1991.", "1991"),
+    ("favorite_color", "Anna's favorite color is blue.", "blue", "Anna's favorite color is green.", "green"),
+    ("rate_limit", "It is at 100 per minute.", "100 per minute", "It is at 500 per minute.", "500 per minute"),
+    ("deadline", "Anna's deadline is 5 March.", "5 March", "Anna's deadline is 12 April.", "12 April"),
+]  # fmt: skip
+KEEPS = [
+    ("lives_in", "Anna lives in Berlin.", "Berlin", "Anna lives in Berlin, Germany.", "Berlin, Germany"),
+    ("lives_in", "Anna lives in Germany.", "Germany", "Anna lives in Berlin.", "Berlin"),
+    ("lives_in", "Anna lives in San Diego.", "San Diego", "Anna lives in California.", "California"),
+    ("lives_in", "Anna lives in NYC.", "NYC", "Anna lives in New York City.", "New York City"),
+    ("lives_in", "Anna lives in Zürich.", "Zürich", "Anna lives in Zurich.", "Zurich"),
+    ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna lived in Paris as a student.", "Paris"),
+    ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna used to live in Paris.", "Paris"),
+    ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna might live in Paris next year.", "Paris"),
+    ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna wants to live in Paris.", "Paris"),
+    ("lives_in", "Anna lives in Oslo.", "Oslo", "If she gets the visa, Anna lives in Paris.", "Paris"),
+    ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna lives in Paris during the summer.", "Paris"),
+    ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna also lives in Paris.", "Paris"),
+    ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna does not live in Paris.", "Paris"),
+    ("lives_in", "Anna lives in a small flat.", "small flat", "Anna lives in a house.", "house"),
+    ("works_at", "Anna works at Acme.", "Acme", "Anna works at Acme Robotics GmbH.", "Acme Robotics GmbH"),
+    ("works_at", "Anna works at Acme.", "Acme", "Anna worked at Globex until 2020.", "Globex"),
+    ("works_at", "Anna works at Acme.", "Acme", "Anna works part-time at Globex.", "Globex"),
+    ("works_at", "Anna works at Acme.", "Acme", "Anna works at Globex and Acme.", "Globex"),
+    ("works_at", "Anna works at Acme.", "Acme", "Anna works at a bakery.", "bakery"),
+    ("works_at", "Anna works at Acme.", "Acme", "Anna works at the Lisbon office.", "Lisbon office"),
+    ("works_at", "Anna works at Acme.", "Acme", "Anna works for Carl.", "Carl"),
+    ("works_at", "Anna works at Ferrywise.", "Ferrywise", "Anna works at Ferriwise.", "Ferriwise"),
+    ("married_to", "Anna is married to Ben.", "Ben", "Anna is married to Ben Smith.", "Ben Smith"),
+    ("married_to", "Anna is married to Ben.", "Ben", "Anna was married to Carl.", "Carl"),
+    ("born_in", "Anna was born in Oslo.", "Oslo", "Anna was born in 1990.", "1990"),
+    ("born_in", "Anna was born in 1990.", "1990", "Anna was born in May 1990.", "May 1990"),
+    ("favorite_color", "Anna's favorite color is blue.", "blue", "Anna's favorite color is light blue.", "light blue"),
+    ("rate_limit", "It is at 100 per minute.", "100 per minute", "It is at 5000 per hour.", "5000 per hour"),
+    ("rate_limit", "It is at 1,000 per day.", "1,000 per day", "It is at 1000 per day.", "1000 per day"),
+    ("uses", "Anna uses Docker.", "Docker", "Anna uses Rust.", "Rust"),
+    ("part_of", "Anna is part of Acme.", "Acme", "Anna is part of Globex.", "Globex"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("relation", "first", "one", "second", "other", "is_retired"),
+    [*((*case, True) for case in RETIRES), *((*case, False) for case in KEEPS)],
+)
+def test_only_what_cannot_hold_beside_it_retires_a_fact(
+    relation: str, first: str, one: str, second: str, other: str, is_retired: bool
+) -> None:
+    memory = single_valued_too(Memory())
+    memory.tell(claim(first, relation=relation, obj=one, at=1))
+    memory.tell(claim(second, relation=relation, obj=other, at=30))
+    assert (memory.fact(first)["status"], memory.fact(second)["status"]) == (
+        "superseded" if is_retired else "active",
+        "active",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [("the Netherlands", COUNTRY), ("California", REGION), ("northern Norway", REGION), ("Oslo", TOWN)],
+)
+def test_a_place_has_a_level(name: str, level: int) -> None:
+    assert level_of(name) == level
+
+
+def test_exclusion_is_symmetrical() -> None:
+    words = ["oslo", "bergen", "norway", "berlin, germany", "berlin", "nyc", "new york city", "oslo norway"]
+    for one in words:
+        for other in words:
+            pair = Forms(frozenset({one})), Forms(frozenset({other}))
+            assert exclude(*pair, ("name", "name")) == exclude(pair[1], pair[0], ("name", "name"))
+            assert one != other or not exclude(*pair, ("name", "name"))
+
+
+def test_what_is_said_of_the_past_a_plan_or_a_beginning_is_read_from_the_own_clause() -> None:
+    assert read_claim("Anna left Acme and works at Globex.", "Globex").is_plain
+    assert not read_claim("Anna used to like Oslo and Bergen.", "Bergen").is_plain
+    assert read_claim("Anna lives in Oslo since May.", "Oslo").is_plain
+    assert read_claim("Anna moved to Oslo in October.", "Oslo").is_event
+    assert not read_claim("Anna has lived in Oslo since October.", "Oslo").is_event
+
+
+def test_a_plan_retires_nothing_until_it_is_said_to_hold() -> None:
+    memory = Memory()
+    memory.tell(job("Acme", 1))
+    memory.tell(job("Globex", 5, statement="Anna starts at Globex on 1 March 2026.", temporal_hint="2026-03-01"))
+    assert [row[1] for row in intervals(memory)] == ["active", "active"]
+    memory.tell(job("Globex", 70, statement="Anna works at Globex now."))
+    assert memory.fact("Anna works at Acme.")["status"] == "superseded"
+
+
+def test_what_is_said_in_one_message_stands_together() -> None:
+    memory = Memory()
+    memory.tell(job("Acme", 1, message="m"), job("Globex", 1, message="m"))
+    assert len(memory.live()) == 2
+    memory.tell(job("Acme", 9, message="n"), job("Initech", 9, message="n"))
+    assert "Anna works at Acme." in memory.live()
+
+
+@pytest.mark.parametrize("other", [{"to": "kestrel"}, {"subject": "Ben"}])
+def test_other_scopes_and_subjects_are_no_rivals(other: dict[str, Any]) -> None:
+    memory = Memory()
+    memory.tell(job("Acme", 1))
+    memory.tell(job("Globex", 9, **other))
+    assert len(memory.live()) == 2
+
+
+# --- what becomes of them
+
+
+def test_the_loser_of_a_conflict_ends_where_the_winner_begins_and_the_decision_holds_both_values() -> None:
+    memory = Memory()
+    memory.tell(job("Acme", 1))
+    plan = memory.tell(job("Globex", 10))
+    old, new = memory.fact("Anna works at Acme."), memory.fact("Anna works at Globex.")
+    assert (old["status"], old["valid_to"], old["expired_at"], old["replaced_by"]) == (
+        "superseded",
+        day(10),
+        NOW,
+        new["id"],
+    )
+    assert (new["supersedes_id"], memory.valid(5)) == (old["id"], ["Anna works at Acme."])
+    assert plan.lineage.select("old_id", "new_id", "reason").rows() == [(old["id"], new["id"], "conflict")]
+    decision = plan.decisions.filter(pl.col("action") == "supersede").row(0, named=True)
+    seen = json.loads(decision["measures"])
+    assert (seen["strategy"], seen["objects"]) == ("recency", ["Acme", "Globex"])
+    assert (decision["ids_in"], decision["decided_by"]) == ([old["id"], new["id"]], "rule")
+
+
+def test_with_conflicts_off_everything_stays() -> None:
+    memory = Memory(revise={"conflicts": False})
+    memory.tell(job("Acme", 1))
+    memory.tell(job("Globex", 10))
+    assert len(memory.live()) == 2
+
+
+@pytest.mark.parametrize("strong", [{"entrenchment": "user_stated"}, {"pinned": True}, {"entrenchment": "user_axiom"}])
+@pytest.mark.parametrize("at", [0.5, 10])
+def test_a_stronger_fact_stays_beside_a_weaker_one_whichever_came_first(strong: dict[str, Any], at: float) -> None:
+    memory = Memory()
+    memory.tell(job("Acme", 1, by="assistant"))
+    memory.facts = memory.facts.with_columns(**{name: pl.lit(value) for name, value in strong.items()})
+    plan = memory.tell(job("Globex", at, by="assistant"))
+    assert "Anna works at Acme." in memory.live()
+    if at > 1:
+        assert len(memory.live()) == 2
+        assert plan.summary() == {"create": 1, "refuse": 1}
+
+
+def test_an_inferred_head_does_not_close_what_a_person_said_earlier() -> None:
+    memory = Memory()
+    memory.tell(job("Acme", 10, by="assistant"))
+    plan = memory.tell(job("Globex", 1))
+    assert len(memory.live()) == 2
+    assert plan.summary() == {"create": 1, "refuse": 1}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "confidences", "live"),
+    [
+        ("recency", (0.95, 0.8), "Globex"),
+        ("confidence", (0.95, 0.8), "Acme"),
+        ("confidence", (0.8, 0.95), "Globex"),
+        ("confidence", (0.8, 0.8), "Globex"),
+        ("llm", (0.95, 0.8), "Globex"),
+    ],
+)
+def test_strategies(strategy: str, confidences: tuple[float, float], live: str) -> None:
+    memory = Memory(revise={"strategy": strategy, "retain_alternatives": True})
+    memory.tell(job("Acme", 1, confidence=confidences[0]))
+    plan = memory.tell(job("Globex", 10, confidence=confidences[1]))
+    assert memory.live() == [f"Anna works at {live}."]
+    kept = plan.decisions.filter(pl.col("action") == "prefer").row(0, named=True)
+    (alternative,) = json.loads(kept["measures"])["alternatives"]
+    loser = "Globex" if live == "Acme" else "Acme"
+    assert (kept["subject_id"], alternative["object_text"]) == (memory.fact(f"Anna works at {live}.")["id"], loser)
+    assert all(row[3] is None or row[3] >= row[2] for row in intervals(memory))
+
+
+@pytest.mark.parametrize("winner", ["Acme", "Globex", ""])
+def test_a_model_decides_where_it_was_asked(winner: str) -> None:
+    memory = Memory(revise={"strategy": "llm"})
+    memory.tell(job("Acme", 1))
+    built = memory.candidates([job("Globex", 10)])
+    plan = memory.plan(built)
+    ((new, known),) = plan.disputes
+    names = {"Acme": known, "Globex": new, "": ""}
+    memory.verdicts = Verdicts({(new, known): names[winner]}, model="some/model")
+    memory.keep(memory.plan(built))
+    expected = [winner] if winner else ["Acme", "Globex"]
+    assert memory.live() == [f"Anna works at {name}." for name in expected]
+    assert set(memory.decisions.filter(pl.col("decided_by") == "model")["model"]) == {"some/model"}
+
+
+# --- time
+
+
+@pytest.mark.parametrize("order", permutations([("Acme", 1), ("Globex", 10), ("Initech", 20)]))
+def test_whatever_the_order_of_arrival_history_is_the_same(order: tuple[tuple[str, int], ...]) -> None:
+    memory = Memory()
+    for place, at in order:
+        memory.tell(job(place, at))
+    assert intervals(memory) == [
+        ("Acme", "superseded", day(1), day(10), "Globex"),
+        ("Globex", "superseded", day(10), day(20), "Initech"),
+        ("Initech", "active", day(20), None, None),
+    ]
+
+
+def test_an_end_that_was_told_is_not_moved_by_a_late_message() -> None:
+    memory = Memory()
+    memory.tell(job("Acme", 1))
+    memory.tell(job("Initech", 20, statement="Anna moved from Acme to Initech.", resolves=[{"object": "Acme"}]))
+    memory.tell(job("Globex", 10))
+    assert intervals(memory)[0] == ("Acme", "superseded", day(1), day(20), "Initech")
+    assert intervals(memory)[1][3] == day(20)
+
+
+def test_a_late_message_never_closes_what_was_said_again_after_it() -> None:
+    memory = Memory()
+    memory.tell(job("Acme", 1))
+    memory.tell(job("Acme", 20))
+    memory.tell(job("Globex", 10))
+    assert memory.live() == ["Anna works at Acme."]
+    late = memory.fact("Anna works at Globex.")
+    assert (late["status"], late["valid_to"]) == ("superseded", day(20))
+
+
+def test_what_is_said_later_and_began_earlier_leaves_both_unless_it_tells_of_a_beginning() -> None:
+    memory = Memory()
+    memory.tell(job("Acme", 10))
+    plan = memory.tell(job("Globex", 20, statement="Anna has worked at Globex since 2021.", temporal_hint="since 2021"))
+    assert (len(memory.live()), plan.summary()) == (2, {"create": 1, "refuse": 1})
+    memory = Memory()
+    memory.tell(job("Acme", 10))
+    memory.tell(job("Globex", 20, statement="Anna joined Globex in 2021.", temporal_hint="in 2021"))
+    assert memory.live() == ["Anna works at Acme."]
+    assert memory.fact("Anna joined Globex in 2021.")["valid_to"] == day(10)
+
+
+def test_a_job_left_and_taken_up_again_is_two_intervals() -> None:
+    expected = [
+        ("Acme", "superseded", day(1), day(10), "Globex"),
+        ("Globex", "superseded", day(10), day(20), "Acme"),
+        ("Acme", "active", day(20), None, None),
+    ]
+    for together in (True, False):
+        memory = Memory()
+        told = [job("Acme", 1), job("Globex", 10), job("Acme", 20)]
+        for batch in [told] if together else [[each] for each in told]:
+            memory.tell(*batch)
+        assert intervals(memory) == expected
+
+
+def test_an_end_and_a_return_in_one_batch_are_two_intervals() -> None:
+    memory = Memory()
+    memory.tell(
+        job("Acme", 1), claim("Anna left Acme.", relation="left", obj="Acme", at=9, ended=True), job("Acme", 20)
+    )
+    assert intervals(memory) == [
+        ("Acme", "active", day(1), day(9), None),
+        ("Acme", "active", day(9), None, None),
+        ("Acme", "active", day(20), None, None),
+    ]
+
+
+def test_a_chain_is_cut_at_its_cap_and_the_cut_fact_still_ends() -> None:
+    memory = Memory()
+    told = [job(f"Depot {n}", n) for n in range(MAX_CHAIN + 3)]
+    memory.tell(*told)
+    assert len(memory.live()) == 1
+    steps = dict(memory.facts.filter(pl.col("replaced_by").is_not_null()).select("id", "replaced_by").iter_rows())
+    assert max(len(successors(start, steps)) for start in steps) == MAX_CHAIN - 1
+    assert memory.decisions.filter(pl.col("action") == "refuse").height == 1
+
+
+jobs = st.builds(
+    job,
+    st.sampled_from(["Acme", "Globex", "Initech", "Umbrella"]),
+    st.integers(0, 12),
+    confidence=st.sampled_from([0.7, 0.8, 0.9]),
+)
+
+
+@given(
+    st.lists(st.lists(jobs, min_size=1, max_size=5), min_size=1, max_size=4), st.sampled_from(["recency", "confidence"])
+)
+@settings(max_examples=12, deadline=None)
+def test_a_class_of_one_object_has_at_most_one_head(told: list[list[dict[str, Any]]], strategy: str) -> None:
+    memory = Memory(revise={"strategy": strategy})
+    for number, batch in enumerate(told):
+        built = memory.candidates([{**each, "message": f"{number}/{n}"} for n, each in enumerate(batch)])
+        memory.keep(memory.plan(built))
+        again = memory.plan(built)
+        assert [getattr(again, name).height for name in ("facts", "evidence", "lineage", "decisions", "pairs")] == [
+            0
+        ] * 5
+        assert memory.facts.filter(is_live(NOW))["object_text"].n_unique() == 1
+    steps = dict(memory.facts.filter(pl.col("replaced_by").is_not_null()).select("id", "replaced_by").iter_rows())
+    assert all(start not in successors(end, steps) for start, end in steps.items())
+    held = memory.facts.filter(pl.col("status") != "rejected")
+    assert (held["valid_to"].fill_null(NOW) >= held["valid_from"]).all()
+    assert (held.filter(pl.col("status") == "superseded")["replaced_by"].is_not_null()).all()
+
+
+# --- belief revision
+
+LIKES, TIRED = "Anna enjoys the old town of Oslo.", "Anna no longer enjoys the old town of Oslo."
+
+
+def about_oslo(statement: str, at: float, **more: Any) -> dict[str, Any]:
+    return claim(statement, **{"relation": "enjoys", "obj": "Oslo", "at": at, **more})
+
+
+def revised(second: dict[str, Any], cosine: float, **revise: Any) -> Memory:
+    memory = Memory(revise={"belief_revision": True, **revise})
+    memory.tell(about_oslo(LIKES, 1))
+    memory.tell(second, cosines={(second["statement"], LIKES): cosine})
+    return memory
+
+
+def test_what_says_the_same_two_things_differently_retires_the_old_if_asked_for() -> None:
+    memory = revised(about_oslo(TIRED, 9), 0.85)
+    assert memory.live() == [TIRED]
+    assert memory.lineage["reason"].to_list() == ["belief_revision"]
+    assert revised(about_oslo(TIRED, 9), 0.99, belief_revision=False).live() == [LIKES, TIRED]
+
+
+@pytest.mark.parametrize(
+    ("other", "cosine"),
+    [({}, 0.8499), ({"relation": "hates"}, 0.9), ({"obj": "Bergen"}, 0.9), ({"edge_type": "causal"}, 0.9),
+     ({"to": "kestrel"}, 0.9)],
+)  # fmt: skip
+def test_revision_needs_the_pair_the_domain_the_type_and_the_cosine(other: dict[str, Any], cosine: float) -> None:
+    assert len(revised(about_oslo(TIRED, 9, **other), cosine).live()) == 2
+
+
+def test_reinforcement_comes_first() -> None:
+    again = "Anna enjoys old town of Oslo."
+    memory = revised(about_oslo(again, 9), 0.86)
+    assert memory.live() == [LIKES]
+    assert (memory.fact(LIKES)["evidence_count"], memory.fact(again)["status"]) == (2, "rejected")
+    numbers = "Anna enjoys the 3 old town of Oslo."
+    assert revised(about_oslo(numbers, 9), 0.99).live() == [numbers]
+
+
+@pytest.mark.parametrize("verdict", ["contradict", "reinforce", "unrelated", None])
+def test_a_model_verifies_a_revision(verdict: str | None) -> None:
+    memory = Memory(revise={"belief_revision": True, "verify_with_llm": True})
+    memory.tell(about_oslo(LIKES, 1))
+    built, cosines = memory.candidates([about_oslo(TIRED, 9)]), {(TIRED, LIKES): 0.9}
+    ((new, known, cosine),) = memory.plan(built, cosines).doubts
+    assert cosine == 0.9
+    memory.verdicts = Verdicts(revisions={(new, known): verdict} if verdict else {}, model="some/model")
+    memory.keep(memory.plan(built, cosines))
+    live = {"contradict": [TIRED], "reinforce": [LIKES]}.get(verdict or "", [LIKES, TIRED])
+    assert memory.live() == live
+
+
+def test_a_late_message_is_revised_by_what_holds() -> None:
+    memory = Memory(revise={"belief_revision": True})
+    memory.tell(about_oslo(LIKES, 9))
+    memory.tell(about_oslo(TIRED, 1), cosines={(TIRED, LIKES): 0.9})
+    assert memory.live() == [LIKES]
+    assert memory.fact(TIRED)["valid_to"] == day(9)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "one"),
+    [("use", "uses", True), ("works_at", "works_on", True), ("uses", "born_in", False), ("", "uses", False)],
+)
+def test_a_domain_is_equal_inside_or_half_alike(a: str, b: str, one: bool) -> None:
+    assert is_one_domain(a, b) == is_one_domain(b, a) == one
+
+
+# --- implicit conflicts
+
+
+def test_relations_spelt_almost_alike_are_flagged_for_some_days_and_nothing_else() -> None:
+    told = [claim("Anna responds to Ben.", relation="responds_to", obj="Ben", at=1)]
+    more = [
+        claim("Anna respond to Carl.", relation="respond_to", obj="Carl", at=2),
+        claim("Anna respects Carl.", relation="respects", obj="Carl", at=2),
+        claim("Anna responds to Acme.", relation="responds_to", obj="Acme", at=2),
+    ]
+    memory = Memory(revise={"implicit_conflicts": True})
+    memory.tell(*told)
+    plan = memory.tell(*more)
+    rows_ = plan.pairs.select("kind", "outcome", "at", "expires_at", "decided_by").unique().rows()
+    assert rows_ == [("implicit_conflict", "pending", NOW, NOW + timedelta(days=30), "rule")]
+    odd = memory.fact("Anna respond to Carl.")["id"]
+    assert all(odd in pair for pair in plan.pairs.select("a_id", "b_id").rows())
+    assert (plan.pairs.height, (plan.pairs["a_id"] < plan.pairs["b_id"]).all(), len(memory.live())) == (2, True, 4)
+    off = Memory()
+    off.tell(*told)
+    assert off.tell(*more).pairs.is_empty()
+
+
+# --- through the flow
+
+JOBS = (
+    ("2026-01-05", "I work at Acme as the data lead, and I like the people."),
+    ("2026-03-05", "I work at Globex now, the commute is short."),
+    ("2026-05-05", "I work at Acme again, they asked me back."),
+)
+
+
+def at(when: str) -> datetime:
+    return datetime.fromisoformat(when).replace(tzinfo=UTC)
+
+
+def heard(store: Path) -> list[tuple[Any, ...]]:
+    found = rows(store, "facts", "predicate = 'works_at' AND status != 'rejected'").sort("valid_from")
+    dates = [pl.col(name).dt.date().cast(pl.String) for name in ("valid_from", "valid_to")]
+    return found.select("object_text", "status", *dates).rows()
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 2, 0), (2, 0, 1)])
+def test_recurring_jobs_stay_intervals_through_ingest_in_any_order(tmp_path: Path, order: tuple[int, ...]) -> None:
+    for number in order:
+        when, text = JOBS[number]
+        learn(written(tmp_path / f"{number}.jsonl", said([("Ben", text)], f"c{number}", at(when))), tmp_path / "m")
+    assert heard(tmp_path / "m") == [
+        ("Acme", "superseded", "2026-01-05", "2026-03-05"),
+        ("Globex", "superseded", "2026-03-05", "2026-05-05"),
+        ("Acme", "active", "2026-05-05", None),
+    ]
+
+
+def test_undo_of_a_run_that_retired_something_restores_exactly(tmp_path: Path) -> None:
+    store = tmp_path / "m"
+    first = [("Ben", JOBS[0][1]), ("Ben", "I lead the Acme data team in Oslo.")]
+    learn(written(tmp_path / "a.jsonl", said(first, "c1", at(JOBS[0][0]))), store)
+    before = contents(store, but=("metadata",))
+    second = said([("Ben", JOBS[1][1])], "c2", at(JOBS[1][0]))
+    revise = {"implicit_conflicts": True, "implicit_similarity": 0.1}
+    run = learn(written(tmp_path / "b.jsonl", second), store, revise=revise)["run"]
+    assert len(rows(store, "facts", "status = 'superseded'")) == 1
+    assert len(rows(store, "facts", "suspect_of IS NOT NULL")) > 0
+    assert len(rows(store, "pair_decisions", "kind = 'implicit_conflict'")) > 0
+    undo(Store.open(str(store)), run, "undo-1", NOW)
+    assert_same(contents(store, but=("metadata",)), before)
+
+
+def judge(request: Body) -> Reply:
+    """A model that finds that what was known holds."""
+    tool = request["tools"][0]["name"]
+    return filled(tool, {"answers": [{"question": 1, "winner": 0, "reason": "It is a visit."}]})
+
+
+def ask_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **revise: Any) -> tuple[Path, int]:
+    """Two runs, the second with a model as judge; the store and how often it was asked."""
+    store = tmp_path / "m"
+    learn(written(tmp_path / "a.jsonl", said([("Ben", JOBS[0][1])], "c1", at(JOBS[0][0]))), store)
+    talk = written(tmp_path / "b.jsonl", said([("Ben", JOBS[1][1])], "c2", at(JOBS[1][0])))
+    llm = {"model": "rules", "judge_model": CLAUDE, "transient_retries": 0, "validation_retries": 0}
+    with MessagesApi(judge) as api:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
+        revised_ = {"learn_predicates": False, **revise}
+        learn(talk, store, llm=llm, revise=revised_)
+        return store, len(api.requests)
+
+
+def test_a_model_is_asked_before_the_lease_and_its_answer_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, asked = ask_model(tmp_path, monkeypatch, strategy="llm")
+    assert asked == 1
+    assert [(o, s) for o, s, *_ in heard(store)] == [("Acme", "active"), ("Globex", "superseded")]
+    decided = rows(store, "decisions", "decided_by = 'model'")
+    assert decided["action"].to_list() == ["supersede"]
+
+
+@pytest.mark.parametrize("revise", [{"strategy": "llm", "calls_per_batch": 0}, {"strategy": "recency"}])
+def test_a_model_that_may_not_be_asked_leaves_it_to_recency(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, revise: dict[str, Any]
+) -> None:
+    store, asked = ask_model(tmp_path, monkeypatch, **revise)
+    assert asked == 0
+    assert [(o, s) for o, s, *_ in heard(store)] == [("Acme", "superseded"), ("Globex", "active")]
