@@ -16,7 +16,7 @@ from rich.console import RenderableType
 from flows.ingest import ingest
 from recall.entities import Entity
 from recall.memory import Memory
-from recall.overview import changes, quality, stats
+from recall.overview import changes, quality, repeated, stats
 from recall.records import RecalledFact, Recollection
 from slowwave.launcher import project_folder
 from slowwave.settings import IngestSettings, LanguageSettings
@@ -42,6 +42,7 @@ class _Shown:
     stats: dict[str, Any]
     quality: dict[str, Any]
     changes: list[dict[str, Any]]
+    repeated: list[dict[str, Any]]
     entities: list[Entity]
     known: tuple[RecalledFact, ...]
     found: list[Recollection]
@@ -54,7 +55,8 @@ def run_demo(keep: Path | None, as_json: bool) -> None:
         shown = _look(uri, asyncio.run(ingest(_inputs(), store=uri, settings=settings)))
     if as_json:
         recalls = [each.as_json() for each in shown.found]
-        print_json({"ingest": shown.summary, "stats": shown.stats, "changes": shown.changes, "recalls": recalls})
+        told = {"ingest": shown.summary, "stats": shown.stats, "changes": shown.changes, "repeated": shown.repeated}
+        print_json({**told, "recalls": recalls})
         return
     for title, tables in _sections(shown):
         out.rule(f"[bold]{title}", align="left")
@@ -68,9 +70,9 @@ def _look(uri: str, summary: dict[str, Any]) -> _Shown:
         found = [memory.recall(question, k=3) for question in QUESTIONS]
         _, entities = memory.entities(limit=12)
         _, known = memory.facts_of(PERSON)
-        changed = changes(memory.snapshot)
+        changed, again = changes(memory.snapshot), repeated(memory.snapshot)
     store = Store.open(uri)
-    return _Shown(summary, stats(store, datetime.now(UTC)), quality(store), changed, entities, known, found)
+    return _Shown(summary, stats(store, datetime.now(UTC)), quality(store), changed, again, entities, known, found)
 
 
 def _sections(shown: _Shown) -> Iterator[tuple[str, list[RenderableType]]]:
@@ -80,6 +82,8 @@ def _sections(shown: _Shown) -> Iterator[tuple[str, list[RenderableType]]]:
     yield "Facts, since when, and who said so", [table(f"About {PERSON}", ("fact", "valid", "said in"), about)]
     changed = [(c["before"], c["now"] or "", validity(c["valid_from"], c["valid_to"])) for c in shown.changes]
     yield "What stopped being true", [table("", ("before", "now", "held"), changed)]
+    again = [(r["statement"], ", ".join(r["said_in"])) for r in shown.repeated]
+    yield "One fact for what was said several times", [table("", ("fact", "said in"), again)]
     gates = shown.quality["gates"]
     rows = [(g["gate"], g["refused"], (g["example"] or "").replace("\n", " ")[:60], g["reason"]) for g in gates]
     yield "What was refused, and why", [table("", ("gate", "count", "for example", "why"), rows)]
@@ -112,4 +116,5 @@ def _next_commands(keep: Path | None) -> None:
         out.print("slowwave demo --keep ./memory          keep this store and look around in it", markup=False)
     out.print(f'slowwave recall "Who is Marta\'s manager?"{place}', markup=False)
     out.print(f"slowwave facts Kestrel{place}", markup=False)
+    out.print(f'slowwave history "Marta Oliveira"{place}', markup=False)
     out.print("slowwave ingest ~/.claude/projects --store ./mine      your own conversations", markup=False)

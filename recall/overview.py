@@ -70,10 +70,13 @@ def quality(store: Store) -> dict[str, Any]:
 
 
 def changes(snapshot: Snapshot, limit: int = 20) -> list[dict[str, Any]]:
-    """What stopped being true: the old statement, the new one where there is one, when, and why; newest first."""
+    """What stopped being true: the old statement, the new one where there is one, when, and why; newest first.
+
+    What was absorbed by a fact that says the same did not stop being true.
+    """
     closed = snapshot.frame(
         "facts",
-        "valid_to IS NOT NULL OR status IN ('superseded', 'retracted')",
+        "valid_to IS NOT NULL OR status = 'retracted'",
         ["id", "statement", "status_reason", "valid_from", "valid_to", "replaced_by"],
     )
     winners = snapshot.by_ids("facts", closed["replaced_by"], ["id", "statement"]).rename({"statement": "now"})
@@ -81,6 +84,29 @@ def changes(snapshot: Snapshot, limit: int = 20) -> list[dict[str, Any]]:
     told_once = both.unique(["statement", "now"], keep="first")
     newest = told_once.sort("valid_to", "id", descending=[True, False], nulls_last=True).head(limit)
     return newest.rename({"statement": "before", "status_reason": "reason"}).to_dicts()
+
+
+def repeated(snapshot: Snapshot, limit: int = 6) -> list[dict[str, Any]]:
+    """Facts that several messages say: `statement`, and `said_in`, names of messages or documents.
+
+    What people said comes before what documents say, then what most messages say.
+    """
+    told = snapshot.frame("facts", "status = 'active' AND evidence_count > 1", ["id", "statement", "evidence_count"])
+    evidence = snapshot.by_ids("fact_evidence", told["id"], ["fact_id", "message_id", "occurred_at"], key="fact_id")
+    messages = snapshot.by_ids("messages", evidence["message_id"], ["id", "message_id", "conversation_id", "role"])
+    named = messages.with_columns(
+        is_read=pl.col("role") == "document",
+        name=pl.when(pl.col("role") == "document")
+        .then(pl.col("conversation_id").str.split("/").list.last())
+        .otherwise("message_id"),
+    ).select("id", "is_read", "name")
+    said = evidence.join(named, left_on="message_id", right_on="id").sort("occurred_at", "name")
+    names = said.group_by("fact_id", maintain_order=True).agg(
+        "is_read", said_in=pl.col("name").unique(maintain_order=True)
+    )
+    both = told.join(names.with_columns(pl.col("is_read").list.any()), left_on="id", right_on="fact_id")
+    first = both.sort("is_read", "evidence_count", "id", descending=[False, True, False]).head(limit)
+    return first.select("statement", "said_in").to_dicts()
 
 
 def runs(store: Store) -> list[dict[str, Any]]:

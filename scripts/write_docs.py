@@ -25,7 +25,13 @@ from storage.tables import STAMPS, TABLES, Column, Role, Table
 ROOT = Path(__file__).parents[1]
 DEMO_BEGIN, DEMO_END = "<!-- demo -->", "<!-- /demo -->"
 README_COLUMNS = 100
-README_SECTIONS = ("What was read", "What stopped being true", "Three questions", "Next")
+README_SECTIONS = (
+    "What was read",
+    "What stopped being true",
+    "One fact for what was said several times",
+    "Three questions",
+    "Next",
+)
 _RUN_ID = re.compile(r"ingest-\d{8}-\d{6}-[0-9a-f]{4}")
 _SHORT_ID = re.compile(r"│ [0-9a-f]{8} │$", re.MULTILINE)  # of a document's facts it depends on where the folder is
 _MILLISECONDS = re.compile(r"^ *\d+ ms *\n", re.MULTILINE)

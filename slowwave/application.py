@@ -136,6 +136,10 @@ def plan_application(
     )
 
 
+def _together(*parts: pl.DataFrame) -> pl.DataFrame:
+    return pl.concat([part.select(READ) for part in parts])
+
+
 def _carry_out(
     fresh: pl.DataFrame,
     others: pl.DataFrame,

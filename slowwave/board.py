@@ -139,6 +139,7 @@ class Board:
                 f"{MAX_CHAIN} facts have replaced each other already: it ends without being linked to what follows it.",
                 {"chain": MAX_CHAIN},
             )  # fmt: skip
+            self.decide("close", loser["id"], [loser["id"], winner["id"]], [loser["id"]], "Something else holds now.")
             return False
         self.change(
             loser,

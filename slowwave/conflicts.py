@@ -175,12 +175,13 @@ def replace(
         _note(board, "refuse", winner, loser, settings, refusal, model, seen)
         return
     ends = max(winner["valid_from"], loser["valid_from"])
-    if not board.supersede(loser, winner, why, f"replaced by {winner['id']}", ends=ends):
+    is_linked = board.supersede(loser, winner, why, f"replaced by {winner['id']}", ends=ends)
+    if loser is not new:
+        board.retire(loser, winner, new)
+    if not is_linked:
         return
     reason = "One of the two can hold, and this one was." if model else _reason(winner, loser, settings, why)
     _note(board, "supersede", winner, loser, settings, reason, model, seen)
-    if loser is not new:
-        board.retire(loser, winner, new)
     if settings.retain_alternatives and why == REASON:
         kept = {name: loser[name] for name in ("id", "object_text", "valid_from", "confidence")}
         seen = {"strategy": settings.strategy, "alternatives": [kept]}

@@ -123,7 +123,9 @@ _FRAME = (
 
 def unframed(texts: pl.Series) -> pl.Series:
     """The texts without an opening or an ending that only says that something is said: "By the way: …"."""
-    bare = texts.str.replace(rf"(?i)^(?:(?:{_FRAME}|also|and|oh|well|so|yes)(?:, that|[,:;]| -)\s+)+", "")
+    bare = texts.str.replace(
+        rf"(?i)^([^:\n]{{1,60}}: )?(?:(?:{_FRAME}|also|and|oh|well|so|yes)(?:, that|[,:;]| -)\s+)+", "$1"
+    )
     return bare.str.replace(rf"(?i),\s+(?:{_FRAME})([.!]?)$", "$1")
 
 

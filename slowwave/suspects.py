@@ -68,6 +68,8 @@ def _leans(row: Fact, names: Mapping[str, frozenset[str]]) -> bool:
     known = _names(row["object_text"], row["object_id"], names)
     same = bool(row["object_id"] and row["object_id"] == row["object_id_b"])
     same = same or plain(row["object_text_b"] or "") in known
+    if not same and row["predicate_b"] == row["predicate"]:
+        return False  # "moved from Oslo to Bergen" names Oslo and stands
     if not same and not any(_speaks_of(row["statement"] or "", name) for name in known):
         return False
     return bool(row["is_mistake"]) or _ends_with(row)
@@ -126,7 +128,7 @@ def mark_suspects(
     evidence: pl.DataFrame,
     names: Mapping[str, frozenset[str]],
 ) -> tuple[pl.DataFrame, list[Mapping[str, object]]]:
-    """MARKS of facts that become suspect, and null for those that are trusted again, with the decisions that tell of it.
+    """MARKS of facts that become suspect, null for those that are trusted again, and the decisions that tell of it.
 
     `known` are the stored facts near (id, suspect_of, valid_to), `evidence` what was said now; see the finders for the
     rest. What is suspect already stays suspect of what it was.
@@ -135,8 +137,13 @@ def mark_suspects(
     found = [find_suspects(retired, held, staying, names), find_heirs(retired, lineage, staying)]
     leaning = pl.concat(found).unique("id", keep="first", maintain_order=True).join(marked, on="id", how="anti")
     trusted = marked.filter(pl.col("id").is_in(find_trusted(marked, evidence, known))).sort("id")
-    told = [_told("suspect", *row, "It leans on a fact that does not hold any more.") for row in leaning.iter_rows()]
-    told += [_told("trust", *row, "It was said again after what it leans on had ended.") for row in trusted.iter_rows()]
+    told = [
+        _told("suspect", id_, of, "It leans on a fact that does not hold any more.") for id_, of in leaning.iter_rows()
+    ]
+    told += [
+        _told("trust", id_, of, "It was said again after what it leans on had ended.")
+        for id_, of in trusted.iter_rows()
+    ]
     cleared = trusted.with_columns(suspect_of=pl.lit(None, dtype=pl.String))
     return pl.concat([leaning, cleared]), told
 

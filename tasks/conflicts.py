@@ -47,7 +47,8 @@ async def judge_conflicts(run: Run, settings: IngestSettings, *, approve: bool =
         return NO_VERDICTS
     disputes = plan.disputes if revise.strategy == "llm" else ()
     doubts = plan.doubts if revise.verify_with_llm else ()
-    told = _told(snapshot, plan, [id_ for pair in (*disputes, *doubts) for id_ in pair[:2]])
+    pairs = [*disputes, *((new, known) for new, known, _ in doubts)]
+    told = _told(snapshot, plan, [id_ for pair in pairs for id_ in pair])
     groups = _groups(disputes)[: revise.calls_per_batch]
     conflicts, reasons = await _settle(language, groups, told)
     left = _groups(doubts)[: revise.calls_per_batch - len(groups)]

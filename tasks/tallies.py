@@ -26,7 +26,10 @@ OUTCOMES = {
     "retract": "facts retracted",
     "close": "facts ended",
     "refuse": "changes refused",
-    "suspect": "facts to look at again",
+    "suspect": "facts now suspect",
+    "trust": "facts no longer suspect",
+    "shorten": "facts ended earlier",
+    "prefer": "facts preferred",
 }
 
 

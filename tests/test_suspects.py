@@ -58,6 +58,7 @@ def test_in_one_batch_it_is_the_same() -> None:
         claim("Anna leads the Acmeville choir.", relation="leads", obj="Acmeville choir", at=2),
         claim("Anna lives in Oslo.", relation="lives_in", obj="Oslo", at=2),
         claim("Ben leads the Acme data team.", subject="Ben", relation="leads", obj="Acme data team", at=2),
+        claim("Anna works part-time at Initech, next to Acme.", relation="works_at", obj="Initech", at=2),
         {**TEAM, "to": "kestrel"},
         {**TEAM, "at": 11},
         {**TEAM, "at": 10},
