@@ -2,7 +2,7 @@
 
 Once with every message of a user as a statement, which measures the search for candidates apart from extraction, and
 once through the facts of an ingested store. Two pairs of the five development chats name an earlier message that is
-about something else ("null checks" for "bugs of the autocomplete"): no search by meaning or words can find those.
+about something else by the look of it. There are 17 pairs in all: one moves a figure by .10 to .14.
 """
 
 from __future__ import annotations

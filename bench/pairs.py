@@ -85,7 +85,7 @@ def _a_million(vectors: Vectors, path: Path) -> Iterable[Figure]:
     random = np.random.default_rng(SEED)
     many = np.lib.format.open_memmap(path, "w+", np.float32, (MILLION, vectors.shape[1]))
     for start in range(0, MILLION, len(vectors)):
-        near = vectors + random.normal(0, 0.025, vectors.shape).astype(np.float32)
+        near = vectors + random.normal(0, 0.012, vectors.shape).astype(np.float32)
         many[start : start + len(vectors)] = near / np.linalg.norm(near, axis=1, keepdims=True)
     many.flush()
     del many

@@ -3,7 +3,8 @@
 A redundant fact says the same; a counterpart says something else of the same matter. So what differs between the two is
 left out of the comparison (numbers, denials), and what names the matter is weighed by how rare it is (BM25), with the
 meaning beside it. A text of several claims asks once for each: a denial in a long request is a small part of its words
-and of its vector. The cosine's weight was not tuned: between 0 and 8 it makes no difference on the development pairs.
+and of its vector. The weight of the cosine was chosen among
+0, 4 and 8 on the development pairs, of which it moves one at most.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -13,14 +12,14 @@ from prompts.rendering import render_extraction
 from prompts.responses import WindowExtraction
 from slowwave.claims import Said
 from slowwave.settings import ExtractSettings, IngestSettings
-from slowwave.validity import live_sql, time_sql
+from slowwave.validity import time_sql
 from slowwave.windows import COLUMNS, PlannedWindow, plan_windows
 from storage.rows import quoted
-from storage.search import nearest, unit_matrix
 from storage.snapshots import Reading, Snapshot
 
 from .candidates import UNFINISHED, Found, Heard, find_candidates, still_waiting, write
 from .engine import task
+from .known_facts import with_known_facts
 from .naming import resolve_again, resolve_names
 from .ontology import Named, name_relations
 from .runs import Run, language_of, store_of
@@ -124,7 +123,7 @@ def _windows(
     planned = plan_windows(batch, _earlier(snapshot, batch, settings), settings)
     if language.is_keyless("extract") or not settings.known_facts:
         return planned  # rules name what is replaced by its words
-    return _with_known(snapshot, planned, batch, settings, run)
+    return with_known_facts(run, snapshot, planned, batch, settings)
 
 
 def _earlier(snapshot: Snapshot, batch: pl.DataFrame, settings: ExtractSettings) -> pl.DataFrame:
@@ -139,24 +138,6 @@ def _earlier(snapshot: Snapshot, batch: pl.DataFrame, settings: ExtractSettings)
     before = places.join(first, on="conversation_id").filter(pl.col("ordinal") < pl.col("first"))
     last = before.sort("ordinal").group_by("conversation_id").tail(settings.context_messages)
     return snapshot.by_ids("messages", last["id"], COLUMNS)
-
-
-def _with_known(
-    snapshot: Snapshot, planned: Sequence[PlannedWindow], batch: pl.DataFrame, settings: ExtractSettings, run: Run
-) -> list[PlannedWindow]:
-    """Show each window the live facts nearest to its messages, newest knowledge that it may supersede."""
-    told = batch.filter(pl.col("vector").is_not_null())
-    found = nearest(snapshot, "facts", unit_matrix(told["vector"], snapshot.dims), 3, live_sql(run.now))
-    facts = {r["id"]: r for r in snapshot.by_ids("facts", found["id"], ["id", "statement", "valid_from"]).to_dicts()}
-    near: dict[str, list[tuple[float, str]]] = {}
-    for query, fact, cosine in found.iter_rows():
-        near.setdefault(told["id"][query], []).append((-cosine, fact))
-    shown = []
-    for each in planned:
-        ranked = sorted(pair for row in each.new_ids for pair in near.get(row, []))
-        ids = list(dict.fromkeys(fact for _, fact in ranked))[: settings.known_facts]
-        shown.append(each.knowing([(i, facts[i]["statement"], facts[i]["valid_from"]) for i in ids]))
-    return shown
 
 
 def _counted(cursor: Cursor | None, heard: Heard, said: Said, found: Found, named: Named) -> Extracted:
