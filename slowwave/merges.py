@@ -147,31 +147,44 @@ def _is_alike(settings: MergeSettings) -> pl.Expr:
 
 def _guarded(pairs: pl.DataFrame, facts: pl.DataFrame, settings: MergeSettings) -> pl.DataFrame:
     """The pairs with `guard`, the first that keeps them apart (null: none), and which side may yield to the other."""
-    far = pairs.filter(~_is_alike(settings)).with_columns(
-        guard=pl.lit(LIKENESS), a_yields=pl.lit(False), b_yields=pl.lit(False)
+    far = pairs.filter(~_is_alike(settings)).with_columns(guard=pl.lit(LIKENESS))
+    close = _about_one(pairs.filter(_is_alike(settings)), facts)
+    apart = pl.concat([far, close.filter(pl.col("guard").is_not_null())])
+    read = _read(close.filter(pl.col("guard").is_null()).drop("guard"), facts)
+    return pl.concat([read, apart.with_columns(a_yields=pl.lit(False), b_yields=pl.lit(False))])
+
+
+def _about_one(pairs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
+    """The pairs with `guard` where polarity or subject differ: most of them do, and whole rows of facts are wide."""
+    codes = facts.select("id", *(pl.col(name).rank("dense").fill_null(0) for name in ("polarity", "subject_id")))
+    sides = pairs.join(codes, left_on="a_id", right_on="id", maintain_order="left").join(
+        codes, left_on="b_id", right_on="id", maintain_order="left", suffix="_b"
     )
-    close = pairs.filter(_is_alike(settings))
-    sides = close.join(facts.select(_COMPARED), left_on="a_id", right_on="id", maintain_order="left").join(
+    apart = pl.coalesce(_unless_same("polarity", "polarity"), _unless_same("subject_id", "identity"))
+    return sides.select(*PAIRS, guard=apart)
+
+
+def _read(pairs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
+    """Pairs about one thing as `_guarded` has them; texts are read only where nothing else keeps them apart."""
+    sides = pairs.join(facts.select(_COMPARED), left_on="a_id", right_on="id", maintain_order="left").join(
         facts.select(_COMPARED), left_on="b_id", right_on="id", maintain_order="left", suffix="_b"
     )
     flipped = sides.select(
         **{name: f"{name}_b" for name in _COMPARED[1:]}, **{f"{name}_b": name for name in _COMPARED[1:]}
     )
     apart = pl.coalesce(
-        _unless_same("polarity", "polarity"),
         pl.when(~is_same_identity()).then(pl.lit("identity")),
         _unless_same("valid_to", "validity"),
         _unless_same("day", "day"),
     )
     sides = sides.with_columns(guard=apart, a_yields=may_yield(), b_yields=flipped.select(yields=may_yield())["yields"])
-    # Reading texts is dear: only of facts that are about one thing.
     read = sides["guard"].is_null().arg_true()
     failed = guards_pass(sides["statement"].gather(read), sides["statement_b"].gather(read))["failed_guard"]
     texts = pl.Series("text_guard", [None], dtype=pl.String).new_from_index(0, len(sides)).scatter(read, failed)
     no_one_yields = pl.when(~(pl.col("a_yields") | pl.col("b_yields"))).then(pl.lit("rank"))
-    guard = pl.coalesce("guard", texts, no_one_yields)
-    columns = [*PAIRS, "guard", "a_yields", "b_yields"]
-    return pl.concat([sides.with_columns(guard=guard).select(columns), far.select(columns)])
+    return sides.select(*PAIRS, "a_yields", "b_yields", guard=pl.coalesce("guard", texts, no_one_yields)).select(
+        *PAIRS, "guard", "a_yields", "b_yields"
+    )
 
 
 def _unless_same(column: str, guard: str) -> pl.Expr:
@@ -211,12 +224,12 @@ def _stars(edges: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 def _handed_on(
     guarded: pl.DataFrame, losers: pl.DataFrame, ranked: pl.DataFrame, pool: Pool, settings: MergeSettings
 ) -> pl.DataFrame:
-    """PAIRS not measured before: a survivor and what one of its losers is alike to, where words or vectors are equal.
+    """PAIRS not measured before: a survivor and what one of its losers could have absorbed.
 
     Of a crowd of twins not every pair is measured. Who was measured with the loser alone would be left behind.
     """
     seeds = pool.seeds().implode()
-    alike = guarded.filter(_is_alike(settings))
+    alike = guarded.filter(pl.col("guard").is_null())
     both = pl.concat(
         [
             alike.select("cosine", loser_id="a_id", other="b_id"),

@@ -214,8 +214,7 @@ def _rounds(view: _View, settings: MergeSettings, run: Run, *, by_pairs: bool) -
     resolve = _resolve(run, settings)
     if by_pairs:
         return lambda judged: plan_pairs(view.pool, view.merges, settings, judged, resolve)
-    clusters = plan_clusters(view.pool, view.merges, view.vectors, settings, resolve)
-    return lambda judged: () if judged else clusters
+    return lambda judged: () if judged else plan_clusters(view.pool, view.merges, view.vectors, settings, resolve)
 
 
 async def _judge(language: Language, ask: Questions, view: _View, settings: MergeSettings) -> _Asked:
