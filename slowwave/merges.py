@@ -98,8 +98,8 @@ def select_seeds(facts: pl.DataFrame, pending: pl.DataFrame, has_model: bool, ma
 def merge_alike(pool: Pool, settings: MergeSettings) -> Merges:
     """The short-cut: pairs of nearly the same words or meaning whose every guard agrees (S1-04, S1-10, §6.2 S6).
 
-    Of two facts the one survives that is pinned, then better entrenched, has more evidence, is surer, longer, older.
-    Neither says more than the other: the guards see to that.
+    Of two facts the one survives that is pinned, then better entrenched, has more evidence, is surer, shorter, older.
+    Neither says more than the other, the guards see to that: of "By the way: X" and "X" the plain one stays.
     """
     pairs = _measured(pool)
     ranked = _ranked(pool.facts)
@@ -134,7 +134,7 @@ def _ranked(facts: pl.DataFrame) -> pl.DataFrame:
         -entrenchment_rank("entrenchment"),
         -pl.col("evidence_count").fill_null(0),
         -pl.col("confidence").fill_null(0.0),
-        -pl.col("statement").str.len_chars().cast(pl.Int64),
+        pl.col("statement").str.len_chars(),
         "created_at",
         "id",
     )

@@ -353,10 +353,18 @@ def _told(plan: ConsolidationPlan, view: _View) -> tuple[Telling, ...]:
         likeness=pl.col("measures").str.json_path_match("$.jaccard").cast(pl.Float64, strict=False).fill_null(0.0),
     )
     best = rows.sort("kind", "by_rule", "likeness", "subject_id").head(TOLD)
-    return tuple(
+    made = [
         Telling(action, _sentence(said, action, subject, ids_in), reason)
         for action, subject, ids_in, reason in best.select("action", "subject_id", "ids_in", "reason").iter_rows()
-    )
+    ]
+    waiting = plan.pairs.filter(pl.col("outcome") == "pending").sort(-pl.col("cosine"), "a_id").head(TOLD - len(made))
+    left = [
+        Telling(
+            "wait", f"{said.get(a, a)} | {said.get(b, b)}", f"Rules cannot tell ({guard}); a model or a person can."
+        )
+        for a, b, guard in waiting.select("a_id", "b_id", "guard").iter_rows()
+    ]
+    return (*made, *left)
 
 
 def _sentence(said: dict[str, str], action: str, subject: str, ids_in: list[str]) -> str:
