@@ -60,6 +60,8 @@ async def ingest(
             await report_progress("messages read", tally.counts["messages read"])
         if settings.extract.enabled and not dry_run:
             await _learn(run, settings, tally, approve)
+        elif not dry_run:
+            tally.linked(await link_artifacts(run, settings.consolidate))
         if tally.has_written and not dry_run:
             tidy(run)
     await publish_summary(run, tally)

@@ -154,7 +154,7 @@ def _marked(facts: pl.DataFrame, pool: Pool, done: Absorption, settings: MergeSe
     is_ready, has_failed = pl.col("id").is_in(list(ready)), error.is_not_null()
     is_given_up = has_failed & (attempts + 1 >= settings.max_attempts)
     marks = facts.join(failed, on="id", how="left", maintain_order="left").with_columns(
-        consolidated_at=pl.when(is_ready | is_given_up)
+        consolidated_at=pl.when((is_ready | is_given_up) & pl.col("consolidated_at").is_null())
         .then(pl.lit(now, dtype=frames.TIME))
         .otherwise("consolidated_at"),
         consolidation_attempts=pl.when(has_failed)
@@ -174,7 +174,8 @@ def _changed(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     """The rows that differ from what was there, with the columns of a fact."""
     old = before.select("id", *_COMPARED)
     rows = facts.join(old, on=["id", *_COMPARED], how="anti", nulls_equal=True, maintain_order="left")
-    return rows.select(*frames.FACTS).sort("id")
+    kept = [name for name in ("created_at",) if name in rows.columns]  # when it became known stays as it is
+    return rows.select(*frames.FACTS, *kept).sort("id")
 
 
 def _batches(id_: str, run_id: str, count: int) -> pl.DataFrame:

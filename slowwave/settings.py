@@ -512,7 +512,7 @@ class MergeSettings(Group):
         ge=1,
         le=64,
         title="Concurrent calls",
-        description="Calls in flight at once (S1-05).",
+        description="Calls in flight at once; within `ingest` that of its language model counts (S1-05).",
         validation_alias=_alias("cluster_concurrency", "consolidation_cluster_concurrency"),
     )
     partition_from: int = Field(

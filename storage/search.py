@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
+from .rows import quoted
 from .snapshots import Reading, read_rows
 
 if TYPE_CHECKING:
@@ -49,6 +50,41 @@ def nearest_among(ids: pl.Series, vectors: np.ndarray, k: int) -> pl.DataFrame:
     """For each of `vectors` (n, d), unit rows, the `k` nearest of the others: columns query, id, cosine; best first."""
     found = _exact(ids, vectors, vectors, k + 1)
     return found.filter(pl.col("id") != ids.gather(found["query"])).group_by("query", maintain_order=True).head(k)
+
+
+def by_scope(
+    scopes: pl.Series, where: str, search: Callable[[np.ndarray, str], pl.DataFrame], schema: Mapping[str, Any]
+) -> pl.DataFrame:
+    """What `search(places, where)` finds within the scope of each question, with `query` the place in `scopes`.
+
+    Facts of two scopes are never compared: filtered after the cut, other scopes would crowd out a fact's own.
+    """
+    parts = [pl.DataFrame(schema=schema)]
+    placed = scopes.rename("scope").to_frame().with_row_index("query")
+    for (scope,), rows in placed.group_by("scope", maintain_order=True):
+        inside = "scope IS NULL" if scope is None else f"scope = {quoted(str(scope))}"
+        found = search(rows["query"].to_numpy(), f"({where}) AND {inside}")
+        parts.append(found.with_columns(query=rows["query"].gather(found["query"])))
+    return pl.concat(parts).sort("query", maintain_order=True)
+
+
+def near_ids(reading: Reading, name: str, asked: pl.DataFrame, k: int, where: str) -> pl.Series:
+    """Ids of the rows nearest to each question, by its vector and by its text (BM25), `k` of each, of its scope.
+
+    `asked` has scope, vector and text; a question without a vector is asked by its text alone.
+    """
+    texts = asked["text"].fill_null("").to_list()
+    told = asked.filter(pl.col("vector").is_not_null())
+    vectors = unit_matrix(told["vector"], reading.dims)
+
+    def by_meaning(places: np.ndarray, inside: str) -> pl.DataFrame:
+        return nearest(reading, name, vectors[places], k, inside)
+
+    def by_words(places: np.ndarray, inside: str) -> pl.DataFrame:
+        return matching_many(reading, name, [texts[place] for place in places], k, inside)
+
+    near = by_scope(told["scope"], where, by_meaning, FOUND)
+    return pl.concat([near["id"], by_scope(asked["scope"], where, by_words, MATCHED)["id"]]).unique()
 
 
 def unit_matrix(column: pl.Series, dims: int) -> np.ndarray:

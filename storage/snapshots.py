@@ -65,11 +65,6 @@ class Reading:
         wanted = list(columns) if columns is not None else column_names(name)
         return read_rows(self.handle(name), where, wanted, limit, order)
 
-    @staticmethod
-    def columns(name: str) -> list[str]:
-        """All columns of a table but the vector."""
-        return column_names(name)
-
     def by_ids(
         self,
         name: str,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import polars as pl
 
 from slowwave import frames
@@ -17,7 +18,7 @@ from slowwave.settings import IngestSettings, ReviseSettings
 from slowwave.text import row_id
 from slowwave.validity import live_sql
 from storage.rows import quoted
-from storage.search import nearest, nearest_among, unit_matrix
+from storage.search import FOUND, by_scope, nearest, nearest_among, unit_matrix
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 
@@ -210,13 +211,16 @@ def _contested(
 
 
 def _neighbours(reading: Reading, candidates: pl.DataFrame, run: Run) -> pl.DataFrame:
-    """The live facts and the other candidates that each candidate is nearest to."""
-    told = candidates.filter(pl.col("vector").is_not_null()).select("id", "vector")
-    vectors = unit_matrix(told["vector"], reading.dims)
-    live = nearest(reading, "facts", vectors, NEIGHBOURS_PER_FACT, live_sql(run.now))
-    among = nearest_among(told["id"], vectors, NEIGHBOURS_PER_FACT)
-    found = pl.concat([live, among])
-    named = found.with_columns(candidate_id=told["id"].gather(found["query"]))
+    """The live facts and the other candidates of its scope that each candidate is nearest to."""
+    told = candidates.filter(pl.col("vector").is_not_null()).select("id", "scope", "vector")
+    vectors, ids, k = unit_matrix(told["vector"], reading.dims), told["id"], NEIGHBOURS_PER_FACT
+
+    def near(places: np.ndarray, where: str) -> pl.DataFrame:
+        live = nearest(reading, "facts", vectors[places], k, where)
+        return pl.concat([live, nearest_among(ids.gather(places), vectors[places], k)])
+
+    found = by_scope(told["scope"], live_sql(run.now), near, FOUND)
+    named = found.with_columns(candidate_id=ids.gather(found["query"]))
     return named.select("candidate_id", fact_id="id", cosine="cosine").cast(pl.Schema(NEIGHBOURS))
 
 

@@ -23,17 +23,18 @@ from slowwave.merges import KINDS, Merges, Pool, merge_alike, select_seeds
 from slowwave.profiles import profile_of
 from slowwave.questions import Mode, plan_clusters, plan_pairs, uses_pairs
 from slowwave.settings import MergeSettings
-from slowwave.validity import live_sql, time_sql
+from slowwave.validity import is_live, live_sql, time_sql
 from slowwave.verdicts import Cluster, Judged, Verdict, check_verdicts
 from storage.rows import quoted
-from storage.search import matching_many, nearest, unit_matrix
+from storage.search import near_ids, unit_matrix
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
 
 from .engine import report_progress, task
 from .runs import Run, embed_rows, store_of
 
-SMALL_BATCH = 200  # up to so many new facts their neighbours are searched for; beyond, all facts are compared at once
+MANY = 5000  # from so many rows on reading all that is live beats naming each
+COMPARED = ["id", "scope", "kind", "statement", "vector"]
 MAX_ROUNDS = 50
 PROMPT = "consolidate_facts"
 OPEN_PAIRS = "kind = 'redundant' AND outcome IN ('pending', 'failed')"
@@ -125,8 +126,8 @@ async def consolidate_facts(
     plan = _plan(run, snapshot, view, asked.judged, settings, model)
     reworded = embed_rows(run, plan.reworded, plan.reworded.select("id", text="statement"))
     with store_of(run).commit(run.id, "consolidate.facts", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:  # another run may have retired some of them
-            plan = _plan(run, tx, _as_now(tx, run, view), asked.judged, settings, model)
+        if any(tx.versions[name] != snapshot.versions[name] for name in ("facts", "pair_decisions")):
+            plan = _plan(run, tx, _as_now(tx, run, view, settings), asked.judged, settings, model)
         _write(tx, run, plan, reworded)
     return _counted(plan, view, asked)
 
@@ -137,17 +138,7 @@ def _seeds(
     """Ids of the facts to start from, in order (S1-01)."""
     open_pairs = snapshot.frame("pair_decisions", OPEN_PAIRS if has_model else "false")
     waiting = ["consolidated_at IS NULL"] + ([f"created_at >= {time_sql(since)}"] if since else [])
-    columns = [
-        "id",
-        "kind",
-        "scope",
-        "status",
-        "valid_to",
-        "expired_at",
-        "consolidated_at",
-        "consolidation_attempts",
-        "created_at",
-    ]
+    columns = [*"id kind scope status valid_to expired_at consolidated_at consolidation_attempts created_at".split()]
     live = f"{_comparable(run, scope)} AND "
     fresh = snapshot.frame("facts", f"{live}({' OR '.join(waiting)})", columns)
     if since is not None:
@@ -168,44 +159,58 @@ def _comparable(run: Run, scope: str | None) -> str:
 
 def _view(run: Run, snapshot: Snapshot, seeds: pl.Series, settings: MergeSettings, version: str) -> _View:
     """The seeds and what they are near to, compared."""
-    facts = _facts_near(run, snapshot, seeds, settings).with_columns(is_seed=pl.col("id").is_in(seeds.implode()))
-    vectors = _matrix(facts, snapshot.dims)
-    facts = facts.drop("vector")
+    compared = _compared(run, snapshot, seeds, settings).with_columns(is_seed=pl.col("id").is_in(seeds.implode()))
+    matrix, compared = _matrix(compared, snapshot.dims), compared.drop("vector")
     resolve = _resolve(run, settings)
-    pairs = find_pairs(facts, vectors, settings, min(resolve, settings.merge_cosine))
-    ends = pl.concat([pairs["a_id"], pairs["b_id"]]).unique()
-    decided = pl.concat([snapshot.by_ids("pair_decisions", ends, key=end) for end in ("a_id", "b_id")])
-    pool = Pool(facts, pairs, decided.unique("id", keep="first"), version)
+    pairs = find_pairs(compared, matrix, settings, min(resolve, settings.merge_cosine))
+    met = pl.concat([pairs["a_id"], pairs["b_id"]]).unique()
+    rows = compared.select(is_met=pl.col("id").is_in(met.implode()) | pl.col("is_seed"))["is_met"].arg_true()
+    facts = _whole(run, snapshot, compared.select("id", "is_seed")[rows])
+    pool = Pool(facts, pairs, _decided(snapshot, met), version)
     merges = merge_alike(pool, settings)
     worth_asking = (pl.col("cosine") >= resolve) | (pl.col("jaccard") >= settings.text_dedup)
-    return _View(pool, vectors, replace(merges, undecided=merges.undecided.filter(worth_asking)))
+    merges = replace(merges, undecided=merges.undecided.filter(worth_asking))
+    return _View(pool, matrix[rows.to_numpy()], merges)
+
+
+def _decided(reading: Reading, ids: pl.Series) -> pl.DataFrame:
+    """What is known about pairs of these facts."""
+    both = [reading.by_ids("pair_decisions", ids, key=end) for end in ("a_id", "b_id")]
+    return pl.concat(both).unique("id", keep="first")
+
+
+def _whole(run: Run, reading: Reading, chosen: pl.DataFrame) -> pl.DataFrame:
+    """Full rows without vectors of the chosen facts (id, is_seed), in their order."""
+    if len(chosen) > MANY:
+        rows = reading.frame("facts", _comparable(run, None))
+    else:
+        rows = reading.by_ids("facts", chosen["id"])
+    return chosen.join(rows, on="id", how="inner", maintain_order="left")
 
 
 def _resolve(run: Run, settings: MergeSettings) -> float:
     return profile_of(run.embedder).resolve if settings.resolve_cosine is None else settings.resolve_cosine
 
 
-def _facts_near(run: Run, snapshot: Snapshot, seeds: pl.Series, settings: MergeSettings) -> pl.DataFrame:
-    """Full rows: of a small batch the seeds and their neighbours by meaning and by words, else everything live."""
+def _compared(run: Run, snapshot: Snapshot, seeds: pl.Series, settings: MergeSettings) -> pl.DataFrame:
+    """What pairs are found among, by id: of a small batch the seeds and their neighbours, else the seeds' scopes."""
     live = _comparable(run, None)
-    if len(seeds) > SMALL_BATCH:
-        rows = snapshot.frame("facts", live, [*snapshot.columns("facts"), "vector"])
-        return rows.sort("id")
-    own = snapshot.by_ids("facts", seeds, with_vector=True)
+    if len(seeds) > settings.pairwise_max_batch:
+        scopes = snapshot.by_ids("facts", seeds, ["id", "scope"])["scope"].drop_nulls().unique().sort()
+        inside = f"{live} AND (scope IN ({', '.join(map(quoted, scopes))}) OR scope IS NULL)" if len(scopes) else live
+        return snapshot.frame("facts", inside, COMPARED).sort("id")
+    own = snapshot.by_ids("facts", seeds, COMPARED)
     wanted = settings.max_existing_matches * (settings.rerank_multiplier if settings.rerank else 1) + len(seeds) + 1
-    told = own.filter(pl.col("vector").is_not_null())
-    near = nearest(snapshot, "facts", unit_matrix(told["vector"], snapshot.dims), wanted, live)["id"]
-    worded = matching_many(snapshot, "facts", own["statement"].to_list(), settings.max_existing_matches, live)["id"]
-    others = pl.concat([near, worded]).unique()
-    return pl.concat([own, snapshot.by_ids("facts", others, where=live, with_vector=True)]).unique("id").sort("id")
+    near = near_ids(snapshot, "facts", own.select("scope", "vector", text="statement"), wanted, live)
+    return pl.concat([own, snapshot.by_ids("facts", near, COMPARED, where=live)]).unique("id").sort("id")
 
 
 def _matrix(facts: pl.DataFrame, dims: int) -> npt.NDArray[np.float32]:
     """Unit rows in the order of the facts; zero rows where a fact has no vector."""
+    if not facts["vector"].null_count():
+        return unit_matrix(facts["vector"], dims)
     matrix = np.zeros((len(facts), dims), dtype=np.float32)
-    told = facts["vector"].is_not_null().to_numpy()
-    if told.any():
-        matrix[told] = unit_matrix(facts["vector"].drop_nulls(), dims)
+    matrix[facts["vector"].is_not_null().to_numpy()] = unit_matrix(facts["vector"].drop_nulls(), dims)
     return matrix
 
 
@@ -303,11 +308,18 @@ def _plan(
     )
 
 
-def _as_now(tx: Transaction, run: Run, view: _View) -> _View:
-    """The same view with the rows as they are now, without those that are no longer live."""
-    rows = tx.by_ids("facts", view.pool.facts["id"], where=live_sql(run.now))
-    facts = view.pool.facts.select("id", "is_seed").join(rows, on="id", how="inner", maintain_order="left")
-    return replace(view, pool=replace(view.pool, facts=facts))
+def _as_now(tx: Transaction, run: Run, view: _View, settings: MergeSettings) -> _View:
+    """The same view with the rows as they are now, without those that are no longer live.
+
+    What rules merged is put before the guards again: an end may have been set, or a person may have said "keep both".
+    """
+    facts = _whole(run, tx, view.pool.facts.select("id", "is_seed")).filter(is_live(run.now))
+    merged = view.merges.losers.select("cosine", "jaccard", a_id="loser_id", b_id="winner_id")
+    pool = replace(view.pool, facts=facts, decided=_decided(tx, facts["id"]))
+    losers = merge_alike(replace(pool, pairs=merged), settings).losers
+    there = facts["id"].implode()
+    undecided = view.merges.undecided.filter(pl.col("a_id").is_in(there), pl.col("b_id").is_in(there))
+    return replace(view, pool=pool, merges=Merges(losers, undecided))
 
 
 def _write(tx: Transaction, run: Run, plan: ConsolidationPlan, reworded: pl.DataFrame) -> None:

@@ -10,7 +10,7 @@ from slowwave.counterparts import claims_of, find_counterparts
 from slowwave.settings import ExtractSettings
 from slowwave.validity import live_sql
 from slowwave.windows import PlannedWindow
-from storage.search import matching_many, nearest, unit_matrix
+from storage.search import near_ids, unit_matrix
 from storage.snapshots import Snapshot
 
 from .runs import Run, embedder_of
@@ -42,9 +42,7 @@ def _counterparts(
     """Live facts near the messages by meaning or by words, and for each message its counterparts among them."""
     live = live_sql(run.now)
     told = batch.filter(pl.col("vector").is_not_null())
-    meant = nearest(snapshot, "facts", unit_matrix(told["vector"], snapshot.dims), POOL_PER_MESSAGE, live)
-    worded = matching_many(snapshot, "facts", told["content"].to_list(), POOL_PER_MESSAGE, live)
-    ids = pl.concat([meant["id"], worded["id"]]).unique()
+    ids = near_ids(snapshot, "facts", told.select("scope", "vector", text="content"), POOL_PER_MESSAGE, live)
     facts = snapshot.by_ids("facts", ids, [*COLUMNS, "vector"]).filter(pl.col("vector").is_not_null())
     asked = told.select("id", pl.col("scope").fill_null("global"), statement=_claims(told["content"])).explode(
         "statement"

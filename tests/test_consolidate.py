@@ -174,6 +174,23 @@ def test_facts_of_two_scopes_are_never_compared(tmp_path: Path) -> None:
     assert len(live(place)) == 2
 
 
+def test_what_other_scopes_say_does_not_crowd_out_a_scopes_own_repetition(tmp_path: Path) -> None:
+    crowd = [fact(TEA[0], number, scope=f"project {number}") for number in range(40)]
+    place = remembered(tmp_path / "m", [*crowd, fact(TEA[0], 50, scope="mine"), fact(TEA[1], 51, scope="mine")])
+    consolidated(place, settings={"pairwise_max_batch": 0})
+    assert len(rows(place, "facts", "status = 'active' AND scope = 'mine'")) == 1
+    again = remembered(tmp_path / "n", [*crowd, fact(TEA[0], 50, scope="mine"), fact(TEA[1], 51, scope="mine")])
+    consolidated(again, scope="mine")
+    assert len(rows(again, "facts", "status = 'active' AND scope = 'mine'")) == 1
+
+
+def test_when_a_fact_became_known_is_not_changed(tmp_path: Path) -> None:
+    place = remembered(tmp_path / "m", numbered((*TEA, *APART)))
+    before = rows(place, "facts").select("id", "created_at")
+    consolidated(place, now=NOW + timedelta(days=9))
+    assert rows(place, "facts").select("id", "created_at").equals(before)
+
+
 def test_only_the_scope_that_is_named_is_looked_at(tmp_path: Path) -> None:
     facts = [*numbered(TEA), *(fact(text, 10 + n, scope="work") for n, text in enumerate(TEA))]
     place = remembered(tmp_path / "m", facts)
@@ -234,6 +251,9 @@ def test_what_was_learned_since_a_time_is_looked_at_again(tmp_path: Path) -> Non
     assert consolidated(place)["counts"] == {}
     assert consolidated(place, since=NOW - timedelta(days=1))["counts"]["facts merged"] >= 1
     assert len(live(place)) == 1
+    before = contents(place)
+    consolidated(place, since=NOW - timedelta(days=1), now=NOW + timedelta(days=1))
+    assert_same(before, contents(place))
 
 
 def test_a_namespace_that_does_not_exist_is_an_error_that_names_those_there_are(tmp_path: Path) -> None:
@@ -419,6 +439,20 @@ def test_what_another_run_retired_meanwhile_is_left_out(
     assert facts["f_0004"]["status"] == "active"
     assert [facts[name]["status"] for name in ("f_0001", "f_0002")].count("active") == 1
     assert examine(Store.open(str(place))) == ()
+
+
+def test_what_another_run_gave_an_end_meanwhile_is_not_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = remembered(tmp_path / "m", numbered(TEA[:2]))
+
+    def end() -> None:
+        store = Store.open(str(place))
+        with store.commit("other-1", "test", NOW) as tx:
+            held = tx.by_ids("facts", ["f_0000"], with_vector=True)
+            tx.upsert("facts", held.with_columns(valid_to=pl.lit(NOW + timedelta(days=30))))
+
+    with overtaken(monkeypatch, "consolidate.facts", end):
+        consolidated(place)
+    assert rows(place, "facts")["status"].to_list() == ["active", "active"]
 
 
 # From the command line
