@@ -42,7 +42,6 @@ _CALENDAR = r"\b(?i:" + "|".join(sorted({*MONTHS, *WEEKDAYS}, key=len, reverse=T
 _TIME = r"\b(?:" + "|".join(TIME_WORDS) + r")\b"
 _NAME = r"\b\p{Lu}(?:[\p{L}\p{N}&]|['-][\p{L}\p{N}])*"
 _OWNER = r"[\p{L}\p{N}-]+'s\b|\p{L}+s'"
-_ONE_POLARITY = re.compile(_POLARITY)
 _NAMED_POLARITY = {name: re.compile(pattern) for name, pattern in POLARITY.items()}
 _SPLIT_AMOUNT = re.compile(rf"(.*?[\d%]|{_ANY_NUMBER_WORD})[\s-]?({_ANY_UNIT}|[%€$£])?", re.DOTALL)
 _TURNING = re.compile(TURNING)

@@ -15,7 +15,6 @@ Vectors = npt.NDArray[np.float32]
 MatchType = Literal["cosine", "containment"]
 
 _PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
-_BLOCK = 1024  # rows per matrix product: 1024 x 100,000 float32 is 400 MB
 _PAIR_BLOCK = 500_000
 
 
@@ -30,13 +29,6 @@ class Similarity(NamedTuple):
     def is_similar(self) -> bool:
         """Whether either way passed."""
         return self.match_type is not None
-
-
-class TopMatches(NamedTuple):
-    """Per query the nearest rows, best first; ties by row number. Both arrays are (queries, k)."""
-
-    rows: npt.NDArray[np.int64]
-    cosines: Vectors
 
 
 def containment(a: str, b: str) -> float:
@@ -105,41 +97,6 @@ def _word_overlap(a: pl.Series, b: pl.Series) -> pl.DataFrame:
         jaccard=pl.when(whole > 0).then(shared / whole).otherwise(1.0),
         containment=pl.when(shorter > 0).then(shared / shorter).otherwise(1.0),
     )
-
-
-def flag_similar(
-    a: pl.Series, b: pl.Series, cosines: npt.NDArray[np.floating], settings: EvaluateSettings | None = None
-) -> pl.DataFrame:
-    """S0-03 over pairs, row by row: columns `is_similar`, `match_type`, `cosine`, `containment`, `jaccard`."""
-    settings = settings or EvaluateSettings()
-    long, short = (
-        pl.Series(part)
-        for part in (
-            np.maximum(a.str.len_chars().to_numpy(), b.str.len_chars().to_numpy()),
-            np.minimum(a.str.len_chars().to_numpy(), b.str.len_chars().to_numpy()),
-        )
-    )
-    frame = word_overlap(a, b).with_columns(
-        cosine=pl.Series(np.asarray(cosines, dtype=np.float64)), ratio=long / short.clip(1, None)
-    )
-    by_words = (pl.col("ratio") >= settings.length_ratio) & (pl.col("containment") >= settings.flag_containment)
-    return frame.with_columns(
-        match_type=pl.when(pl.col("cosine") >= settings.flag_cosine)
-        .then(pl.lit("cosine"))
-        .when(by_words)
-        .then(pl.lit("containment"))
-    ).select("cosine", "containment", "jaccard", "match_type", is_similar=pl.col("match_type").is_not_null())
-
-
-def top_matches(queries: Vectors, corpus: Vectors, k: int) -> TopMatches:
-    """The k rows of `corpus` with the highest cosine per query (unit rows in, at most k columns out)."""
-    width = min(k, len(corpus))
-    rows = np.empty((len(queries), width), dtype=np.int64)
-    cosines = np.empty((len(queries), width), dtype=np.float32)
-    for start in range(0, len(queries) if width > 0 else 0, _BLOCK):
-        block = slice(start, start + _BLOCK)
-        rows[block], cosines[block] = top_of(queries[block] @ corpus.T, width)
-    return TopMatches(rows, cosines)
 
 
 def top_of(products: Vectors, width: int) -> tuple[npt.NDArray[np.int64], Vectors]:

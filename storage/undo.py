@@ -80,13 +80,13 @@ class _Undoing:
             raise UndoRefused(f"Run {run_id} is undone already.", "See `slowwave runs`.")
         wanted = {run_id}
         while blocking := self._dependants(wanted):
-            if not cascade:
-                listed = ", ".join(sorted(blocking, key=lambda run: order.get(run, 0)))
-                raise UndoRefused(
-                    f"Later runs built on what {run_id} wrote: {listed}.",
-                    "Undo them first, or use --cascade to undo them too.",
-                )
             wanted |= blocking
+        if len(wanted) > 1 and not cascade:
+            listed = ", ".join(sorted(wanted - {run_id}, key=lambda run: order.get(run, 0)))
+            raise UndoRefused(
+                f"Later runs built on what {run_id} wrote: {listed}.",
+                "Undo them first, or use --cascade to undo them too.",
+            )
         return sorted(wanted, key=lambda run: -order.get(run, 0))
 
     def take_back(self, runs: list[str], dry_run: bool) -> UndoReport:
@@ -173,11 +173,18 @@ class _Undoing:
         return (found | self._referring(traces)) - runs
 
     def _referring(self, traces: list[Trace]) -> set[str]:
+        """Runs that wrote rows which would be there after the undo and point at rows that would not.
+
+        Such a row is one that nobody of these runs touched, or one that is put back as an earlier run left it.
+        """
         touched = {each.name: set(each.touched["id"]) for each in traces}
+        images = {each.name: before_images(self._reader, each) for each in traces}
         found: set[str] = set()
         for each in traces:
-            made = each.touched.join(before_images(self._reader, each).select("id"), on="id", how="anti")["id"]
+            made = each.touched.join(images[each.name].select("id"), on="id", how="anti")["id"]
             for name, column in references_to(each.name) if len(made) else ():
                 rows = self._tx.by_ids(name, made, ["id", "run_id"], key=column)
                 found |= set(rows.filter(~pl.col("id").is_in(list(touched.get(name, set()))))["run_id"])
+                if name in images:
+                    found |= set(images[name].filter(pl.col(column).is_in(made.implode()))["run_id"])
         return found

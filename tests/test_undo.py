@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slowwave.errors import UndoRefused, UnknownName
+from storage.doctor import examine
 from storage.lease import new_owner
 from storage.store import Store
 from storage.tables import Role, tables_of
@@ -242,3 +243,23 @@ def test_a_run_that_is_still_going_on_is_not_undone(new_store: Callable[[], Stor
         tx.upsert("facts", rows("facts", ["f"], 1))
     with pytest.raises(UndoRefused, match="still going on"):
         take_back(store, "r")
+
+
+def test_a_row_that_a_later_undone_run_only_changed_still_names_the_run_that_made_it(
+    new_store: Callable[[], Store],
+) -> None:
+    store = new_store()
+    with store.commit("ingest-1", "test", EPOCH) as tx:
+        tx.upsert("entities", pl.DataFrame({"id": ["e"], "canonical_name": ["ben"]}))
+    with store.commit("observe-1", "test", EPOCH) as tx:
+        tx.upsert("facts", pl.DataFrame({"id": ["f"], "subject_id": ["e"], "status": ["active"]}))
+    with store.commit("consolidate-1", "test", EPOCH) as tx:
+        held = tx.by_ids("facts", ["f"], with_vector=True)
+        tx.upsert("facts", held.with_columns(consolidated_at=pl.lit(EPOCH)))
+        tx.upsert("entities", tx.by_ids("entities", ["e"], with_vector=True).with_columns(status=pl.lit("active")))
+    with pytest.raises(UndoRefused, match="observe-1"):
+        undo(store, "ingest-1", "undo-1", EPOCH)
+    report = undo(store, "ingest-1", "undo-2", EPOCH, cascade=True)
+    assert set(report.runs) == {"ingest-1", "observe-1", "consolidate-1"}
+    assert store.snapshot().count("facts") == 0
+    assert examine(store) == ()
