@@ -45,6 +45,7 @@ def print_story(story: Story) -> None:
     ]
     leans_on = story.columns.get("suspect_of")
     tables = (
+        ("What it says", ("id", "fact", "status", "why"), [(short_id(i), *rest) for i, *rest in story.heard]),
         ("Who said it", said, [(e.occurred_at, e.conversation_id, e.message_id, e.quote) for e in story.evidence]),
         (
             "Who said it in other words",

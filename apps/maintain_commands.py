@@ -88,7 +88,11 @@ def show_summary(summary: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(summary)
         return
-    out.print(table(f"Run {summary['run']}: {summary['state']}", ("what", "count"), list(summary["counts"].items())))
+    title = f"Run {summary['run']}: {summary['state']}"
+    if summary["counts"]:
+        out.print(table(title, ("what", "count"), list(summary["counts"].items())))
+    else:
+        out.print(title, style="bold", markup=False)
     if summary["decisions"]:
         columns = ("decision", "fact", "reason")
         out.print(table("Decisions", columns, [[row[name] for name in columns] for row in summary["decisions"]]))

@@ -30,9 +30,9 @@ NEEDED = (
     "polarity",
     "suspect_of",
 )
-SHOWN = (*NEEDED, "scope", "created_at", "expired_at", "replaced_by")
+SHOWN = (*NEEDED, "scope", "created_at", "expired_at", "replaced_by", "status_reason")
 EVIDENCE = ("fact_id", "message_id", "quote", "occurred_at")
-LEARNED = ("subject_id", "action", "at")
+LEARNED = ("subject_id", "action", "at", "measures")
 HOT = ("facts",)
 ALL = ("facts", "facts_archive")
 
@@ -77,8 +77,20 @@ def held(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> pl.DataFrame
 
 
 def ends_of(decisions: pl.DataFrame) -> pl.DataFrame:
-    """When the store learned that a fact which it still believes had ended (`moments.ENDS`)."""
-    return decisions.filter(pl.col("action") == "close").select(id="subject_id", end_known_at="at")
+    """When the store set or moved the end of a fact, and what it had held until then (`moments.ENDS`).
+
+    Decisions tell it as [before, after]; of a close that does not, nothing was known before.
+    """
+    until, then, replaced = (
+        pl.col("measures").str.json_path_match(path) for path in ("$.valid_to[0]", "$.valid_to[1]", "$.replaced_by[0]")
+    )
+    is_told = pl.col("action").is_in(["supersede", "retract", "shorten"]) & then.is_not_null()
+    return decisions.filter((pl.col("action") == "close") | is_told).select(
+        id="subject_id",
+        end_known_at="at",
+        end_before=until.str.to_datetime("%+", time_unit="us", time_zone="UTC"),
+        replaced_before=replaced,
+    )
 
 
 def shown(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> tuple[RecalledFact, ...]:

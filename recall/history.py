@@ -24,7 +24,7 @@ from .records import Mention, RecalledFact
 
 LIMIT = 100
 _BELIEVED = "status NOT IN ('candidate', 'rejected') AND (kind IS NULL OR kind NOT IN ('structural', 'similarity'))"
-_COLUMNS = (*SHOWN, "status_reason", "supersedes_id")
+_COLUMNS = (*SHOWN, "supersedes_id")
 _DECIDED = (*LEARNED, "reason", "ids_in", "ids_out")
 _ENDINGS = ("supersede", "retract", "close", "archive", "prune", "evict")
 _NEWEST = ("valid_from", "created_at", "id")

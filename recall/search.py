@@ -37,7 +37,7 @@ FARTHEST = 64  # times the usual reach
 _PROBES = 20
 MESSAGE = ("id", "conversation_id", "message_id", "occurred_at")
 _FACT = (*NEEDED, "message_id", "quote", "evidence_count", "expired_at", "vector")  # no column more: each costs
-_PAST = ("created_at", "replaced_by")
+_PAST = ("created_at", "replaced_by", "status_reason")
 
 Vector = npt.NDArray[np.float32]
 

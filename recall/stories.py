@@ -50,7 +50,8 @@ class Story:
     """Everything the store knows about how a row came to be what it is.
 
     Of facts: `evidence` is who said it, `absorbed` who said it in words that it took the place of; `lineage` steps
-    (old, new, reason); `statements` the words of the facts that are named by id.
+    (old, new, reason); `statements` the words of the facts that are named by id. Of a message: `heard`, the facts that
+    it says, as (id, statement, status, reason).
     """
 
     id: str
@@ -64,6 +65,7 @@ class Story:
     pairs: tuple[Pair, ...] = ()
     artifacts: tuple[tuple[str, str], ...] = ()
     statements: Mapping[str, str] = field(default_factory=dict)
+    heard: tuple[tuple[str, str, str, str], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """One document."""
@@ -77,8 +79,9 @@ def story_of(snapshot: Snapshot, asked: str) -> Story:
     """The story of the row whose id is, or alone begins with, `asked`."""
     kind, row = _find(snapshot, asked)
     facts = [row["id"]] if kind == "facts" else []
+    heard = _heard(snapshot, row["id"]) if kind == "messages" else ()
     lineage = _lineage(snapshot, facts)
-    concerned = sorted({row["id"], *(fact for step in lineage for fact in step[:2])})
+    concerned = sorted({row["id"], *(fact for step in lineage for fact in step[:2]), *(fact[0] for fact in heard)})
     pairs = _pairs(snapshot, facts)
     leans_on = [row["suspect_of"]] if facts and row["suspect_of"] else []
     evidence = _evidence(snapshot, facts)
@@ -96,6 +99,7 @@ def story_of(snapshot: Snapshot, asked: str) -> Story:
         pairs=pairs,
         artifacts=_artifacts(snapshot, facts),
         statements=_statements(snapshot, {*concerned, *leans_on, *(pair.other_id for pair in pairs)} if facts else ()),
+        heard=heard,
     )
 
 
@@ -127,6 +131,15 @@ def _find(snapshot: Snapshot, asked: str, kinds: Sequence[str] = _KINDS) -> tupl
 
 def _told(row: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in row.items() if value not in (None, "", []) and key not in _HIDDEN}
+
+
+def _heard(snapshot: Snapshot, message: str) -> tuple[tuple[str, str, str, str], ...]:
+    """The facts that a message says, whatever became of them."""
+    columns = ["id", "statement", "status", "status_reason"]
+    own = snapshot.by_ids("facts", [message], columns, key="message_id")
+    others = snapshot.by_ids("fact_evidence", [message], ["fact_id"], key="message_id")["fact_id"]
+    both = pl.concat([own, snapshot.by_ids("facts", others, columns)]).unique("id").sort("id")
+    return tuple(both.with_columns(pl.col("status_reason").fill_null("")).iter_rows())
 
 
 def _statements(snapshot: Snapshot, ids: Collection[str]) -> dict[str, str]:
