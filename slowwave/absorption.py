@@ -11,12 +11,13 @@ from slowwave import frames
 from slowwave.merges import Merges
 from slowwave.text import timed_id
 from slowwave.validity import successors
-from slowwave.verdicts import KEEP_ALL, Judged, check_verdicts, new_wording, survivor_of
+from slowwave.verdicts import KEEP_ALL, Judged, check_verdicts, drops_wording, new_wordings, survivor_of
 
 DEDUP, CONSOLIDATED = "dedup", "consolidated"
 STEPS = {"id": pl.String(), "winner_id": pl.String(), "target_id": pl.String(), "how": pl.String()}
 TARGETS = {"root_id": pl.String(), "target_id": pl.String(), "statement": pl.String()}
 MEMBERS = {"target_id": pl.String(), "root_id": pl.String(), "id": pl.String()}
+_DROPPED = "(The new wording was left out: by its names or the order of its words it is none of these facts.)"
 
 
 @dataclass(slots=True)
@@ -84,13 +85,16 @@ def absorb(facts: pl.DataFrame, merges: Merges, judged: Sequence[Judged]) -> Abs
     done = Absorption(frames.conform(facts, frames.FACTS), stored)
     for loser, winner in merges.losers.select("loser_id", "winner_id").iter_rows():
         _take(done, loser, winner, DEDUP)
-    for each in _checked(judged, facts):
+    checked = _checked(judged, facts)
+    told = [(each.cluster, each.verdict) for each in checked if each.verdict and each.verdict.outcome != KEEP_ALL]
+    words = iter(new_wordings(told))
+    for each in checked:
         if each.verdict is None:
             (done.failed if each.error else done.waiting).append(each)
         elif each.verdict.outcome == KEEP_ALL:
             done.kept.append(each)
         else:
-            _carry_out(done, each)
+            _carry_out(done, each, next(words))
     return done
 
 
@@ -104,7 +108,7 @@ def _checked(judged: Sequence[Judged], facts: pl.DataFrame) -> list[Judged]:
     ]
 
 
-def _carry_out(done: Absorption, each: Judged) -> None:
+def _carry_out(done: Absorption, each: Judged, words: str) -> None:
     assert each.verdict is not None
     survivor, ids = survivor_of(each.cluster, each.verdict).id, each.cluster.ids()
     losers = [id_ for index in each.verdict.absorbed if _is_free(done, id_ := ids[index], survivor)]
@@ -113,8 +117,11 @@ def _carry_out(done: Absorption, each: Judged) -> None:
         return
     for loser in losers:
         _take(done, loser, survivor, CONSOLIDATED)
+    if drops_wording(each.cluster, each.verdict, words):
+        reason = f"{each.verdict.reason} {_DROPPED}".strip()
+        each = replace(each, verdict=replace(each.verdict, reworded=None, reason=reason))
     done.taken.append(each)
-    if words := new_wording(each.cluster, each.verdict):
+    if words:
         done.wordings[survivor] = words
 
 

@@ -16,8 +16,8 @@ from slowwave.application_story import decision_rows
 from slowwave.board import Closings
 from slowwave.closing import READ, Tools, close_facts
 from slowwave.conflicts import NO_VERDICTS, Rivals, Verdicts
-from slowwave.evidence import evidence_rows, messages_of, with_evidence
-from slowwave.implicit import find_implicit_conflicts
+from slowwave.evidence import evidence_rows, heard_of, with_evidence
+from slowwave.implicit import find_implicit_conflicts, flag_doubts
 from slowwave.patches import DIRECTIVES, MESSAGES
 from slowwave.repeats import NEIGHBOURS, came_back, find_flags, find_repeats, pairs_of, with_keys
 from slowwave.revision import find_revisions
@@ -103,7 +103,7 @@ def plan_application(
     others = _known(near, now)
     fresh = _undecided(passed, near.facts, messages)
     pairs = pairs_of(fresh, others, near.neighbours)
-    outcome = _carry_out(fresh, others, pairs, directives, near, settings, revise, verdicts, now)
+    outcome = _carry_out(fresh, others, pairs, directives, messages, near, settings, revise, verdicts, now)
     fresh, repeats, closings = outcome.fresh, outcome.repeats, outcome.closings
     kept = fresh.join(repeats, on="id", how="anti", maintain_order="left")
     gone = closings.facts["id"].implode()
@@ -130,7 +130,12 @@ def plan_application(
         aspects.aspect_rows(typed),
         _applied(batches, fresh),
         decision_rows(staying, repeats, flags, [*closings.decisions, *told], settings, now),
-        find_implicit_conflicts(staying, live, revise, now),
+        pl.concat(
+            [
+                find_implicit_conflicts(staying, live, revise, now),
+                flag_doubts(closings.doubts, closings.facts["id"], revise, now),
+            ]
+        ).unique("id", maintain_order=True),
         closings.disputes,
         tuple(outcome.doubts.select("id", "target_id", "cosine").iter_rows()),
     )
@@ -145,6 +150,7 @@ def _carry_out(
     others: pl.DataFrame,
     pairs: pl.DataFrame,
     directives: pl.DataFrame,
+    messages: pl.DataFrame,
     near: Surroundings,
     settings: EvaluateSettings,
     revise: ReviseSettings,
@@ -159,7 +165,7 @@ def _carry_out(
         reinforced, doubts = find_revisions(fresh, others, pairs, revise, verdicts)
         repeats = find_repeats(fresh, others, pairs, settings, reinforced)
         doubts = doubts.join(repeats, on="id", how="anti").sort("id", "target_id")
-        heard = messages_of(fresh, repeats, near.evidence)
+        heard = heard_of(fresh, repeats, near.evidence, messages)
         rivals = Rivals(fresh["predicate"], near.predicates, names, types, heard)
         revisions = dict(doubts.group_by("id", maintain_order=True).agg("target_id").iter_rows())
         tools = Tools(revise, verdicts, names, rivals, {id_: tuple(known) for id_, known in revisions.items()})

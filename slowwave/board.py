@@ -46,7 +46,8 @@ class Closings:
 
     `facts`: CHANGES of closed facts and of candidates that came too late. `predecessors`: (id, supersedes_id).
     `retired`: RETIRED of facts that stopped being true or never were, with who said so and when; candidates that came
-    too late are not among them. `disputes`: (new id, known id) of conflicts that only a model can judge.
+    too late are not among them. `disputes`: (new id, known id) of conflicts that only a model can judge. `doubts`: of
+    those that no rule settles.
     """
 
     facts: pl.DataFrame
@@ -55,6 +56,7 @@ class Closings:
     retired: pl.DataFrame
     decisions: list[Mapping[str, object]]
     disputes: tuple[tuple[str, str], ...] = ()
+    doubts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(slots=True)
@@ -67,6 +69,7 @@ class Board:
     steps: dict[str, str] = field(default_factory=dict)
     decisions: list[Mapping[str, object]] = field(default_factory=list)
     disputes: list[tuple[str, str]] = field(default_factory=list)
+    doubts: list[tuple[str, str]] = field(default_factory=list)
     _before: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _predecessors: dict[str, Fact] = field(default_factory=dict)
     _lineage: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -131,7 +134,8 @@ class Board:
 
         It then ends without being linked: history is cut, no truth is lost and none is kept that is over.
         """
-        ends = min(max(ends, loser["valid_from"]), loser["valid_to"] or _FOREVER)
+        until = loser["valid_to"]
+        ends = min(max(ends, loser["valid_from"]), until or _FOREVER)
         if self._chain(loser["id"], winner["id"]) > MAX_CHAIN and loser["status"] != "superseded":
             self.change(loser, status_reason=f"ended by {winner['id']}", valid_to=ends)
             self.decide(
@@ -139,7 +143,10 @@ class Board:
                 f"{MAX_CHAIN} facts have replaced each other already: it ends without being linked to what follows it.",
                 {"chain": MAX_CHAIN},
             )  # fmt: skip
-            self.decide("close", loser["id"], [loser["id"], winner["id"]], [loser["id"]], "Something else holds now.")
+            self.decide(
+                "close", loser["id"], [loser["id"], winner["id"]], [loser["id"]], "Something else holds now.",
+                {"valid_to": [until, ends]},
+            )  # fmt: skip
             return False
         self.change(
             loser,
@@ -196,6 +203,7 @@ class Board:
             pl.DataFrame(self._retired, schema=RETIRED),
             self.decisions,
             tuple(dict.fromkeys(self.disputes)),
+            tuple(dict.fromkeys(self.doubts)),
         )
 
     def _step(self, old: str, new: str) -> None:

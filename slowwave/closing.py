@@ -225,6 +225,7 @@ def _retire(
     # It ended no earlier than it began, and no later than was known before.
     ends = max(speaker["valid_from"], target["valid_from"])
     ends = min(ends, target["valid_to"]) if target["valid_to"] else ends
+    measures = {**measures, "valid_to": [target["valid_to"], ends]}
     if directive["action"] == "supersede":
         if board.supersede(target, winner, reason, f"replaced by {winner['id']}", ends=ends):
             sentence = f"A later message replaces it ({reason})."

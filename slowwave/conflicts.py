@@ -1,8 +1,10 @@
 """Of two objects of a relation that allows one at a time, one holds: which, and since when (S2-58b, S2-59).
 
 What is said later and began later takes the place of what was known. What comes late is applied as already closed
-(§6.3), and so is what merely tells of an earlier beginning. Where being said and beginning disagree otherwise, nobody
-is retired unless a model decides.
+(§6.3), and so is what merely tells of an earlier beginning. But only what says that it changed ends another fact, or
+what is known to exclude it: two towns, two amounts. Else both stay, for a person or a model to settle; and so they do
+where being said and beginning disagree, where a relation never changes in life, and where somebody else speaks of a
+subject that spoke for itself.
 """
 
 from __future__ import annotations
@@ -15,13 +17,27 @@ from types import MappingProxyType
 import polars as pl
 
 from slowwave.board import RANKS, Board, Fact
-from slowwave.predicates import canonicalise
-from slowwave.rivals import Claim, Forms, exclude, names_both, plain, read_claim
+from slowwave.evidence import Heard
+from slowwave.predicates import canonicalise, domain_of, is_learned
+from slowwave.rivals import (
+    Claim,
+    Forms,
+    are_other_places,
+    exclude,
+    is_lasting,
+    names_both,
+    plain,
+    read_claim,
+    tells_what_ended,
+)
 from slowwave.settings import ReviseSettings
 from slowwave.validity import is_out_of_order
 
 REASON = "conflict"
 BOTH = ""
+_UNSAID = "Nothing says that it changed, so both stay."
+_HEARSAY = "Its subject said it, and somebody else says otherwise, so both stay."
+_UNCLEAR = "It was said later but began earlier: which holds is not clear, so both stay."
 # Parts of parts are parts: two wholes are no conflict, and `contains` is structure, no knowledge (T33).
 _NEVER = ("part_of", "contains", "similar_to")
 _KINDS = ("relation", None)
@@ -53,7 +69,7 @@ class Rivals:
         learned: pl.DataFrame,
         names: Mapping[str, frozenset[str]],
         types: Mapping[str, str],
-        heard: Mapping[str, frozenset[str]],
+        heard: Heard,
     ) -> None:
         self.single = single_valued(predicates, learned)
         self._names, self._types, self._heard = names, types, heard
@@ -80,6 +96,36 @@ class Rivals:
         """Whether it tells of a beginning, not of the time when it was said."""
         return self._read(fact)[0].is_event
 
+    def doubt(self, winner: Fact, loser: Fact, later: Fact) -> str:
+        """Why the winner may not end the loser by itself; empty if it may. `later` is the one that followed."""
+        if self._is_own(loser) and not self._is_own(winner):
+            return _HEARSAY
+        earlier = loser if later is winner else winner
+        return "" if self._tells_change(later, earlier) or self._are_known_apart(later, earlier) else _UNSAID
+
+    def _is_own(self, fact: Fact) -> bool:
+        """Whether its subject said it."""
+        names = self._names.get(fact["subject_id"], frozenset())
+        return any(plain(self._heard.speakers.get(message, "")) in names for message in self._messages(fact))
+
+    def _tells_change(self, later: Fact, earlier: Fact) -> bool:
+        """Whether it says that this is new: in words, or by a beginning of its own after the other one's."""
+        claim, others = self._read(later)[0], self._read(earlier)[1].names
+        if is_lasting(later["predicate"]) or (claim.is_event and later["valid_from"] < earlier["valid_from"]):
+            return False
+        times = self._heard.times.get(later["id"], frozenset()) | {later["said_at"]}
+        has_beginning = later["valid_from"] not in times and later["valid_from"] > earlier["valid_from"]
+        return claim.tells_change or has_beginning or tells_what_ended(later["statement"] or "", others)
+
+    def _are_known_apart(self, a: Fact, b: Fact) -> bool:
+        """Whether nobody needs to say that it changed: two towns or countries, two amounts of a learned relation."""
+        (claim, forms), (other, others), relation = self._read(a), self._read(b), a["predicate"]
+        if is_lasting(relation):
+            return False
+        are_places = forms.type == others.type == "place" or domain_of(relation) == "home"
+        are_values = claim.kind == other.kind == "value" and is_learned(relation)
+        return are_values or (are_places and are_other_places(forms, others))
+
     def _exclude(self, new: Fact, known: Fact) -> bool:
         """Whether the two cannot both hold: both plainly so, of the same time, not said in one message."""
         if self._same_object(new, known) or self._messages(new) & self._messages(known):
@@ -97,7 +143,7 @@ class Rivals:
         return bool(a["object_id"] and a["object_id"] == b["object_id"])
 
     def _messages(self, fact: Fact) -> frozenset[str]:
-        return self._heard.get(fact["id"], frozenset()) | ({fact["message_id"]} - {None})
+        return self._heard.messages.get(fact["id"], frozenset()) | ({fact["message_id"]} - {None})
 
     def _read(self, fact: Fact) -> tuple[Claim, Forms]:
         if fact["id"] not in self._claims:
@@ -133,20 +179,32 @@ def settle_conflicts(board: Board, rivals: Rivals, new: Fact, settings: ReviseSe
 def _settle(board: Board, rivals: Rivals, new: Fact, known: Fact, settings: ReviseSettings, verdicts: Verdicts) -> None:
     """One new fact and one that holds: out of order, else by the strategy."""
     is_history = rivals.is_event(new) and new["valid_from"] < known["valid_from"]
-    if is_history or is_out_of_order(new["said_at"], known["said_at"]):
-        _come_late(board, new, known, settings)
-        return
-    holds, model = judged(new, known, settings, verdicts)
-    if settings.strategy == "llm":
+    is_late = is_history or is_out_of_order(new["said_at"], known["said_at"])
+    holds, model = (known["id"], "") if is_late else judged(new, known, settings, verdicts)
+    if settings.strategy == "llm" and not is_late:
         board.disputes.append((new["id"], known["id"]))
-    if holds == new["id"]:
-        replace(board, known, new, settings, REASON, model)
-    elif holds == known["id"]:
-        replace(board, new, known, settings, REASON, model)
-    else:
+    winner, loser = (known, new) if holds == known["id"] else (new, known)
+    if holds == BOTH:
         told = verdicts.reasons.get((new["id"], known["id"]), "") if model else ""
-        _note(board, "refuse", new, known, settings, told or "It was said later but began earlier: which holds is not "
-              "clear, so both stay.", model)  # fmt: skip
+        _leave_both(board, new, known, settings, told or _UNCLEAR, model)
+    elif doubt := _doubt(board, rivals, winner, loser, known if is_late else new, model):
+        _leave_both(board, new, known, settings, doubt, model)
+    elif is_late:
+        _come_late(board, new, known, settings)
+    else:
+        replace(board, loser, winner, settings, REASON, model)
+
+
+def _doubt(board: Board, rivals: Rivals, winner: Fact, loser: Fact, later: Fact, model: str) -> str:
+    """Why both stay; a model's word is enough, and where rank forbids it, that is said instead."""
+    return "" if model or board.refusal(winner, winner, loser) else rivals.doubt(winner, loser, later)
+
+
+def _leave_both(board: Board, new: Fact, known: Fact, settings: ReviseSettings, reason: str, model: str) -> None:
+    """Both stay; unless a model said that they can, the pair waits for somebody who knows."""
+    _note(board, "refuse", new, known, settings, reason, model)
+    if not model:
+        board.doubts.append((new["id"], known["id"]))
 
 
 def judged(new: Fact, known: Fact, settings: ReviseSettings, verdicts: Verdicts) -> tuple[str, str]:
@@ -174,14 +232,17 @@ def replace(
     if refusal := board.refusal(winner, winner, loser):
         _note(board, "refuse", winner, loser, settings, refusal, model, seen)
         return
-    ends = max(winner["valid_from"], loser["valid_from"])
+    is_mistake = why == REASON and is_lasting(loser["predicate"])  # it never was: no time is left in which it held
+    ends = loser["valid_from"] if is_mistake else max(winner["valid_from"], loser["valid_from"])
+    until = loser["valid_to"]
     is_linked = board.supersede(loser, winner, why, f"replaced by {winner['id']}", ends=ends)
     if loser is not new:
-        board.retire(loser, winner, new)
+        board.retire(loser, winner, new, is_mistake=is_mistake)
     if not is_linked:
         return
     reason = "One of the two can hold, and this one was." if model else _reason(winner, loser, settings, why)
-    _note(board, "supersede", winner, loser, settings, reason, model, seen)
+    moved = {"valid_to": [until, loser["valid_to"]]}
+    _note(board, "supersede", winner, loser, settings, reason, model, {**seen, **moved})
     if settings.retain_alternatives and why == REASON:
         kept = {name: loser[name] for name in ("id", "object_text", "valid_from", "confidence")}
         seen = {"strategy": settings.strategy, "alternatives": [kept]}
@@ -215,15 +276,16 @@ def _find_place(board: Board, rivals: Rivals, new: Fact, mates: list[Fact]) -> N
     for mate in over:
         is_late = rivals.is_event(new) or is_out_of_order(new["said_at"], mate["said_at"])
         is_next = is_late and mate["valid_from"] > new["valid_from"]
-        if is_next and not board.refusal(mate, mate, new):
+        if is_next and not board.refusal(mate, mate, new) and not rivals.doubt(mate, new, mate):
             board.comes_late(new, mate, mate["valid_from"], REASON)
     for mate in over:
         is_inferred = mate["status"] == "superseded" and str(mate["status_reason"]).startswith(f"{REASON}:")
         inside = mate["valid_from"] <= new["valid_from"] < (mate["valid_to"] or new["valid_from"])
-        if is_inferred and inside and mate["said_at"] <= new["said_at"] and _may_shorten(board, new, mate):
-            until = mate["valid_to"]
+        may = _may_shorten(board, new, mate) and not rivals.doubt(new, mate, new)
+        if is_inferred and inside and mate["said_at"] <= new["said_at"] and may:
+            until, before = mate["valid_to"], mate["replaced_by"]
             board.supersede(mate, new, REASON, f"replaced by {new['id']}", ends=new["valid_from"])
-            seen = {"valid_to": [until, mate["valid_to"]]}
+            seen = {"valid_to": [until, mate["valid_to"]], "replaced_by": [before, mate["replaced_by"]]}
             late = "A message that came late tells what followed it."
             board.decide("shorten", mate["id"], [mate["id"], new["id"]], [mate["id"]], late, seen)
 

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
 import polars as pl
 
 from slowwave import frames
 from slowwave.repeats import entrenchment_rank
-from slowwave.text import row_id
+from slowwave.text import normalise_name, row_id
 
 _NAMES = ("user_axiom", "user_stated", "system_inferred")
 
 
-def messages_of(fresh: pl.DataFrame, repeats: pl.DataFrame, evidence: pl.DataFrame) -> dict[str, frozenset[str]]:
-    """The messages that said each fact, those of this batch among them."""
-    again = fresh.join(repeats.select("id", "target_id"), on="id").select(fact_id="target_id", message_id="message_id")
-    said = pl.concat([evidence.select("fact_id", "message_id"), again]).drop_nulls()
-    return {fact: frozenset(heard) for fact, heard in said.group_by("fact_id").agg("message_id").iter_rows()}
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """How facts were heard: the messages that said each fact and when, those of this batch among them; who speaks."""
+
+    messages: Mapping[str, frozenset[str]]
+    times: Mapping[str, frozenset[datetime]]
+    speakers: Mapping[str, str]
+
+
+def heard_of(fresh: pl.DataFrame, repeats: pl.DataFrame, evidence: pl.DataFrame, messages: pl.DataFrame) -> Heard:
+    """What is known of how each fact was heard; speakers by the ids of messages, in normal form."""
+    again = fresh.join(repeats.select("id", "target_id"), on="id")
+    again = again.select("message_id", fact_id="target_id", occurred_at="said_at")
+    first = fresh.select("message_id", fact_id="id", occurred_at="said_at")
+    known = evidence.select("message_id", "fact_id", "occurred_at")
+    said = pl.concat([known, again, first]).drop_nulls(["fact_id", "message_id"]).group_by("fact_id").agg(pl.all())
+    return Heard(
+        {fact: frozenset(ids) for fact, ids in said.select("fact_id", "message_id").iter_rows()},
+        {fact: frozenset(times) for fact, times in said.select("fact_id", "occurred_at").iter_rows()},
+        {id_: normalise_name(name) for id_, name in messages.select("id", "speaker").iter_rows() if name},
+    )
 
 
 def evidence_rows(fresh: pl.DataFrame, repeats: pl.DataFrame, known: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:

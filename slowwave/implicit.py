@@ -1,7 +1,11 @@
-"""Relations of one subject that are spelt almost alike may contradict each other: flagged, never settled (S2-75)."""
+"""What may contradict each other and no rule settles: flagged for some days (S2-75).
+
+Relations of one subject that are spelt almost alike, and two objects where one is allowed and which holds is not clear.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import polars as pl
@@ -33,6 +37,19 @@ def find_implicit_conflicts(
     found = pairs.join(alike, on=["predicate", "predicate_b"]).select(
         a_id=pl.min_horizontal("id", "id_b"), b_id=pl.max_horizontal("id", "id_b")
     )
+    return _flagged(found, settings, now)
+
+
+def flag_doubts(
+    doubts: Iterable[tuple[str, str]], gone: pl.Series, settings: ReviseSettings, now: datetime
+) -> pl.DataFrame:
+    """PAIR_DECISIONS, pending for some days: facts that no rule settles, but none of `gone`."""
+    ids = [tuple(sorted(pair)) for pair in doubts]
+    found = pl.DataFrame(ids, schema={"a_id": pl.String, "b_id": pl.String}, orient="row")
+    return _flagged(found.filter(~pl.any_horizontal(pl.col("a_id", "b_id").is_in(gone.implode()))), settings, now)
+
+
+def _flagged(found: pl.DataFrame, settings: ReviseSettings, now: datetime) -> pl.DataFrame:
     found = found.unique().sort("a_id", "b_id")
     ids = [row_id("pd", a, b, KIND) for a, b in found.iter_rows()]
     rows = found.with_columns(

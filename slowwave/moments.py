@@ -10,10 +10,17 @@ import polars as pl
 from slowwave import frames
 from slowwave.validity import as_of_sql, is_live, known_as_of_sql, live_sql, time_sql, valid_facts
 
-ENDS: frames.Schema = {"id": frames.TEXT, "end_known_at": frames.TIME}
-JUDGED = ("id", "status", "valid_from", "valid_to", "created_at", "expired_at", "replaced_by")
+ENDS: frames.Schema = {
+    "id": frames.TEXT,
+    "end_known_at": frames.TIME,
+    "end_before": frames.TIME,
+    "replaced_before": frames.TEXT,
+}
+"""Changes of the end of a fact: when each was learned, which end and which replacement the fact had until then."""
+JUDGED = ("id", "status", "status_reason", "valid_from", "valid_to", "created_at", "expired_at", "replaced_by")
 """The columns by which a question about the past is answered."""
 _NEVER_BELIEVED = ("candidate", "rejected")
+_REDUNDANT = "^(dedup|consolidated): absorbed by "
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +67,12 @@ def as_known(rows: pl.DataFrame, t: datetime, ends: pl.DataFrame | None = None) 
     """The facts as the store held them at `t`: what it learned later is taken back (second time axis, §6.3).
 
     - Not there yet: what was created later; candidates and rejected ones never were.
-    - Retired later (`expired_at` > t): active, with no replacement and no reason. Its end is unknown again, if the
-      retirement set it: a superseded fact ends where its replacement begins, or later; an end before that was known
-      already. The end of a retracted fact came with the retraction; an archived one keeps what it had.
-    - Ended later but still believed ("I left in May"): its end is unknown again; `ends` (id, end_known_at) says when
-      the last end of a fact was learned, and decides wherever it names a fact.
+    - Retired later (`expired_at` > t): active, with no replacement and no reason.
+    - Its end set or moved later: it has the end it had, and the replacement, if that was another one. The first change
+      after `t` in `ends` (ENDS) says which.
+    - Retired later, and `ends` does not tell of it: its end is unknown again, if the retirement set it. A superseded
+      fact ends where its replacement begins, or later; an end before that was known already. The end of a retracted
+      fact came with the retraction. Redundant and archived ones keep what they had.
     - Retired by `t`: as it is, so that a question about an earlier time of the world finds it.
 
     What was merely made surer since (confidence, evidence, a start that moved back when another wording was absorbed)
@@ -72,16 +80,34 @@ def as_known(rows: pl.DataFrame, t: datetime, ends: pl.DataFrame | None = None) 
     """
     held = rows.filter((pl.col("created_at") <= t) & ~pl.col("status").is_in(_NEVER_BELIEVED))
     starts = rows.select(replaced_by="id", replaced_from="valid_from").unique("replaced_by")
-    learned = frames.empty(ENDS) if ends is None else ends.group_by("id").agg(pl.col("end_known_at").max())
     judged = held.join(starts, on="replaced_by", how="left", maintain_order="left")
-    judged = judged.join(learned, on="id", how="left", maintain_order="left")
+    judged = judged.join(_changed_first(ends, t), on="id", how="left", maintain_order="left")
     is_later = (pl.col("expired_at") > t).fill_null(False)
-    before = (pl.col("valid_to") < pl.col("replaced_from")).fill_null(False)
-    came_with_it = is_later & pl.col("status").is_in(["superseded", "retracted"]) & ~before
-    is_unknown = pl.coalesce(pl.col("end_known_at") > t, came_with_it)
-    taken_back = [c for c in ("expired_at", "replaced_by", "status_reason") if c in rows.columns]
+    is_unknown = is_later & _came_with_retirement() & ~pl.col("had_end").fill_null(False)
+    is_unknown &= pl.col("end_known_at").is_null() | (pl.col("end_known_at") > pl.col("expired_at"))
+    end = pl.when(pl.col("end_known_at").is_null()).then("valid_to").otherwise("end_before")
     return judged.with_columns(
-        *[pl.when(~is_later).then(column).alias(column) for column in taken_back],
+        *[pl.when(~is_later).then(column).alias(column) for column in ("expired_at", "status_reason")],
+        replaced_by=pl.when(~is_later).then(pl.coalesce("replaced_before", "replaced_by")),
         status=pl.when(is_later).then(pl.lit("active")).otherwise("status"),
-        valid_to=pl.when(~is_unknown).then("valid_to"),
-    ).drop("replaced_from", "end_known_at")
+        valid_to=pl.when(~is_unknown).then(end),
+    ).select(rows.columns)
+
+
+def _changed_first(ends: pl.DataFrame | None, t: datetime) -> pl.DataFrame:
+    """ENDS of the first change of each fact after `t`, nulls where there is none; `had_end`: one was known by `t`.
+
+    Of changes at one moment the first is the one that found no end, else the latest: ends only move earlier.
+    """
+    known = frames.conform(frames.empty(ENDS) if ends is None else ends, ENDS)
+    is_by_then = pl.col("end_known_at") <= t
+    first = known.filter(~is_by_then).sort("end_known_at", "end_before", descending=[False, True])
+    by_then = known.filter(is_by_then).select("id", had_end=True).unique("id")
+    return first.unique("id", keep="first", maintain_order=True).join(by_then, on="id", how="full", coalesce=True)
+
+
+def _came_with_retirement() -> pl.Expr:
+    """Whether the end of a retired fact was set by its retirement, as far as its columns tell."""
+    is_known_before = (pl.col("valid_to") < pl.col("replaced_from")).fill_null(False)
+    is_redundant = pl.col("status_reason").str.contains(_REDUNDANT).fill_null(False)
+    return pl.col("status").is_in(["superseded", "retracted"]) & ~is_known_before & ~is_redundant

@@ -192,6 +192,11 @@ def learned_rows(answers: Names) -> pl.DataFrame:
     return frames.conform(pl.DataFrame(rows), frames.PREDICATES) if rows else frames.empty(frames.PREDICATES)
 
 
+def is_learned(canonical: str) -> bool:
+    """Whether no row of the default table has this canonical form."""
+    return _CANONICAL.get(canonical) != canonical
+
+
 def domain_of(canonical: str) -> str:
     """The domain in which facts of this predicate or its denial succeed each other; empty for events, unknown ones."""
     affirmed = _DENIAL.sub("", canonical)

@@ -1,7 +1,8 @@
 """Which two objects of a relation that allows one at a time exclude each other (S2-58b, T9).
 
 A truth that is retired is hard to find again, so every doubt keeps both: one object may be another name of the other, a
-part of it, or said more exactly; a statement may tell of the past, of a plan, or of one job among several.
+part of it, or said more exactly; a statement may tell of the past, of a plan, or of one job among several. And where
+nothing says that it changed, what differs may still hold together: a town and its district, a firm and its parent.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import polars as pl
 from rapidfuzz.distance import Levenshtein
 
 from slowwave.guard_words import FUNCTION_WORDS, MODALITY, MONTHS, NUMBER_WORDS
-from slowwave.places import level_of
+from slowwave.places import are_apart, level_of
 from slowwave.text import normalise_name
 
 Kind = Literal["name", "value", "word", "description"]
@@ -68,6 +69,27 @@ _NOT_ALONE = re.compile(
     r"second home|guest|también|además|a veces|auch|außerdem|zusätzlich|nebenbei|manchmal|vorübergehend)\b",
     re.IGNORECASE,
 )
+_PERIOD = (
+    rf"(?:\d|(?:{'|'.join(MONTHS)}|(?:mon|tues|wednes|thurs|fri|satur|sun)day|spring|summer|autumn|fall|winter|easter|"
+    r"christmas|weeks?|months?|years?|then|yesterday|today)\b)"
+)
+_CHANGE = re.compile(
+    r"\b(?:now|nowadays|these days|currently|at present|presently|at the moment|as of|from now on|recently|lately|"
+    rf"since (?:(?:the|early|late|mid|last|this|about|around|beginning|start|end|middle|of)[\s-])*{_PERIOD}|"
+    r"no longer|not any ?more|any ?more|again|back (?:at|in|to|with)|instead|"
+    r"moved|relocated|transferred|joined|began|started|became|switched|changed|replaced|hired|accepted|left|quit|"
+    r"resigned|(?:took|got|landed|found) (?:an?|the|my|his|her|their) (?:\w+ )?"
+    r"(?:job|position|role|post|place|home|flat)|"
+    r"got (?:hired|engaged)|(?:got|just|newly) married|remarried|"
+    r"(?<!is )(?<!are )(?<!am )(?<!'s )(?<!'m )(?<!'re )(?<!been )married\b(?! to\b)|"
+    r"new (?:\w+ )?(?:job|employer|company|position|role|post|home|house|flat|apartment|place|address|town|city|"
+    r"country|wife|husband|partner|spouse|fiancée?|boss)|"
+    r"ahora|actualmente|hoy en día|ya no|de nuevo|desde|mudé|mudó|empecé|empezó|dejé|dejó|"
+    r"jetzt|nun|derzeit|zurzeit|momentan|aktuell|inzwischen|mittlerweile|neuerdings|wieder|seit|nicht mehr|zog|"
+    r"umgezogen|gewechselt)\b",
+    re.IGNORECASE,
+)
+_LASTING = re.compile(r"(?:^|_)(?:born|birth\w*|died|death|native)(?:_|$)")
 _KINDS_APART = frozenset({"person", "place", "organization"})
 
 
@@ -75,12 +97,14 @@ _KINDS_APART = frozenset({"person", "place", "organization"})
 class Claim:
     """How a statement puts its object: what kind of words it is, and whether it is plainly so, now and alone.
 
-    `is_event`: it tells when that began, not that it is so still ("moved to Oslo in October").
+    `is_event`: it tells when that began, not that it is so still ("moved to Oslo in October"). `tells_change`: it says
+    that this is new, or so since some time ("works at Acme now").
     """
 
     kind: Kind
     is_plain: bool
     is_event: bool
+    tells_change: bool
 
 
 @lru_cache(maxsize=65_536)
@@ -99,7 +123,7 @@ def read_claim(statement: str, object_text: str) -> Claim:
     around = f"{before} {straight[end:closing]}" if at >= 0 else straight
     plain_ = not (_PAST.search(near) or _is_unreal(near) or _NOT_ALONE.search(around))
     is_event = bool(_EVENT.search(near)) and not _STATE.search(near)
-    return Claim(_kind(object_text, straight), plain_, is_event)
+    return Claim(_kind(object_text, straight), plain_, is_event, bool(_CHANGE.search(near)))
 
 
 def _own_clause(before: str) -> str:
@@ -119,9 +143,22 @@ def _is_unreal(text: str) -> bool:
 
 def names_both(statement: str, others: frozenset[str]) -> bool:
     """Whether a statement names the other object too, and not as what was left: "works at Acme and Globex"."""
+    return _names_one(statement, others) and not _TURN.search(statement.lower())
+
+
+def tells_what_ended(statement: str, others: frozenset[str]) -> bool:
+    """Whether a statement says that something changed and names the other object: "left Acme and works at Globex"."""
+    return _names_one(statement, others) and bool(_CHANGE.search(statement.replace("’", "'")))
+
+
+def _names_one(statement: str, names: frozenset[str]) -> bool:
     lower = statement.lower()
-    named = any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", lower) for name in others if name in lower)
-    return named and not _TURN.search(lower)
+    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", lower) for name in names if name in lower)
+
+
+def is_lasting(relation: str) -> bool:
+    """Whether a relation never changes in life: what differs is a mistake of one of the two."""
+    return bool(_LASTING.search(relation))
 
 
 def _kind(object_text: str, statement: str) -> Kind:
@@ -159,6 +196,11 @@ def exclude(a: Forms, b: Forms, kinds: tuple[Kind, Kind]) -> bool:
     if kinds[0] == "value":
         return all(_are_other_values(one, other) for one, other in pairs)
     return not any(_may_be_one(one, other, is_name=kinds[0] == "name") for one, other in pairs)
+
+
+def are_other_places(a: Forms, b: Forms) -> bool:
+    """Whether both are known places, of one width, of which none holds the other; by some name of each."""
+    return any(are_apart(one, other) for one in a.names for other in b.names)
 
 
 def _may_be_one(a: str, b: str, *, is_name: bool) -> bool:

@@ -298,7 +298,8 @@ class ReviseSettings(Group):
     conflicts: bool = Field(
         True,
         title="Settle conflicts",
-        description="Of two objects of a relation that allows one at a time, one is retired (S2-58b).",
+        description="Of two objects of a relation that allows one at a time, one is retired where something tells of a "
+        "change; in doubt both stay and the pair is flagged (S2-58b).",
     )
     strategy: Literal["recency", "confidence", "llm"] = Field(
         "recency",

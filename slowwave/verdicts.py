@@ -8,15 +8,15 @@ from datetime import datetime
 
 import polars as pl
 
-from slowwave.guards import GUARDS, guards_pass, may_yield
+from slowwave import frames
+from slowwave.guards import may_yield
 from slowwave.patches import MAX_STATEMENT_BYTES, content_stems
 from slowwave.text import normalise_statement, readable
+from slowwave.wordings import clashes, is_same_in_words, lost, strays
 
 SUPERSEDE, KEEP_ALL = "supersede", "keep_all"
-_OF_WORDING = ("polarity", "quantity", "time", "person", "modality", "question", "antonym")
-_WORDING_GUARDS = tuple(guard for guard in GUARDS if guard.name in _OF_WORDING)
-"""The others compare words one by one, and a new wording may take words from what it absorbs."""
-_NAMED = {"row": pl.Int64, "index": pl.Int64, "id": pl.String, "is_survivor": pl.Boolean, "is_reworded": pl.Boolean}
+_SAID = {"row": pl.Int64, "index": pl.Int64, "text": pl.String, "survivor": pl.String, "heir": pl.String}
+_WORDS = {"row": pl.Int64, "words": pl.String, "before": pl.String, "replaced": pl.String}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,7 @@ def check_verdicts(told: Sequence[tuple[Cluster, Verdict]], facts: pl.DataFrame)
     wrong = {row: wrong_indices(*each) for row, each in enumerate(told)}
     wrong |= _wrong_facts(_still(told, wrong), facts)
     wrong |= _wrong_words(_still(told, wrong))
+    wrong |= _wrong_losses(_still(told, wrong))
     return [wrong[row] for row in range(len(told))]
 
 
@@ -112,7 +113,7 @@ def wrong_indices(cluster: Cluster, verdict: Verdict) -> str:
 
 def _wrong_facts(told: Mapping[int, tuple[Cluster, Verdict]], facts: pl.DataFrame) -> dict[int, str]:
     """Which fact must not be absorbed or reworded, and why."""
-    columns = ["id", "scope", "pinned", "entrenchment", "polarity", "valid_to"]
+    columns = ["id", "scope", "pinned", "entrenchment", "polarity", "valid_to", "subject_id", "object_id"]
     named = [
         (row, index, cluster.ids()[index], index == verdict.survivor, _changes_words(cluster, verdict))
         for row, (cluster, verdict) in told.items()
@@ -123,10 +124,14 @@ def _wrong_facts(told: Mapping[int, tuple[Cluster, Verdict]], facts: pl.DataFram
     ).with_columns(
         pl.col("id").cast(pl.String), pl.col("row", "index").cast(pl.Int64), pl.col("^is_.*$").cast(pl.Boolean)
     )
-    there = members.join(facts.select(columns).unique("id"), on="id", maintain_order="left")
+    there = members.join(
+        frames.conform(facts, frames.FACTS).select(columns).unique("id"), on="id", maintain_order="left"
+    )
     survivors = there.filter("is_survivor")
     sides = there.filter(~pl.col("is_survivor")).join(survivors, on="row", suffix="_b", maintain_order="left")
-    unequal = {column: pl.col(column).ne_missing(pl.col(f"{column}_b")) for column in ("scope", "polarity", "valid_to")}
+    compared = ("scope", "polarity", "valid_to", "subject_id")
+    unequal = {column: pl.col(column).ne_missing(pl.col(f"{column}_b")) for column in compared}
+    unequal["object_id"] = pl.col("object_id") != pl.col("object_id_b")  # not where one has none
     stays = (
         pl.when(unequal["scope"])
         .then(pl.lit("is of another scope"))
@@ -136,6 +141,10 @@ def _wrong_facts(told: Mapping[int, tuple[Cluster, Verdict]], facts: pl.DataFram
         .then(pl.lit("says the opposite of the survivor"))
         .when(unequal["valid_to"])
         .then(pl.lit("ends at another time than the survivor"))
+        .when(unequal["subject_id"])
+        .then(pl.lit("is about somebody or something else than the survivor"))
+        .when(unequal["object_id"])
+        .then(pl.lit("relates to somebody or something else than the survivor"))
     )
     gone = members.join(there, on=["row", "index"], how="anti").with_columns(why=pl.lit("does not exist any more"))
     # A fact may be reworded if it might yield to itself: it is neither pinned nor an axiom.
@@ -146,19 +155,23 @@ def _wrong_facts(told: Mapping[int, tuple[Cluster, Verdict]], facts: pl.DataFram
 
 
 def _wrong_words(told: Mapping[int, tuple[Cluster, Verdict]]) -> dict[int, str]:
-    """What is wrong with new wordings of survivors; they may only take words from what they replace."""
+    """What is wrong with new wordings of survivors.
+
+    They may take words only from what they replace. One that is no wording of any of its facts does not count: the
+    verdict stands without it if the survivor has all its words already, else the survivor says too little.
+    """
     changed = {row: each for row, each in told.items() if _changes_words(*each)}
-    texts = pl.DataFrame(
-        [
-            (row, verdict.wording(), survivor_of(cluster, verdict).statement, _replaced(cluster, verdict))
-            for row, (cluster, verdict) in changed.items()
-        ],
-        schema={"row": pl.Int64, "words": pl.String, "before": pl.String, "replaced": pl.String},
-        orient="row",
-    )
+    rows = [
+        (row, verdict.wording(), survivor_of(cluster, verdict).statement, " \n ".join(_replaced(cluster, verdict)))
+        for row, (cluster, verdict) in changed.items()
+    ]
+    texts = pl.DataFrame(rows, schema=_WORDS, orient="row")
+    texts = texts.with_columns(holds=pl.Series(_hold(list(changed.values())), dtype=pl.Boolean))
+    new = content_stems("words")
     read = texts.with_columns(
-        guard=guards_pass(texts["words"], texts["before"], _WORDING_GUARDS)["failed_guard"],
-        added=content_stems("words").list.set_difference(content_stems("replaced")).list.sort().list.first(),
+        guard=strays(texts["words"], texts["before"]),
+        added=new.list.set_difference(content_stems("replaced")).list.sort().list.first(),
+        joined=new.list.set_difference(content_stems("before")).list.sort().list.first(),
     )
     why = (
         pl.when(pl.col("words").str.len_bytes() > MAX_STATEMENT_BYTES)
@@ -167,13 +180,44 @@ def _wrong_words(told: Mapping[int, tuple[Cluster, Verdict]]) -> dict[int, str]:
         .then(pl.format("the new wording does not agree with the survivor ({})", "guard"))
         .when(pl.col("added").is_not_null())
         .then(pl.format("the new wording adds '{}', which none of its facts says", "added"))
+        .when(~pl.col("holds") & pl.col("joined").is_not_null())
+        .then(
+            pl.format(
+                "the new wording joins '{}' to what the survivor says, and no fact says just that: "
+                "supersede without reworded if one fact says everything, else keep_all",
+                "joined",
+            )
+        )
     )
     return dict(read.select("row", why=why).drop_nulls("why").iter_rows())
 
 
-def _replaced(cluster: Cluster, verdict: Verdict) -> str:
+def _wrong_losses(told: Mapping[int, tuple[Cluster, Verdict]]) -> dict[int, str]:
+    """Which fact contradicts the survivor, or names what would be lost with it (G1, G2)."""
+    words = new_wordings(list(told.values()))
+    rows = [
+        (row, index, cluster.facts[index].statement, before, new or before)
+        for (row, (cluster, verdict)), new in zip(told.items(), words, strict=True)
+        for before in (survivor_of(cluster, verdict).statement,)
+        for index in (verdict.survivor or 0, *verdict.absorbed)
+    ]
+    said = pl.DataFrame(rows, schema=_SAID, orient="row")
+    read = said.with_columns(
+        guard=clashes(said["text"], said["survivor"]),
+        lost=lost(said["text"], said["heir"]),
+    )
+    why = (
+        pl.when(pl.col("guard").is_not_null())
+        .then(pl.format("fact {} must stay as it is: it contradicts the survivor ({})", "index", "guard"))
+        .when(pl.col("lost").is_not_null())
+        .then(pl.format("fact {} must stay as it is: it says '{}', which would be lost", "index", "lost"))
+    )
+    return dict(read.reverse().select("row", why=why).drop_nulls("why").iter_rows())
+
+
+def _replaced(cluster: Cluster, verdict: Verdict) -> list[str]:
     """All that the survivor and the absorbed say."""
-    return " \n ".join(cluster.facts[index].statement for index in (verdict.survivor or 0, *verdict.absorbed))
+    return [cluster.facts[index].statement for index in (verdict.survivor or 0, *verdict.absorbed)]
 
 
 def survivor_of(cluster: Cluster, verdict: Verdict) -> ClusterFact:
@@ -182,8 +226,35 @@ def survivor_of(cluster: Cluster, verdict: Verdict) -> ClusterFact:
 
 
 def new_wording(cluster: Cluster, verdict: Verdict) -> str:
-    """The new statement of the survivor; empty where its own will do."""
-    return verdict.wording() if _changes_words(cluster, verdict) else ""
+    """The new statement of the survivor; empty where its own will do, or where none of its facts says just that."""
+    return new_wordings([(cluster, verdict)])[0]
+
+
+def new_wordings(told: Sequence[tuple[Cluster, Verdict]]) -> list[str]:
+    """`new_wording` of many, in their order; of verdicts to supersede whose indices are right."""
+    changed = [_changes_words(*each) for each in told]
+    held = iter(_hold([each for each, is_new in zip(told, changed, strict=True) if is_new]))
+    return [
+        verdict.wording() if is_new and next(held) else "" for (_, verdict), is_new in zip(told, changed, strict=True)
+    ]
+
+
+def drops_wording(cluster: Cluster, verdict: Verdict, new: str) -> bool:
+    """Whether the verdict has a wording of its own, of which `new_wording` took nothing."""
+    return not new and _changes_words(cluster, verdict)
+
+
+def _hold(told: Sequence[tuple[Cluster, Verdict]]) -> list[bool]:
+    """Whether each new wording says the same as one of the facts that it replaces: by likeness alone it may say the
+    opposite, "Devon manages Marta" of "Marta manages Devon"."""
+    rows = [
+        (row, verdict.wording(), text)
+        for row, (cluster, verdict) in enumerate(told)
+        for text in _replaced(cluster, verdict)
+    ]
+    pairs = pl.DataFrame(rows, schema={"row": pl.Int64, "words": pl.String, "text": pl.String}, orient="row")
+    same = set(pairs.filter(is_same_in_words(pairs["words"], pairs["text"]))["row"])
+    return [row in same for row in range(len(told))]
 
 
 def _changes_words(cluster: Cluster, verdict: Verdict) -> bool:

@@ -145,7 +145,7 @@ def _plan(
     return plan_application(
         passed,
         patch.directives,
-        patch.messages,
+        _with_speakers(reading, patch.messages, near.evidence),
         approved,
         near,
         settings.evaluate,
@@ -153,6 +153,13 @@ def _plan(
         revise=settings.revise,
         verdicts=verdicts,
     )
+
+
+def _with_speakers(reading: Reading, messages: pl.DataFrame, evidence: pl.DataFrame) -> pl.DataFrame:
+    """The messages and those that said the facts around: who said something of whom decides what may end it."""
+    others = evidence.join(messages.select(message_id="id"), on="message_id", how="anti")["message_id"]
+    said = reading.by_ids("messages", others.unique(), ["id", "occurred_at", "speaker"])
+    return pl.concat([messages, said], how="diagonal_relaxed")
 
 
 def _surroundings(

@@ -134,16 +134,21 @@ def keep(cluster: Cluster) -> Judged:
     return Judged(cluster, Verdict(cluster.number, "keep_all", reason="two hobbies"))
 
 
+def changed(made: ConsolidationPlan) -> pl.DataFrame:
+    """All rows of facts that the plan writes, with the columns of a fact."""
+    return pl.concat([made.facts.select(*frames.FACTS), made.reworded])
+
+
 def after(pool: Pool, made: ConsolidationPlan) -> pl.DataFrame:
     """The facts of the pool as they are once the plan is written."""
-    rows = pl.concat([made.facts, made.reworded]).join(pool.facts.select("id", "created_at"), on="id", how="left")
+    rows = changed(made).join(pool.facts.select("id", "created_at"), on="id", how="left")
     rest = pool.facts.drop("is_seed").join(rows, on="id", how="anti")
     rows = rows.with_columns(pl.col("created_at").fill_null(NOW))
     return pl.concat([rest, rows.select(rest.columns)])
 
 
 def row(made: ConsolidationPlan, id_: str) -> dict[str, Any]:
-    return pl.concat([made.facts, made.reworded]).row(by_predicate=pl.col("id") == id_, named=True)
+    return changed(made).row(by_predicate=pl.col("id") == id_, named=True)
 
 
 def losers(pool: Pool) -> dict[str, str]:
@@ -200,7 +205,7 @@ def test_s1_01_a_failed_pair_is_tried_again_while_attempts_are_left(attempts: in
 def test_s1_04_the_same_words_are_merged_without_a_model() -> None:
     pool = pool_of(fact("a", ALIKE[0]), fact("b", ALIKE[1], at=1))
     merges = merge_alike(pool, LIMITS)
-    assert merges.losers.select("loser_id", "winner_id", "stage").rows() == [("a", "b", "text")]
+    assert merges.losers.select("loser_id", "winner_id", "stage").rows() == [("b", "a", "text")]
     assert merges.undecided.is_empty()
 
 
@@ -211,7 +216,7 @@ def test_s1_10_of_equals_the_later_is_absorbed_by_the_earlier() -> None:
 def test_the_same_meaning_is_merged_where_every_guard_agrees() -> None:
     a, b = fact("a", "Ana works in the garden"), fact("b", "Ana is working in the garden", at=1)
     merges = merge_alike(pool_of(a, b, cosine=0.97), MergeSettings(text_dedup=0.99, merge_cosine=0.92))
-    assert merges.losers.select("loser_id", "winner_id", "stage").rows() == [("a", "b", "meaning")]
+    assert merges.losers.select("loser_id", "winner_id", "stage").rows() == [("b", "a", "meaning")]
     assert merge_alike(pool_of(a, b, cosine=0.91), MergeSettings(text_dedup=0.99, merge_cosine=0.92)).losers.is_empty()
 
 
@@ -420,9 +425,9 @@ def test_s1_13_a_new_fact_that_wins_or_differs_goes_on_to_the_next_and_no_pair_i
 
 def test_s1_13_a_survivor_goes_on_in_its_new_words() -> None:
     pool = pair_pool()
-    first = supersede(first_pair(pool), "n", "x", reworded="Ana drinks green tea first at dawn and sips it")
+    first = supersede(first_pair(pool), "n", "x", reworded="Ana sips the green tea at dawn")
     again = plan_pairs(pool, merge_alike(pool, LIMITS), LIMITS, [first])[0]
-    assert again.facts[0].statement == "Ana drinks green tea first at dawn and sips it"
+    assert again.facts[0].statement == "Ana sips the green tea at dawn"
 
 
 def test_no_fact_is_in_two_pairs_of_one_round() -> None:
@@ -462,7 +467,9 @@ def verdict_pool(**second: Any) -> tuple[Pool, Cluster]:
         (Verdict(0, "supersede", 0, (0, 1)), "both"),
         (Verdict(0, "supersede", 0, (1, 1)), "twice"),
         (Verdict(0, "supersede", 0, (1,), ""), ""),
-        (Verdict(0, "supersede", 0, (1,), "Every morning Ana drinks a cup of green tea"), ""),
+        (Verdict(0, "supersede", 0, (1,), "Ana drinks the green tea every morning"), ""),
+        (Verdict(0, "supersede", 0, (1,), "Every morning green tea drinks Ana"), ""),
+        (Verdict(0, "supersede", 0, (1,), "Every morning Ana drinks a cup of green tea"), "joins 'cup'"),
         (Verdict(0, "supersede", 0, (1,), "Ana drinks green tea every morning in Lisbon"), "lisbon"),
         (Verdict(0, "supersede", 0, (1,), "Ana does not drink green tea every morning"), "polarity"),
         (Verdict(0, "supersede", 0, (1,), "Ana drinks 3 green tea every morning"), "quantity"),
@@ -554,7 +561,7 @@ def test_c13_messages_are_counted_once_and_none_is_lost() -> None:
     assert row(made, "a")["evidence_count"] == 4
 
 
-def reworded(words: str = "Ana drinks a cup of green tea every morning") -> tuple[Pool, ConsolidationPlan]:
+def reworded(words: str = "Ana drinks the green tea every morning") -> tuple[Pool, ConsolidationPlan]:
     pool = pool_of(TEA, CHAI, cosine=0.75)
     return pool, plan(pool, [supersede(clusters(pool)[0], "a", "b", reworded=words)])
 
@@ -562,7 +569,7 @@ def reworded(words: str = "Ana drinks a cup of green tea every morning") -> tupl
 def test_s1_06_a_reworded_survivor_is_a_new_fact_that_takes_the_place_of_all() -> None:
     pool, made = reworded()
     (new,) = made.reworded.iter_rows(named=True)
-    assert new["statement"] == "Ana drinks a cup of green tea every morning"
+    assert new["statement"] == "Ana drinks the green tea every morning"
     assert new["statement_hash"] == statement_hash(new["statement"])
     assert (new["status"], new["valid_from"], new["subject_id"]) == ("active", day(0), "e_ana")
     assert (new["evidence_count"], new["entrenchment"], new["embed_model"]) == (2, "user_stated", None)
@@ -597,7 +604,7 @@ def test_s1_07_keep_all_changes_nothing_but_the_marks_and_is_remembered() -> Non
     pool = pool_of(TEA, CHAI, cosine=0.75)
     made = plan(pool, [keep(clusters(pool)[0])])
     before = pool.facts.select(*frames.FACTS).with_columns(consolidated_at=pl.lit(NOW, dtype=frames.TIME))
-    assert made.facts.equals(before.sort("id"))
+    assert made.facts.select(*frames.FACTS).equals(before.sort("id"))
     pair = made.pairs.row(0, named=True)
     assert (pair["outcome"], pair["decided_by"], pair["prompt_version"], pair["guard"]) == (
         "keep_all", "model", VERSION, "likeness",
@@ -709,11 +716,11 @@ def test_t36_a_fact_is_absorbed_once_and_a_survivor_that_is_gone_absorbs_nothing
 
 
 def test_a_survivor_may_itself_be_absorbed_later_and_everything_goes_on_in_the_last() -> None:
-    pool = pool_of(TEA, CHAI, fact("c", "Ana likes green tea", at=7), cosine=0.75)
+    pool = pool_of(TEA, CHAI, fact("c", "Ana likes green tea in the morning", at=7), cosine=0.75)
     (whole,) = clusters(pool)
     ab = Cluster(0, whole.facts[:2])
     ca = Cluster(1, (replace(whole.facts[2], index=0), replace(whole.facts[0], index=1)))
-    words = "Ana drinks a cup of green tea every morning"
+    words = "Ana drinks the green tea every morning"
     made = plan(pool, [supersede(ab, "a", "b", reworded=words), supersede(ca, "c", "a")])
     assert made.reworded.is_empty()
     assert (row(made, "b")["replaced_by"], row(made, "a")["replaced_by"]) == ("a", "c")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,13 +13,17 @@ import pytest
 from conftest import EPOCH
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talk import NOW
+from talk import NOW, START, learn, said, written
 from test_memory import Row, fact, recalled, remembered
 
+from flows.consolidate import consolidate
 from recall.memory import Memory
 from slowwave import frames
+from slowwave.absorption import CONSOLIDATED, DEDUP
 from slowwave.lineage import oldest_first
 from slowwave.moments import ENDS, Moment, as_known
+from slowwave.patches import statement_hash
+from slowwave.settings import ConsolidateSettings
 from slowwave.validity import MAX_CHAIN, is_live, valid_facts
 from storage.store import Store
 
@@ -153,31 +158,55 @@ def test_a_wording_that_was_absorbed_is_not_recalled_though_the_other_one_was_no
 
 @st.composite
 def lives_of_a_store(draw: st.DrawFn) -> tuple[list[pl.DataFrame], list[Row]]:
-    """The state of a store after each day on which something happened to it, and what it learned of ends."""
+    """The state of a store after each day on which something happened to it, and what it learned of ends.
+
+    That a fact had no end before it was replaced or retracted may go untold; an end that it had is told.
+    """
     facts: dict[str, Row] = {}
     ends: list[Row] = []
     states = []
+
+    def learned(now: int, start: datetime, **more: Any) -> Row:
+        facts[f"f{now}"] = {"id": f"f{now}", "status": "active", "valid_from": start, "created_at": day(now), **more}
+        return facts[f"f{now}"]
+
+    def told(row: Row, now: int, *, always: bool = True, **more: Any) -> None:
+        until = row.get("valid_to")
+        if always or until is not None or draw(st.booleans()):
+            ends.append({"id": row["id"], "end_known_at": day(now), "end_before": until, **more})
+
+    def ended(row: Row, end: datetime) -> datetime:
+        return min(max(end, row["valid_from"]), row.get("valid_to") or end + timedelta(days=99))
+
     for now in range(1, draw(st.integers(2, 14))):
         active = [row for row in facts.values() if row["status"] == "active"]
-        open_ = [row for row in active if row.get("valid_to") is None]
-        what = draw(st.sampled_from(["learn", "replace", "absorb", "end", "retract", "archive"]))
-        chosen = draw(st.sampled_from(open_ or active)) if active else None
-        if chosen is None or what == "learn" or (what in ("replace", "end", "retract") and not open_):
-            start = day(draw(st.integers(-20, now)))
-            facts[f"f{now}"] = {"id": f"f{now}", "status": "active", "valid_from": start, "created_at": day(now)}
+        over = [row for row in facts.values() if str(row.get("status_reason")).startswith("replaced by")]
+        over = [row for row in over if row["valid_from"] < row["valid_to"]]
+        what = draw(st.sampled_from(["learn", "replace", "absorb", "end", "retract", "archive", "shorten"]))
+        chosen = draw(st.sampled_from(active)) if active else None
+        if what == "shorten" and over:
+            late = draw(st.sampled_from(over))
+            learned(now, late["valid_from"], **superseded(late["replaced_by"], day(now), late["valid_to"]))
+            told(late, now, replaced_before=late["replaced_by"])
+            late |= {"valid_to": late["valid_from"], "replaced_by": f"f{now}"}
+        elif chosen is None or what in ("learn", "shorten"):
+            until = draw(st.none() | st.integers(now + 1, 30))
+            learned(now, day(draw(st.integers(-20, now))), valid_to=None if until is None else day(until))
         elif what == "replace":
-            start = day(draw(st.integers(-20, now)))
-            facts[f"f{now}"] = {"id": f"f{now}", "status": "active", "valid_from": start, "created_at": day(now)}
-            chosen |= superseded(f"f{now}", day(now), max(start, chosen["valid_from"]))
+            start = learned(now, day(draw(st.integers(-20, now))))["valid_from"]
+            told(chosen, now, always=False)
+            chosen |= superseded(f"f{now}", day(now), ended(chosen, start))
         elif what == "absorb" and len(active) > 1:
             winner = draw(st.sampled_from([row for row in active if row is not chosen]))
             winner["valid_from"] = min(winner["valid_from"], chosen["valid_from"])
             chosen |= superseded(winner["id"], day(now), chosen.get("valid_to"))
+            chosen["status_reason"] = f"{draw(st.sampled_from([DEDUP, CONSOLIDATED]))}: absorbed by {winner['id']}"
         elif what == "end":
-            chosen |= {"valid_to": max(day(now - 3), chosen["valid_from"]), "status_reason": "ended"}
-            ends.append({"id": chosen["id"], "end_known_at": day(now)})
+            told(chosen, now)
+            chosen |= {"valid_to": ended(chosen, day(now - 3)), "status_reason": "ended"}
         elif what == "retract":
-            chosen |= {"status": "retracted", "expired_at": day(now), "valid_to": day(now - 1)}
+            told(chosen, now, always=False)
+            chosen |= {"status": "retracted", "expired_at": day(now), "valid_to": ended(chosen, day(now - 1))}
         elif what == "archive":
             chosen |= {"status": "archived", "expired_at": day(now)}
         states.append(frame(list(facts.values())))
@@ -258,6 +287,92 @@ def test_a_fact_that_ended_was_believed_to_go_on_until_somebody_said_so(tmp_path
     with Memory.open(str(uri)) as memory:
         [_, before] = memory.history("Marta", now=NOW)[1]
     assert (before.why, before.ended_by and before.ended_by.id) == ("A later message says that it is over.", "f_a2")
+
+
+def heard(tmp_path: Path, *told: tuple[str, float, float]) -> Path:
+    """A store that read these messages of Ana in a run each: what she said, on which day, and read on which day."""
+    for number, (text, said_on, read_on) in enumerate(told):
+        lines = said([("Ana", text)], conversation=f"c{number}", start=START + timedelta(days=said_on))
+        learn(written(tmp_path / f"{number}.jsonl", lines), tmp_path / "m", now=START + timedelta(days=read_on))
+    return tmp_path / "m"
+
+
+def homes(uri: Path, true_on: float, known_on: float) -> list[tuple[str, datetime | None]]:
+    """Where Ana lived on a day, as it was known on another: the statement, and the end it has."""
+    times = {"as_of": START + timedelta(days=true_on), "known_as_of": START + timedelta(days=known_on)}
+    with Memory.open(str(uri)) as memory:
+        found = memory.facts_of("Ana", now=NOW, **times)[1]
+        recalls = memory.recall("Where does Ana live?", now=NOW, **times).facts
+        versions = {v.fact.id: v.fact.valid_to for v in memory.history("Ana", known_as_of=times["known_as_of"])[1]}
+    assert {one.id for one in found} == {one.id for one in recalls}
+    assert all(versions[one.id] == one.valid_to for one in (*found, *recalls))
+    return [(one.statement, one.valid_to) for one in found]
+
+
+def test_until_a_late_message_cut_a_time_short_it_was_known_as_long_as_it_had_been(tmp_path: Path) -> None:
+    moves = [("Oslo", 0, 1), ("Berlin", 100, 101), ("Oslo", 200, 201), ("Madrid", 50, 300)]
+    uri = heard(tmp_path, *[(f"I live in {place}.", *days) for place, *days in moves])
+    hundred, fifty = START + timedelta(days=100), START + timedelta(days=50)
+    assert homes(uri, 70, 99) == [("Ana lives in Oslo.", None)]  # nobody had told of Berlin
+    assert homes(uri, 70, 150) == homes(uri, 70, 250) == [("Ana lives in Oslo.", hundred)]
+    assert homes(uri, 70, 300) == [("Ana lives in Madrid.", hundred)]
+    assert homes(uri, 10, 250) == [("Ana lives in Oslo.", hundred)]
+    assert homes(uri, 10, 300) == [("Ana lives in Oslo.", fifty)]
+
+
+def test_two_late_messages_of_one_run_leave_the_end_that_was_known_before_both(tmp_path: Path) -> None:
+    uri = heard(tmp_path, ("I live in Oslo.", 0, 1), ("I live in Berlin.", 100, 101))
+    both = [written(tmp_path / f"late{on}.jsonl", said([("Ana", f"I live in {place}.")], conversation=f"l{on}",
+            start=START + timedelta(days=on))) for place, on in (("Paris", 70), ("Madrid", 40))]  # fmt: skip
+    learn(both, uri, now=START + timedelta(days=300))
+    assert homes(uri, 80, 200) == homes(uri, 50, 200) == [("Ana lives in Oslo.", START + timedelta(days=100))]
+    assert [homes(uri, on, 300)[0][0] for on in (30, 50, 80)] == [
+        f"Ana lives in {x}." for x in ("Oslo", "Madrid", "Paris")
+    ]
+
+
+def test_an_end_that_was_known_before_another_took_its_place_earlier_is_known_again(tmp_path: Path) -> None:
+    uri = heard(tmp_path, ("I live in Oslo.", 0, 1))
+    store, until = Store.open(str(uri)), START + timedelta(days=180)
+    with store.commit("bounded", "made", START + timedelta(days=2)) as tx:
+        whole = pl.DataFrame(pl.from_arrow(store.snapshot().handle("facts").to_arrow()))
+        tx.upsert("facts", whole.with_columns(valid_to=pl.lit(until)))
+    heard(tmp_path, ("I live in Oslo.", 0, 1), ("I live in Berlin.", 100, 101))
+    assert homes(uri, 50, 99) == homes(uri, 150, 99) == [("Ana lives in Oslo.", until)]
+    assert homes(uri, 190, 99) == []
+    assert homes(uri, 50, 101) == [("Ana lives in Oslo.", START + timedelta(days=100))]
+
+
+def test_what_was_known_then_is_the_same_before_and_after_consolidation(tmp_path: Path) -> None:
+    tea = "Marta prefers strong green tea in the morning"
+    wordings = [
+        fact("f_a1", f"{tea}.", created_at=day(1), valid_to=day(30)),
+        fact("f_a2", tea, created_at=day(2), valid_to=day(30)),
+        fact("f_b1", "Devon keeps bees on the roof.", created_at=day(1)),
+        fact("f_b2", "Devon keeps bees on the roof", created_at=day(3)),
+    ]
+    for row in wordings:
+        row |= {"kind": "observation", "polarity": "affirmed", "entrenchment": "user_stated"}
+        row["statement_hash"] = statement_hash(row["statement"])
+    uri = remembered(tmp_path / "m", wordings)
+
+    def told() -> list[list[tuple[str, datetime | None]]]:
+        with Memory.open(str(uri)) as memory:
+            return [
+                sorted((one.id, one.valid_to, one.status) for one in memory.facts_of("Marta", now=day(60), **how)[1])
+                for known in (0.5, 1, 2, 3, 9)
+                for how in (
+                    {"known_as_of": day(known)},
+                    *({"known_as_of": day(known), "as_of": day(n)} for n in (8, 40)),
+                )
+            ]
+
+    before = told()
+    chosen = ConsolidateSettings.model_validate({"llm": {"model": "rules"}})
+    done = asyncio.run(consolidate(store=str(uri), settings=chosen, now=day(10)))
+    assert done["counts"]["facts merged"] == 2
+    assert told() == before
+    assert [name for name, *_ in before[-1]] == ["f_b1", "f_b2"]  # the tea was over, and that was known
 
 
 # History (S2-38)

@@ -18,7 +18,7 @@ from talk import CLAUDE, assert_same, contents, learn, rows, said, written
 
 from slowwave import frames
 from slowwave.conflicts import Verdicts
-from slowwave.places import COUNTRY, REGION, TOWN, level_of
+from slowwave.places import COUNTRY, REGION, TOWN, are_apart, level_of
 from slowwave.revision import is_one_domain
 from slowwave.rivals import Forms, exclude, read_claim
 from slowwave.validity import MAX_CHAIN, is_live, successors
@@ -37,7 +37,8 @@ def single_valued_too(memory: Memory) -> Memory:
 
 
 def job(place: str, at: float, **more: Any) -> dict[str, Any]:
-    return claim(more.pop("statement", f"Anna works at {place}."), relation="works_at", obj=place, at=at, **more)
+    """She works there now: that says by itself that it is new."""
+    return claim(more.pop("statement", f"Anna works at {place} now."), relation="works_at", obj=place, at=at, **more)
 
 
 def intervals(memory: Memory) -> list[tuple[str, str, Any, Any, str | None]]:
@@ -55,17 +56,32 @@ RETIRES = [
     ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna moved to Bergen last month.", "Bergen"),
     ("lives_in", "Anna lives in Norway.", "Norway", "Anna lives in Sweden now.", "Sweden"),
     ("lives_in", "Anna lives in Oslo since May.", "Oslo", "Anna lives in Porto since June.", "Porto"),
-    ("lives_in", "Anna has lived in Oslo for years.", "Oslo", "Anna has been living in Porto.", "Porto"),
+    ("lives_in", "Anna has lived in Oslo for years.", "Oslo", "Anna has been living in Porto lately.", "Porto"),
     ("lives_in", "Anna lives in Oslo and may move.", "Oslo", "Anna lives in Bergen and would love a dog.", "Bergen"),
     ("works_at", "Anna works at Acme.", "Acme", "Anna joined Globex.", "Globex"),
     ("works_at", "Anna works at Acme.", "Acme", "Anna has worked at Globex since March.", "Globex"),
-    ("works_at", "Anna left Acme and works at Globex.", "Globex", "Anna works at Initech.", "Initech"),
+    ("works_at", "Anna left Acme and works at Globex.", "Globex", "Anna currently works at Initech.", "Initech"),
+    ("married_to", "Anna is married to Ben.", "Ben", "Anna married Carl in June.", "Carl"),
+    ("works_at", "Anna works at Acme.", "Acme", "Anna left Acme and works at Globex.", "Globex"),
+    ("works_at", "Anna works at Acme.", "Acme", "Anna has a new job, she works at Globex.", "Globex"),
+    ("favorite_color", "Anna's favorite color is blue.", "blue", "Anna's favorite color is green these days.", "green"),
+    ("rate_limit", "It is at 100 per minute.", "100 per minute", "It is at 500 per minute.", "500 per minute"),
+    ("deadline", "Anna's deadline is 5 March.", "5 March", "Anna's deadline is 12 April.", "12 April"),
+]  # fmt: skip
+DOUBTFUL = [
+    ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna lives in Grünerløkka.", "Grünerløkka"),
+    ("lives_in", "Anna lives in Manhattan.", "Manhattan", "Anna lives in New York City.", "New York City"),
+    ("lives_in", "Anna lives in Vermont.", "Vermont", "Anna lives in New England.", "New England"),
+    ("lives_in", "Anna lives in Britain.", "Britain", "Anna lives in the UK.", "UK"),
+    ("lives_in", "Anna lives in Berlin.", "Berlin", "Anna lives in Kreuzberg since it is cheap.", "Kreuzberg"),
+    ("lives_in", "Anna lives in Berlin.", "Berlin", "Anna lives in Kreuzberg and now has a dog.", "Kreuzberg"),
+    ("works_at", "Anna works at Google.", "Google", "Anna works at DeepMind.", "DeepMind"),
+    ("works_at", "Anna works at Google now.", "Google", "Anna works at DeepMind.", "DeepMind"),
+    ("works_at", "Anna works at Initech.", "Initech", "Anna left Acme and works at Globex.", "Globex"),
     ("married_to", "Anna is married to Ben.", "Ben", "Anna is married to Carl.", "Carl"),
     ("born_in", "Anna was born in Oslo.", "Oslo", "Anna was born in Bergen.", "Bergen"),
     ("born_in", "Anna was born in 1990.", "1990", "Anna was born in 1991.", "1991"),
     ("favorite_color", "Anna's favorite color is blue.", "blue", "Anna's favorite color is green.", "green"),
-    ("rate_limit", "It is at 100 per minute.", "100 per minute", "It is at 500 per minute.", "500 per minute"),
-    ("deadline", "Anna's deadline is 5 March.", "5 March", "Anna's deadline is 12 April.", "12 April"),
 ]  # fmt: skip
 KEEPS = [
     ("lives_in", "Anna lives in Berlin.", "Berlin", "Anna lives in Berlin, Germany.", "Berlin, Germany"),
@@ -104,7 +120,7 @@ KEEPS = [
 
 @pytest.mark.parametrize(
     ("relation", "first", "one", "second", "other", "is_retired"),
-    [*((*case, True) for case in RETIRES), *((*case, False) for case in KEEPS)],
+    [*((*case, True) for case in RETIRES), *((*case, False) for case in [*KEEPS, *DOUBTFUL])],
 )
 def test_only_what_cannot_hold_beside_it_retires_a_fact(
     relation: str, first: str, one: str, second: str, other: str, is_retired: bool
@@ -116,6 +132,80 @@ def test_only_what_cannot_hold_beside_it_retires_a_fact(
         "superseded" if is_retired else "active",
         "active",
     )
+
+
+@pytest.mark.parametrize(("relation", "first", "one", "second", "other"), DOUBTFUL)
+@pytest.mark.parametrize("times", [(1, 30), (30, 1)])
+def test_what_may_hold_together_stays_and_waits_for_somebody_who_knows(
+    relation: str, first: str, one: str, second: str, other: str, times: tuple[int, int]
+) -> None:
+    memory = single_valued_too(Memory())
+    told = [claim(first, relation=relation, obj=one, at=1), claim(second, relation=relation, obj=other, at=30)]
+    for each in told if times[0] < times[1] else reversed(told):
+        plan = memory.tell(each)
+    expected = [("implicit_conflict", "pending", NOW + timedelta(days=30), "rule")]
+    assert plan.pairs.select("kind", "outcome", "expires_at", "decided_by").rows() == expected
+    assert {*plan.pairs.select("a_id", "b_id").row(0)} == {*memory.facts["id"]}
+    refused = plan.decisions.filter(pl.col("action") == "refuse")
+    assert refused["reason"].to_list() == ["Nothing says that it changed, so both stay."]
+    assert (memory.facts["valid_to"].null_count(), len(memory.live())) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("speakers", "live"),
+    [
+        (("Anna", "Anna"), ["Globex"]),
+        (("Anna", "Devon"), ["Acme", "Globex"]),
+        (("Devon", "Devon"), ["Globex"]),
+        (("Devon", "Anna"), ["Globex"]),
+    ],
+)
+def test_nobody_else_ends_what_a_subject_said_of_itself(speakers: tuple[str, str], live: list[str]) -> None:
+    for order in ((0, 1), (1, 0)):
+        memory = Memory()
+        told = [job("Acme", 1, speaker=speakers[0]), job("Globex", 10, speaker=speakers[1])]
+        for number in order:
+            memory.tell(told[number])
+        assert memory.live() == [f"Anna works at {name} now." for name in live]
+        assert memory.pairs.height == len(live) - 1
+
+
+def test_a_beginning_of_its_own_is_a_change() -> None:
+    memory = Memory()
+    memory.tell(job("Acme", 1, statement="Anna works at Acme."))
+    plan = memory.tell(job("Globex", 60, statement="Anna works at Globex.", temporal_hint="2026-02-01"))
+    assert (memory.live(), plan.pairs.height) == (["Anna works at Globex."], 0)
+
+
+def test_where_somebody_was_born_is_corrected_not_changed() -> None:
+    memory = Memory(revise={"strategy": "llm"})
+    memory.tell(claim("Anna was born in Porto.", relation="born_in", obj="Porto", at=1))
+    built = memory.candidates([claim("Anna was born in Oslo.", relation="born_in", obj="Oslo", at=9)])
+    ((new, known),) = memory.plan(built).disputes
+    memory.verdicts = Verdicts({(new, known): new}, model="some/model")
+    memory.keep(memory.plan(built))
+    assert (memory.live(), memory.valid(5), memory.fact("Anna was born in Porto.")["valid_to"]) == (
+        ["Anna was born in Oslo."],
+        [],
+        day(1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "apart"),
+    [
+        ("Oslo", "Lisbon", True),
+        ("Oslo", "Grünerløkka", False),
+        ("Cologne", "Köln", False),
+        ("Norway", "Sweden", True),
+        ("UK", "Great Britain", False),
+        ("Georgia", "Germany", False),
+        ("Vermont", "New England", False),
+        ("Oslo", "Norway", False),
+    ],
+)
+def test_only_known_places_are_apart(a: str, b: str, apart: bool) -> None:
+    assert are_apart(a, b) == are_apart(b, a) == apart
 
 
 @pytest.mark.parametrize(
@@ -148,8 +238,8 @@ def test_a_plan_retires_nothing_until_it_is_said_to_hold() -> None:
     memory.tell(job("Acme", 1))
     memory.tell(job("Globex", 5, statement="Anna starts at Globex on 1 March 2026.", temporal_hint="2026-03-01"))
     assert [row[1] for row in intervals(memory)] == ["active", "active"]
-    memory.tell(job("Globex", 70, statement="Anna works at Globex now."))
-    assert memory.fact("Anna works at Acme.")["status"] == "superseded"
+    memory.tell(job("Globex", 70))
+    assert memory.fact("Anna works at Acme now.")["status"] == "superseded"
 
 
 def test_what_is_said_in_one_message_stands_together() -> None:
@@ -157,7 +247,7 @@ def test_what_is_said_in_one_message_stands_together() -> None:
     memory.tell(job("Acme", 1, message="m"), job("Globex", 1, message="m"))
     assert len(memory.live()) == 2
     memory.tell(job("Acme", 9, message="n"), job("Initech", 9, message="n"))
-    assert "Anna works at Acme." in memory.live()
+    assert "Anna works at Acme now." in memory.live()
 
 
 @pytest.mark.parametrize("other", [{"to": "kestrel"}, {"subject": "Ben"}])
@@ -175,14 +265,14 @@ def test_the_loser_of_a_conflict_ends_where_the_winner_begins_and_the_decision_h
     memory = Memory()
     memory.tell(job("Acme", 1))
     plan = memory.tell(job("Globex", 10))
-    old, new = memory.fact("Anna works at Acme."), memory.fact("Anna works at Globex.")
+    old, new = memory.fact("Anna works at Acme now."), memory.fact("Anna works at Globex now.")
     assert (old["status"], old["valid_to"], old["expired_at"], old["replaced_by"]) == (
         "superseded",
         day(10),
         NOW,
         new["id"],
     )
-    assert (new["supersedes_id"], memory.valid(5)) == (old["id"], ["Anna works at Acme."])
+    assert (new["supersedes_id"], memory.valid(5)) == (old["id"], ["Anna works at Acme now."])
     assert plan.lineage.select("old_id", "new_id", "reason").rows() == [(old["id"], new["id"], "conflict")]
     decision = plan.decisions.filter(pl.col("action") == "supersede").row(0, named=True)
     seen = json.loads(decision["measures"])
@@ -204,7 +294,7 @@ def test_a_stronger_fact_stays_beside_a_weaker_one_whichever_came_first(strong: 
     memory.tell(job("Acme", 1, by="assistant"))
     memory.facts = memory.facts.with_columns(**{name: pl.lit(value) for name, value in strong.items()})
     plan = memory.tell(job("Globex", at, by="assistant"))
-    assert "Anna works at Acme." in memory.live()
+    assert "Anna works at Acme now." in memory.live()
     if at > 1:
         assert len(memory.live()) == 2
         assert plan.summary() == {"create": 1, "refuse": 1}
@@ -232,11 +322,11 @@ def test_strategies(strategy: str, confidences: tuple[float, float], live: str) 
     memory = Memory(revise={"strategy": strategy, "retain_alternatives": True})
     memory.tell(job("Acme", 1, confidence=confidences[0]))
     plan = memory.tell(job("Globex", 10, confidence=confidences[1]))
-    assert memory.live() == [f"Anna works at {live}."]
+    assert memory.live() == [f"Anna works at {live} now."]
     kept = plan.decisions.filter(pl.col("action") == "prefer").row(0, named=True)
     (alternative,) = json.loads(kept["measures"])["alternatives"]
     loser = "Globex" if live == "Acme" else "Acme"
-    assert (kept["subject_id"], alternative["object_text"]) == (memory.fact(f"Anna works at {live}.")["id"], loser)
+    assert (kept["subject_id"], alternative["object_text"]) == (memory.fact(f"Anna works at {live} now.")["id"], loser)
     assert all(row[3] is None or row[3] >= row[2] for row in intervals(memory))
 
 
@@ -251,7 +341,7 @@ def test_a_model_decides_where_it_was_asked(winner: str) -> None:
     memory.verdicts = Verdicts({(new, known): names[winner]}, model="some/model")
     memory.keep(memory.plan(built))
     expected = [winner] if winner else ["Acme", "Globex"]
-    assert memory.live() == [f"Anna works at {name}." for name in expected]
+    assert memory.live() == [f"Anna works at {name} now." for name in expected]
     assert set(memory.decisions.filter(pl.col("decided_by") == "model")["model"]) == {"some/model"}
 
 
@@ -284,8 +374,8 @@ def test_a_late_message_never_closes_what_was_said_again_after_it() -> None:
     memory.tell(job("Acme", 1))
     memory.tell(job("Acme", 20))
     memory.tell(job("Globex", 10))
-    assert memory.live() == ["Anna works at Acme."]
-    late = memory.fact("Anna works at Globex.")
+    assert memory.live() == ["Anna works at Acme now."]
+    late = memory.fact("Anna works at Globex now.")
     assert (late["status"], late["valid_to"]) == ("superseded", day(20))
 
 
@@ -297,7 +387,7 @@ def test_what_is_said_later_and_began_earlier_leaves_both_unless_it_tells_of_a_b
     memory = Memory()
     memory.tell(job("Acme", 10))
     memory.tell(job("Globex", 20, statement="Anna joined Globex in 2021.", temporal_hint="in 2021"))
-    assert memory.live() == ["Anna works at Acme."]
+    assert memory.live() == ["Anna works at Acme now."]
     assert memory.fact("Anna joined Globex in 2021.")["valid_to"] == day(10)
 
 
@@ -364,6 +454,20 @@ def test_a_class_of_one_object_has_at_most_one_head(told: list[list[dict[str, An
     held = memory.facts.filter(pl.col("status") != "rejected")
     assert (held["valid_to"].fill_null(NOW) >= held["valid_from"]).all()
     assert (held.filter(pl.col("status") == "superseded")["replaced_by"].is_not_null()).all()
+
+
+@given(st.lists(st.lists(jobs, min_size=1, max_size=4), min_size=1, max_size=3))
+@settings(max_examples=8, deadline=None)
+def test_where_nothing_says_that_it_changed_nothing_ends(told: list[list[dict[str, Any]]]) -> None:
+    memory = Memory()
+    for number, batch in enumerate(told):
+        bare = [{**each, "statement": f"Anna works at {each['object']}."} for each in batch]
+        memory.tell(*({**each, "message": f"{number}/{n}"} for n, each in enumerate(bare)))
+    held = memory.facts.filter(pl.col("status") != "rejected")
+    assert (held["status"] == "active").all()
+    assert held["valid_to"].is_null().all()
+    places = held["object_text"].n_unique()
+    assert memory.pairs.height >= places * (places - 1) // 2
 
 
 # --- belief revision

@@ -15,7 +15,7 @@ from slowwave.board import RETIRED
 from slowwave.suspects import find_heirs
 
 ACME = claim("Anna works at Acme.", relation="works_at", obj="Acme", at=1)
-GLOBEX = claim("Anna works at Globex.", relation="works_at", obj="Globex", at=10)
+GLOBEX = claim("Anna works at Globex now.", relation="works_at", obj="Globex", at=10)
 TEAM = claim("Anna leads the Acme data team.", relation="leads", obj="Acme data team", at=2)
 LEFT = claim("Anna left Acme.", relation="left", obj="Acme", at=10, ended=True)
 MISTAKE = claim(
