@@ -60,7 +60,7 @@ async def ingest(
             await report_progress("messages read", tally.counts["messages read"])
         if settings.extract.enabled and not dry_run:
             await _learn(run, settings, tally, approve)
-        elif not dry_run:
+        elif settings.consolidate.enabled and not dry_run:
             tally.linked(await link_artifacts(run, settings.consolidate))
         if tally.has_written and not dry_run:
             tidy(run)
@@ -85,6 +85,6 @@ async def _learn(run: Run, settings: IngestSettings, tally: IngestTally, approve
                 await report_progress("messages extracted", tally.counts["messages extracted"], waiting)
             if settings.consolidate.enabled:
                 tally.consolidated(await consolidate_facts(run, settings.consolidate, language))
-            tally.linked(await link_artifacts(run, settings.consolidate, language))
+                tally.linked(await link_artifacts(run, settings.consolidate, language))
         finally:
             tally.paid(language, "extract")

@@ -380,7 +380,7 @@ def dated(path: Path, day: str, body: str) -> Path:
 
 def read(paths: Path | list[Path], store: Path, **more: Any) -> dict[str, Any]:
     """One run of `ingest` that files and extracts nothing."""
-    return learn(paths, store, **{"extract": {"enabled": False}, **more})
+    return learn(paths, store, **{"extract": {"enabled": False}, "consolidate": {"enabled": False}, **more})
 
 
 def filed(store: Path) -> pl.DataFrame:

@@ -310,8 +310,13 @@ def homes(uri: Path, true_on: float, known_on: float) -> list[tuple[str, datetim
 
 
 def test_until_a_late_message_cut_a_time_short_it_was_known_as_long_as_it_had_been(tmp_path: Path) -> None:
-    moves = [("Oslo", 0, 1), ("Berlin", 100, 101), ("Oslo", 200, 201), ("Madrid", 50, 300)]
-    uri = heard(tmp_path, *[(f"I live in {place}.", *days) for place, *days in moves])
+    moves: list[tuple[str, float, float]] = [
+        ("Oslo", 0, 1),
+        ("Berlin", 100, 101),
+        ("Oslo", 200, 201),
+        ("Madrid", 50, 300),
+    ]
+    uri = heard(tmp_path, *[(f"I live in {place}.", on, read_on) for place, on, read_on in moves])
     hundred, fifty = START + timedelta(days=100), START + timedelta(days=50)
     assert homes(uri, 70, 99) == [("Ana lives in Oslo.", None)]  # nobody had told of Berlin
     assert homes(uri, 70, 150) == homes(uri, 70, 250) == [("Ana lives in Oslo.", hundred)]
@@ -356,7 +361,7 @@ def test_what_was_known_then_is_the_same_before_and_after_consolidation(tmp_path
         row["statement_hash"] = statement_hash(row["statement"])
     uri = remembered(tmp_path / "m", wordings)
 
-    def told() -> list[list[tuple[str, datetime | None]]]:
+    def told() -> list[list[tuple[str, datetime | None, str]]]:
         with Memory.open(str(uri)) as memory:
             return [
                 sorted((one.id, one.valid_to, one.status) for one in memory.facts_of("Marta", now=day(60), **how)[1])
