@@ -18,6 +18,7 @@ from talk import CLAUDE, EXAMPLES, NOW, TALK, contents, extractor, rows, said, s
 from test_memory import fact as known_fact
 from test_memory import remembered
 
+from apps import printing
 from apps.cli import app, main
 from storage.store import Store
 
@@ -226,6 +227,13 @@ def editors(uri: Path) -> Path:
     return remembered(uri, [neovim, other], archived=[vim], more=more)
 
 
+@pytest.fixture
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal in which no cell of a table is broken."""
+    monkeypatch.setattr(printing.out, "_width", 240)
+
+
+@pytest.mark.usefixtures("wide")
 def test_history_tells_when_each_version_held_why_it_ended_and_by_what(run: Run, tmp_path: Path) -> None:
     store = ("--store", editors(tmp_path / "m"))
     document = run("history", "Marta", "USES", *store, "--json").json
@@ -248,6 +256,7 @@ def test_history_tells_when_each_version_held_why_it_ended_and_by_what(run: Run,
     assert (nothing.code, "Nothing was ever known" in nothing.out) == (0, True)
 
 
+@pytest.mark.usefixtures("wide")
 def test_the_history_of_a_fact_is_its_chain_oldest_first(run: Run, tmp_path: Path) -> None:
     store = ("--store", editors(tmp_path / "m"))
     for start in ("f_0a1", "f_0a2"):
@@ -273,6 +282,7 @@ def test_both_times_narrow_what_is_recalled_and_listed(run: Run, tmp_path: Path)
     assert {"f_0a1", *expected[0]} == asked("facts", "Marta", "--all")[0]
 
 
+@pytest.mark.usefixtures("wide")
 def test_why_tells_what_a_fact_was_compared_with_and_what_it_leans_on(run: Run, tmp_path: Path) -> None:
     store = ("--store", editors(tmp_path / "m"))
     assert run("why", "f_0a2", *store, "--json").json["pairs"][0]["other_id"] == "f_0b1"

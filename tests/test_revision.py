@@ -438,7 +438,7 @@ jobs = st.builds(
 @given(
     st.lists(st.lists(jobs, min_size=1, max_size=5), min_size=1, max_size=4), st.sampled_from(["recency", "confidence"])
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_a_class_of_one_object_has_at_most_one_head(told: list[list[dict[str, Any]]], strategy: str) -> None:
     memory = Memory(revise={"strategy": strategy})
     for number, batch in enumerate(told):
