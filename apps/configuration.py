@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from slowwave.errors import UnknownName, UnusableInput
-from slowwave.settings import Settings
+from slowwave.settings import Group, Settings
 
 FILE = "slowwave.toml"
 DEFAULT_STORE = "./memory"
@@ -48,6 +49,20 @@ def parse_settings(values: dict[str, Any], origin: str) -> Settings:
         raise UnusableInput(
             f"{origin}: {where} = {first['input']!r}: {first['msg']}.", "See docs/settings.md."
         ) from error
+
+
+def with_flags(section: str, settings: Group, llm: Mapping[str, Any], **others: Any) -> Settings:
+    """Settings in which a section has what the flags say: `llm` of its language model, `others` of its own keys.
+
+    A flag that was not given is None.
+    """
+    values = settings.model_dump()
+    values["llm"] |= _given(llm)
+    return parse_settings({section: values | _given(others)}, "the command line")
+
+
+def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in flags.items() if value is not None}
 
 
 def _keys_beside(location: tuple[int | str, ...]) -> list[str]:

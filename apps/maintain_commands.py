@@ -7,13 +7,13 @@ from typing import Annotated, Any, cast, get_args
 
 import typer
 
-from slowwave.errors import BudgetReached, UnusableInput
+from slowwave.errors import UnusableInput
 from slowwave.questions import Mode
-from slowwave.settings import ConsolidateSettings
 from slowwave.timestamps import asked_time
 
-from .options import JsonOption, NamespaceOption, Place, StoreOption
-from .printing import err, out, print_json, progress, table
+from .configuration import with_flags
+from .options import JsonOption, MaxCallsOption, MaxUsdOption, NamespaceOption, Place, StoreOption
+from .printing import end, err, out, print_json, progress, table
 
 MODES = get_args(Mode)
 
@@ -37,12 +37,8 @@ def consolidate(
         str | None,
         typer.Option("--llm", metavar="PROVIDER/MODEL", help="Who decides; 'rules' needs no key.", show_default=False),
     ] = None,
-    max_usd: Annotated[
-        float | None, typer.Option("--max-usd", help="Stop cleanly at this cost.", show_default=False)
-    ] = None,
-    max_calls: Annotated[
-        int | None, typer.Option("--max-calls", help="Stop cleanly after this many model calls.", show_default=False)
-    ] = None,
+    max_usd: MaxUsdOption = None,
+    max_calls: MaxCallsOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be merged; change nothing.")] = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
@@ -55,6 +51,7 @@ def consolidate(
         raise UnusableInput(f"There is no mode {mode!r}.", f"Choose one of {', '.join(MODES)}.")
     place = Place.of(store, namespace)
     own = place.settings.consolidate.model_copy(update={"retention": place.settings.retention})
+    flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls}
     with progress(quiet=as_json):
         summary: dict[str, Any] = asyncio.run(
             flow(
@@ -64,23 +61,12 @@ def consolidate(
                 scope=scope,
                 mode=cast(Mode, mode),
                 artifacts=artifacts,
-                settings=_with_flags(own, llm, max_usd, max_calls),
+                settings=with_flags("consolidate", own, flags).consolidate,
                 dry_run=dry_run,
             )
         )
     show_summary(summary, as_json)
-    raise_unfinished(summary)
-
-
-def _with_flags(
-    settings: ConsolidateSettings, llm: str | None, max_usd: float | None, max_calls: int | None
-) -> ConsolidateSettings:
-    from .configuration import parse_settings
-
-    given = {"model": llm, "max_usd": max_usd, "max_calls": max_calls}
-    values = settings.model_dump()
-    values["llm"] |= {key: value for key, value in given.items() if value is not None}
-    return parse_settings({"consolidate": values}, "the command line").consolidate
+    end(summary, "decided", "facts")
 
 
 def show_summary(summary: dict[str, Any], as_json: bool) -> None:
@@ -105,13 +91,3 @@ def show_summary(summary: dict[str, Any], as_json: bool) -> None:
         err.print(f"  {error}", markup=False, style="red")
     for line in summary["notes"]:
         out.print(line, markup=False)
-
-
-def raise_unfinished(summary: dict[str, Any]) -> None:
-    """Exit with the code that says why something was left undone."""
-    if summary["state"] == "stopped":
-        err.print("The budget is spent; what was decided is kept. Run the same command again to go on.")
-        raise typer.Exit(BudgetReached.exit_code)
-    if summary["state"] == "incomplete":
-        err.print("Some facts could not be decided; run the same command again to try them once more.")
-        raise typer.Exit(1)

@@ -20,6 +20,10 @@ StoreOption = Annotated[
     typer.Option("--store", metavar="URI", help="The store; default ./memory or $SLOWWAVE_STORE.", show_default=False),
 ]
 NamespaceOption = Annotated[str, typer.Option("--namespace", metavar="NAME", help="Which memory inside the store.")]
+MaxUsdOption = Annotated[float | None, typer.Option("--max-usd", help="Stop cleanly at this cost.", show_default=False)]
+MaxCallsOption = Annotated[
+    int | None, typer.Option("--max-calls", help="Stop cleanly after this many model calls.", show_default=False)
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout and nothing else.")]
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+
+from slowwave.errors import BudgetReached
 
 if TYPE_CHECKING:
     from recall.records import RecalledFact
@@ -86,6 +89,16 @@ def told(fact: RecalledFact, now: datetime) -> str:
     if fact.conflicts_with:
         marks.append(f"(disputed by {'; '.join(f'“{other.statement}”' for other in fact.conflicts_with)})")
     return " ".join([fact.statement, *marks])
+
+
+def end(summary: Mapping[str, Any], done: str, undone: str) -> None:
+    """Leave with the code that says why a run left something undone; return where it did not."""
+    if summary["state"] == "stopped":
+        err.print(f"The budget is spent; what was {done} is kept. Run the same command again to go on.")
+        raise typer.Exit(BudgetReached.exit_code)
+    if summary["state"] == "incomplete":
+        err.print(f"Some {undone} could not be {done}; run the same command again to try them once more.")
+        raise typer.Exit(1)
 
 
 @contextmanager

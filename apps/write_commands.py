@@ -9,12 +9,12 @@ from typing import Annotated, Any, cast
 import typer
 from rich.console import RenderableType
 
-from slowwave.errors import BudgetReached, UnusableInput
+from slowwave.errors import UnusableInput
 from slowwave.formats import known_format
-from slowwave.settings import IngestSettings
 
-from .options import JsonOption, NamespaceOption, Place, StoreOption
-from .printing import err, out, print_json, progress, table
+from .configuration import with_flags
+from .options import JsonOption, MaxCallsOption, MaxUsdOption, NamespaceOption, Place, StoreOption
+from .printing import end, err, out, print_json, progress, table
 
 
 def register(app: typer.Typer) -> None:
@@ -76,12 +76,8 @@ def ingest(
     approval: Annotated[
         str | None, typer.Option("--approval", help="auto, or manual to leave patches for review.", show_default=False)
     ] = None,
-    max_usd: Annotated[
-        float | None, typer.Option("--max-usd", help="Stop cleanly at this cost.", show_default=False)
-    ] = None,
-    max_calls: Annotated[
-        int | None, typer.Option("--max-calls", help="Stop cleanly after this many model calls.", show_default=False)
-    ] = None,
+    max_usd: MaxUsdOption = None,
+    max_calls: MaxCallsOption = None,
     approve: Annotated[bool, typer.Option("--approve", help="Say yes to the patches that wait for review.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be read and refused; change nothing.")
@@ -98,7 +94,8 @@ def ingest(
         raise UnusableInput("There is nothing to read.", "Name files or folders: slowwave ingest PATH…")
     place = Place.of(store, namespace)
     own = place.settings.ingest.model_copy(update={"retention": place.settings.retention})
-    settings = _with_flags(own, llm, approval, max_usd, max_calls)
+    flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls}
+    settings = with_flags("ingest", own, flags, approval=approval).ingest
     with progress(quiet=as_json):
         summary: dict[str, Any] = asyncio.run(
             flow(
@@ -116,25 +113,7 @@ def ingest(
         print_json(summary)
     else:
         show_ingest(summary)
-    if summary["state"] == "stopped":
-        err.print("The budget is spent; what was extracted is kept. Run the same command again to go on.")
-        raise typer.Exit(BudgetReached.exit_code)
-    if summary["state"] == "incomplete":
-        err.print("Some messages could not be extracted; run the same command again to try them once more.")
-        raise typer.Exit(1)
-
-
-def _with_flags(
-    settings: IngestSettings, llm: str | None, approval: str | None, max_usd: float | None, max_calls: int | None
-) -> IngestSettings:
-    given = {"model": llm, "max_usd": max_usd, "max_calls": max_calls}
-    values = settings.model_dump()
-    values["llm"] |= {key: value for key, value in given.items() if value is not None}
-    if approval is not None:
-        values["approval"] = approval
-    from .configuration import parse_settings
-
-    return parse_settings({"ingest": values}, "the command line").ingest
+    end(summary, "extracted", "messages")
 
 
 def count_table(summary: dict[str, Any]) -> RenderableType:

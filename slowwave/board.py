@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 
 from slowwave import frames
+from slowwave.entrenchment import rank_of
 from slowwave.text import row_id
 from slowwave.validity import MAX_CHAIN, check_transition, successors
 
@@ -36,7 +37,6 @@ RETIRED = {
     "is_mistake": pl.Boolean(),
 }
 _FOREVER = datetime.max.replace(tzinfo=UTC)
-RANKS: Mapping[str, int] = {"system_inferred": 0, "user_stated": 1, "user_axiom": 2}
 Fact = dict[str, Any]
 
 
@@ -122,7 +122,7 @@ class Board:
         """Why the loser must stay; empty if it may be closed (S1-22, G4, T35)."""
         if loser["pinned"]:
             return "It is pinned; the new fact stands beside it."
-        weaker = RANKS.get(speaker["entrenchment"], 0) < RANKS.get(loser["entrenchment"], 0)
+        weaker = rank_of(speaker["entrenchment"]) < rank_of(loser["entrenchment"])
         if weaker or loser["entrenchment"] == "user_axiom":
             return f"{speaker['entrenchment']} does not override {loser['entrenchment']}; both stay."
         if loser["id"] in successors(winner["id"], self.steps):

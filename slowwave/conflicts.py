@@ -16,7 +16,8 @@ from types import MappingProxyType
 
 import polars as pl
 
-from slowwave.board import RANKS, Board, Fact
+from slowwave.board import Board, Fact
+from slowwave.entrenchment import rank_of
 from slowwave.evidence import Heard
 from slowwave.predicates import canonicalise, domain_of, is_learned
 from slowwave.rivals import (
@@ -295,8 +296,7 @@ def _lasted(fact: Fact) -> bool:
 
 
 def _may_shorten(board: Board, new: Fact, mate: Fact) -> bool:
-    weaker = RANKS.get(new["entrenchment"], 0) < RANKS.get(mate["entrenchment"], 0)
-    return not weaker and not board.refusal(new, new, mate)
+    return rank_of(new["entrenchment"]) >= rank_of(mate["entrenchment"]) and not board.refusal(new, new, mate)
 
 
 def _note(

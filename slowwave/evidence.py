@@ -9,10 +9,8 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
-from slowwave.repeats import entrenchment_rank
+from slowwave.entrenchment import entrenchment_named, entrenchment_rank
 from slowwave.text import normalise_name, row_id
-
-_NAMES = ("user_axiom", "user_stated", "system_inferred")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +66,8 @@ def with_evidence(
         counts, on="id", how="left", maintain_order="left"
     )
     stronger = pl.col("rank") > entrenchment_rank("entrenchment")
-    named = pl.col("rank").replace_strict(
-        {2: _NAMES[0], 1: _NAMES[1], 0: _NAMES[2]}, default=None, return_dtype=pl.String
-    )
     return joined.with_columns(
         confidence=pl.max_horizontal("confidence", "surest"),
         evidence_count=pl.col("evidence_count").fill_null(1) + pl.col("more").fill_null(0),
-        entrenchment=pl.when(stronger.fill_null(False)).then(named).otherwise("entrenchment"),
+        entrenchment=pl.when(stronger.fill_null(False)).then(entrenchment_named("rank")).otherwise("entrenchment"),
     ).drop("surest", "rank", "more")

@@ -6,13 +6,14 @@ pair in a queue, a false one costs a memory: every doubt is a "no". The next gua
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from slowwave.entrenchment import AXIOM, entrenchment_rank
 from slowwave.guard_forms import read_forms
 from slowwave.guard_marks import (
     is_time_bound,
@@ -43,8 +44,6 @@ __all__ = [
 
 Marks = tuple[str, ...]
 Codes = npt.NDArray[np.int64]
-
-_ENTRENCHMENT: Mapping[str, int] = {"system_inferred": 0, "user_stated": 1, "user_axiom": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +177,8 @@ def may_yield(suffix: str = "_b") -> pl.Expr:
 
     Needs `pinned` and `entrenchment` of the loser and `entrenchment` with the suffix of the winner.
     """
-    loser, winner = (
-        pl.col(column).replace_strict(_ENTRENCHMENT, default=0, return_dtype=pl.Int8)
-        for column in ("entrenchment", f"entrenchment{suffix}")
-    )
-    return ~pl.col("pinned").fill_null(False) & (loser < _ENTRENCHMENT["user_axiom"]) & (loser <= winner)
+    loser, winner = (entrenchment_rank(column) for column in ("entrenchment", f"entrenchment{suffix}"))
+    return ~pl.col("pinned").fill_null(False) & (loser < AXIOM) & (loser <= winner)
 
 
 def _of_one(read: Callable[[pl.Series], pl.Series], text: str) -> Marks:

@@ -10,11 +10,9 @@ from slowwave import frames
 from slowwave.absorption import Absorption
 from slowwave.application import activated
 from slowwave.aspects import SLUGS
+from slowwave.entrenchment import entrenchment_named, entrenchment_rank
 from slowwave.patches import statement_hash
-from slowwave.repeats import entrenchment_rank
 from slowwave.text import row_id
-
-_BY_RANK = {0: "system_inferred", 1: "user_stated", 2: "user_axiom"}
 
 
 def evidence_of(done: Absorption, evidence: pl.DataFrame) -> pl.DataFrame:
@@ -70,7 +68,7 @@ def inherited(done: Absorption, evidence: pl.DataFrame) -> pl.DataFrame:
     return joined.sort("target_id").select(
         "target_id", "root_id", "valid_from", "confidence", "supersedes_id",
         evidence_count=pl.max_horizontal("evidence_count", "heard"),
-        entrenchment=pl.col("rank").replace_strict(_BY_RANK, return_dtype=pl.String),
+        entrenchment=entrenchment_named("rank"),
         aspect_slugs=pl.concat_list(_ordered_slugs()).list.drop_nulls(),
     )  # fmt: skip
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 
 from slowwave import frames
+from slowwave.entrenchment import entrenchment_rank
 from slowwave.guards import guards_pass, is_same_identity, may_yield
-from slowwave.repeats import entrenchment_rank, with_keys
+from slowwave.repeats import with_keys
 from slowwave.settings import MergeSettings
 from slowwave.similarity import word_overlap
 

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import polars as pl
 
+from slowwave.entrenchment import entrenchment_rank
 from slowwave.guards import guards_pass, is_time_bound
 from slowwave.settings import EvaluateSettings
 from slowwave.similarity import word_sets
 
 NEIGHBOURS = {"candidate_id": pl.String(), "fact_id": pl.String(), "cosine": pl.Float64()}
 REPEATS = {"id": pl.String(), "target_id": pl.String(), "stage": pl.String(), "cosine": pl.Float64()}
-_RANKS = {"system_inferred": 0, "user_stated": 1, "user_axiom": 2}
 # "now" and "currently" tell of a state that lasts: saying them again on another day says the same.
 _LASTING = r"(?i)\b(?:right now|now|currently|at the moment|ahora|jetzt)\b"
 _TEXT_KEY = ["scope", "subject_id", "statement_hash", "polarity", "object_key", "day", "segment"]
-
-
-def entrenchment_rank(column: str) -> pl.Expr:
-    """0 inferred, 1 stated, 2 axiom (S1-22)."""
-    return pl.col(column).replace_strict(_RANKS, default=0, return_dtype=pl.Int8)
 
 
 def with_keys(facts: pl.DataFrame) -> pl.DataFrame:

@@ -13,10 +13,11 @@ from rapidfuzz.distance import Levenshtein
 
 from slowwave.board import Board, Fact
 from slowwave.conflicts import Verdicts, replace
+from slowwave.entrenchment import entrenchment_rank
 from slowwave.guards import guards_pass
-from slowwave.repeats import REPEATS, entrenchment_rank
+from slowwave.repeats import REPEATS
 from slowwave.settings import ReviseSettings
-from slowwave.similarity import word_sets
+from slowwave.similarity import word_overlap
 from slowwave.validity import is_out_of_order
 
 REASON = "belief_revision"
@@ -50,7 +51,7 @@ def find_revisions(
     sides = sides.filter(*same, by_entity | by_text, *related)
     one_domain = [is_one_domain(a, b) for a, b in sides.select("predicate", "predicate_b").iter_rows()]
     sides = sides.filter(pl.Series(one_domain, dtype=pl.Boolean))
-    sides = sides.with_columns(jaccard=_jaccard(sides))
+    sides = sides.with_columns(word_overlap(sides["statement"], sides["statement_b"])["jaccard"])
     agrees = _agrees(sides, verdicts)
     rows = sides.select(
         "id", "target_id", pl.lit("words").alias("stage"), "cosine", pl.lit(0, dtype=pl.Int32).alias("rank"), "jaccard"
@@ -66,13 +67,6 @@ def _agrees(sides: pl.DataFrame, verdicts: Verdicts) -> pl.Series:
     by_rule = sides.select(agrees=pl.all_horizontal(*same, weaker, pl.col("jaccard") >= REINFORCED_JACCARD))["agrees"]
     said = [verdicts.revisions.get(pair) == REINFORCE for pair in sides.select("id", "target_id").iter_rows()]
     return (by_rule & passes) | pl.Series(said, dtype=pl.Boolean)
-
-
-def _jaccard(sides: pl.DataFrame) -> pl.Series:
-    words = pl.DataFrame({"a": word_sets(sides["statement"]), "b": word_sets(sides["statement_b"])})
-    shared = pl.col("a").list.set_intersection("b").list.len()
-    either = pl.col("a").list.set_union("b").list.len()
-    return words.select(jaccard=pl.when(either > 0).then(shared / either).otherwise(1.0))["jaccard"]
 
 
 @lru_cache(maxsize=65_536)

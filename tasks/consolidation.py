@@ -124,11 +124,11 @@ async def consolidate_facts(
     asked = await _judge(language, ask, view, settings) if has_model else _Asked()
     model = language.model("consolidate") if has_model else ""
     plan = _plan(run, snapshot, view, asked.judged, settings, model)
-    reworded = embed_rows(run, plan.reworded, plan.reworded.select("id", text="statement"))
+    embedded = embed_rows(run, plan.reworded, plan.reworded.select("id", text="statement")).select("id", "vector")
     with store_of(run).commit(run.id, "consolidate.facts", run.now) as tx:
         if any(tx.versions[name] != snapshot.versions[name] for name in ("facts", "pair_decisions")):
             plan = _plan(run, tx, _as_now(tx, run, view, settings), asked.judged, settings, model)
-        _write(tx, run, plan, reworded)
+        _write(tx, run, plan, embedded)
     return _counted(plan, view, asked)
 
 
@@ -138,7 +138,7 @@ def _seeds(
     """Ids of the facts to start from, in order (S1-01)."""
     open_pairs = snapshot.frame("pair_decisions", OPEN_PAIRS if has_model else "false")
     waiting = ["consolidated_at IS NULL"] + ([f"created_at >= {time_sql(since)}"] if since else [])
-    columns = [*"id kind scope status valid_to expired_at consolidated_at consolidation_attempts created_at".split()]
+    columns = "id kind scope status valid_to expired_at consolidated_at consolidation_attempts created_at".split()
     live = f"{_comparable(run, scope)} AND "
     fresh = snapshot.frame("facts", f"{live}({' OR '.join(waiting)})", columns)
     if since is not None:
@@ -322,11 +322,11 @@ def _as_now(tx: Transaction, run: Run, view: _View, settings: MergeSettings) -> 
     return replace(view, pool=pool, merges=Merges(losers, undecided))
 
 
-def _write(tx: Transaction, run: Run, plan: ConsolidationPlan, reworded: pl.DataFrame) -> None:
+def _write(tx: Transaction, run: Run, plan: ConsolidationPlan, embedded: pl.DataFrame) -> None:
     changed = plan.facts
     vectors = tx.by_ids("facts", changed["id"], ["id", "vector"])
     tx.upsert("facts", changed.join(vectors, on="id", how="left", maintain_order="left"))
-    fresh = plan.reworded.select("id").join(reworded, on="id", maintain_order="left")
+    fresh = plan.reworded.drop("vector", strict=False).join(embedded, on="id", how="inner", maintain_order="left")
     tx.upsert("facts", fresh.with_columns(embed_model=pl.lit(run.embedder)))
     tx.upsert("fact_evidence", plan.evidence)
     tx.upsert("lineage", plan.lineage)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from messages_api import Behaviour, MessagesApi
 
 # Prefect and the providers must not see the settings of whoever runs the tests; Prefect reads its own at import.
 os.environ["PREFECT_HOME"] = tempfile.mkdtemp(prefix="slowwave-prefect-")
@@ -57,3 +59,19 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, o
 def memory_copy(learned: tuple[Path, dict[str, object]], tmp_path: Path) -> Path:
     """A copy of the store that has read the examples, to be changed."""
     return Path(shutil.copytree(learned[0], tmp_path / "memory"))
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., MessagesApi]]:
+    """Start servers that answer as the given behaviour does and that the real SDK is pointed at."""
+    from talk import extractor
+
+    with ExitStack() as started:
+
+        def start(behaviour: Behaviour = extractor) -> MessagesApi:
+            api = started.enter_context(MessagesApi(behaviour))
+            monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
+            monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
+            return api
+
+        yield start

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from messages_api import Behaviour, Body, MessagesApi, Reply, fault, filled
+from messages_api import Body, MessagesApi, Reply, fault, filled
 from talk import CLAUDE, assert_same, clusters_of, contents, dying, kept_apart, overtaken, rows
 from typer.testing import CliRunner
 
@@ -117,23 +117,6 @@ def merger(request: Body, reworded: str | None = None) -> Reply:
         for number, facts in clusters_of(request).items()
     ]  # fmt: skip
     return filled("Consolidation", {"verdicts": verdicts})
-
-
-@pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., MessagesApi]]:
-    """Start a server that answers as the given behaviour does."""
-    started: list[MessagesApi] = []
-
-    def start(otherwise: Behaviour = merger) -> MessagesApi:
-        api = MessagesApi(otherwise).__enter__()
-        started.append(api)
-        monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
-        return api
-
-    yield start
-    for api in started:
-        api.__exit__(None, None, None)
 
 
 # Without a model
@@ -268,7 +251,7 @@ def test_a_namespace_that_does_not_exist_is_an_error_that_names_those_there_are(
 
 @pytest.mark.parametrize("mode", ["pairwise", "cluster"])
 def test_a_model_decides_what_rules_cannot(tmp_path: Path, serve: Callable[..., MessagesApi], mode: Any) -> None:
-    api = serve()
+    api = serve(merger)
     place = remembered(tmp_path / "m", numbered(ALIKE))
     summary = consolidated(place, CLAUDE, mode=mode)
     assert summary["counts"]["facts merged"] == 1
@@ -293,7 +276,7 @@ def test_a_second_run_with_a_model_asks_nothing(tmp_path: Path, serve: Callable[
 def test_what_a_keyless_run_left_pending_is_asked_about_by_the_next_run_with_a_model(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:
-    api = serve()
+    api = serve(merger)
     place = remembered(tmp_path / "m", numbered(ALIKE))
     assert consolidated(place)["counts"]["pairs left undecided"] == 1
     assert consolidated(place, CLAUDE)["counts"]["facts merged"] == 1

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from messages_api import Behaviour, Body, MessagesApi, Reply, fault, message
+from messages_api import Body, MessagesApi, Reply, fault, message
 from talk import (
     CLAUDE,
     EXAMPLES,
@@ -45,23 +45,6 @@ from storage.undo import undo
 EXPECTED = json.loads((EXAMPLES / "expectations.json").read_text())
 STATES = {"pending", "done", "failed"}
 GATES = {"role", "injection", "pre_filter", "length", "repeat", "content", "surprise", "durability"}
-
-
-@pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., MessagesApi]]:
-    """Start a server that the real SDK is pointed at."""
-    started: list[MessagesApi] = []
-
-    def start(otherwise: Behaviour = extractor) -> MessagesApi:
-        api = MessagesApi(otherwise).__enter__()
-        started.append(api)
-        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
-        return api
-
-    yield start
-    for api in started:
-        api.__exit__(None, None, None)
 
 
 def paid(**more: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,22 +65,6 @@ class Model:
             return self.failure
         told = [(int(n), *self.answers[name]) for n, name in found if name in self.answers]
         return filled(tool, {"answers": [{"question": n, "canonical": c, "cardinality": k} for n, c, k in told]})
-
-
-@pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Model], MessagesApi]]:
-    """Start a server that the real SDK is pointed at."""
-    started: list[MessagesApi] = []
-
-    def start(model: Model) -> MessagesApi:
-        started.append(MessagesApi(model).__enter__())
-        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", started[-1].url)
-        return started[-1]
-
-    yield start
-    for api in started:
-        api.__exit__(None, None, None)
 
 
 def paid(**more: Any) -> dict[str, Any]:

@@ -1,0 +1,26 @@
+"""Entrenchment: who stands behind a fact, weakest first; a weaker source never overrides a stronger one (S1-22)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+RANKS: Mapping[str, int] = {"system_inferred": 0, "user_stated": 1, "user_axiom": 2}
+AXIOM = RANKS["user_axiom"]
+_BY_RANK = {rank: name for name, rank in RANKS.items()}
+
+
+def rank_of(entrenchment: str | None) -> int:
+    """0 inferred or unknown, 1 stated, 2 axiom."""
+    return RANKS.get(entrenchment or "", 0)
+
+
+def entrenchment_rank(column: str) -> pl.Expr:
+    """`rank_of` a column."""
+    return pl.col(column).replace_strict(RANKS, default=0, return_dtype=pl.Int8)
+
+
+def entrenchment_named(rank: str) -> pl.Expr:
+    """The entrenchment of each rank in a column; null where it is none."""
+    return pl.col(rank).replace_strict(_BY_RANK, default=None, return_dtype=pl.String)
