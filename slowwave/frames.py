@@ -22,9 +22,9 @@ def _schema(
 
 
 ENTITIES = _schema(
-    text="id canonical_name name entity_type status summary parent_entity_id embed_text_hash",
+    text="id canonical_name name entity_type status summary parent_entity_id embed_text_hash merged_into",
     time="first_seen_at last_seen_at",
-    flag="pinned",
+    flag="pinned is_renamed",
 )
 ALIASES = _schema(text="id alias_name entity_type entity_id")
 PREDICATES = _schema(text="id alias canonical cardinality source")
@@ -59,6 +59,16 @@ ARTIFACTS = _schema(
     number="confidence",
     time="made_at consolidated_at",
 )
+FACT_USAGE = _schema(
+    text="id", count="hit_count cosine_count", number="cosine_sum link_count", time="last_retrieved_at link_decayed_at"
+)
+FACT_SCORES = _schema(text="id", number="quality_score", time="scored_at compared_at")
+ENTITY_USAGE = _schema(text="id", count="access_count access_days", time="last_access_at")
+ENTITY_DAYS = _schema(text="id entity_id day", count="access_count")
+CO_OCCURRENCES = _schema(text="id a_id b_id", count="count", time="last_at")
+ENTITY_SCORES = _schema(text="id", count="degree", number="importance temporal", time="scored_at")
+RETRIEVAL_EVENTS = _schema(text="id fact_id query_hash", number="cosine", count="rank", time="at")
+ENTITY_EVENTS = _schema(text="id entity_id day query_hash", time="at")
 PATCH_BATCHES = _schema(text="id origin source_key state decided_by", count="candidates passed")
 FACT_ASPECTS = _schema(text="id fact_id slug via")
 REFUSALS = _schema(

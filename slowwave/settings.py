@@ -437,11 +437,34 @@ class RetentionSettings(Group):
         title="Days of undo",
         description="Older versions are compacted away; undo and as-of-commit end there.",
     )
+    mode: Literal["archive", "delete"] = Field(
+        "archive",
+        title="What eviction does",
+        description="archive: what has been out of use long enough moves to the archive and can be restored. delete: "
+        "it is removed for good (§6.1 C3).",
+    )
     lease_s: float = Field(
         30.0, ge=1.0, le=3600.0, title="Writer lease", description="Seconds after which a silent writer is dead."
     )
     lease_wait_s: float = Field(
         60.0, ge=0.0, le=3600.0, title="Wait for the lease", description="Seconds before giving up."
+    )
+
+
+class GateSettings(Group):
+    """Maintenance may not make recall worse: questions are put before and after, and a run that lost is taken back."""
+
+    enabled: bool = Field(
+        False,
+        title="Gate",
+        description="Ask the same questions before and after, and take the run back if recall fell.",
+    )
+    probes: int = Field(
+        200, ge=10, le=10_000, title="Questions", description="Made from stored facts and from logged recalls."
+    )
+    k: int = Field(10, ge=1, le=100, title="Places", description="A question is answered within so many facts.")
+    tolerance: Ratio = Field(
+        0.02, title="Tolerance", description="Share of the questions that may be answered worse than before."
     )
 
 
@@ -531,6 +554,9 @@ class ConsolidateSettings(MergeSettings):
     """Everything a run of `consolidate` can be told."""
 
     llm: LanguageSettings = Field(default_factory=LanguageSettings, title="Language model", description="Who decides.")
+    gate: GateSettings = Field(
+        default_factory=GateSettings, title="Gate", description="Taken back if recall got worse."
+    )
     retention: RetentionSettings = Field(
         default_factory=RetentionSettings,
         title="Retention",
@@ -596,6 +622,115 @@ class IngestSettings(Group):
     )
 
 
+class StewardSettings(Group):
+    """What is scored, pruned and merged by how it is used (S4-02 … S4-09)."""
+
+    prune_threshold: Ratio = Field(
+        0.1, title="Prune below", description="Score below which a fact that nobody ever recalled fades (S4-07)."
+    )
+    grace_period_hours: float = Field(
+        24.0, ge=0.0, le=87_600.0, title="Grace in hours", description="Younger facts are never pruned (S4-07)."
+    )
+    decay_half_days: float = Field(
+        90.0, gt=0.0, le=36_500.0, title="Half-life in days", description="Of the score of worthy facts (S4-06)."
+    )
+    min_half_life_days: float = Field(
+        7.0, gt=0.0, le=36_500.0, title="Shortest half-life", description="Of the score of worthless facts (S4-06)."
+    )
+    merge_threshold: Ratio = Field(
+        0.88, title="Duplicate", description="Cosine from which facts are merged, guards permitting (S4-08)."
+    )
+    merge_neighbors: int = Field(
+        5, ge=1, le=100, title="Neighbours", description="Nearest facts that each new one is compared with (S4-08)."
+    )
+    merge_scan: int = Field(
+        0, ge=0, title="New facts per sweep", description="Oldest first; the rest comes next time; 0: all (S4-08)."
+    )
+    batch_size: int = Field(
+        500, ge=1, le=100_000, title="Facts per commit", description="So many are pruned or merged in one commit."
+    )
+    learning_events: int = Field(
+        50,
+        title="Learning period",
+        description="Until so many recalls were logged facts are scored, but nothing is pruned, merged or hidden; 0 or "
+        "less: 50 (S4-02).",
+    )
+    score_step: Ratio = Field(
+        0.01, title="Written steps", description="Scores that changed less since they were written are not written."
+    )
+    llm: LanguageSettings = Field(
+        default_factory=LanguageSettings, title="Language model", description="Who decides what guards keep apart."
+    )
+    gate: GateSettings = Field(
+        default_factory=GateSettings, title="Gate", description="Taken back if recall got worse."
+    )
+    retention: RetentionSettings = Field(
+        default_factory=RetentionSettings,
+        title="Retention",
+        description="Versions and leases; on the command line the [retention] of the file.",
+    )
+
+
+class DecaySettings(Group):
+    """What moves out of the way (S2-51 … S2-54, S2-73)."""
+
+    expired_edge_retention_days: float = Field(
+        90.0,
+        ge=0.0,
+        le=36_500.0,
+        title="Days of closed facts",
+        description="Facts that the store stopped believing longer ago move to the archive (S2-51).",
+    )
+    orphan_days: float = Field(
+        90.0, ge=0.0, le=36_500.0, title="Days of orphans", description="Entities of which nothing is known (S2-52)."
+    )
+    max_entities: int = Field(
+        0, ge=0, title="Entities at most", description="The least connected ones go first; 0: no limit (S2-53)."
+    )
+    link_weight_decay_lambda: float = Field(
+        0.95, gt=0.0, le=1.0, title="Link decay", description="Factor per interval without a recall; 1: none (S2-73)."
+    )
+    link_weight_decay_interval_secs: float = Field(
+        86_400.0, gt=0.0, title="Link interval in seconds", description="How often links fade (S2-73)."
+    )
+    beliefs: BeliefSettings = Field(
+        default_factory=BeliefSettings,
+        title="Pending beliefs",
+        description="How many are held (S2-54).",
+        validation_alias=_alias("beliefs", "belief_mem"),
+    )
+    gate: GateSettings = Field(
+        default_factory=GateSettings, title="Gate", description="Taken back if recall got worse."
+    )
+    retention: RetentionSettings = Field(
+        default_factory=RetentionSettings,
+        title="Retention",
+        description="Archive or delete; on the command line the [retention] of the file.",
+    )
+
+
+class SleepSettings(Group):
+    """Everything a night can be told."""
+
+    consolidate: ConsolidateSettings = Field(
+        default_factory=ConsolidateSettings, title="Consolidate", description="What says the same becomes one."
+    )
+    steward: StewardSettings = Field(
+        default_factory=StewardSettings, title="Steward", description="What is used rises, what is not fades."
+    )
+    decay: DecaySettings = Field(default_factory=DecaySettings, title="Decay", description="What moves out of the way.")
+    gate: GateSettings = Field(
+        default_factory=lambda: GateSettings(enabled=True),
+        title="Gate",
+        description="A phase after which recall got worse is taken back.",
+    )
+    retention: RetentionSettings = Field(
+        default_factory=RetentionSettings,
+        title="Retention",
+        description="Versions and leases; on the command line the [retention] of the file.",
+    )
+
+
 class RecallSettings(Group):
     """How recall searches and ranks."""
 
@@ -617,6 +752,11 @@ class RecallSettings(Group):
         title="Weight of meaning",
         description="Of the cosine beside the words' score, which is 0 to 1.",
     )
+    min_quality: Ratio = Field(
+        0.05,
+        title="Smallest quality",
+        description="Facts that the steward scored lower are not recalled once the learning period is over (S4-03).",
+    )
 
 
 class Settings(Group):
@@ -634,6 +774,15 @@ class Settings(Group):
         description="The `consolidate` flow.",
         validation_alias=_alias("consolidate", "consolidation"),
     )
+    steward: StewardSettings = Field(
+        default_factory=StewardSettings, title="Steward", description="The `steward` flow."
+    )
+    decay: DecaySettings = Field(default_factory=DecaySettings, title="Decay", description="The `decay` flow.")
+    sleep: GateSettings = Field(
+        default_factory=lambda: GateSettings(enabled=True),
+        title="Sleep",
+        description="The gate of the `sleep` flow; its phases have sections of their own.",
+    )
     recall: RecallSettings = Field(
         default_factory=RecallSettings,
         title="Recall",
@@ -646,3 +795,14 @@ class Settings(Group):
         description="Versions, leases.",
         validation_alias=_alias("retention", "eviction"),
     )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        repeated, merged = self.ingest.evaluate.reassert_cosine, self.steward.merge_threshold
+        flagged = self.ingest.evaluate.flag_cosine
+        if not repeated >= merged >= flagged:
+            raise ValueError(
+                f"ingest.evaluate.reassert_cosine ({repeated}) >= steward.merge_threshold ({merged}) >= "
+                f"ingest.evaluate.flag_cosine ({flagged}) must hold"
+            )
+        return self

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 TIME = pa.timestamp("us", tz="UTC")
 TEXTS = pa.list_(pa.string())
@@ -47,6 +47,7 @@ class Table:
     full_text: tuple[str, ...] = ()
     lookup: tuple[str, ...] = ()
     has_vector: bool = False
+    is_cumulative: bool = False  # counts what logs say up to a mark; undo takes all such tables back, or none
 
     @property
     def refreshed(self) -> frozenset[str]:
@@ -220,7 +221,9 @@ _ENTITIES = Table(
         "summary": _text("What it is."),
         "first_seen_at": _derived(_time("First mention.")),
         "last_seen_at": _derived(_time("Latest mention.")),
-        "pinned": _flag("Kept for ever."),
+        "pinned": _flag("Kept for ever, with all that is known of it."),
+        "is_renamed": _flag("A person gave it its name: mentions no longer change it."),
+        "merged_into": _text("The entity that took it over, if it was merged.", refers="entities"),
         "parent_entity_id": _text("The entity it was split from.", refers="entities"),
         "embed_text_hash": _derived(_text("Hash of the text its vector stands for.")),
     },
@@ -436,6 +439,88 @@ _ENTITY_PROFILES = Table(
     },
     has_vector=True,
 )
+_FACT_USAGE = Table(
+    "fact_usage",
+    Role.STATE,
+    "how often one fact was recalled; the id is the fact's",
+    {
+        "hit_count": _derived(_count("Recalls that returned it; never decays, and one protects from pruning (S4-07).")),
+        "cosine_sum": _derived(_number("Sum of its cosines to the queries, where there was one (T6).")),
+        "cosine_count": _derived(_count("How many cosines that is.")),
+        "last_retrieved_at": _derived(_time("Latest recall.")),
+        "link_count": _derived(_number("Recalls that fade: a factor per day without one (S2-73).")),
+        "link_decayed_at": _derived(_time("Until when they have faded.")),
+    },
+    lookup=("id",),
+    is_cumulative=True,
+)
+_FACT_SCORES = Table(
+    "fact_scores",
+    Role.STATE,
+    "what the steward thinks of one fact; the id is the fact's",
+    {
+        "quality_score": _derived(_number("0 to 1 (S4-06); empty: never scored.")),
+        "scored_at": _derived(_time("When this score was written; later ones that hardly differ are not.")),
+        "compared_at": _derived(_time("When the steward last looked for its duplicates.")),
+    },
+    lookup=("id",),
+)
+_ENTITY_USAGE = Table(
+    "entity_usage",
+    Role.STATE,
+    "how often one entity was read (S0-23); the id is the entity's",
+    {
+        "access_count": _derived(_count("Reads that touched it.")),
+        "access_days": _derived(_count("Different days on which it was read.")),
+        "last_access_at": _derived(_time("Latest read.")),
+    },
+    lookup=("id",),
+    is_cumulative=True,
+)
+_ENTITY_DAYS = Table(
+    "entity_days",
+    Role.STATE,
+    "reads of one entity on one day (S0-23)",
+    {
+        "entity_id": _derived(_text("The entity.", required=True)),
+        "day": _derived(_text("UTC date.")),
+        "access_count": _derived(_count("Reads.")),
+    },
+    lookup=("entity_id",),
+    is_cumulative=True,
+)
+_CO_OCCURRENCES = Table(
+    "co_occurrences",
+    Role.STATE,
+    "two entities that one read returned together (S0-26)",
+    {
+        "a_id": _derived(_text("The entity whose id is smaller.", required=True)),
+        "b_id": _derived(_text("The other one.", required=True)),
+        "count": _derived(_count("How often.")),
+        "last_at": _derived(_time("Latest time.")),
+    },
+    lookup=("a_id", "b_id"),
+    is_cumulative=True,
+)
+_LOG_MARKS = Table(
+    "log_marks",
+    Role.STATE,
+    "how far one log was counted; the id is the log's name",
+    {"version": _derived(_count("The version of the log up to which its rows are counted."))},
+    is_cumulative=True,
+)
+_ENTITY_SCORES = Table(
+    "entity_scores",
+    Role.STATE,
+    "what one entity weighs; the id is the entity's",
+    {
+        "degree": _derived(_count("Live relations in both directions.")),
+        "importance": _derived(_number("0 to 1.38 (S0-24), maxima over the namespace.")),
+        "temporal": _derived(_number("0.1 to 1: how recently it was read, or made (S0-25).")),
+        "scored_at": _derived(_time("When this was written.")),
+    },
+    lookup=("id",),
+)
 _PATCHES = Table(
     "patch_batches",
     Role.STATE,
@@ -561,6 +646,17 @@ _ENTITY_ACCESS = Table(
         "at": _time("When."),
     },
 )
+_RECALLED_QUERIES = Table(
+    "recalled_queries",
+    Role.LOG,
+    "one recall as it was asked, so that maintenance can be tried on real questions",
+    {
+        "query": _text("The question after redaction."),
+        "query_hash": _text("Hash of the query."),
+        "k": _count("How many facts were asked for."),
+        "at": _time("When."),
+    },
+)
 
 TABLES: Mapping[str, Table] = {
     table.name: table
@@ -585,6 +681,13 @@ TABLES: Mapping[str, Table] = {
         _BELIEF_EVIDENCE,
         _ARTIFACTS,
         _ENTITY_PROFILES,
+        _FACT_USAGE,
+        _FACT_SCORES,
+        _ENTITY_USAGE,
+        _ENTITY_DAYS,
+        _CO_OCCURRENCES,
+        _LOG_MARKS,
+        _ENTITY_SCORES,
         _PATCHES,
         _FACT_ASPECTS,
         _METADATA,
@@ -594,6 +697,7 @@ TABLES: Mapping[str, Table] = {
         _LLM_CALLS,
         _RETRIEVAL_EVENTS,
         _ENTITY_ACCESS,
+        _RECALLED_QUERIES,
     )
 }
 
