@@ -84,9 +84,8 @@ def recall_table(found: Recollection) -> RenderableType:
 
 def source_names(fact: RecalledFact) -> str:
     """The first two messages that say it; documents by their file name."""
-    shown = [
-        s.conversation_id.rpartition("/")[2] if "/" in s.conversation_id else s.message_id for s in fact.provenance[:2]
-    ]
+    earliest = sorted(fact.provenance, key=lambda source: (str(source.occurred_at or "?"), source.conversation_id))[:2]
+    shown = [s.conversation_id.rpartition("/")[2] if "/" in s.conversation_id else s.message_id for s in earliest]
     more = len(fact.provenance) - len(shown)
     return ", ".join(shown) + (f" +{more}" if more > 0 else "")
 
