@@ -119,6 +119,8 @@ def guards_pass(a: pl.Series, b: pl.Series, guards: tuple[Guard, ...] = GUARDS) 
     left = (first != second).arg_true().to_numpy()
     marks = _Marks(texts)
     for guard in guards:
+        if not len(left):
+            break
         sides = marks.of(guard.read, codes[:, left])
         agree = pl.DataFrame({"a": sides[0], "b": sides[1]}).select(agree=guard.agrees(pl.col("a"), pl.col("b")))[
             "agree"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 import polars as pl
 
@@ -82,9 +83,9 @@ def check_verdict(cluster: Cluster, verdict: Verdict, facts: pl.DataFrame) -> st
 def check_verdicts(told: Sequence[tuple[Cluster, Verdict]], facts: pl.DataFrame) -> list[str]:
     """`check_verdict` of many, in their order."""
     wrong = {row: wrong_indices(*each) for row, each in enumerate(told)}
-    wrong |= _wrong_facts(_still(told, wrong), facts)
-    wrong |= _wrong_words(_still(told, wrong))
-    wrong |= _wrong_losses(_still(told, wrong))
+    for look in (partial(_wrong_facts, facts=facts), _wrong_words, _wrong_losses):
+        if left := _still(told, wrong):
+            wrong |= look(left)
     return [wrong[row] for row in range(len(told))]
 
 
@@ -247,6 +248,8 @@ def drops_wording(cluster: Cluster, verdict: Verdict, new: str) -> bool:
 def _hold(told: Sequence[tuple[Cluster, Verdict]]) -> list[bool]:
     """Whether each new wording says the same as one of the facts that it replaces: by likeness alone it may say the
     opposite, "Devon manages Marta" of "Marta manages Devon"."""
+    if not told:
+        return []
     rows = [
         (row, verdict.wording(), text)
         for row, (cluster, verdict) in enumerate(told)
