@@ -1,4 +1,4 @@
-"""Commands that keep the house: runs, undo, doctor, upkeep."""
+"""Commands that keep the house: runs, undo, doctor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EFFECTS = ("messages stored", "facts", "patches", "messages left", "messages fai
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
-    for command in (runs, undo, doctor, upkeep):
+    for command in (runs, undo, doctor):
         app.command()(command)
 
 
@@ -115,14 +115,3 @@ def doctor(
         )
     if left:
         raise typer.Exit(1)
-
-
-def upkeep(store: StoreOption = None, namespace: NamespaceOption = "default", as_json: JsonOption = False) -> None:
-    """Compact, index, and drop versions that are older than the days of undo."""
-    from storage.upkeep import tend
-
-    report = tend(Place.of(store, namespace).store(), _run_id("upkeep"), datetime.now(UTC), thorough=True)
-    if as_json:
-        print_json(asdict(report))
-    else:
-        out.print(f"Compacted {len(report.compacted)} tables, made {len(report.indexed)} indexes.")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any, cast, get_args
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, TypeVar, cast, get_args
 
 import typer
 
 from slowwave.errors import UnusableInput
 from slowwave.questions import Mode
+from slowwave.settings import ConsolidateSettings, DecaySettings, Group, SleepSettings, StewardSettings
 from slowwave.timestamps import asked_time
 
 from .configuration import with_flags
@@ -16,11 +18,23 @@ from .options import JsonOption, MaxCallsOption, MaxUsdOption, NamespaceOption, 
 from .printing import end, err, out, print_json, progress, table
 
 MODES = get_args(Mode)
+LlmOption = Annotated[
+    str | None,
+    typer.Option("--llm", metavar="PROVIDER/MODEL", help="Who decides; 'rules' needs no key.", show_default=False),
+]
+GateOption = Annotated[
+    bool | None,
+    typer.Option("--gate/--no-gate", help="Take it back if recall gets worse.", show_default=False),
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
+T = TypeVar("T", bound=Group)
+W = TypeVar("W", ConsolidateSettings, StewardSettings, DecaySettings)
 
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
-    app.command()(consolidate)
+    for command in (consolidate, steward, decay, upkeep, sleep):
+        app.command()(command)
 
 
 def consolidate(
@@ -33,13 +47,11 @@ def consolidate(
     artifacts: Annotated[
         bool, typer.Option("--artifacts/--no-artifacts", help="Link versions of documents too.")
     ] = True,
-    llm: Annotated[
-        str | None,
-        typer.Option("--llm", metavar="PROVIDER/MODEL", help="Who decides; 'rules' needs no key.", show_default=False),
-    ] = None,
+    llm: LlmOption = None,
     max_usd: MaxUsdOption = None,
     max_calls: MaxCallsOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be merged; change nothing.")] = False,
+    gate: GateOption = None,
+    dry_run: DryRunOption = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
@@ -50,23 +62,123 @@ def consolidate(
     if mode not in MODES:
         raise UnusableInput(f"There is no mode {mode!r}.", f"Choose one of {', '.join(MODES)}.")
     place = Place.of(store, namespace)
-    own = place.settings.consolidate.model_copy(update={"retention": place.settings.retention})
     flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls}
-    with progress(quiet=as_json):
-        summary: dict[str, Any] = asyncio.run(
-            flow(
-                namespace=namespace,
-                store=place.uri,
-                since=asked_time(since) if since else None,
-                scope=scope,
-                mode=cast(Mode, mode),
-                artifacts=artifacts,
-                settings=with_flags("consolidate", own, flags).consolidate,
-                dry_run=dry_run,
-            )
-        )
+    own = with_flags("consolidate", place.settings.consolidate, flags).consolidate
+    since_when = asked_time(since) if since else None
+    parameters = {"since": since_when, "scope": scope, "mode": cast(Mode, mode), "artifacts": artifacts}
+    summary = _run(flow, place, as_json, settings=_watched(own, place, gate), dry_run=dry_run, **parameters)
     show_summary(summary, as_json)
     end(summary, "decided", "facts")
+
+
+def steward(
+    phase: Annotated[
+        list[str] | None, typer.Option("--phase", help="score, prune or merge; several times; all unless given.")
+    ] = None,
+    llm: LlmOption = None,
+    max_usd: MaxUsdOption = None,
+    max_calls: MaxCallsOption = None,
+    gate: GateOption = None,
+    dry_run: DryRunOption = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Score facts by how they are used; let fade what nobody ever recalled; merge what repeats."""
+    from flows.steward import PHASES
+    from flows.steward import steward as flow
+
+    place = Place.of(store, namespace)
+    flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls}
+    own = _watched(with_flags("steward", place.settings.steward, flags).steward, place, gate)
+    summary = _run(flow, place, as_json, phases=_chosen(phase, PHASES), settings=own, dry_run=dry_run)
+    show_summary(summary, as_json)
+    if summary["counts"].get("facts pruned") and not dry_run and not as_json:
+        out.print("What faded: slowwave archived. Back with: slowwave restore ID", markup=False)
+    end(summary, "decided", "facts")
+
+
+def decay(
+    gate: GateOption = None,
+    dry_run: DryRunOption = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Move closed facts and entities of which nothing is known to the archive; let links fade."""
+    from flows.decay import decay as flow
+
+    place = Place.of(store, namespace)
+    summary = _run(flow, place, as_json, settings=_watched(place.settings.decay, place, gate), dry_run=dry_run)
+    show_summary(summary, as_json)
+    end(summary, "moved", "rows")
+
+
+def upkeep(store: StoreOption = None, namespace: NamespaceOption = "default", as_json: JsonOption = False) -> None:
+    """Compact, index, and drop versions that are older than the days of undo."""
+    from flows.upkeep import upkeep as flow
+
+    place = Place.of(store, namespace)
+    show_summary(_run(flow, place, as_json, settings=place.settings.retention), as_json)
+
+
+def sleep(
+    phase: Annotated[
+        list[str] | None,
+        typer.Option("--phase", help="consolidate, steward, decay or upkeep; several times; all unless given."),
+    ] = None,
+    llm: LlmOption = None,
+    max_usd: MaxUsdOption = None,
+    max_calls: MaxCallsOption = None,
+    gate: GateOption = None,
+    dry_run: DryRunOption = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """The whole night: consolidate, steward, decay, upkeep. A phase after which recall got worse is taken back."""
+    from flows.sleep import NIGHT
+    from flows.sleep import sleep as flow
+
+    place = Place.of(store, namespace)
+    flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls}
+    watch = place.settings.sleep
+    settings = SleepSettings(
+        consolidate=with_flags("consolidate", _kept(place.settings.consolidate, place), flags).consolidate,
+        steward=with_flags("steward", _kept(place.settings.steward, place), flags).steward,
+        decay=_kept(place.settings.decay, place),
+        gate=watch if gate is None else watch.model_copy(update={"enabled": gate}),
+        retention=place.settings.retention,
+    )
+    summary = _run(flow, place, as_json, phases=_chosen(phase, NIGHT), settings=settings, dry_run=dry_run)
+    show_summary(summary, as_json)
+    end(summary, "done", "phases")
+
+
+def _run(
+    flow: Callable[..., Awaitable[dict[str, Any]]], place: Place, quiet: bool, **parameters: Any
+) -> dict[str, Any]:
+    """What a run of the flow counted; progress goes to stderr."""
+    with progress(quiet=quiet):
+        return asyncio.run(cast(Any, flow(namespace=place.namespace, store=place.uri, **parameters)))
+
+
+def _chosen(named: list[str] | None, known: Sequence[str]) -> tuple[str, ...]:
+    """The phases that were named, in the order of the flow; all of them where none was."""
+    if wrong := [name for name in named or () if name not in known]:
+        raise UnusableInput(f"There is no phase {wrong[0]!r}.", f"Choose among {', '.join(known)}.")
+    return tuple(name for name in known if not named or name in named)
+
+
+def _kept(settings: T, place: Place) -> T:
+    """The settings of a flow with the retention of the file."""
+    return settings.model_copy(update={"retention": place.settings.retention})
+
+
+def _watched(settings: W, place: Place, gate: bool | None) -> W:
+    """The settings of a flow with the retention of the file, and with the gate that the flag asks for."""
+    kept = _kept(settings, place)
+    return kept if gate is None else kept.model_copy(update={"gate": kept.gate.model_copy(update={"enabled": gate})})
 
 
 def show_summary(summary: dict[str, Any], as_json: bool) -> None:

@@ -28,6 +28,8 @@ BENCHMARKS: Mapping[str, str] = {
     "latency": "recall over 10,000 and 100,000 facts",
     "examples": "evidence recall on the bundled examples",
     "consolidation": "planted repetitions and contradictions; LoCoMo said twice",
+    "steward": "a sweep over 100,000 and 1,000,000 facts",
+    "forgetting": "what pruning a third costs recall, on LoCoMo and BEAM",
     "locomo": "evidence recall on LoCoMo",
     "beam": "pair finding on BEAM",
     "pairs": "near-duplicate pairs, beside SemHash",

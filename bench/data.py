@@ -113,7 +113,8 @@ def _beam(folder: Path) -> Talk:
     batches = json.loads((folder / "chat.json").read_text(encoding="utf-8"))
     turns = [turn for batch in batches for group in batch["turns"] for turn in group]
     probes = json.loads((folder / "probing_questions.json").read_text(encoding="utf-8"))
-    return Talk(folder.name, tuple(_beam_rows(folder.name, turns)), (), tuple(_beam_pairs(probes)))
+    rows, asked = tuple(_beam_rows(folder.name, turns)), tuple(_beam_questions(probes))
+    return Talk(folder.name, rows, asked, tuple(_beam_pairs(probes)))
 
 
 def _beam_rows(talk: str, turns: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
@@ -128,6 +129,17 @@ def _beam_rows(talk: str, turns: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
             "conversation_id": f"beam-{talk}", "message_id": str(turn["id"]), "role": turn["role"],
             "content": content, "occurred_at": at.isoformat(),
         }  # fmt: skip
+
+
+def _beam_questions(probes: Mapping[str, Any]) -> Iterator[Asked]:
+    """The questions whose messages are named; those about summaries and abstention have no single answer."""
+    for ability, rows in probes.items():
+        for row in rows:
+            named = row.get("source_chat_ids", [])
+            lists = named.values() if isinstance(named, Mapping) else [named]
+            evidence = tuple(dict.fromkeys(str(each) for listed in lists for each in listed))
+            if evidence and ability not in ("summarization", "abstention"):
+                yield Asked(row["question"], evidence, ability)
 
 
 def _beam_pairs(probes: Mapping[str, Any]) -> Iterator[Pair]:

@@ -10,10 +10,11 @@ from slowwave.settings import ConsolidateSettings
 from tasks.artifacts import link_artifacts
 from tasks.consolidation import consolidate_facts
 from tasks.engine import flow
+from tasks.gate import freeze_probes
 from tasks.observations import clear_stale_flags
+from tasks.phases import conclude
 from tasks.profiles import refresh_profiles
 from tasks.runs import existing_run, language_of, recorded
-from tasks.summaries import publish_summary
 from tasks.tallies import Tally
 from tasks.tidying import tidy
 
@@ -48,6 +49,7 @@ async def consolidate(
     """
     run = existing_run("consolidate", store, namespace, now, settings.retention)
     tally = Tally(run.id, dry_run)
+    frozen = None if dry_run else freeze_probes(run, settings.gate)
     parameters = {"since": since, "scope": scope, "mode": mode, "settings": settings.model_dump()}
     with recorded(run, tally, parameters, dry_run=dry_run) as run:
         llm = settings.llm.model_copy(update={"concurrency": settings.cluster_concurrency})
@@ -66,5 +68,4 @@ async def consolidate(
             tally.counts["profiles renewed"] += refresh_profiles(run)
             if tally.has_written:
                 tidy(run)
-    await publish_summary(run, tally)
-    return tally.summary()
+    return await conclude(run, tally, frozen, settings.gate)

@@ -9,11 +9,13 @@ from difflib import get_close_matches
 
 import polars as pl
 
-from slowwave.errors import UnknownName
+from slowwave.errors import UnknownName, UnusableInput
 from slowwave.text import normalise_name
-from slowwave.validity import live_sql
+from slowwave.validity import MAX_CHAIN, live_sql
 from storage.rows import quoted
-from storage.snapshots import Snapshot
+from storage.snapshots import Reading, Snapshot
+
+_TYPED = re.compile(r"(.*\S)\s*\((\w+)\)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +33,9 @@ class Entity:
 
 
 def list_entities(snapshot: Snapshot, now: datetime, limit: int, entity_type: str | None) -> tuple[int, list[Entity]]:
-    """How many there are, and those with the most live facts."""
+    """How many there are, and those with the most live facts; not those that were archived or merged into others."""
     where = f"entity_type = {quoted(entity_type)}" if entity_type else None
-    entities = snapshot.frame("entities", where)
+    entities = snapshot.frame("entities", where).filter(is_listed())
     if entities.is_empty() and entity_type:
         known = snapshot.frame("entities", columns=["entity_type"])["entity_type"].unique().to_list()
         raise UnknownName("entity type", entity_type, known)
@@ -42,43 +44,101 @@ def list_entities(snapshot: Snapshot, now: datetime, limit: int, entity_type: st
     return len(entities), _with_aliases(snapshot, top)
 
 
-def find_entity(snapshot: Snapshot, now: datetime, name: str) -> Entity:
-    """The entity of that name or alias, exactly or as the only one that begins with it (COMMANDS S2)."""
+def is_listed() -> pl.Expr:
+    """Whether an entity is neither archived nor merged into another one."""
+    return pl.col("status").fill_null("active") != "archived"
+
+
+def find_entity(snapshot: Reading, now: datetime, name: str) -> Entity:
+    """The entity of that name or alias, exactly or as the only one that begins with it (COMMANDS S2).
+
+    What was merged into another entity is that one. Of several, the one that most is known about; `name (type)` says
+    which.
+    """
+    ids = _called(snapshot, name)
     wanted = normalise_name(name)
-    ids = _named(snapshot, f"= {quoted(wanted)}")
     if not ids and wanted:
         ids = _named(snapshot, f"LIKE {quoted(_pattern(wanted))}")
         if len(ids) > 1:
             raise UnknownName("entity (several begin like that)", name, _names(snapshot, ids))
     if not ids:
-        near = snapshot.frame("entities", columns=["canonical_name"])["canonical_name"].to_list()
-        raise UnknownName("entity", name, get_close_matches(wanted, near, n=5, cutoff=0.5) or sorted(near)[:50])
+        raise _unknown(snapshot, name)
+    return _most_known(snapshot, now, ids)
+
+
+def exact_entity(snapshot: Reading, now: datetime, asked: str) -> Entity:
+    """The one entity of that whole name or alias, of `name (type)` or of that id.
+
+    For what changes memory: nothing is guessed. Raises `UnknownName`, and `UnusableInput` where several are called so.
+    """
+    own = snapshot.by_ids("entities", [asked], ["id"])["id"].to_list()
+    ids = _heirs(snapshot, own) or _called(snapshot, asked)
+    if not ids:
+        raise _unknown(snapshot, asked)
+    if len(ids) > 1:
+        rows = snapshot.by_ids("entities", ids, ["name", "entity_type", "id"]).sort("name", "id").iter_rows()
+        listed = ", ".join(f"'{name} ({kind})' {id_}" for name, kind, id_ in rows)
+        raise UnusableInput(f"Several entities are called {asked!r}: {listed}.", "Say which, with its type or its id.")
+    return _most_known(snapshot, now, ids)
+
+
+def _most_known(snapshot: Reading, now: datetime, ids: list[str]) -> Entity:
     rows = snapshot.by_ids("entities", ids).join(_fact_counts(snapshot, now), on="id", how="left")
     best = rows.with_columns(pl.col("facts").fill_null(0)).sort("facts", "id", descending=[True, False]).head(1)
     return _with_aliases(snapshot, best)[0]
+
+
+def _unknown(snapshot: Reading, name: str) -> UnknownName:
+    near = snapshot.frame("entities", columns=["canonical_name"])["canonical_name"].to_list()
+    close = get_close_matches(normalise_name(name), near, n=5, cutoff=0.5)
+    return UnknownName("entity", name, close or sorted(near)[:50])
+
+
+def _called(snapshot: Reading, name: str) -> list[str]:
+    """Ids of the entities of that whole name or alias, or of that name and type."""
+    if ids := _named(snapshot, f"= {quoted(normalise_name(name))}"):
+        return ids
+    typed = _TYPED.fullmatch(name)
+    if typed is None:
+        return []
+    ids = _named(snapshot, f"= {quoted(normalise_name(typed[1]))}")
+    rows = snapshot.by_ids("entities", ids, ["id"], where=f"entity_type = {quoted(typed[2].lower())}")
+    return sorted(rows["id"])
 
 
 def _pattern(wanted: str) -> str:
     return re.sub(r"([\\%_])", r"\\\1", wanted) + "%"
 
 
-def _names(snapshot: Snapshot, ids: list[str]) -> list[str]:
+def _names(snapshot: Reading, ids: list[str]) -> list[str]:
     return snapshot.by_ids("entities", ids, ["name"])["name"].to_list()
 
 
-def _named(snapshot: Snapshot, condition: str) -> list[str]:
+def _named(snapshot: Reading, condition: str) -> list[str]:
     aliases = snapshot.frame("entity_aliases", f"alias_name {condition}", ["entity_id"])["entity_id"].to_list()
     own = snapshot.frame("entities", f"canonical_name {condition}", ["id"])["id"].to_list()
-    return sorted({*aliases, *own})
+    return _heirs(snapshot, [*aliases, *own])
 
 
-def _fact_counts(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
+def _heirs(snapshot: Reading, ids: list[str]) -> list[str]:
+    """The entities, or those that they were merged into."""
+    left, found = {*ids}, set[str]()
+    for _ in range(MAX_CHAIN):
+        rows = snapshot.by_ids("entities", sorted(left), ["id", "merged_into"])
+        found |= {*rows.filter(pl.col("merged_into").is_null())["id"]}
+        left = {*rows["merged_into"].drop_nulls()}
+        if not left:
+            break
+    return sorted(found)
+
+
+def _fact_counts(snapshot: Reading, now: datetime) -> pl.DataFrame:
     live = snapshot.frame("facts", live_sql(now), ["id", "subject_id", "object_id"])
     sides = pl.concat([live.select(fact="id", id="subject_id"), live.select(fact="id", id="object_id")])
     return sides.drop_nulls("id").unique().group_by("id").agg(facts=pl.len())
 
 
-def _with_aliases(snapshot: Snapshot, rows: pl.DataFrame) -> list[Entity]:
+def _with_aliases(snapshot: Reading, rows: pl.DataFrame) -> list[Entity]:
     aliases = snapshot.by_ids("entity_aliases", rows["id"], ["entity_id", "alias_name"], key="entity_id")
     names = dict(aliases.group_by("entity_id").agg(pl.col("alias_name").unique().sort()).iter_rows())
     return [

@@ -26,6 +26,7 @@ from .episodes import Episode, entities_in, episodes_of, last_episodes
 from .facts import facts_about
 from .history import LIMIT, Chain, Version, chain_of, history_of
 from .loop import run
+from .quality import Faded
 from .records import RecalledFact, Recollection
 from .search import PAST_TABLES, TABLES, Question, rank
 from .stories import Story, fact_named, story_of
@@ -33,15 +34,28 @@ from .traversal import Neighbourhood, neighbours_of
 
 
 class Memory:
-    """What an agent or a person asks. Sees new commits at once; use it as a context manager, or `close` it."""
+    """What an agent or a person asks. Sees new commits at once; use it as a context manager, or `close` it.
 
-    def __init__(self, store: Store, embedder: Embedder, settings: RecallSettings) -> None:
+    One that stays at a commit answers as that state did.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder,
+        settings: RecallSettings,
+        *,
+        is_logged: bool = True,
+        commit: int | None = None,
+    ) -> None:
         self._store, self._embedder, self._settings = store, embedder, settings
-        self._accesses = AccessLog(store)
-        self._warm = WarmTables(store.db.uri, TABLES, store.db.storage_options)
-        self._warm_past = WarmTables(store.db.uri, PAST_TABLES, store.db.storage_options)
-        self._names, self._conflicts = Names(), Conflicts()
-        self._seen: Snapshot | None = None
+        self._accesses = AccessLog(store, is_logged=is_logged)
+        self._seen: Snapshot | None = None if commit is None else store.snapshot(commit=commit)
+        self._stays = commit is not None
+        pinned = self._seen.versions if self._seen else None
+        self._warm = WarmTables(store.db.uri, TABLES, store.db.storage_options, pinned)
+        self._warm_past = WarmTables(store.db.uri, PAST_TABLES, store.db.storage_options, pinned)
+        self._names, self._conflicts, self._faded = Names(), Conflicts(), Faded(settings.min_quality)
 
     @classmethod
     def open(
@@ -51,18 +65,23 @@ class Memory:
         *,
         embedder: str | None = None,
         settings: RecallSettings | None = None,
+        is_logged: bool = True,
+        commit: int | None = None,
     ) -> Memory:
-        """Open a namespace; by default with the embedding model that the store was made with."""
+        """Open a namespace; by default with the embedding model that the store was made with.
+
+        Maintenance reads with `is_logged=False`, so that it makes nothing look used (T27). With `commit` the state
+        after that one is asked, whatever is written later; raises `UnknownName` where there is none.
+        """
         store = Store.open(uri, namespace)
         seat = open_embedder(embedder or store.head.embed_model)
         store.require((seat.name, seat.dims))
-        return cls(store, seat, settings or RecallSettings())
+        return cls(store, seat, settings or RecallSettings(), is_logged=is_logged, commit=commit)
 
     @property
     def snapshot(self) -> Snapshot:
-        """The newest state; kept open until a commit moves the head."""
-        head = self._store.head
-        if self._seen is None or self._seen.sequence != head.sequence:
+        """The newest state, kept open until a commit moves the head; or the one that this memory stays at."""
+        if self._seen is None or not (self._stays or self._seen.sequence == self._store.head.sequence):
             self._seen = self._store.snapshot()
         return self._seen
 
@@ -86,7 +105,7 @@ class Memory:
         moment = Moment(at, as_of, known_as_of)
         question = Question(query, self._embedder.embed([query])[0], k or self._settings.k, moment, scope)
         found = run(self._answer(question))
-        self._accesses.note(query, found, at)
+        self._accesses.note(query, found, question.k, at)
         return Recollection(query, found, (time.perf_counter() - started) * 1000)
 
     async def _answer(self, question: Question) -> tuple[RecalledFact, ...]:
@@ -102,7 +121,7 @@ class Memory:
         return await self._answer_from(newest, question)
 
     async def _answer_from(self, tables: Tables, question: Question) -> tuple[RecalledFact, ...]:
-        ranked = await rank(tables, question, self._settings)
+        ranked = await rank(tables, question, self._settings, self._faded)
         return await answers(tables, ranked, question.moment, self._names, self._conflicts)
 
     def facts_of(
@@ -163,6 +182,7 @@ class Memory:
         at = now or datetime.now(UTC)
         entity = find_entity(self.snapshot, at, name)
         around = neighbours_of(self.snapshot, entity, Moment(at, as_of, known_as_of), hops)
+        self._accesses.note_relations([fact.id for fact in around.facts], name, at)
         self._accesses.note_entities([one.id for one in around.entities], name, at)
         return around
 

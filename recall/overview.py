@@ -27,7 +27,7 @@ def stats(store: Store, now: datetime) -> dict[str, Any]:
             "live": snapshot.count("facts", live_sql(now)),
             **{status: by_status.get(status, 0) for status in CLOSED},
         },
-        "entities": snapshot.count("entities"),
+        "entities": snapshot.count("entities", "status IS NULL OR status != 'archived'"),
         "communities": 0,
         "commits": snapshot.sequence,
         "llm": {

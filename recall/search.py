@@ -24,11 +24,14 @@ from storage.search import words
 from storage.warm import Tables, fetch
 
 from .facts import ALL, HOT, LEARNED, NEEDED, ends_of
+from .quality import Faded
 
 if TYPE_CHECKING:
     from lancedb import AsyncTable
 
-TABLES = ("messages", "facts", "fact_evidence", "entities", "pair_decisions", "facts_archive")
+TABLES = (
+    "messages", "facts", "fact_evidence", "entities", "pair_decisions", "facts_archive", "fact_scores", "metadata"
+)  # fmt: skip
 PAST_TABLES = (*TABLES, "decisions")
 QUERY_BYTES = 1000  # a longer query costs full-text search milliseconds and finds nothing more
 MESSAGES_PER_FACT = 2
@@ -83,17 +86,22 @@ class Ranked:
     messages: pl.DataFrame
 
 
-async def rank(tables: Tables, question: Question, settings: RecallSettings) -> Ranked:
-    """At most `k` facts, best first; looks farther while too little of what is near still holds (T32)."""
+async def rank(tables: Tables, question: Question, settings: RecallSettings, faded: Faded) -> Ranked:
+    """At most `k` facts, best first; looks farther while too little of what is near still holds (T32).
+
+    Live facts that have faded are left out (S4-03).
+    """
     reach = 1
     while True:
-        ranked, is_all = await _rank(tables, question, settings, reach)
+        ranked, is_all = await _rank(tables, question, settings, faded, reach)
         if is_all or len(ranked.order) >= question.k or reach >= FARTHEST:
             return ranked
         reach *= 8
 
 
-async def _rank(tables: Tables, question: Question, settings: RecallSettings, reach: int) -> tuple[Ranked, bool]:
+async def _rank(
+    tables: Tables, question: Question, settings: RecallSettings, faded: Faded, reach: int
+) -> tuple[Ranked, bool]:
     """The ranked facts, and whether everything that could match was looked at."""
     wide = max(question.k, LEAST) * reach
     limit = settings.expansion * wide
@@ -105,6 +113,8 @@ async def _rank(tables: Tables, question: Question, settings: RecallSettings, re
     top = best_messages(lexical, compared, MESSAGES_PER_FACT * wide, settings.vector_weight)
     is_all = len(heard) < limit and is_near_all and len({message for message, _ in compared}) <= len(top)
     facts, evidence = await _about(tables, top, question)
+    if not question.moment.is_past and (low := await faded.among(tables, facts["id"].to_list())):
+        facts = facts.filter(~pl.col("id").is_in(low))
     overlaps = word_overlaps(question.text, facts["statement"].to_list())
     measured = dict(zip(facts["id"], zip(_cosines(facts, question.vector), overlaps, strict=True), strict=True))
     told = [Evidence(fact, message, *measured[fact]) for fact, message in evidence if fact in measured]

@@ -92,9 +92,7 @@ def story_of(snapshot: Snapshot, asked: str) -> Story:
         columns=_told(row),
         evidence=evidence,
         lineage=tuple(lineage),
-        decisions=_decisions(snapshot, concerned)
-        if kind != "runs"
-        else _decisions(snapshot, [row["id"]], key="run_id"),
+        decisions=_decisions(snapshot, concerned) if kind != "runs" else _decisions_of_run(snapshot, row["id"]),
         absorbed=tuple(s for s in _evidence(snapshot, _absorbed(row["id"], lineage)) if s not in evidence),
         pairs=pairs,
         artifacts=_artifacts(snapshot, facts),
@@ -207,3 +205,8 @@ def _decisions(
 ) -> tuple[tuple[Any, str, str, str, str], ...]:
     rows = snapshot.by_ids("decisions", ids, key=key).sort("at", "created_at", "id")
     return tuple(rows.select("at", "action", "decided_by", "reason", "run_id").iter_rows())
+
+
+def _decisions_of_run(snapshot: Snapshot, run: str) -> tuple[tuple[Any, str, str, str, str], ...]:
+    """What a run decided, and what was decided about it: that it was undone, and why."""
+    return tuple(dict.fromkeys([*_decisions(snapshot, [run], key="run_id"), *_decisions(snapshot, [run])]))

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 
 from slowwave import frames
+from slowwave.combining import combined_notes
+from slowwave.guards import may_yield
 from slowwave.merges import Merges
 from slowwave.text import timed_id
 from slowwave.validity import successors
@@ -25,8 +27,8 @@ class Absorption:
     """What merges and verdicts come to, and which questions got no usable answer.
 
     `steps` lead from each absorbed fact to the one that absorbed it, `how` says who decided it, `wordings` are the new
-    statements of survivors. `kept` and `failed` are questions; `waiting` are those that nobody answered, or whose
-    answer was overtaken by another one.
+    statements of survivors, of a model unless `how` names the survivor too. `kept` and `failed` are questions;
+    `waiting` are those that nobody answered, or whose answer was overtaken by another one.
     """
 
     facts: pl.DataFrame
@@ -64,7 +66,7 @@ class Absorption:
         """STEPS of every fact that is closed: who absorbed it, in which row that one goes on, and who decided."""
         new = dict(self.reworded().select("root_id", "target_id").iter_rows())
         rows = [(id_, winner, new.get(winner, winner), self.how[id_]) for id_, winner in self.steps.items()]
-        rows += [(root, root, target, CONSOLIDATED) for root, target in new.items()]
+        rows += [(root, root, target, self.how.get(root, CONSOLIDATED)) for root, target in new.items()]
         return pl.DataFrame(rows, schema=STEPS, orient="row").sort("id")
 
     def members(self) -> pl.DataFrame:
@@ -95,6 +97,8 @@ def absorb(facts: pl.DataFrame, merges: Merges, judged: Sequence[Judged]) -> Abs
             done.kept.append(each)
         else:
             _carry_out(done, each, next(words))
+    if merges.joins_notes:
+        _join_notes(done)
     return done
 
 
@@ -123,6 +127,24 @@ def _carry_out(done: Absorption, each: Judged, words: str) -> None:
     done.taken.append(each)
     if words:
         done.wordings[survivor] = words
+
+
+def _join_notes(done: Absorption) -> None:
+    """A note goes on in a new row that also says what the notes say that it absorbed by rule, in their order (S4-09).
+
+    Not where a model gave it other words, where it was absorbed itself, or where it is pinned or an axiom.
+    """
+    notes = done.facts.filter(pl.col("kind") == "note")
+    free = notes.filter(may_yield(""), ~pl.col("id").is_in([*done.steps, *done.wordings]))
+    told = [(winner, loser) for loser, winner in done.steps.items() if done.how[loser] == DEDUP]
+    pairs = (
+        pl.DataFrame(told, schema={"id": pl.String, "loser_id": pl.String}, orient="row")
+        .join(free.select("id", keep="statement"), on="id", maintain_order="left")
+        .join(notes.select(loser_id="id", drop="statement"), on="loser_id", maintain_order="left")
+    )
+    joined = combined_notes(pairs)
+    done.wordings |= joined
+    done.how |= dict.fromkeys(joined, DEDUP)
 
 
 def _is_free(done: Absorption, loser: str, winner: str) -> bool:

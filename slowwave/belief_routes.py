@@ -96,6 +96,12 @@ def _belief_ids(rows: pl.DataFrame, held: Held) -> pl.Series:
     return pl.Series("belief_id", [ids[key] for key in rows.select(keys).iter_rows()], dtype=pl.String)
 
 
+def belief_ids(facts: pl.DataFrame, over: Mapping[str, str]) -> list[str]:
+    """The belief that each of these FACTS hints at; `over` names beliefs whose candidate is decided, with its id."""
+    keys = [*_SAME, "edge_type"]
+    return [_current(row_id("b", *key), over) for key in _keyed(facts).select(keys).iter_rows()]
+
+
 def _current(belief: str, over: Mapping[str, str]) -> str:
     while belief in over:
         belief = row_id("b", belief, over[belief])

@@ -57,7 +57,7 @@ def plan_beliefs(
     grown = grow(mentions, candidates.directives, held, settings, now)
     promoted = _promoted(grown)
     pending = pl.concat([held.beliefs.join(grown.beliefs, on="id", how="anti"), grown.beliefs], how="diagonal")
-    evicted = _crowded_out(pending.filter(pl.col("promoted_at").is_null()), settings, now)
+    evicted = crowded_out(pending.filter(pl.col("promoted_at").is_null()), settings, now)
     gone = evicted["id"].to_list()
     return BeliefPlan(
         _to_gate(candidates, routed.filter(pl.col("route") == "gate"), promoted),
@@ -65,7 +65,7 @@ def plan_beliefs(
         grown.evidence.filter(~pl.col("belief_id").is_in(gone)),
         _support(grown, held.evidence),
         tuple(held.beliefs.filter(pl.col("id").is_in(gone))["id"]),
-        pl.concat([_promotions(grown, settings, now), _evictions(evicted, settings, now)]),
+        pl.concat([_promotions(grown, settings, now), eviction_rows(evicted, settings, now)]),
         {
             "held": mentions.height,
             "promoted": promoted.facts.height,
@@ -138,8 +138,11 @@ def _support(grown: Grown, before: pl.DataFrame) -> pl.DataFrame:
     return frames.conform(rows, SUPPORT).select(*SUPPORT)
 
 
-def _crowded_out(pending: pl.DataFrame, settings: BeliefSettings, now: datetime) -> pl.DataFrame:
-    """Pending beliefs beyond the caps, with the reason: the least probable of a group, then the oldest (S2-68)."""
+def crowded_out(pending: pl.DataFrame, settings: BeliefSettings, now: datetime) -> pl.DataFrame:
+    """Pending beliefs beyond the caps: the least probable of a group, then those not hinted at for longest (S2-68).
+
+    `pending` are rows of PENDING_BELIEFS; `current` is added, what they amount to now (S2-66), and `reason`.
+    """
     current = pending.with_columns(current=decayed_at(now, settings.decay_rate))
     likely = current.sort("current", "last_at", "id", descending=[True, True, False])
     place = pl.int_range(pl.len()).over("subject_id", "predicate")
@@ -171,7 +174,8 @@ def _promotions(grown: Grown, settings: BeliefSettings, now: datetime) -> pl.Dat
     return frame_of(rows, frames.DECISIONS)
 
 
-def _evictions(evicted: pl.DataFrame, settings: BeliefSettings, now: datetime) -> pl.DataFrame:
+def eviction_rows(evicted: pl.DataFrame, settings: BeliefSettings, now: datetime) -> pl.DataFrame:
+    """One decision for each of what `crowded_out` found."""
     caps = {"max_pending": settings.max_pending, "max_per_group": settings.max_per_group}
     rows = [
         {

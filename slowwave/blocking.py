@@ -12,6 +12,7 @@ import polars as pl
 from slowwave.close_vectors import Vectors, best_of, close_pairs, cosines
 from slowwave.settings import MergeSettings
 from slowwave.shared_words import distinct_words, overlap_of, shared_words
+from slowwave.similarity import word_overlap
 
 PAIRS = {"a_id": pl.String, "b_id": pl.String, "cosine": pl.Float64, "jaccard": pl.Float64}
 COMPARED = ("relation", "observation", "note")
@@ -44,10 +45,34 @@ def find_pairs(
     held = held.with_columns(wording=wording, place=pl.int_range(pl.len(), dtype=pl.Int32))
     stars, crowd = _crowds(held, rows)
     others = held.filter(~pl.col("place").is_in(crowd.implode()))
-    near = _by_meaning(others, rows, resolve, settings)
+    pool = settings.max_existing_matches * (settings.rerank_multiplier if settings.rerank else 1)
+    near = _by_meaning(others, rows, resolve, SEED_MATCHES, pool)
     alike = _by_words(others, sets, seeds, settings)
     pairs = pl.concat([stars, near, alike]).unique()
     return _named(_cut(_measured(pairs, held, rows, sets), seeds, settings), held)
+
+
+def find_nearest_pairs(
+    facts: pl.DataFrame, vectors: npt.NDArray[np.float32], least: float, neighbors: int
+) -> pl.DataFrame:
+    """PAIRS of one scope with cosine ≥ `least`, each among the `neighbors` nearest of a seed (S4-08).
+
+    Frames and rows are those of `find_pairs`; words are measured but bring no pair. Near is the higher cosine, then
+    the seed, then the lower id.
+    """
+    held = _ordered(facts).with_columns(place=pl.int_range(pl.len(), dtype=pl.Int32))
+    rows = vectors[held["row"].to_numpy()]
+    near = _by_meaning(held, rows, least, neighbors, neighbors)
+    first, second = near["first"], near["second"]
+    words = word_overlap(held["statement"].gather(first), held["statement"].gather(second))
+    exact = pl.Series(cosines(rows, first.to_numpy(), second.to_numpy()), dtype=pl.Float64)
+    pairs = near.with_columns(words["jaccard"], cosine=exact)
+    both = pl.concat(
+        [pairs.with_columns(owner="first", other="second"), pairs.with_columns(owner="second", other="first")]
+    )
+    own = both.filter(pl.col("owner") < int(held["is_seed"].sum())).sort("owner", -pl.col("cosine"), "other")
+    best = own.group_by("owner", maintain_order=True).head(neighbors)
+    return _named(best.unique(["first", "second"], maintain_order=True), held)
 
 
 def _ordered(facts: pl.DataFrame) -> pl.DataFrame:
@@ -83,15 +108,14 @@ def _fingerprints(rows: Vectors) -> pl.Series:
     return pl.select(pl.when(pl.Series(rows.any(axis=1))).then(pl.Series(numbers))).to_series()
 
 
-def _by_meaning(held: pl.DataFrame, rows: Vectors, resolve: float, settings: MergeSettings) -> pl.DataFrame:
+def _by_meaning(held: pl.DataFrame, rows: Vectors, least: float, per_seed: int, per_row: int) -> pl.DataFrame:
     """Pairs of one scope at the cosine, scope by scope."""
-    pool = settings.max_existing_matches * (settings.rerank_multiplier if settings.rerank else 1)
     parts = [pl.DataFrame(schema=_PLACES)]
     for scope in held.filter(pl.col("is_seed").any().over("scope")).partition_by("scope", maintain_order=True):
         places = scope["place"].to_numpy()
         # The usual store has one scope: its vectors are not copied.
         own = rows if len(places) == len(rows) else rows[places]
-        found = close_pairs(own, int(scope["is_seed"].sum()), resolve, SEED_MATCHES, pool)
+        found = close_pairs(own, int(scope["is_seed"].sum()), least, per_seed, per_row)
         parts.append(pl.DataFrame({"first": places[found.first], "second": places[found.second]}, schema=_PLACES))
     return pl.concat(parts)
 

@@ -14,7 +14,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
-from slowwave.absorption import Absorption, absorb
+from slowwave.absorption import DEDUP, Absorption, absorb
 from slowwave.consolidation_story import decisions_of
 from slowwave.inheritance import (
     aspects_of,
@@ -111,21 +111,25 @@ def plan_consolidation(
     model: str,
     run_id: str,
     now: datetime,
+    marks: bool = True,
 ) -> ConsolidationPlan:
     """Everything that merges and answers change.
 
     `evidence` is FACT_EVIDENCE and `aspects` FACT_ASPECTS of the pool's facts. `judged` holds every question that was
     planned, also those that were not asked: their facts stay unmarked, for the next run. With an empty
-    `prompt_version` nobody could be asked: the best pair of each seed waits.
+    `prompt_version` nobody could be asked: the best pair of each seed waits. Without `marks` no fact counts as
+    consolidated or tried, and no pair as kept that nobody was asked about: a later consolidation decides that (§6.5).
     """
     live = pool.facts.filter(is_live(now))
     pool, merges, judged = only_live(pool, merges, judged, live["id"])
     done = absorb(live, merges, judged)
     worth = inherited(done, evidence)
-    facts = _marked(with_inheritance(done, worth, now), pool, done, settings, now)
+    facts = with_inheritance(done, worth, now)
+    if marks:
+        facts = _marked(facts, pool, done, settings, now)
     batch = row_id("p", "consolidate", run_id)
     reworded = reworded_facts(done, worth, facts, batch)
-    pairs = pair_rows(pool, merges, done, settings, prompt_version, now)
+    pairs = pair_rows(pool, merges, done, settings, prompt_version, now, marks)
     return ConsolidationPlan(
         _changed(facts, done.facts),
         reworded,
@@ -133,7 +137,7 @@ def plan_consolidation(
         lineage_of(done),
         aspects_of(done, aspects),
         pairs,
-        _batches(batch, run_id, len(reworded)),
+        _batches(batch, run_id, done),
         decisions_of(done, merges, settings, prompt_version, model, now),
         len(pool.seeds()),
     )
@@ -178,15 +182,16 @@ def _changed(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     return rows.select(*frames.FACTS, *kept).sort("id")
 
 
-def _batches(id_: str, run_id: str, count: int) -> pl.DataFrame:
+def _batches(id_: str, run_id: str, done: Absorption) -> pl.DataFrame:
     """The patch that new wordings come with, applied; none where there are none."""
+    roots = done.reworded()["root_id"].to_list()
     row = {
         "id": id_,
         "origin": "consolidate",
         "source_key": run_id,
         "state": "applied",
-        "decided_by": "model",
-        "candidates": count,
-        "passed": count,
+        "decided_by": "rule" if all(done.how.get(root) == DEDUP for root in roots) else "model",
+        "candidates": len(roots),
+        "passed": len(roots),
     }
-    return pl.DataFrame([row] if count else [], schema=dict(frames.PATCH_BATCHES))
+    return pl.DataFrame([row] if roots else [], schema=dict(frames.PATCH_BATCHES))

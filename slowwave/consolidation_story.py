@@ -8,6 +8,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.absorption import CONSOLIDATED, DEDUP, Absorption
+from slowwave.merge_rules import BY_USE, BY_WORDS
 from slowwave.merges import Merges
 from slowwave.settings import MergeSettings
 from slowwave.text import as_json, timed_id
@@ -28,7 +29,7 @@ def decisions_of(
         *(_absorbed(each, done, new, prompt_version) | by_model for each in done.taken),
         *(_kept(each, prompt_version) | by_model for each in done.kept),
         *(_failed(each, done, settings, prompt_version) | by_model for each in done.failed),
-        *(_created(done, root, target) | by_model for root, target in new.items()),
+        *(_created(done, root, target, model) for root, target in new.items()),
     ]
     for row in rows:
         row["id"] = timed_id("d", now, row["action"], row["subject_id"], row["ids_in"])
@@ -49,20 +50,33 @@ def _merged(done: Absorption, merges: Merges, settings: MergeSettings, new: dict
             "measures": {
                 "cosine": cosines,
                 "jaccard": jaccards,
-                "merge_cosine": settings.merge_cosine,
-                "text_dedup": settings.text_dedup,
+                **_seen(set(stages), [winner, *losers], done, settings),
                 "stage": sorted(set(stages)),
             },
             "decided_by": "rule",
             "model": None,
-            "reason": "The same in nearly the same words, and every guard agrees."
-            if set(stages) == {"text"}
-            else "The same meaning, and every guard agrees.",
+            "reason": _reason(set(stages)),
         }
         for winner, losers, cosines, jaccards, stages in groups.group_by("winner_id", maintain_order=True)
         .agg("loser_id", "cosine", "jaccard", "stage")
         .iter_rows()
     ]
+
+
+def _seen(stages: set[str], ids: list[str], done: Absorption, settings: MergeSettings) -> dict[str, object]:
+    """The thresholds of the rule, and what it ordered the facts by where that is not in the rows themselves."""
+    if stages != {BY_USE}:
+        return {"merge_cosine": settings.merge_cosine, "text_dedup": settings.text_dedup}
+    hits = dict(done.facts.filter(pl.col("id").is_in(ids)).select("id", pl.col("hit_count").fill_null(0)).iter_rows())
+    return {"merge_threshold": settings.merge_cosine, "hit_count": [hits[id_] for id_ in ids]}
+
+
+def _reason(stages: set[str]) -> str:
+    if stages == {BY_USE}:
+        return "The same meaning, and every guard agrees; what was recalled more stays, then what is older."
+    if stages == {BY_WORDS}:
+        return "The same in nearly the same words, and every guard agrees."
+    return "The same meaning, and every guard agrees."
 
 
 def _absorbed(each: Judged, done: Absorption, new: dict[str, str], prompt_version: str) -> _Row:
@@ -110,12 +124,17 @@ def _failed(each: Judged, done: Absorption, settings: MergeSettings, prompt_vers
     }
 
 
-def _created(done: Absorption, root: str, target: str) -> _Row:
+def _created(done: Absorption, root: str, target: str, model: str) -> _Row:
+    is_joined = done.how.get(root) == DEDUP
     return {
         "action": "create",
         "subject_id": target,
         "ids_in": [root],
         "ids_out": [target],
-        "measures": {"reason": CONSOLIDATED},
-        "reason": "A model put what it and those it absorbed say into one sentence.",
+        "measures": {"reason": DEDUP if is_joined else CONSOLIDATED},
+        "decided_by": "rule" if is_joined else "model",
+        "model": None if is_joined else model,
+        "reason": "One note says what it and those it absorbed say."
+        if is_joined
+        else "A model put what it and those it absorbed say into one sentence.",
     }

@@ -69,6 +69,10 @@ class UndoRefused(Refused):
     """A later run changed the same rows."""
 
 
+class RecallFell(Refused):
+    """Maintenance made recall worse than its gate allows, and was taken back where that could be done."""
+
+
 class BudgetReached(SlowwaveError):
     """The run's budget of calls, tokens or dollars is spent; what is done is kept, the rest is pending."""
 

@@ -102,10 +102,21 @@ def new_id(canonical_name: str, entity_type: str) -> str:
 
 
 def embed_texts(mentions: pl.DataFrame) -> pl.Series:
-    """What the vector of a name stands for: `name: summary`, or the canonical name alone (S2-07)."""
+    """What the vector of a name stands for: `name: summary`, or the name alone (S2-07).
+
+    The name is the canonical one, or the one that a person gave.
+    """
     summary = pl.col("summary").fill_null("")
-    with_summary = pl.concat_str("canonical_name", pl.lit(": "), summary)
-    return mentions.select(text=pl.when(summary == "").then("canonical_name").otherwise(with_summary))["text"]
+    names = mentions.with_columns(called=_given_names(mentions))
+    with_summary = pl.concat_str("called", pl.lit(": "), summary)
+    return names.select(text=pl.when(summary == "").then("called").otherwise(with_summary))["text"]
+
+
+def _given_names(named: pl.DataFrame) -> pl.Series:
+    if "is_renamed" not in named.columns or not named["is_renamed"].any():
+        return named["canonical_name"]
+    rows = named.select("canonical_name", "name", "is_renamed").iter_rows()
+    return pl.Series([normalise_name(name) if given else known for known, name, given in rows], dtype=pl.String)
 
 
 def _normalised(raw: pl.DataFrame) -> pl.DataFrame:

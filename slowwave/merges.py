@@ -14,9 +14,9 @@ import polars as pl
 from slowwave import frames
 from slowwave.entrenchment import entrenchment_rank
 from slowwave.guards import guards_pass, is_same_identity, may_yield
+from slowwave.merge_rules import MergeRule, by_words
 from slowwave.repeats import with_keys
 from slowwave.settings import MergeSettings
-from slowwave.similarity import word_overlap
 
 KINDS = ("relation", "observation", "note")
 """Kinds of fact that can say the same as another; structure and similarity are no knowledge (T33)."""
@@ -65,10 +65,14 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Merges:
-    """`losers`: LOSERS, each absorbed by its winner without a model. `undecided`: UNDECIDED, what else is alike."""
+    """`losers`: LOSERS, each absorbed by its winner without a model. `undecided`: UNDECIDED, what else is alike.
+
+    With `joins_notes` a note that survives goes on in the words of those it absorbs, too (S4-09).
+    """
 
     losers: pl.DataFrame = field(default_factory=lambda: frames.empty(LOSERS))
     undecided: pl.DataFrame = field(default_factory=lambda: frames.empty(UNDECIDED))
+    joins_notes: bool = False
 
 
 def is_redundancy() -> pl.Expr:
@@ -102,13 +106,22 @@ def merge_alike(pool: Pool, settings: MergeSettings) -> Merges:
     Of two facts the one survives that is pinned, then better entrenched, has more evidence, is surer, shorter, older.
     Neither says more than the other, the guards see to that: of "By the way: X" and "X" the plain one stays.
     """
+    return merge_by(pool, by_words(settings))
+
+
+def merge_by(pool: Pool, rule: MergeRule) -> Merges:
+    """What is merged without a model under a rule; the guards stand in front of each.
+
+    In order of rank every fact that was not absorbed absorbs what may yield to it directly: who was absorbed absorbs
+    nobody (S4-10). What a loser alone was compared with is then compared with the one that absorbed it.
+    """
     pairs = _measured(pool)
-    ranked = _ranked(pool.facts)
-    guarded = _guarded(pairs, ranked, settings)
-    losers = _losers(guarded, ranked, settings)
-    while len(more := _handed_on(guarded, losers, ranked, pool, settings)):
-        guarded = pl.concat([guarded, _guarded(more, ranked, settings)])
-        losers = _losers(guarded, ranked, settings)
+    ranked = _ranked(pool.facts, rule)
+    guarded = _guarded(pairs, ranked, rule)
+    losers = _losers(guarded, ranked, rule)
+    while len(more := _handed_on(guarded, losers, ranked, pool, rule)):
+        guarded = pl.concat([guarded, _guarded(more, ranked, rule)])
+        losers = _losers(guarded, ranked, rule)
     gone = losers["loser_id"].implode()
     left = guarded.filter(~pl.col("a_id").is_in(gone), ~pl.col("b_id").is_in(gone)).sort("a_id", "b_id")
     return Merges(losers, left.select(*UNDECIDED))
@@ -127,29 +140,16 @@ def _measured(pool: Pool) -> pl.DataFrame:
     return unsettled.group_by("a_id", "b_id").agg(pl.col("cosine", "jaccard").max()).select(*PAIRS).sort("a_id", "b_id")
 
 
-def _ranked(facts: pl.DataFrame) -> pl.DataFrame:
+def _ranked(facts: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
     """The facts, best survivor first, with the keys of repetition."""
     keyed = with_keys(facts.with_columns(pl.col("statement").fill_null("")))
-    return keyed.sort(
-        ~pl.col("pinned").fill_null(False),
-        -entrenchment_rank("entrenchment"),
-        -pl.col("evidence_count").fill_null(0),
-        -pl.col("confidence").fill_null(0.0),
-        pl.col("statement").str.len_chars(),
-        "created_at",
-        "id",
-    )
+    return keyed.sort(~pl.col("pinned").fill_null(False), -entrenchment_rank("entrenchment"), *rule.order)
 
 
-def _is_alike(settings: MergeSettings) -> pl.Expr:
-    alike = (pl.col("jaccard") >= settings.text_dedup) | (pl.col("cosine") >= settings.merge_cosine)
-    return alike.fill_null(False)
-
-
-def _guarded(pairs: pl.DataFrame, facts: pl.DataFrame, settings: MergeSettings) -> pl.DataFrame:
+def _guarded(pairs: pl.DataFrame, facts: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
     """The pairs with `guard`, the first that keeps them apart (null: none), and which side may yield to the other."""
-    far = pairs.filter(~_is_alike(settings)).with_columns(guard=pl.lit(LIKENESS))
-    close = _about_one(pairs.filter(_is_alike(settings)), facts)
+    far = pairs.filter(~rule.is_alike).with_columns(guard=pl.lit(LIKENESS))
+    close = _about_one(pairs.filter(rule.is_alike), facts)
     apart = pl.concat([far, close.filter(pl.col("guard").is_not_null())])
     read = _read(close.filter(pl.col("guard").is_null()).drop("guard"), facts)
     return pl.concat([read, apart.with_columns(a_yields=pl.lit(False), b_yields=pl.lit(False))])
@@ -192,7 +192,7 @@ def _unless_same(column: str, guard: str) -> pl.Expr:
     return pl.when(pl.col(column).ne_missing(pl.col(f"{column}_b"))).then(pl.lit(guard))
 
 
-def _losers(pairs: pl.DataFrame, ranked: pl.DataFrame, settings: MergeSettings) -> pl.DataFrame:
+def _losers(pairs: pl.DataFrame, ranked: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
     """LOSERS: in order of rank, every fact that was not absorbed absorbs what may yield to it directly."""
     passing = pairs.filter(pl.col("guard").is_null())
     edges = pl.concat(
@@ -208,8 +208,7 @@ def _losers(pairs: pl.DataFrame, ranked: pl.DataFrame, settings: MergeSettings) 
     downhill = placed.filter(pl.col("place") < pl.col("place_loser")).sort("place", "place_loser")
     taken = dict(_stars(downhill.select("winner_id", "loser_id").iter_rows()))
     found = pl.DataFrame(list(taken.items()), schema={"loser_id": pl.String, "winner_id": pl.String}, orient="row")
-    stage = pl.when(pl.col("jaccard") >= settings.text_dedup).then(pl.lit("text")).otherwise(pl.lit("meaning"))
-    rows = found.join(edges, on=["loser_id", "winner_id"], maintain_order="left").with_columns(stage=stage)
+    rows = found.join(edges, on=["loser_id", "winner_id"], maintain_order="left").with_columns(stage=rule.stage)
     return frames.conform(rows, LOSERS).select(*LOSERS).sort("loser_id")
 
 
@@ -223,7 +222,7 @@ def _stars(edges: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 
 def _handed_on(
-    guarded: pl.DataFrame, losers: pl.DataFrame, ranked: pl.DataFrame, pool: Pool, settings: MergeSettings
+    guarded: pl.DataFrame, losers: pl.DataFrame, ranked: pl.DataFrame, pool: Pool, rule: MergeRule
 ) -> pl.DataFrame:
     """PAIRS not measured before: a survivor and what one of its losers could have absorbed.
 
@@ -248,8 +247,7 @@ def _handed_on(
     texts = fresh.join(said, left_on="a_id", right_on="id", maintain_order="left").join(
         said, left_on="b_id", right_on="id", maintain_order="left", suffix="_b"
     )
-    measured = texts.with_columns(word_overlap(texts["statement"], texts["statement_b"])["jaccard"])
-    return measured.select(*PAIRS).filter(_is_alike(settings))
+    return rule.measure(texts).select(*PAIRS).filter(rule.is_alike)
 
 
 def standing(merges: Merges, facts: pl.DataFrame) -> Merges:

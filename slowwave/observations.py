@@ -6,7 +6,6 @@ A flag is a signal for people. It hides nothing, and nothing is merged or retire
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
@@ -19,7 +18,7 @@ from slowwave.redaction import redact_all
 from slowwave.settings import EvaluateSettings
 from slowwave.similar_pairs import FOUND, Likeness, similar_pairs
 from slowwave.similarity import Vectors, word_overlap
-from slowwave.text import as_json, readable, timed_id
+from slowwave.text import readable
 from slowwave.validity import is_live
 
 KINDS = ("observation", "note", "relation")
@@ -119,47 +118,6 @@ def named_by(asked: str, ids: Collection[str]) -> list[str]:
 
 def _short(id: str) -> str:
     return id.rpartition("_")[2]
-
-
-@dataclass(frozen=True, slots=True)
-class Retirement:
-    """Rows to store: `facts` are the retired ones and those whose flag is cleared with them."""
-
-    facts: pl.DataFrame
-    decisions: pl.DataFrame
-    retired: tuple[str, ...]
-    cleared: tuple[str, ...]
-
-
-def plan_retirement(facts: pl.DataFrame, partners: pl.DataFrame, now: datetime) -> Retirement:
-    """Archive facts at a person's word; the rows stay, and facts that were flagged for them lose the flag (S0-05).
-
-    `facts` are live rows, `partners` those with one of them as `similar_to_id`. Both may be wider than FACTS.
-    """
-    archived = facts.with_columns(
-        status=pl.lit("archived"), status_reason=pl.lit("deleted"), expired_at=pl.lit(now, dtype=frames.TIME)
-    )
-    gone = facts["id"].to_list()
-    freed = cleared(partners.filter(is_live(now) & pl.col("similarity_flag") & ~pl.col("id").is_in(gone)))
-    freed_for = partners.join(freed.select("id"), on="id").group_by("similar_to_id").agg(pl.col("id").sort())
-    by_partner = dict(freed_for.iter_rows())
-    rows = [_archived(fact, by_partner.get(fact, []), now) for fact in gone]
-    decisions = pl.DataFrame(rows, schema=dict(frames.DECISIONS))
-    return Retirement(pl.concat([archived, freed]), decisions, tuple(gone), tuple(freed["id"]))
-
-
-def _archived(fact: str, freed: list[str], now: datetime) -> dict[str, object]:
-    return {
-        "id": timed_id("d", now, "archive", fact),
-        "action": "archive",
-        "subject_id": fact,
-        "ids_in": [fact],
-        "ids_out": [fact, *freed],
-        "measures": as_json({"flags_cleared": len(freed)}),
-        "decided_by": "person",
-        "reason": "A person retired it; undo brings it back.",
-        "at": now,
-    }
 
 
 def stale_flags(facts: pl.DataFrame, now: datetime) -> pl.DataFrame:

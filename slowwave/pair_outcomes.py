@@ -15,9 +15,18 @@ from slowwave.verdicts import KEEP_ALL, SUPERSEDE
 
 
 def pair_rows(
-    pool: Pool, merges: Merges, done: Absorption, settings: MergeSettings, prompt_version: str, now: datetime
+    pool: Pool,
+    merges: Merges,
+    done: Absorption,
+    settings: MergeSettings,
+    prompt_version: str,
+    now: datetime,
+    parts: bool = True,
 ) -> pl.DataFrame:
-    """PAIR_DECISIONS that are new or change: answers, failures, and without a model what waits for one."""
+    """PAIR_DECISIONS that are new or change: answers, failures, and without a model what waits for one.
+
+    With `parts` a pair that waited counts as kept where a model was asked about both its facts, but not together.
+    """
     measured = _measures(pool, merges)
     told = _answered_pairs(done).join(measured, on=["a_id", "b_id"])
     told = told.with_columns(decided_by=pl.lit("model"), prompt_version=pl.lit(prompt_version))
@@ -25,7 +34,9 @@ def pair_rows(
     known = pool.decided.filter(is_redundancy())
     mine = told.select("a_id", "b_id")
     fresh = frames.conform(left, told.schema).join(known, on=["a_id", "b_id"], how="anti")
-    settled = _no_longer_pending(known.join(mine, on=["a_id", "b_id"], how="anti"), pool, done, prompt_version)
+    settled = _no_longer_pending(
+        known.join(mine, on=["a_id", "b_id"], how="anti"), pool, done, parts and bool(prompt_version)
+    )
     rows = pl.concat([part.select(*told.columns) for part in (told, fresh, settled)]).sort("a_id", "b_id")
     ids = [row_id("pd", a, b, "redundant") for a, b in rows.select("a_id", "b_id").iter_rows()]
     stamped = rows.with_columns(
@@ -71,14 +82,14 @@ def _waiting_pairs(pool: Pool, merges: Merges, done: Absorption, settings: Merge
     )
 
 
-def _no_longer_pending(known: pl.DataFrame, pool: Pool, done: Absorption, prompt_version: str) -> pl.DataFrame:
+def _no_longer_pending(known: pl.DataFrame, pool: Pool, done: Absorption, parts: bool) -> pl.DataFrame:
     """Pairs that waited and need no more: one of them was absorbed, or a model's clusters had no place for both."""
     gone = pl.Series(list(done.closings()["id"]), dtype=pl.String).implode()
     waiting = known.filter(pl.col("outcome").is_in(["pending", "failed"]))
     is_gone = pl.col("a_id").is_in(gone) | pl.col("b_id").is_in(gone)
     open_ = [id_ for each in (*done.waiting, *done.failed) for id_ in each.cluster.ids()]
     looked = pool.seeds().filter(~pool.seeds().is_in(open_)).implode()
-    is_parted = pl.lit(bool(prompt_version)) & pl.col("a_id").is_in(looked) & pl.col("b_id").is_in(looked)
+    is_parted = pl.lit(parts) & pl.col("a_id").is_in(looked) & pl.col("b_id").is_in(looked)
     return waiting.filter(is_gone | is_parted).with_columns(
         outcome=pl.when(is_gone).then(pl.lit(SUPERSEDE)).otherwise(pl.lit(KEEP_ALL)), decided_by=pl.lit("rule")
     )

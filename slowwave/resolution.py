@@ -115,6 +115,9 @@ def finish(plan: ResolutionPlan, answers: Mapping[int, bool], now: datetime) -> 
     )
     resolved = _final_ids(outcomes, plan.mentions.distinct)
     mentioned = plan.mentions.distinct.join(resolved, on="mention", maintain_order="left")
+    met = frames.conform(plan.entities, frames.ENTITIES).join(
+        mentioned.select(id="entity_id"), on="id", how="semi", maintain_order="left"
+    )
     entities = _entity_rows(mentioned, plan.entities)
     aliases = _alias_rows(mentioned, plan.aliases)
     types = pl.concat([plan.entities.select("id", "entity_type"), entities.select("id", "entity_type")]).unique("id")
@@ -126,7 +129,12 @@ def finish(plan: ResolutionPlan, answers: Mapping[int, bool], now: datetime) -> 
     counts = dict(resolved.group_by("how").len().iter_rows())
     counts |= {"rejected": plan.mentions.rejected, "dropped": plan.mentions.dropped}
     return Resolution(
-        names, entities, aliases, _to_embed(entities, plan.entities), _decisions(mentioned, plan, now), counts
+        names,
+        entities,
+        aliases,
+        _to_embed(entities, plan.entities),
+        pl.concat([_decisions(mentioned, plan, now), revivals(met, now)]),
+        counts,
     )
 
 
@@ -143,9 +151,13 @@ def _qualifier(name: str) -> str:
 
 
 def _exact(distinct: pl.DataFrame, entities: pl.DataFrame, aliases: pl.DataFrame, *, strict: bool) -> pl.DataFrame:
-    """(mention, entity_id, how) by alias and name of the same type, else of the only other type (S2-05, S2-09)."""
+    """(mention, entity_id, how) by alias and name of the same type, else of the only other type (S2-05, S2-09).
+
+    What was merged into another entity means that one (T25).
+    """
     by_alias = aliases.rename({"alias_name": "canonical_name"}).select("canonical_name", "entity_type", "entity_id")
-    by_name = entities.select("canonical_name", "entity_type", entity_id="id")
+    known_entities = frames.conform(entities, frames.ENTITIES)
+    by_name = known_entities.select("canonical_name", "entity_type", entity_id=pl.coalesce("merged_into", "id"))
     other = (
         pl.concat([by_alias, by_name])
         .group_by("canonical_name")
@@ -222,6 +234,11 @@ def _final_ids(outcomes: pl.DataFrame, distinct: pl.DataFrame) -> pl.DataFrame:
     return outcomes.with_columns(entity_id=pl.Series(final, dtype=pl.String))
 
 
+def revived(entities: pl.DataFrame) -> pl.DataFrame:
+    """Entities that were archived, active again: something is known of them once more."""
+    return entities.with_columns(status=pl.lit("active"))
+
+
 def _entity_rows(mentioned: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
     """New entities and those that a mention changed, whole rows."""
     seen = (
@@ -243,7 +260,7 @@ def _entity_rows(mentioned: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFram
         first_seen_at=pl.lit(None, dtype=frames.TIME),
         last_seen_at=pl.lit(None, dtype=frames.TIME),
     )
-    before = frames.conform(entities, frames.ENTITIES)
+    before = frames.conform(entities, frames.ENTITIES).filter(pl.col("merged_into").is_null())
     rows = pl.concat([before, frames.conform(born, frames.ENTITIES)], how="diagonal").unique(
         "id", keep="first", maintain_order=True
     )
@@ -251,16 +268,45 @@ def _entity_rows(mentioned: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFram
     summaries = [_summary(old, said) for old, said in joined.select("summary", "said").iter_rows()]
     is_latest = pl.col("last_seen_at").is_null() | (pl.col("last") >= pl.col("last_seen_at"))
     after = joined.with_columns(
-        name=pl.when(is_latest).then("form").otherwise("name"),
+        name=pl.when(is_latest & ~pl.col("is_renamed").fill_null(False)).then("form").otherwise("name"),
         summary=pl.Series(summaries, dtype=pl.String),
         first_seen_at=pl.min_horizontal("first_seen_at", "first"),
         last_seen_at=pl.max_horizontal("last_seen_at", "last"),
     ).drop("form", "first", "last", "said")
     hashes = [digest(text) for text in embed_texts(after)]
     after = after.with_columns(embed_text_hash=pl.Series(hashes, dtype=pl.String))
-    changed = ["name", "summary", "first_seen_at", "last_seen_at", "embed_text_hash"]
+    after = revived(after)
+    changed = ["name", "status", "summary", "first_seen_at", "last_seen_at", "embed_text_hash"]
     same = before.select("id", *changed)
     return after.join(same, on=["id", *changed], how="anti", nulls_equal=True, maintain_order="left")
+
+
+def revived(entities: pl.DataFrame) -> pl.DataFrame:
+    """The entities, active again if they were archived: somebody speaks of them. Not what was merged into another."""
+    return entities.with_columns(status=pl.when(_comes_back()).then(pl.lit("active")).otherwise("status"))
+
+
+def revivals(entities: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    """One decision for each of these entities, which were mentioned, that was archived."""
+    rows = [
+        {
+            "id": timed_id("d", now, "revive", id_),
+            "action": "revive",
+            "subject_id": id_,
+            "ids_in": [id_],
+            "ids_out": [id_],
+            "measures": as_json({"last_seen_at": seen}),
+            "decided_by": "rule",
+            "at": now,
+            "reason": "It was archived and is mentioned again.",
+        }
+        for id_, seen in entities.filter(_comes_back()).select("id", "last_seen_at").iter_rows()
+    ]
+    return frames.conform(pl.DataFrame(rows), frames.DECISIONS) if rows else frames.empty(frames.DECISIONS)
+
+
+def _comes_back() -> pl.Expr:
+    return (pl.col("status") == "archived").fill_null(False) & pl.col("merged_into").is_null()
 
 
 def _summary(old: str | None, said: list[dict[str, str | bool | None]]) -> str | None:

@@ -8,7 +8,7 @@ right.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from .tables import TABLES, Role, tables_of
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
 
+CUMULATIVE = tuple(name for name, table in TABLES.items() if table.is_cumulative)
 _TRACE = pl.Schema(
     {
         "id": pl.String,
@@ -102,6 +103,27 @@ def segments_of(commits: pl.DataFrame) -> dict[str, list[Segment]]:
                 before = stretch.pop().before
             stretch.append(Segment(before, versions[name]))
     return found
+
+
+def counted_by_others(
+    reader: VersionReader, commits: pl.DataFrame, theirs: pl.DataFrame, head: Mapping[str, int]
+) -> bool:
+    """Whether a cumulative table was changed by others after the first of `theirs` that wrote one, up to the head.
+
+    Changes that were taken back since do not count. `commits` is the whole history, `head` the versions of now.
+    """
+    rows = theirs.sort("sequence").select("sequence", "before", "versions").iter_rows()
+    counting = [(n, json.loads(versions)) for n, before, versions in rows if json.loads(before).keys() & {*CUMULATIVE}]
+    earlier = commits.filter(pl.col("sequence").is_in([n - 1 for n, _ in counting[1:]])).sort("sequence")
+    lefts = [versions for _, versions in counting]
+    rights = [*map(json.loads, earlier["versions"]), head]
+    pairs = [
+        (name, left.get(name, 0), right.get(name, 0))
+        for left, right in zip(lefts, rights, strict=True)
+        for name in CUMULATIVE
+    ]
+    moved = ((name, Segment(left, right)) for name, left, right in pairs if left != right)
+    return any(len(_difference(reader, name, stretch)) for name, stretch in moved)
 
 
 def trace(reader: VersionReader, name: str, segments: Sequence[Segment], head: int) -> Trace:

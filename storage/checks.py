@@ -23,6 +23,8 @@ FOUND = {
     "table": pl.String, "row_id": pl.String, "column": pl.String, "detail": pl.String, "is_repairable": pl.Boolean,
 }  # fmt: skip
 UNIT_TOLERANCE = 1e-3
+FACTS = ("facts", "facts_archive")
+"""Where facts lie: one that was moved to the archive is still referred to as before."""
 _BATCH = 8192
 
 
@@ -39,6 +41,15 @@ class Patient:
         if name in self.sound:
             return self.reading.frame(name, where, columns)
         return empty_frame(name, self.reading.dims).select(columns)
+
+    def holds(self, target: str) -> bool:
+        """Whether all rows that a reference to this table may mean can be read."""
+        return bool(target) and self.sound.issuperset(places_of(target))
+
+
+def places_of(target: str) -> tuple[str, ...]:
+    """The tables in which the rows of one table lie."""
+    return FACTS if target == "facts" else (target,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +102,11 @@ def find_dangling(patient: Patient) -> pl.DataFrame:
     parts = [pl.DataFrame(schema=FOUND)]
     there: dict[str, pl.Series] = {}
     for name in _pinned():
-        refers = {c: spec.refers for c, spec in TABLES[name].columns.items() if spec.refers in patient.sound}
+        refers = {c: spec.refers for c, spec in TABLES[name].columns.items() if patient.holds(spec.refers)}
         rows = patient.frame(name, ["id", *refers]) if refers else pl.DataFrame()
         for column, target in refers.items():
             if target not in there:
-                there[target] = patient.frame(target, ["id"])["id"].unique()
+                there[target] = pl.concat([patient.frame(place, ["id"]) for place in places_of(target)])["id"].unique()
             lost = rows.filter(pl.col(column).is_not_null() & ~pl.col(column).is_in(there[target].implode()))
             detail = pl.format(f"{column} names {{}}, which {target} does not have.", column)
             parts.append(found(lost, name, detail, column))
@@ -160,11 +171,14 @@ def make_unit(tx: Transaction, rows: pl.DataFrame) -> None:
 
 def find_foreign_vectors(patient: Patient) -> pl.DataFrame:
     """Vectors of another model than the store's, which cannot be compared."""
-    rows = patient.frame("facts", ["id", "embed_model"]).filter(pl.col("embed_model") != patient.embed_model)
     detail = pl.format(
         f"Its vector is of {{}}, the store's are of {patient.embed_model}: `slowwave reembed`.", "embed_model"
     )
-    return found(rows, "facts", detail, "embed_model", is_repairable=False)
+    parts = []
+    for name in FACTS:
+        rows = patient.frame(name, ["id", "embed_model"]).filter(pl.col("embed_model") != patient.embed_model)
+        parts.append(found(rows, name, detail, "embed_model", is_repairable=False))
+    return pl.concat(parts)
 
 
 def leave(tx: Transaction, rows: pl.DataFrame) -> None:

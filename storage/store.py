@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from slowwave.settings import RetentionSettings
 
 from .connection import check_namespace, connect, namespaces, place_for_making
 from .head import Head, HeadRow, create_head
-from .rows import to_rows
+from .rows import MARK, to_rows
 from .snapshots import Snapshot, read_rows
 from .tables import SCHEMA_VERSION, TABLES, Role, tables_of
 from .transactions import Transaction
@@ -137,6 +137,17 @@ class Store:
     def log(self, name: str, where: str | None = None, columns: list[str] | None = None) -> pl.DataFrame:
         """Rows of a log table as they are now."""
         return read_rows(self.db.open_table(name), where, columns)
+
+    def log_since(self, name: str, version: int, columns: Sequence[str]) -> tuple[pl.DataFrame, int]:
+        """Rows that were appended to a log after one of its versions (0: all), and the version up to which they go.
+
+        Compaction and appends of other processes meanwhile change neither. A log that was made anew since is read from
+        its beginning.
+        """
+        table = self.db.open_table(name)
+        newest = table.version
+        table.checkout(newest)
+        return read_rows(table, f"{MARK} > {version if version <= newest else 0}", columns), newest
 
     def commits(self) -> pl.DataFrame:
         """All commits, oldest first."""

@@ -1,12 +1,13 @@
 """Undo: put back what a run changed, as a commit of its own.
 
 Tables that nobody wrote since are restored to the version before the run; in the others the run's rows are put back one
-by one. A later run that changed the same rows, or made rows that point at them, stands in the way.
+by one. A later run that changed the same rows, or made rows that point at them, stands in the way. What counts logs
+goes back as a whole, or stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -16,9 +17,12 @@ import polars as pl
 from slowwave.errors import UndoRefused, UnknownName
 
 from .changes import (
+    CUMULATIVE,
+    Segment,
     Trace,
     VersionReader,
     before_images,
+    counted_by_others,
     references_to,
     segments_of,
     trace,
@@ -46,15 +50,23 @@ class UndoReport:
 
 
 def undo(
-    store: Store, run_id: str, undo_run: str, now: datetime, *, cascade: bool = False, dry_run: bool = False
+    store: Store,
+    run_id: str,
+    undo_run: str,
+    now: datetime,
+    *,
+    also: Sequence[str] = (),
+    cascade: bool = False,
+    dry_run: bool = False,
+    decided_by: str = "person",
 ) -> UndoReport:
     """Take back a run as `undo_run`; raises `UndoRefused` where later runs built on it, unless `cascade`.
 
-    With `dry_run` nothing changes.
+    With it all of the runs `also`, in one commit, or none. With `dry_run` nothing changes.
     """
     with store.commit(undo_run, "undo", now) as tx:
-        undoing = _Undoing(store, tx)
-        runs = undoing.runs_to_undo(run_id, cascade)
+        undoing = _Undoing(store, tx, decided_by)
+        runs = undoing.runs_to_undo([run_id, *also], cascade)
         report = undoing.take_back(runs, dry_run)
     return report
 
@@ -62,32 +74,37 @@ def undo(
 class _Undoing:
     """One undo under the writer lease."""
 
-    def __init__(self, store: Store, tx: Transaction) -> None:
-        self._tx, self._reader = tx, VersionReader(store.db)
+    def __init__(self, store: Store, tx: Transaction, decided_by: str) -> None:
+        self._tx, self._reader, self._decided_by = tx, VersionReader(store.db), decided_by
         self._commits = tx.frame("commits").sort("sequence")
         self._start = dict(tx.versions)
 
-    def runs_to_undo(self, run_id: str, cascade: bool) -> list[str]:
-        """The run and, under `cascade`, every later run that built on it; newest first."""
+    def runs_to_undo(self, asked: Sequence[str], cascade: bool) -> list[str]:
+        """The runs and, under `cascade`, every later run that built on them; newest first."""
         changes = self._commits.filter(~pl.col("kind").is_in(FOR_GOOD))
         order = {run: n for n, run in enumerate(changes["run_id"].unique(maintain_order=True))}
-        if run_id not in order:
-            raise UnknownName("run", run_id, order)
+        for run_id in asked:
+            self._check(run_id, order)
+        wanted = set(asked)
+        while blocking := self._dependants(wanted):
+            wanted |= blocking
+        if wanted > set(asked) and not cascade:
+            listed = ", ".join(sorted(wanted.difference(asked), key=lambda run: order.get(run, 0)))
+            raise UndoRefused(
+                f"Later runs built on what {', '.join(asked)} wrote: {listed}.",
+                "Undo them first, or use --cascade to undo them too.",
+            )
+        return sorted(wanted, key=lambda run: -order.get(run, 0))
+
+    def _check(self, run_id: str, known: Iterable[str]) -> None:
+        """Raise unless it is a run that has ended and is not undone."""
+        if run_id not in known:
+            raise UnknownName("run", run_id, known)
         state = self._tx.by_ids("runs", [run_id], ["state", "owner"]).to_dicts()
         if state and state[0]["state"] == "running" and not is_surely_dead(state[0]["owner"] or ""):
             raise UndoRefused(f"Run {run_id} is still going on.", "Wait until it has ended, or stop it.")
         if run_id in undone_runs(undo_steps(self._commits)):
             raise UndoRefused(f"Run {run_id} is undone already.", "See `slowwave runs`.")
-        wanted = {run_id}
-        while blocking := self._dependants(wanted):
-            wanted |= blocking
-        if len(wanted) > 1 and not cascade:
-            listed = ", ".join(sorted(wanted - {run_id}, key=lambda run: order.get(run, 0)))
-            raise UndoRefused(
-                f"Later runs built on what {run_id} wrote: {listed}.",
-                "Undo them first, or use --cascade to undo them too.",
-            )
-        return sorted(wanted, key=lambda run: -order.get(run, 0))
 
     def take_back(self, runs: list[str], dry_run: bool) -> UndoReport:
         """Put back and remove rows, or only count them."""
@@ -150,7 +167,7 @@ class _Undoing:
             "action": "undo",
             "subject_id": runs,
             "ids_in": [runs] * len(runs),
-            "decided_by": "person",
+            "decided_by": self._decided_by,
             "reason": [f"Run {run} was taken back." for run in runs],
             "at": tx.now,
         }
@@ -158,9 +175,25 @@ class _Undoing:
 
     def _traces(self, runs: Iterable[str]) -> list[Trace]:
         theirs = self._commits.filter(pl.col("run_id").is_in(list(runs)) & ~pl.col("kind").is_in(FOR_GOOD))
-        return [
-            trace(self._reader, name, segments, self._start[name]) for name, segments in segments_of(theirs).items()
-        ]
+        segments = segments_of(theirs)
+        counted = {name: segments.pop(name) for name in CUMULATIVE if name in segments}
+        return self._followed(segments) + self._counters(theirs, counted)
+
+    def _counters(self, theirs: pl.DataFrame, segments: Mapping[str, list[Segment]]) -> list[Trace]:
+        """Of the tables that count what logs say, which go back together with the logs' marks or stay as they are.
+
+        They stay where somebody else has counted since, so that no event is counted twice or lost, and where an earlier
+        version is no longer kept: what happened is true whatever becomes of the run that counted it.
+        """
+        try:
+            if segments and not counted_by_others(self._reader, self._commits, theirs, self._start):
+                return self._followed(segments)
+        except UndoRefused:
+            pass
+        return []
+
+    def _followed(self, segments: Mapping[str, list[Segment]]) -> list[Trace]:
+        return [trace(self._reader, name, stretches, self._start[name]) for name, stretches in segments.items()]
 
     def _dependants(self, runs: set[str]) -> set[str]:
         """Runs outside `runs` that changed the same rows later, or made rows that point at rows these runs made."""

@@ -33,11 +33,18 @@ class Tables:
 class WarmTables:
     """The named tables of a namespace at its newest commit, reopened only where a commit moved them.
 
-    Belongs to the event loop it is first used on. `held` is what was newest when it was last asked for.
+    Belongs to the event loop it is first used on. `held` is what was newest when it was last asked for. With `pinned`
+    versions, those of an earlier commit, it stays at them.
     """
 
-    def __init__(self, address: str, names: Sequence[str], storage_options: dict[str, str] | None = None) -> None:
-        self._address, self._names, self._options = address, tuple(names), storage_options
+    def __init__(
+        self,
+        address: str,
+        names: Sequence[str],
+        storage_options: dict[str, str] | None = None,
+        pinned: Mapping[str, int] | None = None,
+    ) -> None:
+        self._address, self._names, self._options, self._pinned = address, tuple(names), storage_options, pinned
         self._db: AsyncConnection | None = None
         self._head: AsyncTable | None = None
         self.held: Tables | None = None
@@ -46,7 +53,7 @@ class WarmTables:
         """The tables of the newest commit; the very object of the last time if nothing has moved."""
         held = self.held or Tables({}, {})
         versions = await self._versions()
-        wanted = {name: versions[name] for name in self._names}
+        wanted = {name: versions.get(name, 1) for name in self._names}  # version 1 is the table before its first row
         if wanted == held.versions:
             return held
         moved = [name for name, version in wanted.items() if held.versions.get(name) != version]
@@ -54,7 +61,9 @@ class WarmTables:
         self.held = Tables({**held.handles, **dict(zip(moved, opened, strict=True))}, wanted)
         return self.held
 
-    async def _versions(self) -> dict[str, int]:
+    async def _versions(self) -> Mapping[str, int]:
+        if self._pinned is not None:
+            return self._pinned
         if self._head is None:
             self._head = await self._open(HEAD)
         rows = (await self._head.query().select(["versions"]).to_arrow()).to_pylist()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +29,7 @@ OPEN = "state IN ('open', 'evaluating', 'approved')"
 WAITING = "state = 'needs_review'"
 NEIGHBOURS_PER_FACT = 5
 _HELD = "status IN ('active', 'superseded')"
+_PLACES = ("facts", "facts_archive")  # what was moved out of the way is said again, replaced and leant on as before
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,15 +173,13 @@ def _surroundings(
     contested = _contested(reading, passed, predicates, revise)
     facts = pl.concat(
         [
-            reading.by_ids(
-                "facts", [*passed["id"], *neighbours["fact_id"], *patch.directives["known_id"].drop_nulls()]
-            ),
-            reading.by_ids("facts", passed["statement_hash"], key="statement_hash", where=_HELD),
-            reading.by_ids("facts", directed["subject_id"], key="subject_id", where=_HELD),
+            _stored(reading, [*passed["id"], *neighbours["fact_id"], *patch.directives["known_id"].drop_nulls()]),
+            _stored(reading, passed["statement_hash"], "statement_hash", _HELD),
+            _stored(reading, directed["subject_id"], "subject_id", _HELD),
             *contested,
         ]
     ).unique("id", keep="first", maintain_order=True)
-    leant_on = reading.by_ids("facts", facts["suspect_of"].drop_nulls())
+    leant_on = _stored(reading, facts["suspect_of"].drop_nulls())
     facts = pl.concat([facts, leant_on]).unique("id", keep="first", maintain_order=True)
     entities = pl.concat([frame[end] for frame in (facts, passed) for end in ("subject_id", "object_id")])
     may_end = [*directed["subject_id"], *(subject for frame in contested for subject in frame["subject_id"])]
@@ -204,17 +203,33 @@ def _contested(
     Where a subject has several objects of such a relation, all that holds of it: some of it may lean on what ends.
     """
     if revise.implicit_conflicts:
-        return [reading.by_ids("facts", passed["subject_id"], key="subject_id", where=_HELD)]
+        return [_stored(reading, passed["subject_id"], "subject_id", _HELD)]
     single = single_valued(passed["predicate"], predicates) if revise.conflicts else frozenset[str]()
     fresh = passed.filter(pl.col("predicate").is_in(list(single)))
     if fresh.is_empty():
         return []
     listed = ", ".join(map(quoted, sorted(single)))
-    known = reading.by_ids("facts", fresh["subject_id"], key="subject_id", where=f"{_HELD} AND predicate IN ({listed})")
+    known = _stored(reading, fresh["subject_id"], "subject_id", f"{_HELD} AND predicate IN ({listed})")
     key = ["scope", "subject_id", "predicate"]
     classes = pl.concat([part.select(*key, "object_text") for part in (fresh, known)])
     torn = classes.group_by(key).agg(pl.col("object_text").n_unique()).filter(pl.col("object_text") > 1)
     return [known, reading.by_ids("facts", torn["subject_id"], key="subject_id", where="status = 'active'")]
+
+
+def _stored(
+    reading: Reading, ids: Sequence[str] | pl.Series, key: str = "id", where: str | None = None, **how: bool
+) -> pl.DataFrame:
+    """Whole rows of facts by a key, wherever they lie, each once."""
+    parts = [reading.by_ids(name, ids, key=key, where=where, **how) for name in _PLACES]
+    return pl.concat(parts).unique("id", keep="first", maintain_order=True)
+
+
+def _store(tx: Transaction, facts: pl.DataFrame) -> None:
+    """Write full rows of facts where they lie: what was moved out of the way stays there."""
+    moved = tx.by_ids("facts_archive", facts["id"], ["id"])["id"]
+    is_moved = pl.col("id").is_in(moved.implode())
+    tx.upsert("facts", facts.filter(~is_moved))
+    tx.upsert("facts_archive", facts.filter(is_moved))
 
 
 def _neighbours(reading: Reading, candidates: pl.DataFrame, run: Run) -> pl.DataFrame:
@@ -234,7 +249,7 @@ def _neighbours(reading: Reading, candidates: pl.DataFrame, run: Run) -> pl.Data
 def _write(tx: Transaction, decided: _Decided) -> None:
     verdict, plan = decided.verdict, decided.plan
     facts = pl.concat([plan.facts, verdict.rejected.select(plan.facts.columns)], how="diagonal_relaxed")
-    tx.upsert("facts", _with_vectors(tx, facts.unique("id", keep="first", maintain_order=True), decided.patch))
+    _store(tx, _with_vectors(tx, facts.unique("id", keep="first", maintain_order=True), decided.patch))
     tx.upsert("fact_evidence", plan.evidence)
     tx.upsert("lineage", plan.lineage)
     tx.upsert("fact_aspects", plan.aspects)
@@ -249,9 +264,9 @@ def _with_vectors(tx: Transaction, facts: pl.DataFrame, patch: _Patch) -> pl.Dat
     """Full rows need their vectors: those of candidates are at hand, those of changed facts are read again."""
     mine = patch.candidates.select("id", "vector")
     others = facts.join(mine, on="id", how="anti")["id"]
-    stored = tx.by_ids("facts", others, ["id", "vector"])
+    stored = [tx.by_ids(name, others, ["id", "vector"]) for name in _PLACES]
     return facts.drop("vector", strict=False).join(
-        pl.concat([mine, stored]), on="id", how="left", maintain_order="left"
+        pl.concat([mine, *stored]), on="id", how="left", maintain_order="left"
     )
 
 
@@ -289,9 +304,9 @@ def _count_repeats(tx: Transaction, originals: pl.Series | None) -> None:
     """Repetitions count as evidence, whichever run refused them: none is silently lost."""
     repeats = _repeats(tx, originals)
     more = repeats.group_by(id="fact_id").agg(more=pl.len().cast(pl.Int64))
-    facts = tx.by_ids("facts", more["id"], with_vector=True).join(more, on="id")
+    facts = _stored(tx, more["id"], with_vector=True).join(more, on="id")
     tx.upsert("fact_evidence", repeats)
-    tx.upsert("facts", facts.with_columns(pl.col("evidence_count").fill_null(1) + pl.col("more")).drop("more"))
+    _store(tx, facts.with_columns(pl.col("evidence_count").fill_null(1) + pl.col("more")).drop("more"))
 
 
 def _counted(decided: _Decided) -> Applied:

@@ -107,8 +107,9 @@ def find_candidates(
 
 def write(tx: Transaction, found: Found) -> None:
     """Store what a batch gave; `found` was made of the state that `tx` holds."""
-    decided = tx.by_ids("facts", found.facts["id"], ["id"])["id"].to_list()  # heard before a failure, and decided
-    facts = found.facts.filter(~pl.col("id").is_in(decided))
+    places = ("facts", "facts_archive")  # what was heard before a failure, and decided, may have been moved since
+    decided = pl.concat([tx.by_ids(name, found.facts["id"], ["id"])["id"] for name in places])
+    facts = found.facts.filter(~pl.col("id").is_in(decided.implode()))
     directives = _directive_rows(found.candidates.directives)
     batches = facts["patch_batch_id"].unique().to_list()
     tx.upsert("entities", _with_kept_vectors(tx, found.entities))

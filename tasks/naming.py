@@ -51,8 +51,8 @@ def _plan(run: Run, reading: Reading, raw: pl.DataFrame, settings: ResolveSettin
     mentions = mentions_in(raw, type_strict=settings.type_strict)
     aliases = reading.by_ids("entity_aliases", mentions.names(), key="alias_name")
     likeness = _likeness(run, reading, mentions) if settings.use_embedding_resolution else pl.DataFrame(schema=LIKENESS)
-    by_name = reading.by_ids("entities", mentions.names(), ["id"], key="canonical_name")["id"]
-    ids = pl.concat([by_name, aliases["entity_id"], likeness["entity_id"]])
+    by_name = reading.by_ids("entities", mentions.names(), ["id", "merged_into"], key="canonical_name")
+    ids = pl.concat([by_name["id"], by_name["merged_into"], aliases["entity_id"], likeness["entity_id"]])
     return plan_resolution(mentions, reading.by_ids("entities", ids), aliases, likeness, settings)
 
 

@@ -14,26 +14,24 @@ from slowwave.observations import (
     KINDS,
     LEAST_OF_ID,
     MARKS,
-    Retirement,
     named_by,
     plan_flags,
-    plan_retirement,
     screen,
     stale_flags,
     unit_rows,
 )
 from slowwave.records import Usage
+from slowwave.retirement import BY_A_PERSON, Retirement
 from slowwave.settings import IngestSettings
 from slowwave.validity import live_sql
 from storage.connection import namespaces
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 from storage.store import Store
-from storage.transactions import Transaction
 
 from .application import apply_patches
-from .engine import log, task
-from .profiles import refresh_profiles
+from .engine import task
+from .retirement import carry_out, renew_profiles, retirement_of
 from .runs import Run, recorded, store_of
 from .statements import SCOPE, Statements, state, write_statements
 from .targets import Target, find_target, new_target
@@ -83,7 +81,7 @@ class Retired:
 
 
 @dataclass(slots=True)
-class _Tally:
+class Counts:
     """The counts of a run for its row in `runs`."""
 
     run: str
@@ -118,7 +116,7 @@ def observe(
 ) -> Added:
     """`add_observations` as a run of its own, which can be undone; raises for an unknown entity before it begins."""
     _check(run, name, texts, settings, entity_type, create)
-    tally = _Tally(run.id)
+    tally = Counts(run.id)
     with recorded(run, tally, {"entity": name, "texts": len(texts), "type": entity_type, "create": create}):
         added = add_observations(run, name, texts, settings, entity_type=entity_type, create=create)
         ended = added.counts
@@ -137,7 +135,7 @@ def retire(run: Run, entity_id: str, ids: Sequence[str], *, dry_run: bool = Fals
     planned = plan_to_retire(_existing(run).snapshot(), run, entity_id, ids)
     if dry_run:
         return _retired(entity_id, planned)
-    tally = _Tally(run.id)
+    tally = Counts(run.id)
     with recorded(run, tally, {"entity": entity_id, "ids": list(ids)}):
         retired = delete_observations(run, entity_id, ids)
         tally.counts = {"facts retired": len(retired.facts), "flags cleared": len(retired.flags_cleared)}
@@ -263,15 +261,8 @@ def delete_observations(run: Run, entity_id: str, ids: Sequence[str]) -> Retired
     """
     with store_of(run).commit(run.id, "observations.retire", run.now) as tx:
         plan = plan_to_retire(tx, run, entity_id, ids)
-        gone = list(plan.retired)
-        tx.upsert("facts", plan.facts)
-        tx.upsert("decisions", plan.decisions)
-        tx.delete("fact_aspects", tx.by_ids("fact_aspects", gone, ["id"], key="fact_id")["id"])
-        tx.delete("pair_decisions", _pending_pairs(tx, gone))
-    try:
-        refresh_profiles(run, pl.Series([entity_id]))
-    except Exception as error:  # the nightly run renews it
-        log.warning("The profile of %s was not renewed: %s", entity_id, error)
+        carry_out(tx, plan)
+    renew_profiles(run, [entity_id])
     return _retired(entity_id, plan)
 
 
@@ -288,9 +279,7 @@ def plan_to_retire(reading: Reading, run: Run, entity_id: str, ids: Sequence[str
     chosen = live.filter(pl.col("id").is_in([named[0] for named in found.values()])).sort("id")
     if pinned := chosen.filter(pl.col("pinned").fill_null(False))["id"].to_list():
         raise Refused(f"Nothing was retired: {', '.join(pinned)} is pinned.", "Unpin it first.")
-    partners = reading.frame("facts", f"{live_sql(run.now)} AND similarity_flag", ["id", "similar_to_id"])
-    theirs = partners.filter(pl.col("similar_to_id").is_in(chosen["id"].implode()))["id"]
-    return plan_retirement(chosen, reading.by_ids("facts", theirs, with_vector=True), run.now)
+    return retirement_of(reading, chosen, BY_A_PERSON, run.now)
 
 
 def _wrong(reading: Reading, entity_id: str, asked: str, named: Sequence[str]) -> str:
@@ -309,12 +298,6 @@ def _wrong(reading: Reading, entity_id: str, asked: str, named: Sequence[str]) -
         return f"{asked} is {row['status'] if row['status'] != 'active' else 'no longer true'}"
     owner = reading.by_ids("entities", [row["owner_entity_id"]], ["name"])["name"].to_list()
     return f"{asked} is filed under {owner[0] if owner else 'nothing'}"
-
-
-def _pending_pairs(tx: Transaction, ids: Sequence[str]) -> pl.Series:
-    """Pairs that waited for a decision which no longer matters (T31)."""
-    found = [tx.by_ids("pair_decisions", ids, ["id"], key=end, where="outcome = 'pending'") for end in ("a_id", "b_id")]
-    return pl.concat(found)["id"].unique()
 
 
 def _retired(entity_id: str, plan: Retirement) -> Retired:

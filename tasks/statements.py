@@ -113,6 +113,7 @@ def write_statements(tx: Transaction, stated: Statements) -> None:
     """Store the rows; they were made of the state that `tx` holds."""
     tx.upsert("entities", stated.entities)
     tx.upsert("entity_aliases", stated.target.resolution.aliases)
+    tx.upsert("decisions", stated.target.resolution.decisions)
     tx.upsert("messages", stated.messages)
     tx.upsert("episodes", _episode(tx, stated.messages))
     tx.upsert("episode_entities", _link(stated.target))

@@ -9,15 +9,17 @@ from typing import Any
 
 from inference.answers import Role
 from inference.language import Language
+from slowwave.probe_outcomes import Verdict
 from slowwave.records import Usage
 
 from .admission import Admitted
 from .application import Applied
 from .artifacts import LinkedArtifacts
-from .consolidation import TOLD, Consolidated, Telling
+from .consolidation import Consolidated
 from .extraction import Extracted
 from .intake import Intake, Sources
 from .sources import ReadIssue
+from .tellings import TOLD, Telling
 
 OUTCOMES = {
     "create": "facts learned",
@@ -47,6 +49,25 @@ class Tally:
     model: str = ""
     state: str = "completed"
     commit: int = 0
+    bytes_before: int | None = None
+    bytes_after: int | None = None
+    verdict: Verdict | None = None
+
+    def failed(self, phase: str, error: str) -> None:
+        """A phase that failed while the others went on."""
+        self.counts["phases failed"] += 1
+        self.errors.append(f"{phase}: {error}")
+        self.state = "incomplete"
+
+    def sized(self, before: int, after: int) -> None:
+        """Bytes that the namespace took before and after."""
+        self.bytes_before, self.bytes_after = before, after
+
+    def gated(self, verdict: Verdict | None) -> None:
+        """What the gate found."""
+        self.verdict = verdict
+        if verdict is not None and verdict.fell:
+            self.state = "undone" if verdict.undone else "refused"
 
     def consolidated(self, consolidated: Consolidated) -> None:
         """What was found to say the same."""
@@ -77,7 +98,7 @@ class Tally:
     @property
     def is_unfinished(self) -> bool:
         """Whether something is left that the same command would try again."""
-        left = ("facts not decided", "facts left for later", "artifacts left for later")
+        left = ("facts not decided", "facts left for later", "artifacts left for later", "phases failed")
         return any(self.counts[what] for what in left)
 
     @property
@@ -99,6 +120,7 @@ class Tally:
             "usd": round(usage.usd, 6),
         }
         counts = {what: number for what, number in self.counts.items() if number}
+        size = {"before": self.bytes_before, "after": self.bytes_after}
         return {
             "run": self.run,
             "state": self.state,
@@ -110,7 +132,9 @@ class Tally:
             ],
             "issues": self.issues,
             "errors": self.errors,
-            "notes": self.notes(counts),
+            "notes": [*self.notes(counts), *([self.verdict.sentence()] if self.verdict else [])],
+            **({"bytes": size} if self.bytes_after is not None else {}),
+            **({"gate": self.verdict.as_json()} if self.verdict else {}),
         }
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:

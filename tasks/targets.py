@@ -13,7 +13,7 @@ from slowwave.errors import UnknownName, UnusableInput
 from slowwave.injection import injection_reason
 from slowwave.mentions import RAW_MENTIONS, TYPES, mentions_in
 from slowwave.redaction import has_secret
-from slowwave.resolution import LIKENESS, Resolution, finish, plan_resolution
+from slowwave.resolution import LIKENESS, Resolution, finish, plan_resolution, revivals, revived
 from slowwave.settings import ResolveSettings
 from slowwave.text import normalise_name
 from storage.snapshots import Reading
@@ -77,7 +77,7 @@ def _known(reading: Reading, name: str) -> pl.DataFrame:
     wanted = [normalise_name(name)]
     aliased = reading.by_ids("entity_aliases", wanted, ["entity_id"], key="alias_name")["entity_id"]
     own = reading.by_ids("entities", wanted, ["id"], key="canonical_name")["id"]
-    return reading.by_ids("entities", pl.concat([aliased, own]))
+    return reading.by_ids("entities", pl.concat([aliased, own]), where="merged_into IS NULL")
 
 
 def _unknown(reading: Reading, name: str) -> UnusableInput:
@@ -88,13 +88,13 @@ def _unknown(reading: Reading, name: str) -> UnusableInput:
 
 
 def _met(row: pl.DataFrame, now: datetime) -> Target:
-    """A known entity, seen now."""
-    seen = row.with_columns(last_seen_at=pl.max_horizontal("last_seen_at", pl.lit(now, dtype=frames.TIME)))
+    """A known entity, seen now; an archived one is active again."""
+    seen = revived(row).with_columns(last_seen_at=pl.max_horizontal("last_seen_at", pl.lit(now, dtype=frames.TIME)))
     entity = row.row(0, named=True)
     names = {"window": [0], "canonical_name": [normalise_name(entity["name"])], "entity_id": [entity["id"]]}
     told = pl.DataFrame({**names, "entity_type": [entity["entity_type"]]})
     vectorless = frames.empty({"id": frames.TEXT, "text": frames.TEXT})
-    resolution = Resolution(told, seen, frames.empty(frames.ALIASES), vectorless, frames.empty(frames.DECISIONS), {})
+    resolution = Resolution(told, seen, frames.empty(frames.ALIASES), vectorless, revivals(row, now), {})
     return Target(entity["id"], entity["name"], False, resolution)
 
 

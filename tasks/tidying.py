@@ -1,8 +1,8 @@
-"""Tidying: after a run, what it fragmented is compacted and what has grown is indexed."""
+"""Tidying: what was fragmented is compacted and what has grown is indexed."""
 
 from __future__ import annotations
 
-from storage.upkeep import tend
+from storage.upkeep import UpkeepReport, tend
 
 from .engine import task
 from .runs import Run, store_of
@@ -10,5 +10,11 @@ from .runs import Run, store_of
 
 @task("tidy up")
 def tidy(run: Run) -> tuple[str, ...]:
-    """Compact and index where it is due; returns the tables compacted."""
+    """After a run: compact and index where it is due; returns the tables compacted."""
     return tend(store_of(run), run.id, run.now).compacted
+
+
+@task("tend all tables")
+def tend_all(run: Run) -> UpkeepReport:
+    """Compact and index every table, and drop the versions beyond the days of undo."""
+    return tend(store_of(run), run.id, run.now, thorough=True)

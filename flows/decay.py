@@ -1,0 +1,58 @@
+"""Decay: what has been out of use long enough moves out of the way."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from slowwave.settings import DecaySettings
+from tasks.engine import flow
+from tasks.eviction import archive_facts, archive_orphans, cap_beliefs, cap_entities
+from tasks.gate import freeze_probes
+from tasks.maintenance_tallies import DecayTally
+from tasks.phases import attempt, conclude, weighed
+from tasks.runs import existing_run, recorded
+from tasks.tidying import tidy
+from tasks.usage import count_usage, fade_links
+
+EVICTIONS = {
+    "facts": archive_facts,
+    "orphans": archive_orphans,
+    "entities": cap_entities,
+    "beliefs": cap_beliefs,
+}
+
+
+@flow("decay")
+async def decay(
+    namespace: str = "default",
+    store: str = "./memory",
+    settings: DecaySettings = DecaySettings(),  # noqa: B008 (frozen)
+    now: datetime | None = None,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """Move closed facts and entities of which nothing is known to the archive, and let links fade.
+
+    Nothing is lost: questions about the past still see the archive, and `slowwave restore` brings facts back. Only
+    where retention.mode is delete it is gone for good.
+
+    Args:
+        namespace: Which memory inside the store; tenants are kept apart by it.
+        store: Folder or address of the store.
+        settings: After how long, and how many entities and pending beliefs are kept.
+        now: The time that counts as now; empty for the real time.
+        dry_run: Show what would move; nothing is changed.
+    """
+    run = existing_run("decay", store, namespace, now, settings.retention)
+    tally = DecayTally(run.id, dry_run)
+    frozen = None if dry_run else freeze_probes(run, settings.gate)
+    with recorded(run, tally, {"settings": settings.model_dump()}, dry_run=dry_run) as run, weighed(run, tally):
+        for what, evict in EVICTIONS.items():
+            tally.evicted(await attempt(tally, what, partial(evict, run, settings, dry_run=dry_run)))
+        if not dry_run:
+            tally.counted(count_usage(run))
+            tally.faded(await attempt(tally, "links", partial(fade_links, run, settings)))
+        if tally.has_written and not dry_run:
+            tidy(run)
+    return await conclude(run, tally, frozen, settings.gate)

@@ -1,0 +1,77 @@
+"""Sleep: the night as a whole, phase by phase; a phase after which recall got worse is taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+from slowwave.settings import SleepSettings
+from tasks.engine import flow
+from tasks.gate import check_recall
+from tasks.maintenance_tallies import NightTally
+from tasks.night import Night, begin_night, close_night
+from tasks.phases import attempt, weighed
+from tasks.runs import Run, existing_run, recorded
+
+from .consolidate import consolidate
+from .decay import decay
+from .steward import steward
+from .upkeep import upkeep
+
+Phase = Literal["consolidate", "steward", "decay", "upkeep"]
+NIGHT: tuple[Phase, ...] = ("consolidate", "steward", "decay", "upkeep")
+
+
+@flow("sleep")
+async def sleep(
+    namespace: str = "default",
+    store: str = "./memory",
+    phases: tuple[Phase, ...] = NIGHT,
+    settings: SleepSettings = SleepSettings(),  # noqa: B008 (frozen)
+    now: datetime | None = None,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """Consolidate, score and prune, let fade, tidy up: one night, one summary.
+
+    Questions are frozen before the first phase and asked after each; a phase that made recall worse is taken back and
+    the night goes on without it. A night that was interrupted goes on with the phases that are left.
+
+    Args:
+        namespace: Which memory inside the store; tenants are kept apart by it.
+        store: Folder or address of the store.
+        phases: What to do, in this order.
+        settings: Those of each phase, and of the gate that watches over all of them.
+        now: The time that counts as now; empty for the real time.
+        dry_run: Show what each phase would do; nothing is changed and no model is asked.
+    """
+    run = existing_run("sleep", store, namespace, now, settings.retention)
+    tally = NightTally(run.id, dry_run)
+    parameters = {"phases": phases, "settings": settings.model_dump()}
+    with recorded(run, tally, parameters, dry_run=dry_run) as run:
+        night = begin_night(run, phases, settings.gate, dry_run=dry_run)
+        tally.resumed(night.resumes, night.done)
+        with weighed(run, tally):
+            for phase in night.left:
+                tally.phase(phase, await attempt(tally, phase, _work(run, phase, settings, dry_run)))
+                await _watch(run, night, phase, settings, tally)
+    return await close_night(run, tally)
+
+
+def _work(run: Run, phase: str, settings: SleepSettings, dry_run: bool) -> Callable[[], Awaitable[dict[str, Any]]]:
+    """The flow of a phase with what it takes; its own gate stays open, as the night's watches."""
+    place: dict[str, Any] = {"namespace": run.namespace, "store": run.store}
+    when: dict[str, Any] = {"now": run.now, "dry_run": dry_run}
+    works: Mapping[str, Callable[[], Awaitable[dict[str, Any]]]] = {
+        "consolidate": lambda: consolidate(**place, settings=settings.consolidate, **when),
+        "steward": lambda: steward(**place, settings=settings.steward, **when),
+        "decay": lambda: decay(**place, settings=settings.decay, **when),
+        "upkeep": lambda: upkeep(**place, settings=settings.retention),
+    }
+    return works[phase]
+
+
+async def _watch(run: Run, night: Night, phase: str, settings: SleepSettings, tally: NightTally) -> None:
+    """Ask the frozen questions after a phase that ran, and take it back if recall fell; upkeep changes no row."""
+    if (done := tally.runs.get(phase)) and phase != "upkeep":
+        tally.watched(phase, check_recall(run, night.frozen, settings.gate, [done]))

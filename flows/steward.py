@@ -1,0 +1,77 @@
+"""Steward: what is used rises, what repeats is merged, what nobody ever needed fades."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from inference.language import Language
+from slowwave.settings import StewardSettings
+from tasks.engine import flow
+from tasks.gate import freeze_probes
+from tasks.maintenance_tallies import StewardTally
+from tasks.merging import merge_duplicates
+from tasks.phases import attempt, conclude, weighed
+from tasks.runs import Run, existing_run, language_of, recorded
+from tasks.steward import is_learning, prune, score
+from tasks.tidying import tidy
+from tasks.usage import count_usage, weigh_entities
+
+Phase = Literal["score", "prune", "merge"]
+PHASES: tuple[Phase, ...] = ("score", "prune", "merge")
+
+
+@flow("steward")
+async def steward(
+    namespace: str = "default",
+    store: str = "./memory",
+    phases: tuple[Phase, ...] = PHASES,
+    settings: StewardSettings = StewardSettings(),  # noqa: B008 (frozen)
+    now: datetime | None = None,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """Score facts by how they are used, let fade what nobody ever recalled, and merge what repeats.
+
+    One recall saves a fact for ever. What fades is archived, not deleted: `slowwave archived` lists it and
+    `slowwave restore` brings it back. Until fifty recalls were logged facts are scored only.
+
+    Args:
+        namespace: Which memory inside the store; tenants are kept apart by it.
+        store: Folder or address of the store.
+        phases: What to do, in this order; prune and merge use the scores of the last time if score is left out.
+        settings: From which score facts fade and from which likeness they are merged, and what it may cost.
+        now: The time that counts as now; empty for the real time.
+        dry_run: Show what would fade and be merged; nothing is changed and no model is asked.
+    """
+    run = existing_run("steward", store, namespace, now, settings.retention)
+    tally = StewardTally(run.id, dry_run)
+    frozen = None if dry_run else freeze_probes(run, settings.gate)
+    with recorded(run, tally, {"phases": phases, "settings": settings.model_dump()}, dry_run=dry_run) as run:
+        with weighed(run, tally):
+            async with language_of(run, settings.llm) as language:
+                try:
+                    await _sweep(run, settings, phases, language, tally)
+                finally:
+                    tally.paid(language, "consolidate")
+            if tally.has_written and not dry_run:
+                tidy(run)
+    return await conclude(run, tally, frozen, settings.gate)
+
+
+async def _sweep(
+    run: Run, settings: StewardSettings, phases: tuple[Phase, ...], language: Language, tally: StewardTally
+) -> None:
+    """Scores first, and nothing without them; then what fades and what repeats, neither in the way of the other."""
+    dry_run = tally.dry_run
+    if not dry_run:
+        tally.counted(count_usage(run))
+        if "score" in phases:
+            tally.scored(score(run, settings))
+            tally.weighed(weigh_entities(run))
+    tally.is_learning = is_learning(run, settings)
+    if tally.is_learning:
+        return
+    if "prune" in phases:
+        tally.pruned(await attempt(tally, "prune", lambda: prune(run, settings, dry_run=dry_run)))
+    if "merge" in phases:
+        tally.merged(await attempt(tally, "merge", lambda: merge_duplicates(run, settings, language, dry_run=dry_run)))

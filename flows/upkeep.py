@@ -1,0 +1,36 @@
+"""Upkeep: compaction, indexes, and older versions beyond the days of undo."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slowwave.settings import RetentionSettings
+from tasks.engine import flow
+from tasks.maintenance_tallies import UpkeepTally
+from tasks.phases import weighed
+from tasks.runs import existing_run, recorded
+from tasks.summaries import publish_summary
+from tasks.tidying import tend_all
+
+
+@flow("upkeep")
+async def upkeep(
+    namespace: str = "default",
+    store: str = "./memory",
+    settings: RetentionSettings = RetentionSettings(),  # noqa: B008 (frozen)
+) -> dict[str, Any]:
+    """Compact every table, make the indexes it has grown into, and drop versions older than the days of undo.
+
+    No row changes. Undo and questions about earlier states end where the versions end.
+
+    Args:
+        namespace: Which memory inside the store; tenants are kept apart by it.
+        store: Folder or address of the store.
+        settings: For how many days a run can be undone.
+    """
+    run = existing_run("upkeep", store, namespace, None, settings)
+    tally = UpkeepTally(run.id)
+    with recorded(run, tally, {"settings": settings.model_dump()}) as run, weighed(run, tally):
+        tally.tended(tend_all(run))
+    await publish_summary(run, tally)
+    return tally.summary()

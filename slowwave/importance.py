@@ -1,0 +1,85 @@
+"""What entities weigh: importance by use and connections, and how stale they are (S0-22, S0-24, S0-25)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import polars as pl
+
+from slowwave import frames
+
+DEGREE_BOOST = 0.15
+DAYS_BOOST = 0.2
+MAX_DEGREE = 15  # more relations than this make nothing more important
+DECAY_PER_HOUR = 0.0001  # half of it is gone after 289 days
+TEMPORAL_FLOOR = 0.1  # reached after 959 days
+STALE_IMPORTANCE = 0.05
+WRITTEN_STEP = 0.001  # smaller changes are not worth a write
+
+
+def importance(access: pl.Expr, max_access: pl.Expr, degree: pl.Expr, days: pl.Expr, max_days: pl.Expr) -> pl.Expr:
+    """access × (1 + 0.15 degree) × (1 + 0.2 days), each on a scale to 1; in [0, 1.38] (S0-24).
+
+    Reads and days on which there were any count by the logarithm, as a share of the largest; relations up to 15.
+    Where nothing was ever read all is 0, where nothing on more than one day the days make no difference; missing days
+    are one.
+    """
+    degrees = degree.fill_null(0).clip(0, MAX_DEGREE) / MAX_DEGREE
+    is_told_by_days = pl.when(max_days > 1)
+    by_days = is_told_by_days.then(DAYS_BOOST * _share(days.fill_null(1), max_days)).otherwise(0.0)
+    whole = _share(access.fill_null(0), max_access) * (1.0 + DEGREE_BOOST * degrees) * (1.0 + by_days)
+    return pl.when(max_access > 0).then(whole).otherwise(0.0)
+
+
+def temporal(since: pl.Expr, now: datetime) -> pl.Expr:
+    """How recent a time is: 1 at `now` and after it (T48), less by the hour, never below 0.1; 1 if unknown (S0-25)."""
+    hours = (pl.lit(now) - since).dt.total_microseconds().clip(lower_bound=0) / 3_600_000_000
+    return (-DECAY_PER_HOUR * hours).exp().clip(lower_bound=TEMPORAL_FLOOR).fill_null(1.0)
+
+
+def is_stale(pinned: pl.Expr | None = None) -> pl.Expr:
+    """Whether `importance` and `temporal` make an entity a candidate for the archive; no pinned one is (S0-22)."""
+    is_old = (pl.col("importance") < STALE_IMPORTANCE) & (pl.col("temporal") <= TEMPORAL_FLOOR)
+    return is_old if pinned is None else is_old & ~pinned.fill_null(False)
+
+
+def weigh(entities: pl.DataFrame, usage: pl.DataFrame, relations: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    """ENTITY_SCORES of all entities (id, created_at), with maxima over all of them, in order of ids.
+
+    `usage` is ENTITY_USAGE with what each entity took over; `relations` are subject_id and object_id of live relation
+    facts: other kinds are no knowledge (T33). Both directions count, a relation to itself once.
+    """
+    known = entities.select("id", "created_at").join(usage.select(*frames.ENTITY_USAGE), on="id", how="left")
+    told = known.join(degrees(relations), on="id", how="left").with_columns(pl.col("degree").fill_null(0))
+    access, days = pl.col("access_count"), pl.col("access_days")
+    scored = told.with_columns(
+        importance=importance(access, access.max().fill_null(0), pl.col("degree"), days, days.max().fill_null(0)),
+        temporal=temporal(pl.coalesce("last_access_at", "created_at"), now),
+        scored_at=pl.lit(now),
+    )
+    return frames.conform(scored, frames.ENTITY_SCORES).select(*frames.ENTITY_SCORES).sort("id")
+
+
+def degrees(relations: pl.DataFrame) -> pl.DataFrame:
+    """(id, degree) of the entities at either end of relations (subject_id, object_id)."""
+    is_other = pl.col("object_id").ne_missing(pl.col("subject_id"))
+    ends = [relations["subject_id"].rename("id"), relations.filter(is_other)["object_id"].rename("id")]
+    return pl.concat(ends).drop_nulls().value_counts(name="degree")
+
+
+def noticeable(scores: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
+    """Those ENTITY_SCORES that are new, or differ from the held ones by 0.001, a relation, or in being stale."""
+    before = held.select("id", *(pl.col(name).alias(f"{name}_before") for name in ("degree", "importance", "temporal")))
+    both = scores.join(before, on="id", how="left").with_columns(
+        _was_stale=(pl.col("importance_before") < STALE_IMPORTANCE) & (pl.col("temporal_before") <= TEMPORAL_FLOOR)
+    )
+    moved = [(pl.col(name) - pl.col(f"{name}_before")).abs() >= WRITTEN_STEP for name in ("importance", "temporal")]
+    differs = pl.any_horizontal(
+        *moved, pl.col("degree").ne_missing(pl.col("degree_before")), is_stale().ne_missing(pl.col("_was_stale"))
+    )
+    return both.filter(differs.fill_null(True)).select(scores.columns)
+
+
+def _share(count: pl.Expr, largest: pl.Expr) -> pl.Expr:
+    """The logarithm of a count as a share of that of the largest, in [0, 1]."""
+    return (count.clip(lower_bound=0).log1p() / largest.log1p()).clip(upper_bound=1.0)

@@ -1,0 +1,81 @@
+"""Charts: a picture of the store on the page of a run in the Prefect UI."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+import polars as pl
+import pygal
+from pygal.style import CleanStyle
+
+from slowwave.timeline import believed_over_time, score_bins
+from slowwave.validity import live_sql
+from storage.snapshots import Snapshot
+
+from .engine import is_inline
+from .runs import Run, store_of
+
+WIDTH, HEIGHT = 640, 320
+MARKS = 6
+"""Labels on the axis of times and scores: more would overlap."""
+
+
+async def publish_charts(run: Run) -> None:
+    """Show how the scores lie and how many facts were believed over time, as images of the run."""
+    if is_inline():
+        return
+    from prefect.artifacts import acreate_image_artifact
+
+    snapshot = store_of(run).snapshot()
+    pictures = (
+        ("scores", score_chart(snapshot, run), "How many live facts have which score"),
+        ("facts", facts_chart(snapshot, run), "Facts that the store believed, over time"),
+    )
+    for name, picture, description in pictures:
+        await acreate_image_artifact(image_url=as_url(picture), key=f"{run.flow}-{name}", description=description)
+
+
+def as_url(svg: bytes) -> str:
+    """The picture itself as an address, so that no file must be served."""
+    return f"data:image/svg+xml;base64,{b64encode(svg).decode()}"
+
+
+def score_chart(snapshot: Snapshot, run: Run) -> bytes:
+    """A histogram of the quality scores of live facts, as SVG."""
+    live = snapshot.frame("facts", live_sql(run.now), ["id"])
+    scores = snapshot.frame("fact_scores", columns=["id", "quality_score"]).join(live, on="id", how="semi")
+    bins = score_bins(scores["quality_score"])
+    chart = pygal.Bar(title="Scores of live facts", x_title="score", y_title="facts", **_look())
+    chart.x_labels = [f"{edge:.2f}" for edge in bins["from_"]]
+    chart.x_labels_major = [f"{edge:.2f}" for edge in bins["from_"].gather_every(5)]
+    chart.add("facts", bins["facts"].to_list())
+    return _drawn(chart)
+
+
+def facts_chart(snapshot: Snapshot, run: Run) -> bytes:
+    """A line of how many facts were believed at each time, as SVG."""
+    columns = ["created_at", "expired_at"]
+    believed = "status NOT IN ('candidate', 'rejected')"
+    facts = pl.concat([snapshot.frame(name, believed, columns) for name in ("facts", "facts_archive")])
+    line = believed_over_time(facts, run.now)
+    chart = pygal.Line(title="Facts believed", y_title="facts", fill=True, show_dots=False, **_look())
+    chart.x_labels = [f"{at:%Y-%m-%d}" for at in line["at"]]
+    chart.x_labels_major = chart.x_labels[:: max(1, len(line) // MARKS)]
+    chart.add("facts", line["believed"].to_list())
+    return _drawn(chart)
+
+
+def _look() -> dict[str, object]:
+    return {
+        "width": WIDTH,
+        "height": HEIGHT,
+        "style": CleanStyle,
+        "show_legend": False,
+        "show_minor_x_labels": False,
+        "js": (),  # a picture in a page runs no scripts
+    }
+
+
+def _drawn(chart: pygal.graph.graph.Graph) -> bytes:
+    drawn: bytes = chart.render()
+    return drawn

@@ -1,0 +1,318 @@
+"""Eviction: what has been out of use long enough moves out of the way, and no more is kept than was asked for.
+
+Each task is a part of `decay`: it looks at a snapshot, and writes in commits of its own; a second run finds nothing.
+What it decided is looked at again under the lease. Under retention.mode = archive nothing is lost: moved facts answer
+questions about the past from `facts_archive`, and an archived entity comes back with the next mention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from slowwave import eviction, frames
+from slowwave.beliefs import crowded_out, eviction_rows
+from slowwave.eviction import ARCHIVED, ENDS, FOR_WANT_OF_ROOM, CapPlan, plan_cap, plan_orphans, removable
+from slowwave.implicit import KIND
+from slowwave.settings import DecaySettings
+from slowwave.text import as_json, timed_id
+from slowwave.validity import live_sql, time_sql
+from storage.rows import quoted
+from storage.snapshots import Reading, Snapshot
+from storage.transactions import Transaction
+
+from .beliefs import PENDING
+from .engine import task
+from .purging import delete_entities, delete_facts, mentioned, plan_purge
+from .retirement import carry_out, renew_profiles, retirement_of
+from .runs import Run, store_of
+from .tellings import TOLD, Telling
+
+FACTS_AT_ONCE = 5_000
+ENTITIES_AT_ONCE = 1_000
+_BELIEF = ["id", "subject_id", "predicate", "statement", "probability", "last_at", "promoted_at"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """What went, or under `dry_run` would go, and the first ten of it.
+
+    Facts: `moved` to the archive long after they were over, `deleted` for good instead, or `archived` while they held
+    (the cap on entities; `slowwave restore` brings them back). Entities: `entities` archived, `removed` for good.
+    `beliefs` and `pairs` that waited are dropped. `left_over` are entities beyond the cap that may not go.
+    """
+
+    moved: int = 0
+    deleted: int = 0
+    archived: int = 0
+    entities: int = 0
+    removed: int = 0
+    beliefs: int = 0
+    pairs: int = 0
+    left_over: int = 0
+    told: tuple[Telling, ...] = ()
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What went, in words; nothing that did not."""
+        said = {
+            "facts moved to the archive": self.moved,
+            "facts deleted": self.deleted,
+            "facts archived": self.archived,
+            "entities archived": self.entities,
+            "entities deleted": self.removed,
+            "beliefs dropped": self.beliefs,
+            "conflicts expired": self.pairs,
+        }
+        return {what: number for what, number in said.items() if number}
+
+
+@task("archive facts")
+def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Evicted:
+    """Move facts that are over since `expired_edge_retention_days` to the archive, or delete them (S2-51, §6.3).
+
+    Their rows stay as they are to the last stamp. One commit for every 5,000 facts, with one decision that counts them:
+    what became of each fact was decided when it ended, and stands in the ledger. Of deleted facts it names the ids.
+    """
+    where = eviction.out_of_use_sql(eviction.since(run.now, settings.expired_edge_retention_days))
+    snapshot = store_of(run).snapshot()
+    ids = _out_of_use(snapshot, where)
+    purge = plan_purge(snapshot, ids) if settings.retention.mode == "delete" else None
+    ids = ids if purge is None else purge.ids
+    told = _facts_told(snapshot, ids, "move" if purge is None else "delete")
+    if dry_run:
+        return Evicted(told=told, **{"moved" if purge is None else "deleted": len(ids)})
+    gone = 0
+    for start in range(0, len(ids), FACTS_AT_ONCE):
+        with store_of(run).commit(run.id, "decay.facts", run.now) as tx:
+            still = _out_of_use(tx, where, ids.slice(start, FACTS_AT_ONCE))
+            if purge is None:
+                rows = tx.by_ids("facts", still, with_vector=True)
+                tx.put_back("facts_archive", rows)
+                tx.delete("facts", still)
+            else:
+                delete_facts(tx, purge, still)
+            tx.upsert("decisions", _moved(run, settings, still, "move" if purge is None else "delete"))
+            gone += len(still)
+    return Evicted(told=told, **{"moved" if purge is None else "deleted": gone})
+
+
+def _out_of_use(reading: Reading, where: str, ids: pl.Series | None = None) -> pl.Series:
+    """Ids of facts that are over for long enough, or of those among `ids`; what was over first comes first."""
+    pinned = reading.frame("entities", "pinned", ["id"])["id"]
+    columns = ["id", "expired_at", "updated_at", *(ENDS if len(pinned) else ())]
+    rows = reading.frame("facts", where, columns) if ids is None else reading.by_ids("facts", ids, columns, where=where)
+    free = rows.filter(~eviction.touches(pinned)) if len(pinned) else rows
+    return free.sort(pl.coalesce("expired_at", "updated_at"), "id")["id"]
+
+
+def _moved(run: Run, settings: DecaySettings, ids: pl.Series, action: str) -> pl.DataFrame:
+    if ids.is_empty():
+        return frames.empty(frames.DECISIONS)
+    days = settings.expired_edge_retention_days
+    where = "moved to the archive" if action == "move" else "deleted for good"
+    row = {
+        "id": timed_id("d", run.now, action, run.id, ids[0]),
+        "action": action,
+        "subject_id": run.id,
+        "ids_in": ids.to_list() if action == "delete" else [],
+        "measures": as_json({"facts": len(ids), "expired_edge_retention_days": days}),
+        "decided_by": "rule",
+        "reason": f"{len(ids)} facts that were over for more than {days:g} days were {where}.",
+        "at": run.now,
+    }
+    return frames.conform(pl.DataFrame([row]), frames.DECISIONS)
+
+
+def _facts_told(reading: Reading, ids: pl.Series, action: str) -> tuple[Telling, ...]:
+    columns = ["id", "statement", "status", "status_reason", "expired_at"]
+    rows = reading.by_ids("facts", ids.head(TOLD), columns).sort("expired_at", "id", nulls_last=True)
+    return tuple(
+        Telling(action, statement or id_, f"It is {status}: {why}" if why else f"It is {status}.")
+        for id_, statement, status, why, _ in rows.iter_rows()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Orphans:
+    """Entities to archive and to delete for good (`eviction.ENTITIES`)."""
+
+    archived: pl.DataFrame
+    removed: pl.DataFrame
+
+
+@task("archive orphans")
+def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Evicted:
+    """Archive entities of which nothing is known and that nobody mentioned for `orphan_days`; one commit (S2-52, T30).
+
+    A pending belief, a candidate, a split or a pin keeps an entity. Under retention.mode = delete those go for good
+    that no row names any more, with their names, profile and counters; archived ones among them.
+    """
+    snapshot = store_of(run).snapshot()
+    plan = _orphans(snapshot, run, settings)
+    told = (*_entities_told("archive", plan.archived), *_entities_told("delete", plan.removed))[:TOLD]
+    if not (len(plan.archived) or len(plan.removed)) or dry_run:
+        return Evicted(entities=len(plan.archived), removed=len(plan.removed), told=told)
+    with store_of(run).commit(run.id, "decay.orphans", run.now) as tx:
+        if tx.sequence != snapshot.sequence + 1:
+            plan = _orphans(tx, run, settings)
+        _archive_entities(tx, plan.archived["id"])
+        delete_entities(tx, plan.removed["id"])
+        days = settings.orphan_days
+        tx.upsert("decisions", eviction.orphan_decisions(plan.archived, days, run.now))
+        tx.upsert("decisions", eviction.orphan_decisions(plan.removed, days, run.now, "delete"))
+    return Evicted(entities=len(plan.archived), removed=len(plan.removed), told=told)
+
+
+def _orphans(reading: Reading, run: Run, settings: DecaySettings) -> _Orphans:
+    entities, cutoff = _entities(reading), eviction.since(run.now, settings.orphan_days)
+    none = entities.clear()
+    if entities.filter(pl.col("seen_at") < cutoff).is_empty():
+        return _Orphans(none, none)
+    known = _needed_entities(reading, run)
+    orphans = plan_orphans(entities, known, cutoff)
+    if settings.retention.mode == "archive":
+        return _Orphans(orphans, none)
+    removed = removable(entities, known, mentioned(reading), cutoff)
+    return _Orphans(orphans.join(removed, on="id", how="anti", maintain_order="left"), removed)
+
+
+def _entities(reading: Reading) -> pl.DataFrame:
+    times = ["last_seen_at", "first_seen_at", "created_at"]
+    columns = [name for name in eviction.ENTITIES if name != "seen_at"]
+    rows = reading.frame("entities", columns=[*columns, *times])
+    return rows.with_columns(seen_at=pl.coalesce(times)).select(*eviction.ENTITIES)
+
+
+def _needed_entities(reading: Reading, run: Run) -> pl.Series:
+    """Entities that a fact which holds or may come to hold, or a pending belief, is about."""
+    kinds = "(kind IS NULL OR kind <> 'similarity')"  # likeness is no knowledge (T33)
+    facts = reading.frame("facts", f"{eviction.needed_sql(run.now)} AND {kinds}", ENDS)
+    beliefs = reading.frame("pending_beliefs", PENDING, ENDS[:2])
+    parts = [frame[end].rename("id").unique() for frame in (facts, beliefs) for end in frame.columns]
+    return pl.concat(parts).drop_nulls().unique()
+
+
+def _archive_entities(tx: Transaction, ids: pl.Series) -> None:
+    whole = tx.by_ids("entities", ids, with_vector=True)
+    tx.upsert("entities", whole.with_columns(status=pl.lit(ARCHIVED)))
+
+
+def _entities_told(action: str, entities: pl.DataFrame) -> list[Telling]:
+    rows = entities.head(TOLD).select("name", "entity_type", "seen_at")
+    return [
+        Telling(action, f"{name} ({kind})", f"Last seen {seen:%Y-%m-%d}." if seen else "It was never seen.")
+        for name, kind, seen in rows.iter_rows()
+    ]
+
+
+@task("cap entities")
+def cap_entities(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Evicted:
+    """Archive the least related entities beyond `max_entities` (0: no limit), and what is known of them (S2-53, T23).
+
+    One commit for every 1,000 entities. Pinned ones stay, and those of which something is known that never goes.
+    """
+    snapshot = store_of(run).snapshot()
+    plan = _cap(snapshot, run, settings)
+    told = (*_left_over_told(plan), *_entities_told("archive", plan.entities))[:TOLD]
+    count, facts, left_over = len(plan.entities), plan.facts.height, plan.left_over
+    if dry_run or not count:
+        return Evicted(entities=count, archived=facts, left_over=left_over, told=told)
+    count, facts, owners, seen = 0, 0, [], snapshot.versions
+    while len(plan.entities):
+        with store_of(run).commit(run.id, "decay.entities", run.now) as tx:
+            if any(tx.versions[name] != seen[name] for name in ("facts", "entities")):
+                plan = _cap(tx, run, settings)
+            batch, plan = plan.first(ENTITIES_AT_ONCE), plan.after(ENTITIES_AT_ONCE)
+            owners.append(_evict(tx, run, settings, batch))
+            count, facts, seen = count + len(batch.entities), facts + len(batch.facts), dict(tx.versions)
+    renew_profiles(run, pl.concat(owners))
+    return Evicted(entities=count, archived=facts, left_over=left_over, told=told)
+
+
+def _left_over_told(plan: CapPlan) -> list[Telling]:
+    if not plan.left_over:
+        return []
+    why = "They are pinned, or something is known of them that never goes."
+    return [Telling("keep", f"{plan.left_over} entities beyond the cap", why)]
+
+
+def _cap(reading: Reading, run: Run, settings: DecaySettings) -> CapPlan:
+    active = reading.count("entities", "status IS NULL OR status = 'active'")
+    if not 0 < settings.max_entities < active:
+        nothing = pl.DataFrame(schema=dict(eviction.ENTITIES)), pl.DataFrame(schema=dict(eviction.FACTS))
+        return plan_cap(*nothing, settings.max_entities)
+    facts = reading.frame("facts", eviction.needed_sql(run.now), list(eviction.FACTS))
+    return plan_cap(_entities(reading), facts, settings.max_entities)
+
+
+def _evict(tx: Transaction, run: Run, settings: DecaySettings, plan: CapPlan) -> pl.Series:
+    """Archive the entities and facts of a plan; returns whose profiles change."""
+    facts = tx.by_ids("facts", plan.facts["id"], with_vector=True, where=live_sql(run.now))
+    seen = eviction.cap_measures(plan, settings.max_entities, run.now)
+    measures = {fact: {"entity": entity, **seen[entity]} for fact, entity in plan.facts.iter_rows()}
+    carry_out(tx, retirement_of(tx, facts, FOR_WANT_OF_ROOM, run.now, measures))
+    _archive_entities(tx, plan.entities["id"])
+    tx.upsert("decisions", eviction.cap_decisions(plan, settings.max_entities, run.now))
+    return facts["owner_entity_id"].unique()
+
+
+@task("cap beliefs")
+def cap_beliefs(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Evicted:
+    """Drop pending beliefs beyond the caps with their evidence, and conflicts that nobody settled in time; one commit.
+
+    The caps hold whether or not beliefs are still collected (S2-54, S2-68). Pending implicit conflicts end with their
+    time to live (S2-75).
+    """
+    snapshot = store_of(run).snapshot()
+    beliefs, pairs = _too_many(snapshot, run, settings), _expired(snapshot, run)
+    if beliefs.is_empty() and pairs.is_empty():
+        return Evicted()
+    if not dry_run:
+        with store_of(run).commit(run.id, "decay.beliefs", run.now) as tx:
+            beliefs, pairs = _too_many(tx, run, settings), _expired(tx, run)
+            hints = tx.by_ids("belief_evidence", beliefs["id"], ["id"], key="belief_id")
+            tx.delete("belief_evidence", hints["id"])
+            tx.delete("pending_beliefs", beliefs["id"])
+            tx.delete("pair_decisions", pairs["id"])
+            tx.upsert("decisions", eviction_rows(beliefs, settings.beliefs, run.now))
+            tx.upsert("decisions", _expiries(pairs, run))
+    told = [Telling("drop", *row) for row in beliefs.select("statement", "reason").head(TOLD).iter_rows()]
+    return Evicted(beliefs=len(beliefs), pairs=len(pairs), told=(*told, *_pairs_told(snapshot, pairs))[:TOLD])
+
+
+def _too_many(reading: Reading, run: Run, settings: DecaySettings) -> pl.DataFrame:
+    return crowded_out(reading.frame("pending_beliefs", PENDING, _BELIEF), settings.beliefs, run.now)
+
+
+def _expired(reading: Reading, run: Run) -> pl.DataFrame:
+    """(id, a_id, b_id, expires_at) of pending implicit conflicts that are not shown any more."""
+    where = f"kind = {quoted(KIND)} AND outcome = 'pending' AND expires_at <= {time_sql(run.now)}"
+    return reading.frame("pair_decisions", where, ["id", "a_id", "b_id", "expires_at"]).sort("expires_at", "id")
+
+
+def _expiries(pairs: pl.DataFrame, run: Run) -> pl.DataFrame:
+    rows = [
+        {
+            "id": timed_id("d", run.now, "expire", id_),
+            "action": "expire",
+            "subject_id": id_,
+            "ids_in": [a, b],
+            "measures": as_json({"expires_at": until}),
+            "decided_by": "rule",
+            "reason": "Nobody settled in time whether these two contradict each other.",
+            "at": run.now,
+        }
+        for id_, a, b, until in pairs.iter_rows()
+    ]
+    return frames.conform(pl.DataFrame(rows), frames.DECISIONS) if rows else frames.empty(frames.DECISIONS)
+
+
+def _pairs_told(snapshot: Snapshot, pairs: pl.DataFrame) -> Iterable[Telling]:
+    shown = pairs.head(TOLD)
+    ends = pl.concat([shown["a_id"], shown["b_id"]])
+    said = dict(snapshot.by_ids("facts", ends, ["id", "statement"]).iter_rows())
+    for a, b in shown.select("a_id", "b_id").iter_rows():
+        yield Telling("drop", f"{said.get(a, a)} | {said.get(b, b)}", "Nobody settled in time whether they contradict.")

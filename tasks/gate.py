@@ -1,0 +1,166 @@
+"""The gate of maintenance: the same questions before and after a run; where recall fell, the run is taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import polars as pl
+
+from recall.memory import Memory
+from slowwave import frames
+from slowwave.errors import SlowwaveError
+from slowwave.probe_outcomes import Standing, Verdict, compare
+from slowwave.probes import FIRST_PLACES, KINDS, Probe, plan_probes, staying
+from slowwave.settings import GateSettings, RecallSettings, StewardSettings
+from slowwave.text import as_json, run_id, timed_id
+from slowwave.usage import usage_of
+from slowwave.validity import MAX_CHAIN, live_sql
+from storage.snapshots import Reading, Snapshot
+from storage.store import Store
+from storage.undo import undo as take_back
+
+from .engine import task
+from .runs import Run, newest_commit, store_of
+from .steward import is_learning
+from .usage import RECALLS
+
+__all__ = ["Frozen", "Verdict", "check_recall", "freeze_probes"]
+
+CONCURRENT = 4  # recall waits for the disk half of the time
+_STANDING = ("id", "statement", "status", "valid_to", "replaced_by")
+_ASKED = (
+    "id", "kind", "subject_id", "predicate", "object_id", "object_text", "statement", "status", "valid_to",
+    "expired_at", "entrenchment", "pinned", "evidence_count", "content_score", "created_at",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """The probes of a run, and which of their expected facts each found at a commit before it."""
+
+    probes: tuple[Probe, ...]
+    found: tuple[frozenset[str], ...]
+    commit: int
+
+
+@task("freeze the questions of the gate")
+def freeze_probes(run: Run, settings: GateSettings, *, commit: int | None = None) -> Frozen | None:
+    """Draw the questions of this run and ask them; None if the gate is off or nothing is stored. Writes nothing.
+
+    With `commit` the state after that one is asked, for a run that goes on with an interrupted one. The run's id is the
+    salt of the draw: each run is asked something else, and the draw can be made again.
+    """
+    newest = newest_commit(run) if settings.enabled else 0
+    if not newest:
+        return None
+    snapshot = store_of(run).snapshot(commit=commit or newest)
+    probes = _drawn(run, snapshot, settings)
+    return Frozen(probes, _asked(run, snapshot, probes, settings)[0], snapshot.sequence) if probes else None
+
+
+@task("check recall")
+def check_recall(run: Run, frozen: Frozen | None, settings: GateSettings, undo: Sequence[str]) -> Verdict | None:
+    """Ask the frozen questions again; if recall fell, take all of the runs in `undo` back as one commit, or none.
+
+    The runs must have ended. Whether it fell, and what came of it, is in the ledger.
+    """
+    if frozen is None:
+        return None
+    after, standing = _asked(run, store_of(run).snapshot(), frozen.probes, settings)
+    verdict = compare(frozen.probes, frozen.found, after, standing, settings)
+    return _taken_back(run, verdict, undo) if verdict.fell else verdict
+
+
+def _drawn(run: Run, snapshot: Snapshot, settings: GateSettings) -> tuple[Probe, ...]:
+    store = store_of(run)
+    facts = _facts(snapshot, run.now)
+    if not is_learning(run, StewardSettings()):  # until then nothing is pruned or hidden
+        usage = usage_of(snapshot.frame("fact_usage"), snapshot.frame("lineage"))
+        recalled = pl.concat([usage["id"], _uncounted(snapshot, store)])
+        facts = staying(facts, usage, recalled, run.now)
+    queries = store.log("recalled_queries", columns=["query", "query_hash", "at"])
+    events = store.log(RECALLS, f"rank <= {FIRST_PLACES}", ["fact_id", "query_hash", "rank", "at"])
+    return plan_probes(facts, queries, events, settings, run.id, run.now)
+
+
+def _uncounted(reading: Reading, store: Store) -> pl.Series:
+    """The facts that were recalled since recalls were counted last."""
+    marks = dict(reading.by_ids("log_marks", [RECALLS], ["id", "version"]).iter_rows())
+    return store.log_since(RECALLS, marks.get(RECALLS, 0), ["fact_id"])[0]["fact_id"]
+
+
+def _facts(reading: Reading, now: datetime) -> pl.DataFrame:
+    """What is live and can be asked about, with the names of its ends."""
+    kinds = ", ".join(f"'{kind}'" for kind in KINDS)
+    facts = reading.frame("facts", f"({live_sql(now)}) AND kind IN ({kinds})", _ASKED)
+    names = reading.frame("entities", columns=["id", "name"])
+    for end in ("subject", "object"):
+        facts = facts.join(names.rename({"id": f"{end}_id", "name": end}), on=f"{end}_id", how="left")
+    return facts
+
+
+def _asked(
+    run: Run, snapshot: Snapshot, probes: Sequence[Probe], settings: GateSettings
+) -> tuple[tuple[frozenset[str], ...], Standing]:
+    """Which of its expected facts each probe finds in a state of the store, and what became of them by then."""
+    standing = _standing(snapshot, {id_ for probe in probes for id_ in probe.expected}, run.now)
+    recalled = _recalled(run, snapshot.sequence, [probe.query for probe in probes], settings.k)
+    return tuple(standing.found(*pair) for pair in zip(probes, recalled, strict=True)), standing
+
+
+def _recalled(run: Run, commit: int, queries: Sequence[str], k: int) -> list[Mapping[str, str]]:
+    """Id → statement of what each query recalls; without a trace in the logs: maintenance is no use (T27)."""
+    with (
+        Memory.open(run.store, run.namespace, settings=RecallSettings(k=k), is_logged=False, commit=commit) as memory,
+        ThreadPoolExecutor(CONCURRENT) as pool,
+    ):
+        found = pool.map(lambda query: memory.recall(query, now=run.now).facts, queries)
+        return [{fact.id: fact.statement for fact in facts} for facts in found]
+
+
+def _standing(snapshot: Snapshot, ids: Iterable[str], now: datetime) -> Standing:
+    """Of the facts and of all that took their place, step by step."""
+    rows, asked, wanted = [], set[str](), set(ids)
+    for _ in range(MAX_CHAIN):
+        if not wanted:
+            break
+        asked |= wanted
+        rows += [snapshot.by_ids(name, sorted(wanted), _STANDING) for name in ("facts", "facts_archive")]
+        wanted = {*pl.concat(rows[-2:])["replaced_by"].drop_nulls()} - asked
+    known = pl.concat(rows) if rows else frames.empty({name: frames.FACTS[name] for name in _STANDING})
+    return Standing.of(known.unique("id", keep="first", maintain_order=True), now)
+
+
+def _taken_back(run: Run, verdict: Verdict, undo: Sequence[str]) -> Verdict:
+    """The verdict with the runs that were undone, or what stood in the way; the ledger tells it of each of them."""
+    undoing = run_id("undo", datetime.now(UTC), uuid4().hex)
+    done = verdict
+    if undo:
+        first, *others = undo
+        try:
+            report = take_back(store_of(run), first, undoing, run.now, also=others, decided_by="rule")
+            done = replace(verdict, undone=report.runs)
+        except SlowwaveError as error:
+            done = replace(verdict, obstacle=str(error))
+    rows = [_decision(run, undoing, subject, done) for subject in dict.fromkeys([*undo, run.id])]
+    with store_of(run).commit(undoing, "gate", run.now) as tx:
+        tx.upsert("decisions", frames.conform(pl.DataFrame(rows), frames.DECISIONS))
+    return done
+
+
+def _decision(run: Run, undoing: str, subject: str, verdict: Verdict) -> dict[str, object]:
+    return {
+        "id": timed_id("d", run.now, "gate", subject, undoing),
+        "action": "gate",
+        "subject_id": subject,
+        "ids_in": sorted({lost.fact_id for lost in verdict.lost}),
+        "ids_out": list(verdict.undone),
+        "measures": as_json(verdict.measures()),
+        "decided_by": "rule",
+        "reason": verdict.reason(),
+        "at": run.now,
+    }

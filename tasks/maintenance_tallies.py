@@ -1,0 +1,168 @@
+"""Tallies of maintenance: what a sweep, a decay, an upkeep or a whole night counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from slowwave.probe_outcomes import Verdict
+from slowwave.records import Usage
+from storage.upkeep import UpkeepReport
+
+from .consolidation import Consolidated
+from .eviction import Evicted
+from .steward import Pruned, Scored
+from .tallies import Tally
+from .tellings import Telling
+from .usage import Counted
+
+TOLD_EACH = 4
+"""Decisions of each phase that the summary of a night tells."""
+
+
+@dataclass
+class StewardTally(Tally):
+    """Counts of one sweep of the steward."""
+
+    is_learning: bool = False
+
+    def counted(self, counted: Counted) -> None:
+        """Recalls that were counted."""
+        self.counts["recalls counted"] += counted.recalls
+
+    def scored(self, scored: Scored) -> None:
+        """How many facts have a score, and of how many it changed."""
+        self.counts["facts scored"] += scored.scored
+        self.counts["scores changed"] += scored.written
+
+    def weighed(self, entities: int) -> None:
+        """Entities whose weight changed."""
+        self.counts["entities weighed"] += entities
+
+    def pruned(self, pruned: Pruned | None) -> None:
+        """What faded."""
+        if pruned is not None:
+            self.counts["facts pruned"] += pruned.pruned
+            self.told += pruned.told
+
+    def merged(self, merged: Consolidated | None) -> None:
+        """What repeated."""
+        if merged is not None:
+            self.consolidated(merged)
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the run changed what is remembered."""
+        written = ("recalls counted", "scores changed", "entities weighed", "facts pruned", "facts merged")
+        return any(self.counts[what] for what in written)
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """What a reader of the counts should know."""
+        learning = "Still learning how the memory is used: facts are scored, nothing fades or is merged (S4-02)."
+        told = [learning] if self.is_learning else []
+        if self.dry_run:
+            return ["A dry run: nothing was changed and no model was asked.", *told]
+        return told if told or self.has_written else ["Nothing to do: no score changed, nothing fades or repeats."]
+
+
+@dataclass
+class DecayTally(Tally):
+    """Counts of one run of decay."""
+
+    def evicted(self, evicted: Evicted | None) -> None:
+        """What moved out of the way."""
+        if evicted is not None:
+            self.counts.update(evicted.counts)
+            self.told += evicted.told
+
+    def counted(self, counted: Counted) -> None:
+        """Recalls that were counted."""
+        self.counts["recalls counted"] += counted.recalls
+
+    def faded(self, links: int | None) -> None:
+        """Links that weigh less now."""
+        self.counts["links faded"] += links or 0
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the run changed what is remembered."""
+        return any(number for what, number in self.counts.items() if what != "phases failed")
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """What a reader of the counts should know."""
+        if self.dry_run:
+            return ["A dry run: nothing was changed."]
+        return [] if self.has_written else ["Nothing to do: nothing has been out of use for so long."]
+
+
+@dataclass
+class UpkeepTally(Tally):
+    """Counts of one run of upkeep."""
+
+    def tended(self, report: UpkeepReport) -> None:
+        """What was compacted and indexed."""
+        self.counts["tables compacted"] += len(report.compacted)
+        self.counts["indexes made"] += len(report.indexed)
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """What a reader of the counts should know."""
+        return ["No row changed."]
+
+
+@dataclass
+class NightTally(Tally):
+    """Counts of one night: those of its phases, each under its name."""
+
+    runs: dict[str, str] = field(default_factory=dict)
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    resumes: str = ""
+    remarks: list[str] = field(default_factory=list)
+
+    def resumed(self, night: str, done: Mapping[str, Mapping[str, Any]]) -> None:
+        """Which night this run goes on with, and what of it is done."""
+        self.resumes = night
+        for phase, summary in done.items():
+            self._add(phase, summary)
+
+    def phase(self, phase: str, summary: Mapping[str, Any] | None) -> None:
+        """What a phase did; None where it failed."""
+        if summary is not None:
+            self.runs[phase] = summary["run"]
+            self._add(phase, summary)
+
+    def watched(self, phase: str, verdict: Verdict | None) -> None:
+        """What the gate found after a phase."""
+        if verdict is not None:
+            self.verdicts[phase] = verdict
+            self.remarks.append(f"After {phase}: {verdict.sentence()}")
+            if verdict.fell:
+                self.state = "incomplete"
+                self.counts["phases taken back"] += len(verdict.undone)
+
+    def _add(self, phase: str, summary: Mapping[str, Any]) -> None:
+        for what, number in summary["counts"].items():
+            self.counts[f"{phase}: {what}"] += number
+        llm = summary["llm"]
+        self.usage += Usage(llm["calls"], llm["from ledger"], llm["tokens_in"], llm["tokens_out"], llm["usd"])
+        self.model = llm["model"] or self.model
+        self.told += [Telling(row["decision"], row["fact"], row["reason"]) for row in summary["decisions"][:TOLD_EACH]]
+        self.errors += [f"{phase}: {error}" for error in summary["errors"]]
+        if summary["state"] in ("stopped", "incomplete") and self.state != "stopped":
+            self.state = summary["state"]
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the night changed what is remembered."""
+        return bool(self.counts)
+
+    def summary(self) -> dict[str, Any]:
+        """Everything counted, with the run of each phase."""
+        gates = {phase: verdict.as_json() for phase, verdict in self.verdicts.items()}
+        return {**super().summary(), "phases": self.runs, "resumes": self.resumes, "gates": gates}
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """What a reader of the counts should know."""
+        told = [f"Goes on with the night {self.resumes}, which was interrupted."] if self.resumes else []
+        dry = ["A dry run: nothing was changed and no model was asked."] if self.dry_run else []
+        return [*dry, *told, *self.remarks]

@@ -1,0 +1,157 @@
+"""Use: what reads have logged is counted, links fade, and entities are weighed by it (S0-23 … S0-25, S2-73, S4-01)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from slowwave.entity_usage import company, entity_usage_of, fold_company, fold_reads
+from slowwave.importance import noticeable, weigh
+from slowwave.settings import DecaySettings
+from slowwave.usage import fade, fold_recalls
+from slowwave.validity import live_sql
+from storage.snapshots import Reading
+from storage.store import Store
+from storage.transactions import Transaction
+
+from .engine import task
+from .runs import Run, store_of
+
+MOST_NAMED = 2000  # rows that are looked up by id; beyond, one look at everything is faster
+RECALLS, READS = "retrieval_events", "entity_access_log"
+_COLUMNS = {RECALLS: ("fact_id", "cosine", "at"), READS: ("entity_id", "query_hash", "at")}
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What was new in the logs: recalls of facts and reads of entities, and how many facts and entities they name."""
+
+    recalls: int = 0
+    reads: int = 0
+    facts: int = 0
+    entities: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Unread:
+    """Events of both logs that are not counted yet, and how far the logs will be counted then."""
+
+    recalls: pl.DataFrame
+    reads: pl.DataFrame
+    marks: pl.DataFrame
+
+    @property
+    def counted(self) -> Counted:
+        """How much it is."""
+        facts, entities = self.recalls["fact_id"].n_unique(), self.reads["entity_id"].n_unique()
+        return Counted(len(self.recalls), len(self.reads), facts, entities)
+
+
+@task("count use")
+def count_usage(run: Run, settings: DecaySettings = DecaySettings()) -> Counted:  # noqa: B008 (frozen)
+    """Add what reads have logged since the last time to the counters, each event exactly once; returns what was new.
+
+    How far the logs are counted is written with the counters, so a death in between leaves both as they were.
+    """
+    store = store_of(run)
+    snapshot = store.snapshot()
+    unread = _unread(store, snapshot)
+    if unread.counted == Counted():
+        return Counted()
+    with store.commit(run.id, "usage.count", run.now) as tx:
+        if tx.sequence != snapshot.sequence + 1:  # another run may have counted them meanwhile
+            unread = _unread(store, tx)
+        if unread.counted != Counted():
+            _count_facts(tx, unread.recalls, settings)
+            _count_entities(tx, unread.reads)
+            tx.upsert("log_marks", unread.marks)
+    return unread.counted
+
+
+@task("fade links")
+def fade_links(run: Run, settings: DecaySettings) -> int:
+    """Weaken links of facts that nobody asked for, for all the time since the last run; returns how many (S2-73)."""
+    store = store_of(run)
+    if fade(_links(store.snapshot()), run.now, settings).is_empty():
+        return 0
+    with store.commit(run.id, "usage.fade", run.now) as tx:
+        weaker = fade(_links(tx), run.now, settings)
+        tx.upsert("fact_usage", weaker)
+    return len(weaker)
+
+
+@task("weigh entities")
+def weigh_entities(run: Run) -> int:
+    """Write the scores of entities that changed noticeably, drop those of entities that are gone; returns how many."""
+    store = store_of(run)
+    snapshot = store.snapshot()
+    scores, gone = _scores(snapshot, run)
+    if scores.is_empty() and gone.is_empty():
+        return 0
+    with store.commit(run.id, "usage.weigh", run.now) as tx:
+        if tx.sequence != snapshot.sequence + 1:
+            scores, gone = _scores(tx, run)
+        tx.upsert("entity_scores", scores)
+        tx.delete("entity_scores", gone)
+    return len(scores) + len(gone)
+
+
+def _unread(store: Store, reading: Reading) -> _Unread:
+    marks = dict(reading.frame("log_marks", columns=["id", "version"]).iter_rows())
+    (recalls, recalled), (reads, read) = (
+        store.log_since(name, marks.get(name, 0), columns) for name, columns in _COLUMNS.items()
+    )
+    return _Unread(recalls, reads, pl.DataFrame({"id": [RECALLS, READS], "version": [recalled, read]}))
+
+
+def _count_facts(tx: Transaction, recalls: pl.DataFrame, settings: DecaySettings) -> None:
+    held = _held(tx, "fact_usage", recalls["fact_id"])
+    tx.upsert("fact_usage", _with_birth(fold_recalls(held, recalls, settings), held))
+
+
+def _count_entities(tx: Transaction, reads: pl.DataFrame) -> None:
+    usage, days = (
+        _held(tx, name, reads["entity_id"], key) for name, key in (("entity_usage", "id"), ("entity_days", "entity_id"))
+    )
+    by_entity, by_day = fold_reads(usage, days, reads)
+    met = company(reads)
+    pairs = _held(tx, "co_occurrences", met["id"])
+    tx.upsert("entity_usage", _with_birth(by_entity, usage))
+    tx.upsert("entity_days", _with_birth(by_day, days))
+    tx.upsert("co_occurrences", _with_birth(fold_company(pairs, met), pairs))
+
+
+def _links(reading: Reading) -> pl.DataFrame:
+    return reading.frame("fact_usage", "link_count > 0")
+
+
+def _scores(reading: Reading, run: Run) -> tuple[pl.DataFrame, pl.Series]:
+    """ENTITY_SCORES that are to be written, and ids of those to be removed."""
+    entities = reading.frame("entities", columns=["id", "created_at", "merged_into"])
+    merged = entities.filter(pl.col("merged_into").is_not_null())
+    present = entities.join(merged, on="id", how="anti")
+    where = f"kind = 'relation' AND {live_sql(run.now)}"
+    relations = reading.frame("facts", where, ["subject_id", "object_id"])
+    scores = weigh(present, _entity_usage(reading, merged), relations, run.now)
+    held = reading.frame("entity_scores")
+    return _with_birth(noticeable(scores, held), held), held.join(present, on="id", how="anti")["id"]
+
+
+def _entity_usage(reading: Reading, merged: pl.DataFrame) -> pl.DataFrame:
+    steps = dict(merged.select("id", "merged_into").iter_rows())
+    days = reading.by_ids("entity_days", [*steps, *steps.values()], ["entity_id", "day"], key="entity_id")
+    columns = ["id", "access_count", "access_days", "last_access_at"]
+    return entity_usage_of(reading.frame("entity_usage", columns=columns), days, steps)
+
+
+def _held(reading: Reading, name: str, ids: pl.Series, key: str = "id") -> pl.DataFrame:
+    """Rows of a table whose key is among the ids; perhaps all rows, where there are many."""
+    if ids.n_unique() <= MOST_NAMED:
+        return reading.by_ids(name, ids, key=key)
+    return reading.frame(name)
+
+
+def _with_birth(rows: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
+    """The rows with the time at which each was first written."""
+    return rows.join(held.select("id", "created_at"), on="id", how="left")

@@ -1,0 +1,116 @@
+"""What entities weigh (S0-22, S0-24, S0-25)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slowwave import frames
+from slowwave.importance import TEMPORAL_FLOOR, degrees, importance, is_stale, noticeable, temporal, weigh
+
+NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
+MEASURES = ("access", "max_access", "degree", "days", "max_days")
+
+
+def importances(*rows: tuple[int | None, ...]) -> list[float]:
+    frame = pl.DataFrame(rows, schema=dict.fromkeys(MEASURES, pl.Int64), orient="row")
+    return frame.select(importance(*map(pl.col, MEASURES))).to_series().to_list()
+
+
+def recency(*since: datetime | None) -> list[float]:
+    times = pl.DataFrame({"at": since}, schema={"at": frames.TIME})
+    return times.select(temporal(pl.col("at"), NOW)).to_series().to_list()
+
+
+def entities(**made: datetime) -> pl.DataFrame:
+    """Entities by the time at which each was made."""
+    return pl.DataFrame({"id": [*made], "created_at": [*made.values()]}, schema_overrides={"created_at": frames.TIME})
+
+
+def used(**usage: tuple[int, int, datetime]) -> pl.DataFrame:
+    """ENTITY_USAGE: reads, days and the latest one, by entity."""
+    rows = [
+        {"id": name, "access_count": count, "access_days": days, "last_access_at": at}
+        for name, (count, days, at) in usage.items()
+    ]
+    return pl.DataFrame(rows, schema=dict(frames.ENTITY_USAGE))
+
+
+def relations(*pairs: tuple[str, str | None]) -> pl.DataFrame:
+    return pl.DataFrame(pairs, schema={"subject_id": pl.String, "object_id": pl.String}, orient="row")
+
+
+def test_the_importance_of_an_entity_has_its_golden_values() -> None:
+    rows = ((10, 100, 5, 3, 10), (100, 100, 15, 10, 10), (0, 100, 15, 10, 10), (10, 100, 5, 1, 1), (1, 1, 30, 1, 1))
+    assert importances(*rows) == pytest.approx([0.608632, 1.38, 0.0, 0.545552, 1.15], abs=1e-6)
+
+
+def test_where_nothing_was_ever_read_nothing_is_important() -> None:
+    assert importances((0, 0, 15, 10, 10), (None, 0, 3, None, 0)) == [0.0, 0.0]
+
+
+def test_missing_days_count_as_one() -> None:
+    assert importances((3, 9, 2, None, 8)) == importances((3, 9, 2, 1, 8))
+
+
+@settings(max_examples=50)
+@given(st.tuples(*[st.integers(-3, 1000)] * 5))
+def test_importance_stays_between_0_and_1_38(row: tuple[int, ...]) -> None:
+    assert 0.0 <= importances(row)[0] <= 1.38 + 1e-9
+
+
+def test_what_was_read_lately_is_recent_and_nothing_falls_below_the_floor() -> None:
+    half, floor = timedelta(hours=6931.4718), timedelta(days=960)
+    assert recency(NOW, NOW - half, NOW - floor, NOW - 9 * floor) == pytest.approx([1.0, 0.5, 0.1, 0.1])
+    assert recency(NOW - floor) == [TEMPORAL_FLOOR]
+
+
+def test_a_time_to_come_is_now_and_an_unknown_one_is_recent() -> None:
+    assert recency(NOW + timedelta(days=400), None) == [1.0, 1.0]
+
+
+def test_relations_count_at_both_ends_and_one_to_itself_once() -> None:
+    found = degrees(relations(("a", "b"), ("a", "c"), ("b", "b"), ("a", None)))
+    assert dict(found.iter_rows()) == {"a": 3, "b": 2, "c": 1}
+
+
+def test_entities_are_weighed_against_the_most_used_one() -> None:
+    week = NOW - timedelta(hours=168)
+    usage = used(a=(100, 10, NOW), b=(10, 3, week), gone=(900, 90, NOW))
+    linked = relations(*[("b", f"x{n}") for n in range(5)])
+    scores = weigh(entities(a=week, b=week, c=week), usage, linked, NOW)
+    assert scores["id"].to_list() == ["a", "b", "c"]
+    assert scores["degree"].to_list() == [0, 5, 0]
+    assert scores["importance"].to_list() == pytest.approx([1.2, 0.608632, 0.0], abs=1e-6)
+    assert scores["temporal"].to_list() == pytest.approx([1.0, 0.983340, 0.983340], abs=1e-6)
+
+
+def test_only_what_nobody_reads_any_more_is_stale_and_nothing_pinned() -> None:
+    rows = pl.DataFrame(
+        {
+            "importance": [0.04, 0.05, 0.04, 0.04, 0.04],
+            "temporal": [0.1, 0.1, 0.11, 0.1, 0.1],
+            "pinned": [False, False, False, True, None],
+        }
+    )
+    assert rows.select(is_stale(pl.col("pinned"))).to_series().to_list() == [True, False, False, False, True]
+
+
+def test_scores_that_hardly_changed_are_not_written_unless_they_became_stale() -> None:
+    held = pl.DataFrame(
+        {
+            "id": ["same", "more", "linked", "stale"],
+            "degree": [1, 1, 1, 0],
+            "importance": [0.5, 0.5, 0.5, 0.0],
+            "temporal": [0.9, 0.9, 0.9, 0.1004],
+        }
+    )
+    change = {"importance": [0.5009, 0.5011, 0.5, 0.0, 0.0], "temporal": [0.9, 0.9, 0.9, 0.1, 1.0]}
+    now = pl.DataFrame({"id": ["same", "more", "linked", "stale", "new"], "degree": [1, 1, 2, 0, 0], **change})
+    scores = frames.conform(now, frames.ENTITY_SCORES)
+    assert noticeable(scores, held)["id"].to_list() == ["more", "linked", "stale", "new"]
+    assert noticeable(scores, scores).is_empty()

@@ -1,0 +1,603 @@
+"""What the steward finds to say the same becomes one, the one of more use; nothing is guessed (S4-08 … S4-10)."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import settings as effort
+from hypothesis import strategies as st
+from messages_api import Body, MessagesApi, Reply, filled
+from talk import CLAUDE, assert_same, clusters_of, contents, kept_apart, overtaken, rows
+
+from inference.embedding import open_embedder
+from slowwave import frames
+from slowwave.blocking import find_nearest_pairs
+from slowwave.combining import combine, combined_notes
+from slowwave.merge_rules import by_use
+from slowwave.merges import Merges, Pool, merge_by
+from slowwave.patches import MAX_STATEMENT_BYTES, statement_hash
+from slowwave.settings import StewardSettings
+from slowwave.text import row_id
+from slowwave.usage import usage_of
+from storage.doctor import examine
+from storage.store import Store
+from storage.undo import undo
+from tasks import merging
+from tasks.consolidation import Consolidated
+from tasks.merging import merge_duplicates
+from tasks.runs import existing_run, language_of
+
+NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
+T0 = datetime(2026, 5, 1, 9, tzinfo=UTC)
+TEA = "Marta drinks green tea in the kitchen of the office."
+SPELLINGS = (
+    TEA,
+    TEA.removesuffix("."),
+    "By the way: " + TEA,
+    "Marta drinks the green tea in the kitchen of the office.",
+)
+PLAIN = "Backups run at night on the old server in Porto."
+FRAMED = "By the way: " + PLAIN
+
+Fact = dict[str, Any]
+
+
+def fact(id_: str, statement: str = TEA, day: int = 0, **more: Any) -> Fact:
+    """One live observation about Marta that nobody compared yet; its vector is the first axis unless `axis` says."""
+    at = T0 + timedelta(days=day)
+    return {
+        "id": id_, "kind": "observation", "subject_id": "e_marta", "predicate": "", "statement": statement,
+        "statement_hash": statement_hash(statement), "owner_entity_id": "e_marta", "scope": "global",
+        "polarity": "affirmed", "status": "active", "status_reason": "applied", "valid_from": at, "created_at": at,
+        "confidence": 0.8, "evidence_count": 1, "entrenchment": "user_stated", "pinned": False,
+        "message_id": f"m_{id_}", "patch_batch_id": "p_1", **more,
+    }  # fmt: skip
+
+
+def apart(cosine: float, axis: int = 1) -> list[float]:
+    """A unit vector with this cosine to the first axis."""
+    vector = np.zeros(256)
+    vector[0], vector[axis] = cosine, np.sqrt(1 - cosine**2)
+    return [float(number) for number in vector]
+
+
+# Who survives, without a store
+
+
+def pool_of(*facts: Fact, is_seed: bool = True) -> Pool:
+    """Facts of which every pair has cosine 1."""
+    schema = {**frames.FACTS, "created_at": frames.TIME, "hit_count": pl.Int64, "avg_retrieval_score": pl.Float64}
+    frame = pl.DataFrame(list(facts), schema=schema).with_columns(is_seed=pl.lit(is_seed))
+    return Pool(frame, find_nearest_pairs(frame, ones(len(frame)), 0.88, 5))
+
+
+def ones(count: int) -> np.ndarray:
+    return np.eye(1, 4, dtype=np.float32).repeat(count, axis=0)
+
+
+def merged(pool: Pool) -> Merges:
+    return merge_by(pool, by_use(StewardSettings(), pool.facts["id"], ones(len(pool.facts))))
+
+
+def winners(pool: Pool) -> dict[str, str]:
+    return dict(merged(pool).losers.select("loser_id", "winner_id").iter_rows())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"pinned": True}, {"hit_count": 9, "entrenchment": "user_axiom"}),
+        ({"entrenchment": "user_axiom"}, {"hit_count": 9}),
+        ({"hit_count": 2}, {"hit_count": 1, "avg_retrieval_score": 0.9, "day": -9}),
+        ({"hit_count": 1}, {"evidence_count": 9, "confidence": 1.0, "day": -9}),
+        ({"hit_count": 1, "avg_retrieval_score": 0.7}, {"hit_count": 1, "avg_retrieval_score": 0.6, "day": -9}),
+        ({"hit_count": 1, "avg_retrieval_score": 0.1}, {"hit_count": 1, "day": -9}),
+        ({}, {"day": 1}),
+        ({"id_": "e"}, {"id_": "f"}),
+    ],
+)
+def test_s4_08_what_is_fixed_then_what_was_recalled_more_then_better_then_earlier_survives(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    first, second = ({"id_": "k", **one}, {"id_": "l", **other})
+    expected = {} if "entrenchment" in other and "pinned" in one else {second["id_"]: first["id_"]}
+    for facts in ((first, second), (second, first)):
+        assert winners(pool_of(*(fact(**each) for each in facts))) == expected
+
+
+@pytest.mark.parametrize(
+    ("statement", "more"),
+    [
+        ("Marta does not drink green tea in the kitchen of the office.", {}),
+        ("Marta drinks green tea in the kitchen of the office twice.", {}),
+        ("Marta drinks black tea in the kitchen of the office.", {}),
+        ("Devon drinks green tea in the kitchen of the office.", {}),
+        (TEA, {"scope": "ferrywise"}),
+        (TEA, {"subject_id": "e_devon"}),
+        (TEA, {"polarity": "negated"}),
+        (TEA, {"kind": "note"}),
+        (TEA, {"valid_to": datetime(2027, 1, 1, tzinfo=UTC)}),
+        ("yes", {}),
+    ],
+)
+def test_t29_guards_stand_in_front_even_of_equal_vectors(statement: str, more: dict[str, Any]) -> None:
+    assert winners(pool_of(fact("a"), fact("b", statement, **more))) == {}
+
+
+def test_t04_a_note_that_holds_another_one_is_not_merged_with_it() -> None:
+    longer = PLAIN + " Tomás looks after them."
+    for other in (longer, "yes", "Backups"):
+        found = merged(pool_of(fact("a", PLAIN, kind="note"), fact("b", other, kind="note")))
+        assert found.losers.is_empty()
+        assert len(found.undecided) == 1
+
+
+def test_s4_10_who_was_absorbed_absorbs_nobody() -> None:
+    # a and c are both near b, and not near each other.
+    vectors = np.array([[0.6, 0.8], [1.0, 0.0], [0.6, -0.8]], dtype=np.float32)
+    vectors[[0, 2]] = [[0.9, np.sqrt(1 - 0.81)], [0.9, -np.sqrt(1 - 0.81)]]
+    facts = [fact("a", hit_count=3), fact("b", hit_count=2), fact("c", hit_count=1)]
+    schema = {**frames.FACTS, "created_at": frames.TIME, "hit_count": pl.Int64, "avg_retrieval_score": pl.Float64}
+    frame = pl.DataFrame(facts, schema=schema).with_columns(is_seed=pl.lit(True))
+    pool = Pool(frame, find_nearest_pairs(frame, vectors, 0.88, 5))
+    assert set(pool.pairs.select("a_id", "b_id").iter_rows()) == {("a", "b"), ("b", "c")}
+    found = merge_by(pool, by_use(StewardSettings(), frame["id"], vectors)).losers
+    assert found.select("loser_id", "winner_id").rows() == [("b", "a")]
+
+
+def test_a_crowd_of_twins_of_which_few_pairs_were_measured_becomes_one() -> None:
+    facts = [fact(f"f{number:02d}", SPELLINGS[number % 4], hit_count=number) for number in range(40)]
+    assert winners(pool_of(*facts)) == {f"f{number:02d}": "f39" for number in range(39)}
+
+
+@effort(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), min_size=1, max_size=12),
+    st.integers(1, 3),
+)
+def test_the_nearest_pairs_are_those_of_brute_force(told: list[tuple[int, int, bool]], neighbors: int) -> None:
+    vectors = np.array([[x + 1, y, 1] for x, y, _ in told], dtype=np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    frame = pl.DataFrame(
+        [{**fact(f"f{n:02d}"), "is_seed": seed} for n, (_, _, seed) in enumerate(told)], infer_schema_length=None
+    )
+    found = find_nearest_pairs(frame, vectors, 0.9, neighbors)
+    order = sorted(range(len(told)), key=lambda row: (not told[row][2], row))
+    place = {row: number for number, row in enumerate(order)}
+    cosine = vectors @ vectors.T
+    expected = set()
+    for seed in (row for row in order if told[row][2]):
+        near = [row for row in order if row != seed and cosine[seed, row] >= 0.9]
+        for row in sorted(near, key=lambda row: (-cosine[seed, row], place[row]))[:neighbors]:
+            expected.add((min(seed, row), max(seed, row)))
+    ids = frame["id"].to_list()
+    measured = {(ids.index(a), ids.index(b)) for a, b in found.select("a_id", "b_id").iter_rows()}
+    # Of equal cosines float32 may see one as the nearer: the number of neighbours and their cosines count.
+    for seed in (row for row in order if told[row][2]):
+        ours = sorted(float(cosine[pair]) for pair in measured if seed in pair)
+        assert len(ours) >= min(neighbors, sum(cosine[seed, row] >= 0.9 for row in order if row != seed))
+    assert {round(float(cosine[pair]), 4) for pair in expected} == {round(float(cosine[pair]), 4) for pair in measured}
+
+
+# Two notes in one text
+
+TEXTS = st.text(alphabet="ab .\n", max_size=60)
+
+
+@effort(max_examples=200, deadline=None)
+@given(TEXTS, TEXTS, st.integers(0, 8))
+def test_s4_09_a_combined_text_holds_both_and_is_never_shorter(keep: str, drop: str, least: int) -> None:
+    text = combine(keep, drop, least)
+    assert keep in text and drop in text
+    assert max(len(keep), len(drop)) <= len(text) <= len(keep) + len(drop) + 2
+    assert combine(text, drop, least) == combine(text, keep, least) == text
+
+
+def test_s4_09_containment_splice_or_both_below_each_other() -> None:
+    shared = "the importer read local times"
+    assert combine("yes", "Yes, yes: " + PLAIN + " yes") == "Yes, yes: " + PLAIN + " yes"
+    assert combine(FRAMED, PLAIN) == combine(PLAIN, FRAMED) == FRAMED
+    assert combine(f"We found that {shared}", f"{shared}, so an hour was lost") == (
+        f"We found that {shared}, so an hour was lost"
+    )
+    assert combine(f"{shared}, so an hour was lost", f"We found that {shared}") == (
+        f"We found that {shared}, so an hour was lost"
+    )
+    assert combine("Short one.", "This is the longer one.") == "This is the longer one.\n\nShort one."
+    nineteen, twenty = "x" * 19, "y" * 20
+    assert combine("a" + nineteen, nineteen + "b") == f"a{nineteen}\n\n{nineteen}b"
+    assert combine("a" + twenty, twenty + "b") == f"a{twenty}b"
+
+
+def test_s4_09_both_orders_fit_and_the_kept_text_comes_first() -> None:
+    first, second = "one two three four five", "six seven eight nine ten"
+    assert combine(f"{first} {second}", f"{second} {first}") == f"{first} {second} {first}"
+
+
+def test_s4_09_a_note_gets_no_other_words_for_an_article_or_beyond_the_longest_statement() -> None:
+    def of(keep: str, *drops: str) -> dict[str, str]:
+        return combined_notes(pl.DataFrame([{"id": "a", "keep": keep, "drop": drop} for drop in drops]))
+
+    assert of(PLAIN, PLAIN.upper(), PLAIN + "!", PLAIN.replace("Backups", "The backups")) == {}
+    assert of(PLAIN, FRAMED) == {"a": FRAMED}
+    assert of(FRAMED, PLAIN) == {}
+    long = "x" * (MAX_STATEMENT_BYTES - 10)
+    assert of(long, "Another thing entirely", "word") == {"a": f"{long}\n\nword"}
+
+
+# In a store
+
+
+@pytest.fixture(scope="module")
+def blank(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store without facts, to be copied."""
+    place = tmp_path_factory.mktemp("blank") / "store"
+    seat = open_embedder()
+    Store.create(str(place), "default", (seat.name, seat.dims))
+    return place
+
+
+Made = Callable[..., Path]
+
+
+@pytest.fixture
+def remember(blank: Path, tmp_path: Path) -> Made:
+    """Make a store that holds these facts, what they were recalled, and a message for each."""
+
+    def make(*facts: Fact, hits: Mapping[str, int] | None = None) -> Path:
+        place = Path(shutil.copytree(blank, tmp_path / "store"))
+        write(place, facts, hits or {})
+        return place
+
+    return make
+
+
+def write(place: Path, facts: Sequence[Fact], hits: Mapping[str, int], run: str = "said-1") -> None:
+    store = Store.open(str(place))
+    store.clock = lambda: NOW
+    vectors = [each.get("vector", apart(1.0)) for each in facts]
+    frame = frames.conform(
+        pl.DataFrame([{k: v for k, v in each.items() if k != "vector"} for each in facts], infer_schema_length=None),
+        frames.FACTS,
+    ).with_columns(embed_model=pl.lit(open_embedder().name), vector=pl.Series(vectors, dtype=pl.Array(pl.Float32, 256)))
+    messages = frame.select(
+        "scope", id="message_id", message_id="message_id", content="statement", search_text="statement",
+        occurred_at="valid_from", conversation_id=pl.lit("c"), role=pl.lit("user"), graph_state=pl.lit("done"),
+    )  # fmt: skip
+    evidence = frame.select(
+        "message_id", "confidence", fact_id="id", quote="statement", occurred_at="valid_from",
+        id=pl.format("v_{}", "id"),
+    )  # fmt: skip
+    aspects = frame.select(id=pl.format("as_{}", "id"), fact_id="id", slug=pl.lit("preference"), via=pl.lit("regex"))
+    people = [
+        {"id": f"e_{name.lower()}", "name": name, "canonical_name": name.lower(), "entity_type": "person",
+         "status": "active"}
+        for name in ("Marta", "Devon")
+    ]  # fmt: skip
+    used = [
+        {"id": id_, "hit_count": count, "cosine_sum": 0.5 * count, "cosine_count": count, "last_retrieved_at": T0}
+        for id_, count in hits.items()
+    ]
+    with store.commit(run, "test", NOW) as tx:
+        tx.upsert("entities", pl.DataFrame(people))
+        tx.upsert("messages", messages)
+        tx.upsert("facts", frame)
+        tx.upsert("fact_evidence", evidence)
+        tx.upsert("fact_aspects", aspects)
+        tx.upsert("fact_usage", pl.DataFrame(used))
+
+
+def swept(place: Path, model: str = "rules", *, dry_run: bool = False, **settings: Any) -> Consolidated:
+    """One merge phase."""
+    chosen = StewardSettings.model_validate({"llm": {"model": model, **settings.pop("llm", {})}, **settings})
+    run = existing_run("steward", str(place), "default", NOW)
+
+    async def work() -> Consolidated:
+        async with language_of(run, chosen.llm) as language:
+            return await merge_duplicates(run, chosen, language, dry_run=dry_run)
+
+    return asyncio.run(work())
+
+
+def live(place: Path) -> list[str]:
+    return rows(place, "facts", "status = 'active' AND expired_at IS NULL")["id"].to_list()
+
+
+def sequence(place: Path) -> int:
+    return Store.open(str(place)).head.sequence
+
+
+def kinds_of_commits(place: Path) -> list[str]:
+    return rows(place, "commits").sort("sequence")["kind"].to_list()
+
+
+def test_the_fact_that_was_recalled_more_takes_over_everything_of_the_others(remember: Made) -> None:
+    place = remember(
+        fact("a", day=3),
+        fact("b", SPELLINGS[1], 1),
+        fact("c", SPELLINGS[2], 2, confidence=0.9),
+        fact("d", PLAIN, vector=apart(0)),
+        hits={"b": 2, "c": 5},
+    )
+    found = swept(place)
+    assert (found.looked_at, found.merged, found.pending, found.reworded) == (4, 2, 0, 0)
+    assert live(place) == ["c", "d"]
+    facts = {row["id"]: row for row in rows(place, "facts").iter_rows(named=True)}
+    for loser in "ab":
+        assert facts[loser]["status"] == "superseded"
+        assert facts[loser]["replaced_by"] == "c"
+        assert facts[loser]["status_reason"] == "dedup: absorbed by c"
+        assert facts[loser]["expired_at"] == NOW and facts[loser]["valid_to"] is None
+    survivor = facts["c"]
+    assert (survivor["evidence_count"], survivor["confidence"]) == (3, 0.9)
+    assert survivor["valid_from"] == T0 + timedelta(days=1)
+    assert survivor["statement"] == SPELLINGS[2]
+    said = rows(place, "fact_evidence", "fact_id = 'c'")["message_id"].sort().to_list()
+    assert said == ["m_a", "m_b", "m_c"]
+    assert rows(place, "lineage").select("old_id", "new_id", "reason").sort("old_id").rows() == [
+        ("a", "c", "dedup"), ("b", "c", "dedup"),
+    ]  # fmt: skip
+    [told] = rows(place, "decisions").iter_rows(named=True)
+    assert (told["action"], told["subject_id"], told["decided_by"]) == ("absorb", "c", "rule")
+    assert '"hit_count":[5,0,2]' in told["measures"].replace(" ", "")
+    assert '"merge_threshold":0.88' in told["measures"].replace(" ", "")
+    assert not examine(Store.open(str(place)), NOW).problems
+
+
+def test_consolidation_still_sees_the_originals(remember: Made) -> None:
+    place = remember(fact("a"), fact("b", SPELLINGS[1], 1), fact("c", PLAIN, vector=apart(0)))
+    swept(place)
+    assert rows(place, "facts")["consolidated_at"].null_count() == 3
+    assert rows(place, "fact_scores").select("id", "compared_at").rows() == [("a", NOW), ("c", NOW)]
+
+
+def test_a_second_sweep_looks_at_nothing_and_commits_nothing(remember: Made) -> None:
+    place = remember(fact("a"), fact("b", SPELLINGS[1], 1), fact("c", SPELLINGS[0].replace("green", "black"), 2))
+    swept(place)
+    before = sequence(place)
+    assert swept(place) == Consolidated()
+    assert sequence(place) == before
+
+
+def test_what_consolidation_compared_is_not_looked_at_but_met(remember: Made) -> None:
+    done = {"consolidated_at": T0}
+    place = remember(fact("a", **done), fact("b", SPELLINGS[1], 1, **done))
+    assert swept(place) == Consolidated()
+    write(place, [fact("c", SPELLINGS[2], 2)], {}, "said-2")
+    assert swept(place).looked_at == 1
+    assert live(place) == ["a", "b"]
+
+
+def test_marks_leave_the_scores_of_facts_alone(remember: Made) -> None:
+    place = remember(fact("a"))
+    with Store.open(str(place)).commit("scored", "test", NOW) as tx:
+        tx.upsert("fact_scores", pl.DataFrame([{"id": "a", "quality_score": 0.4, "scored_at": T0}]))
+    swept(place)
+    [row] = rows(place, "fact_scores").iter_rows(named=True)
+    assert (row["quality_score"], row["scored_at"], row["compared_at"]) == (0.4, T0, NOW)
+
+
+def test_the_oldest_come_first_and_the_rest_next_time(remember: Made) -> None:
+    place = remember(*(fact(f"f{day}", PLAIN, 9 - day, vector=apart(0, day + 1)) for day in range(5)))
+    assert swept(place, merge_scan=2).looked_at == 2
+    assert rows(place, "fact_scores")["id"].to_list() == ["f3", "f4"]
+    assert [swept(place, merge_scan=2).looked_at for _ in range(3)] == [2, 1, 0]
+
+
+def test_what_guards_keep_apart_waits_for_somebody_who_can_tell(remember: Made) -> None:
+    other = TEA.replace("green", "black")
+    place = remember(fact("a"), fact("b", other, 1), fact("c", TEA, 2, scope="ferrywise"))
+    found = swept(place)
+    assert (found.merged, found.pending) == (0, 1)
+    assert live(place) == ["a", "b", "c"]
+    [pair] = rows(place, "pair_decisions").iter_rows(named=True)
+    assert (pair["a_id"], pair["b_id"], pair["kind"], pair["outcome"]) == ("a", "b", "redundant", "pending")
+    assert pair["guard"]
+
+
+@pytest.mark.parametrize(("cosine", "merges"), [(0.8801, 1), (0.8799, 0)])
+def test_likeness_in_words_alone_never_merges(remember: Made, cosine: float, merges: int) -> None:
+    place = remember(fact("a"), fact("b", SPELLINGS[1], 1, vector=apart(cosine)))
+    found = swept(place)
+    assert (found.merged, found.pending) == (merges, 0)
+
+
+def test_recalls_of_all_that_were_merged_count_for_the_last_survivor(remember: Made) -> None:
+    place = remember(fact("a"), fact("b", SPELLINGS[1], 1), hits={"a": 4, "b": 3})
+    swept(place)
+    write(place, [fact("c", SPELLINGS[2], 2)], {"c": 6}, "said-2")
+    swept(place)
+    assert live(place) == ["a"]  # 4 + 3 recalls beat 6
+    write(place, [fact("d", SPELLINGS[3], 3)], {"d": 20}, "said-3")
+    swept(place)
+    assert live(place) == ["d"]
+    used = usage_of(rows(place, "fact_usage"), rows(place, "lineage"))
+    assert used.select("id", "hit_count", "avg_retrieval_score").rows() == [("d", 33, 0.5)]
+
+
+def test_merges_are_committed_in_batches_that_leave_each_survivor_whole(remember: Made) -> None:
+    groups = [(number, axis) for axis in range(5) for number in range(3)]
+    facts = [
+        fact(f"g{axis}_{number}", SPELLINGS[number], number, vector=apart(0, axis + 1), subject_id=f"e_{axis}")
+        for number, axis in groups
+    ]
+    place = remember(*facts)
+    found = swept(place, batch_size=4)
+    assert (found.looked_at, found.merged) == (15, 10)
+    assert kinds_of_commits(place).count("steward.merge") == 3
+    assert live(place) == [f"g{axis}_0" for axis in range(5)]
+    assert rows(place, "fact_scores")["id"].to_list() == live(place)
+
+
+def test_undo_brings_everything_back(remember: Made) -> None:
+    place = remember(
+        *(fact(f"f{n}", SPELLINGS[n], n) for n in range(3)),
+        fact("n1", PLAIN, kind="note", vector=apart(0)),
+        fact("n2", FRAMED, 1, kind="note", vector=apart(0)),
+        fact("x", TEA.replace("green", "black"), vector=apart(0.95)),
+    )
+    before = contents(place)
+    found = swept(place, batch_size=1)
+    assert (found.merged, found.reworded, found.pending) == (3, 1, 1)
+    run = rows(place, "commits").sort("sequence")["run_id"][-1]
+    undo(Store.open(str(place)), run, NOW)
+    assert_same(contents(place), before)
+
+
+def test_a_dry_run_tells_the_same_and_writes_nothing(remember: Made) -> None:
+    facts = (fact("a"), fact("b", SPELLINGS[1], 1), fact("c", TEA.replace("green", "black"), 2))
+    place = remember(*facts)
+    before, at = contents(place), sequence(place)
+    told = swept(place, dry_run=True)
+    assert sequence(place) == at
+    assert_same(contents(place), before)
+    assert told == replace(swept(place), would_ask=0)
+    assert told.merged == 1 and told.told[0].action == "absorb"
+
+
+def test_many_new_facts_and_few_are_compared_with_the_same(remember: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = [fact(f"k{n}", TEA, n, vector=apart(0.9, n + 1), consolidated_at=T0) for n in range(4)]
+    elsewhere = [fact(f"e{n}", TEA, n, scope="ferrywise", consolidated_at=T0) for n in range(8)]
+    place = remember(*known, *elsewhere, fact("new", SPELLINGS[1], 9), hits={"k2": 1})
+    few = swept(place, dry_run=True, merge_neighbors=4)
+    monkeypatch.setattr(merging, "FEW", 0)
+    assert swept(place, dry_run=True, merge_neighbors=4) == few
+    assert few.merged == 1 and few.told[0].statement.startswith(TEA)
+
+
+# Notes
+
+
+def notes(*statements: str, **more: Any) -> list[Fact]:
+    return [fact(f"n{n}", statement, n, kind="note", **more) for n, statement in enumerate(statements)]
+
+
+def test_s4_09_of_two_notes_the_longer_text_goes_on_in_a_new_row(remember: Made) -> None:
+    place = remember(*notes(PLAIN, FRAMED), hits={"n0": 2})
+    found = swept(place)
+    assert (found.merged, found.reworded) == (1, 1)
+    [new] = live(place)
+    facts = {row["id"]: row for row in rows(place, "facts").iter_rows(named=True)}
+    assert facts[new]["statement"] == FRAMED
+    assert facts["n0"]["statement"] == PLAIN and facts["n0"]["replaced_by"] == facts["n1"]["replaced_by"] == new
+    assert set(rows(place, "lineage").select("old_id", "new_id", "reason").rows()) == {
+        ("n0", new, "dedup"), ("n1", new, "dedup"),
+    }  # fmt: skip
+    assert {told["decided_by"] for told in rows(place, "decisions").iter_rows(named=True)} == {"rule"}
+    [patch] = rows(place, "patch_batches").iter_rows(named=True)
+    assert (patch["state"], patch["decided_by"]) == ("applied", "rule")
+    vector = rows(place, "facts", f"id = '{new}'", ["vector"])["vector"][0].to_numpy()
+    assert np.allclose(vector, open_embedder().embed([FRAMED])[0], atol=1e-6)
+    assert usage_of(rows(place, "fact_usage"), rows(place, "lineage"))["id"].to_list() == [new]
+    assert swept(place) == Consolidated()
+    assert not examine(Store.open(str(place)), NOW).problems
+
+
+@pytest.mark.parametrize("more", [{"kind": "observation"}, {"pinned": True}, {}])
+def test_s4_09_everything_else_keeps_the_survivors_text(remember: Made, more: dict[str, Any]) -> None:
+    first, second = notes(PLAIN, FRAMED if more else PLAIN + "!")
+    kind = {key: more[key] for key in more if key == "kind"}
+    place = remember({**first, **more}, {**second, **kind})
+    assert (swept(place).reworded, live(place)) == (0, ["n0"])
+
+
+def test_s4_09_a_note_keeps_its_text_where_the_new_one_cannot_be_embedded(
+    remember: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = remember(*notes(PLAIN, FRAMED))
+
+    def out_of_reach(*_: Any) -> Any:
+        raise merging.SlowwaveError("The provider does not answer.")
+
+    embed = merging.embedded_wordings
+    monkeypatch.setattr(
+        merging, "embedded_wordings", lambda run, plan: out_of_reach() if len(plan.reworded) else embed(run, plan)
+    )
+    found = swept(place)
+    assert (found.merged, found.reworded, live(place)) == (1, 0, ["n0"])
+
+
+# What happens meanwhile
+
+
+def test_t40_what_another_run_retired_meanwhile_is_not_merged(remember: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = remember(*notes(PLAIN, FRAMED, "Note: " + PLAIN), fact("z", PLAIN, vector=apart(0)))
+
+    def other() -> None:
+        store = Store.open(str(place))
+        with store.commit("other", "test", NOW) as tx:
+            gone = tx.by_ids("facts", ["n1"], with_vector=True)
+            tx.upsert("facts", gone.with_columns(status=pl.lit("retracted"), expired_at=pl.lit(NOW)))
+
+    with overtaken(monkeypatch, "steward.merge", other):
+        found = swept(place)
+    assert found.merged == 1
+    assert live(place) == ["n0", "z"]
+    assert rows(place, "facts", "id = 'n1'")["status"].to_list() == ["retracted"]
+    assert not examine(Store.open(str(place)), NOW).problems
+
+
+# With a model
+
+
+def merger(request: Body) -> Reply:
+    """A model that takes the first fact of every cluster for all of it."""
+    verdicts = [
+        {"cluster": number, "outcome": "supersede", "survivor": 0, "absorbed": list(range(1, len(facts))),
+         "reason": "They say the same."}
+        for number, facts in clusters_of(request).items()
+    ]  # fmt: skip
+    return filled("Consolidation", {"verdicts": verdicts})
+
+
+SAME = ("Marta runs the billing service in Lisbon.", "In Lisbon Marta runs the billing service.")
+
+
+def test_a_model_decides_what_guards_keep_apart(remember: Made, serve: Callable[..., MessagesApi]) -> None:
+    place = remember(fact("a", SAME[0]), fact("b", SAME[1], 1))
+    api = serve(merger)
+    assert swept(place, CLAUDE, dry_run=True).would_ask == 1
+    assert not api.requests
+    found = swept(place, CLAUDE)
+    assert (found.merged, found.pending, len(api.requests)) == (1, 0, 1)
+    assert len(live(place)) == 1
+    assert rows(place, "facts")["consolidated_at"].null_count() == 2
+    assert rows(place, "lineage")["reason"].to_list() == ["consolidated"]
+
+
+def test_what_a_model_keeps_apart_is_not_asked_again(remember: Made, serve: Callable[..., MessagesApi]) -> None:
+    place = remember(fact("a", SAME[0]), fact("b", SAME[1], 1))
+    api = serve(kept_apart)
+    assert swept(place, CLAUDE).kept == 1
+    write(place, [fact("c", PLAIN, vector=apart(0))], {}, "said-2")
+    assert swept(place, CLAUDE).looked_at == 1
+    assert len(api.requests) == 1
+
+
+def test_a_spent_budget_leaves_facts_for_the_next_sweep(remember: Made, serve: Callable[..., MessagesApi]) -> None:
+    place = remember(fact("a", SAME[0]), fact("b", SAME[1], 1), fact("c", PLAIN, vector=apart(0)))
+    serve(kept_apart)
+    found = swept(place, CLAUDE, llm={"max_calls": 0})
+    assert (found.left, rows(place, "fact_scores")["id"].to_list()) == (2, ["c"])
+    assert swept(place, CLAUDE).looked_at == 2
+
+
+def test_a_pair_that_nobody_was_asked_about_still_waits(remember: Made, serve: Callable[..., MessagesApi]) -> None:
+    place = remember(fact("a", SAME[0]), fact("b", PLAIN, vector=apart(0.8)))
+    pair = {"id": row_id("pd", "a", "b", "redundant"), "a_id": "a", "b_id": "b", "kind": "redundant",
+            "outcome": "failed", "decided_by": "model"}  # fmt: skip
+    with Store.open(str(place)).commit("asked", "test", NOW) as tx:
+        tx.upsert("pair_decisions", pl.DataFrame([pair]))
+    serve(kept_apart)
+    swept(place, CLAUDE)
+    assert rows(place, "pair_decisions")["outcome"].to_list() == ["failed"]
