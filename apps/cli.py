@@ -12,7 +12,15 @@ import typer
 
 from slowwave.errors import SlowwaveError
 
-from . import keep_commands, maintain_commands, people_commands, read_commands, write_commands
+from . import (
+    entity_commands,
+    forget_commands,
+    keep_commands,
+    maintain_commands,
+    people_commands,
+    read_commands,
+    write_commands,
+)
 from .printing import err, print_json
 
 app = typer.Typer(
@@ -45,6 +53,8 @@ read_commands.register(app)
 maintain_commands.register(app)
 keep_commands.register(app)
 people_commands.register(app)
+entity_commands.register(app)
+forget_commands.register(app)
 
 
 def main() -> None:

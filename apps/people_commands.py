@@ -11,6 +11,7 @@ import typer
 
 from slowwave.errors import Refused
 
+from .archive_commands import archived, restore
 from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import err, out, print_json, short_id, table
 
@@ -25,7 +26,7 @@ EntityName = Annotated[str, typer.Argument(metavar="ENTITY", help="An entity, by
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
-    for command in (duplicates, observe, retire):
+    for command in (duplicates, observe, retire, archived, restore):
         app.command()(command)
 
 

@@ -29,6 +29,7 @@ KnownAsOf = Annotated[
     str | None,
     typer.Option("--known-as-of", metavar="TIME", help="What was believed then.", show_default=False),
 ]
+USE = ("learning", "learning_events", "prune_threshold", "min_quality", "facts_scored", "facts_below_min_quality")
 _FACT_ID = re.compile(r"f_[0-9a-f][0-9a-f_]*")
 
 
@@ -173,13 +174,14 @@ def _show_chain(memory: Memory, fact_id: str, as_json: bool) -> None:
 def entities(
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many to show.")] = 50,
     type: Annotated[str | None, typer.Option("--type", help="Only of this type.", show_default=False)] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Archived ones as well.")] = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
 ) -> None:
     """Who and what is known, most talked about first."""
     with Place.of(store, namespace).memory() as memory:
-        total, shown = memory.entities(limit=limit, entity_type=type)
+        total, shown = memory.entities(limit=limit, entity_type=type, everything=everything)
     if as_json:
         print_json({"total": total, "entities": [asdict(entity) for entity in shown]})
         return
@@ -226,10 +228,11 @@ def quality(
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
 ) -> None:
-    """What was refused, by which gate and why."""
+    """What was refused, by which gate and why; and how recalls steer what is kept."""
     from recall.overview import quality as assess
 
-    found = assess(Place.of(store, namespace).store())
+    place = Place.of(store, namespace)
+    found = assess(place.store(), place.settings.steward, place.settings.recall.min_quality)
     if as_json:
         print_json(found)
         return
@@ -237,10 +240,23 @@ def quality(
     out.print(
         table(
             "Gates",
-            ("gate", "count", "for example", "reason"),
-            [(g["gate"], g["refused"], (g["example"] or "")[:80], g["reason"]) for g in found["gates"]],
+            ("gate", "count", "mean length", "for example", "reason"),
+            [
+                (g["gate"], g["refused"], g["mean_length"], (g["example"] or "")[:80], g["reason"])
+                for g in found["gates"]
+            ],
         )
     )
+    use = found["use"]
+    told = [("recalls", found["retrieval_events"]), *((what.replace("_", " "), use[what]) for what in USE)]
+    out.print(table("Use", ("what", "count"), told))
+    if use["top_facts"]:
+        columns = ("statement", "hit_count", "avg_retrieval_score", "quality_score", "last_retrieved_at")
+        rows = [(*(fact[name] for name in columns), short_id(fact["id"])) for fact in use["top_facts"]]
+        out.print(table("Recalled most", ("fact", "count", "cosine", "score", "last", "id"), rows))
+    if found["common_first_words"]:
+        words = ", ".join(f"{word} ({times})" for word, times in found["common_first_words"].items())
+        out.print(f"What is refused begins with: {words}", markup=False)
     shown = found["refusals"][:limit]
     if shown:
         out.print(

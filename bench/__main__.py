@@ -33,6 +33,7 @@ BENCHMARKS: Mapping[str, str] = {
     "locomo": "evidence recall on LoCoMo",
     "beam": "pair finding on BEAM",
     "pairs": "near-duplicate pairs, beside SemHash",
+    "merging": "the steward's merge phase, beside SemHash",
     "guards": "what the guards of a merge let through",
 }
 RESULTS = Path(__file__).resolve().parent / "results"

@@ -124,3 +124,8 @@ def _entities(frame: pl.DataFrame) -> pl.DataFrame:
 def _with_vectors(rows: pl.DataFrame, seat: Embedder) -> pl.DataFrame:
     vectors = pl.Series("vector", seat.embed(rows["text"].to_list()), dtype=pl.Array(pl.Float32, seat.dims))
     return rows.drop("text").with_columns(vectors)
+
+
+def fact_rows(told: Sequence[synthetic.FactText], seed: int) -> pl.DataFrame:
+    """The rows of FACTS that these facts would have in a store, without vectors, in their order."""
+    return _facts(_told(told, 0, Random(seed))).drop("text", strict=False)

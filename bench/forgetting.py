@@ -1,7 +1,7 @@
 """Forgetting: questions are asked, then the third of the facts that the steward thinks least of is pruned.
 
-Half of the questions are asked beforehand, as agents would over the months; the others come for the first time after the
-pruning. What is lost of the first is the loss, what is lost of the second the regret of forgetting too early.
+Half of the questions are asked beforehand, as agents would over the months; the others come for the first time after
+the pruning. What is lost of the first is the loss, what is lost of the second the regret of forgetting too early.
 """
 
 from __future__ import annotations

@@ -46,15 +46,15 @@ async def steward(
     run = existing_run("steward", store, namespace, now, settings.retention)
     tally = StewardTally(run.id, dry_run)
     frozen = None if dry_run else freeze_probes(run, settings.gate)
-    with recorded(run, tally, {"phases": phases, "settings": settings.model_dump()}, dry_run=dry_run) as run:
-        with weighed(run, tally):
-            async with language_of(run, settings.llm) as language:
-                try:
-                    await _sweep(run, settings, phases, language, tally)
-                finally:
-                    tally.paid(language, "consolidate")
-            if tally.has_written and not dry_run:
-                tidy(run)
+    parameters = {"phases": phases, "settings": settings.model_dump()}
+    with recorded(run, tally, parameters, dry_run=dry_run) as run, weighed(run, tally):
+        async with language_of(run, settings.llm) as language:
+            try:
+                await _sweep(run, settings, phases, language, tally)
+            finally:
+                tally.paid(language, "consolidate")
+        if tally.has_written and not dry_run:
+            tidy(run)
     return await conclude(run, tally, frozen, settings.gate)
 
 

@@ -32,13 +32,19 @@ class Entity:
     last_seen_at: datetime | None
 
 
-def list_entities(snapshot: Snapshot, now: datetime, limit: int, entity_type: str | None) -> tuple[int, list[Entity]]:
-    """How many there are, and those with the most live facts; not those that were archived or merged into others."""
+def list_entities(
+    snapshot: Snapshot, now: datetime, limit: int, entity_type: str | None, *, everything: bool = False
+) -> tuple[int, list[Entity]]:
+    """How many there are, and those with the most live facts.
+
+    Those that were archived or merged into others are told only if `everything` is asked for.
+    """
     where = f"entity_type = {quoted(entity_type)}" if entity_type else None
-    entities = snapshot.frame("entities", where).filter(is_listed())
-    if entities.is_empty() and entity_type:
+    stored = snapshot.frame("entities", where)
+    if stored.is_empty() and entity_type:
         known = snapshot.frame("entities", columns=["entity_type"])["entity_type"].unique().to_list()
         raise UnknownName("entity type", entity_type, known)
+    entities = stored if everything else stored.filter(is_listed())
     counted = entities.join(_fact_counts(snapshot, now), on="id", how="left").with_columns(pl.col("facts").fill_null(0))
     top = counted.sort("facts", "last_seen_at", "name", descending=[True, True, False], nulls_last=True).head(limit)
     return len(entities), _with_aliases(snapshot, top)

@@ -202,9 +202,11 @@ class Memory:
         at = now or datetime.now(UTC)
         return duplicates_of(self.snapshot, at, name, threshold, containment_threshold, limit)
 
-    def entities(self, limit: int = 50, entity_type: str | None = None) -> tuple[int, list[Entity]]:
-        """How many entities there are, and those that most is known about."""
-        return list_entities(self.snapshot, datetime.now(UTC), limit, entity_type)
+    def entities(
+        self, limit: int = 50, entity_type: str | None = None, *, everything: bool = False
+    ) -> tuple[int, list[Entity]]:
+        """How many entities there are, and those that most is known about; with `everything` archived ones, too."""
+        return list_entities(self.snapshot, datetime.now(UTC), limit, entity_type, everything=everything)
 
     def uncertain(
         self, a: str, b: str, *, settings: BeliefSettings | None = None, now: datetime | None = None

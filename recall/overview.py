@@ -7,12 +7,19 @@ from typing import Any
 
 import polars as pl
 
+from slowwave import frames
+from slowwave.settings import RecallSettings, StewardSettings
+from slowwave.steward import events_to_learn, is_learning
+from slowwave.usage import usage_of
 from slowwave.validity import live_sql
 from storage.snapshots import Snapshot
 from storage.store import Store
 
+from .facts import ALL, stored
+
 CLOSED = ("candidate", "rejected", "superseded", "retracted", "archived")
 COMMON_WORDS = 15
+TOP = 10
 
 
 def stats(store: Store, now: datetime) -> dict[str, Any]:
@@ -20,7 +27,8 @@ def stats(store: Store, now: datetime) -> dict[str, Any]:
     snapshot = store.snapshot()
     calls = store.log("llm_calls", columns=["id", "created_at", "tokens_in", "tokens_out", "usd"])
     calls = calls.sort("created_at").unique("id", keep="last")  # an entry carries the cost of those before it
-    by_status = dict(snapshot.frame("facts", columns=["status"])["status"].value_counts().iter_rows())
+    statuses = pl.concat([snapshot.frame(name, columns=["status"])["status"] for name in ALL])
+    by_status = dict(statuses.value_counts().iter_rows())
     return {
         "messages": snapshot.count("messages"),
         "facts": {
@@ -43,17 +51,20 @@ def _total(frame: pl.DataFrame, column: str) -> int:
     return int(frame[column].sum() or 0)
 
 
-def quality(store: Store) -> dict[str, Any]:
-    """What was refused, by gate with examples, and the state of every message (S4-17, COMMANDS S4)."""
+def quality(store: Store, settings: StewardSettings | None = None, min_quality: float | None = None) -> dict[str, Any]:
+    """What was refused, by gate with examples, the state of every message, and what recalls tell (COMMANDS S4).
+
+    `settings` say from how many recalls on, and below which score, the steward prunes; recall hides what is scored
+    below `min_quality`.
+    """
     snapshot = store.snapshot()
-    refusals = snapshot.frame("refusals")
+    refusals = _with_lengths(snapshot, snapshot.frame("refusals"))
     messages = snapshot.frame("messages", columns=["graph_state", "content_score"])
-    events = store.log("retrieval_events", columns=["id"])
     gates = refusals.group_by("gate").agg(
         refused=pl.len(),
         example=pl.col("excerpt").first(),
         reason=pl.col("reason").first(),
-        mean_length=pl.col("excerpt").str.len_chars().mean(),
+        mean_length=pl.col("length").mean(),
     )
     firsts = refusals.select(pl.col("excerpt").str.to_lowercase().str.extract(r"(\w+)").alias("word")).drop_nulls()
     common = firsts["word"].value_counts(sort=True).head(COMMON_WORDS)
@@ -65,7 +76,43 @@ def quality(store: Store) -> dict[str, Any]:
         .to_dicts(),
         "common_first_words": dict(common.iter_rows()),
         "learned_prototypes": snapshot.count("scorer_state"),
-        "retrieval_events": len(events),
+        "retrieval_events": snapshot.count("retrieval_events"),
+        "use": _use(
+            snapshot,
+            settings or StewardSettings(),
+            RecallSettings().min_quality if min_quality is None else min_quality,
+        ),
+    }
+
+
+def _with_lengths(snapshot: Snapshot, refusals: pl.DataFrame) -> pl.DataFrame:
+    """The refusals with the length of what was refused, in characters: of a message all of it, not the excerpt."""
+    said = snapshot.by_ids("messages", refusals["subject_id"], ["id", "content"])
+    whole = said.select(subject_id="id", whole=pl.col("content").str.len_chars())
+    both = refusals.join(whole, on="subject_id", how="left", maintain_order="left")
+    return both.with_columns(length=pl.coalesce("whole", pl.col("excerpt").str.len_chars())).drop("whole")
+
+
+def _use(snapshot: Snapshot, settings: StewardSettings, min_quality: float) -> dict[str, Any]:
+    """Whether the steward still learns from recalls, its limits, and the facts that are recalled most."""
+    scores = snapshot.frame("fact_scores", columns=["quality_score"])
+    usage = usage_of(snapshot.frame("fact_usage"), snapshot.frame("lineage", columns=list(frames.LINEAGE)))
+    top = usage.sort("hit_count", "last_retrieved_at", "id", descending=[True, True, False]).head(TOP)
+    rows = [snapshot.by_ids(name, top["id"], ["id", "statement"]) for name in ("facts", "facts_archive")]
+    said = top.join(pl.concat(rows).unique("id"), on="id", maintain_order="left")
+    marks = snapshot.by_ids("fact_scores", top["id"], ["id", "quality_score"])
+    told = said.join(marks, on="id", how="left", maintain_order="left")
+    measured = scores["quality_score"].drop_nulls()
+    return {
+        "learning": is_learning(snapshot.count("retrieval_events"), settings),
+        "learning_events": events_to_learn(settings),
+        "prune_threshold": settings.prune_threshold,
+        "min_quality": min_quality,
+        "facts_scored": len(measured),
+        "facts_below_min_quality": int((measured < min_quality).sum()),
+        "top_facts": told.select(
+            "id", "statement", "hit_count", "avg_retrieval_score", "last_retrieved_at", "quality_score"
+        ).to_dicts(),
     }
 
 
@@ -74,12 +121,11 @@ def changes(snapshot: Snapshot, limit: int = 20) -> list[dict[str, Any]]:
 
     What was absorbed by a fact that says the same did not stop being true.
     """
-    closed = snapshot.frame(
-        "facts",
-        "valid_to IS NOT NULL OR status = 'retracted'",
-        ["id", "statement", "status_reason", "valid_from", "valid_to", "replaced_by"],
-    )
-    winners = snapshot.by_ids("facts", closed["replaced_by"], ["id", "statement"]).rename({"statement": "now"})
+    columns = ["id", "statement", "status_reason", "valid_from", "valid_to", "replaced_by"]
+    over = "valid_to IS NOT NULL OR status = 'retracted'"
+    closed = pl.concat([snapshot.frame(name, over, columns) for name in ALL])
+    replaced_by = closed["replaced_by"].drop_nulls()
+    winners = stored(snapshot, ALL, replaced_by, columns=("id", "statement")).rename({"statement": "now"})
     both = closed.join(winners, left_on="replaced_by", right_on="id", how="left")
     told_once = both.unique(["statement", "now"], keep="first")
     newest = told_once.sort("valid_to", "id", descending=[True, False], nulls_last=True).head(limit)

@@ -218,8 +218,9 @@ async def _held(tables: Tables, rows: pl.DataFrame, question: Question) -> pl.Da
 
 
 def _cosines(rows: pl.DataFrame, vector: Vector) -> list[float]:
-    """Of rows with a vector to it; 0 for those without."""
-    cosines: list[float] = (np.nan_to_num(rows["vector"].to_numpy().reshape(-1, len(vector))) @ vector).tolist()
+    """Of rows with a vector to it; 0 for those without. Rounded, so that equal rows tie wherever they lie."""
+    products = np.nan_to_num(rows["vector"].to_numpy().reshape(-1, len(vector))) @ vector
+    cosines: list[float] = products.astype(np.float64).round(6).tolist()
     return cosines
 
 

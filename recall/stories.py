@@ -108,14 +108,14 @@ def fact_named(snapshot: Snapshot, asked: str) -> str:
 
 def _find(snapshot: Snapshot, asked: str, kinds: Sequence[str] = _KINDS) -> tuple[str, dict[str, Any]]:
     """The row of that id, or of an id that begins so, or whose short form is that; messages also by their own name."""
-    for table in kinds:
-        kind = "facts" if table in ALL else table
+    for kind in dict.fromkeys("facts" if table in ALL else table for table in kinds):
         names = [f"id = {quoted(asked)}", f"starts_with(id, {quoted(asked)})"]
         if _SHORT.fullmatch(asked):
             names.append(f"id LIKE {quoted(f'%_{asked}%')}")
         if kind == "messages":
             names.append(f"message_id = {quoted(asked)}")
-        rows = snapshot.frame(table, " OR ".join(names), limit=6)
+        places = ALL if kind == "facts" else (kind,)
+        rows = pl.concat([snapshot.frame(table, " OR ".join(names), limit=6) for table in places])
         exact = rows.filter(pl.col("id") == asked)
         if len(exact):
             return kind, exact.to_dicts()[0]
@@ -134,9 +134,9 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
 def _heard(snapshot: Snapshot, message: str) -> tuple[tuple[str, str, str, str], ...]:
     """The facts that a message says, whatever became of them."""
     columns = ["id", "statement", "status", "status_reason"]
-    own = snapshot.by_ids("facts", [message], columns, key="message_id")
+    own = stored(snapshot, ALL, [message], ("message_id",), columns)
     others = snapshot.by_ids("fact_evidence", [message], ["fact_id"], key="message_id")["fact_id"]
-    both = pl.concat([own, snapshot.by_ids("facts", others, columns)]).unique("id").sort("id")
+    both = pl.concat([own, stored(snapshot, ALL, others, columns=columns)]).unique("id").sort("id")
     return tuple(both.with_columns(pl.col("status_reason").fill_null("")).iter_rows())
 
 

@@ -218,13 +218,13 @@ def _facts(held: Holdings, pair: Pair, now: datetime) -> tuple[pl.DataFrame, tup
     Live ones are to be compared again. What said something between the two says nothing now (S2-12, T31).
     """
     facts = held.facts
+    loops = facts.filter(is_between(pair), pl.col("status") == "active")["id"].implode()
+    is_loop = pl.col("id").is_in(loops)
     again = [
-        pl.when(is_live(now)).then(pl.lit(value, dtype=facts.schema[name])).otherwise(name).alias(name)
+        pl.when(is_live(now) & ~is_loop).then(pl.lit(value, dtype=facts.schema[name])).otherwise(name).alias(name)
         for name, value in _NO_LONGER.items()
     ]
     every = pl.concat([_repointed(facts, pair).with_columns(again), held.flagged.select(facts.columns)])
-    loops = facts.filter(is_between(pair), pl.col("status") == "active")["id"].implode()
-    is_loop = pl.col("id").is_in(loops)
     going, partners = every.filter(is_loop).sort("id"), every.filter(~is_loop & pl.col("similar_to_id").is_in(loops))
     waiting = held.pairs.filter(_waits_for(loops))
     retired = plan_retirement(going, partners, waiting, _BY_MERGE, now)

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
@@ -25,7 +25,7 @@ FORGOTTEN = "[forgotten]"
 MIN_CHARS = 3
 MIN_UNSPACED = 2  # a name of two signs is long where a sign is a syllable
 
-_FORMS = ("NFC", "NFD", "NFKC", "NFKD")
+_FORMS: tuple[Literal["NFC", "NFD", "NFKC", "NFKD"], ...] = ("NFC", "NFD", "NFKC", "NFKD")
 _LETTER = r"[^\W\d_]"
 _MARK = "\u0300-\u036f"
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
@@ -42,7 +42,8 @@ _COMMON = FUNCTION_WORDS | word_set(
     facts source sources run runs state status kind type model role reason summary quote file project place event
     concept config language organization session rule rules monday tuesday wednesday thursday friday saturday sunday
     january february march april june july august september october november december el la los las de del y en con
-    der die das und ein eine le les des du et forgotten"""
+    der die das und ein eine le les des du et forgotten
+    conflict correction dedup redundant pruned"""
 )
 
 
@@ -66,7 +67,8 @@ class Names:
     @classmethod
     def of(cls, names: Iterable[str]) -> Names:
         """The names, single-spaced, without those that differ only in case."""
-        once = {normalise_name(name): " ".join(name.split()) for name in names if name.strip()}
+        written = [" ".join(name.split()) for name in names if name.strip()]
+        once = {normalise_name(name): name for name in reversed(written)}  # as it was given first
         return cls(tuple(sorted(once.values(), key=lambda name: (-len(name), name))))
 
     @cached_property
@@ -130,15 +132,15 @@ class Names:
             except ValueError:
                 document = None
             if isinstance(document, dict | list):
-                return as_json(self._without(document)) if self.are_in(text) else text
+                return as_json(self._without(document, quotes)) if quotes or self.are_in(text) else text
         return self.without_sentences(text, quotes)
 
-    def _without(self, value: Any) -> Any:
+    def _without(self, value: Any, quotes: Sequence[str]) -> Any:
         if isinstance(value, dict):
-            return {self.without_name(key): self._without(each) for key, each in value.items()}
+            return {self.without_name(key): self._without(each, quotes) for key, each in value.items()}
         if isinstance(value, list):
-            return [self._without(each) for each in value]
-        return self.without(value) if isinstance(value, str) else value
+            return [self._without(each, quotes) for each in value]
+        return self.without(value, quotes) if isinstance(value, str) else value
 
     def as_bytes(self) -> dict[str, tuple[bytes, ...]]:
         """By name: how it may stand in a file as UTF-8, ASCII letters in lower case."""

@@ -11,6 +11,7 @@ Rules go by the columns of a table, not by a list of tables: text in a table tha
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import polars as pl
@@ -21,7 +22,7 @@ from slowwave.text import word_set
 
 VOCABULARY = word_set(
     """role graph_state format state subject_kind gate entity_type status kind edge_type polarity entrenchment
-    cardinality outcome decided_by link type via slug aspect_slugs action flow provider model prompt_name
+    cardinality source outcome decided_by link type via slug aspect_slugs action flow provider model prompt_name
     prompt_version embed_model origin guard day"""
 )
 """Columns of slowwave's own words: none of them is about anybody."""
@@ -69,6 +70,8 @@ def keys_of(frame: pl.DataFrame) -> pl.DataFrame:
 
 def naming(frame: pl.DataFrame, names: Names, columns: Iterable[str] | None = None) -> pl.DataFrame:
     """The rows that name the subject in any of the columns, by default in any text."""
+    if frame.is_empty():
+        return frame
     hits = pl.repeat(False, len(frame), eager=True)
     for column in texts_of(frame) if columns is None else columns:
         hits = hits | names.named(frame[column])
@@ -180,6 +183,19 @@ def without_pointers(rows: pl.DataFrame, gone: Ids) -> pl.DataFrame:
         similarity_flag=pl.when(unlike).then(False).otherwise("similarity_flag"),
         similarity_score=pl.when(~unlike).then("similarity_score"),
     )
+
+
+def repeating(rows: pl.DataFrame, said: Sequence[str]) -> dict[str, list[str]]:
+    """Which of these sentences each row holds in one of its texts, by id; the texts may be JSON."""
+    forms = {json.dumps(each, ensure_ascii=False)[1:-1]: each for each in said}
+    needles = [*{*forms, *said}]
+    found: dict[str, list[str]] = {}
+    for column in texts_of(rows):
+        if rows.schema[column] == pl.String and needles:
+            hits = rows.filter(pl.col(column).str.contains_any(needles))
+            for id, text in hits.select("id", column).iter_rows():
+                found.setdefault(id, []).extend(each for form, each in forms.items() if form in text or each in text)
+    return found
 
 
 def label_names(values: Iterable[str], names: Names) -> dict[str, str]:

@@ -67,16 +67,22 @@ class LearnedNoise(NamedTuple):
     teaching_count: int
 
 
+def is_relearning_due(teaching_count: int, learned_at: int, settings: NoiseSettings) -> bool:
+    """Whether so many refusals have come since the last rebuild, or some are gone."""
+    return not 0 <= teaching_count - learned_at < settings.rebuild_every
+
+
 def plan_prototypes(
     refusals: pl.DataFrame, defaults: Vectors, settings: NoiseSettings, *, teaching_count: int, learned_at: int
 ) -> LearnedNoise | None:
     """The learned prototypes, rebuilt from the ring of refusals; None while not due.
 
     `refusals` has `text`, `created_at`, `gate` and `vector`; `defaults` are the unit rows of the built-in noise, which
-    always stay beside the learned ones (T19). `teaching_count` is how many teaching refusals there ever were,
-    `learned_at` that number at the last rebuild: due after `rebuild_every` more, however many came at once (T17).
+    always stay beside the learned ones (T19). `teaching_count` is how many teaching refusals there are, `learned_at`
+    that number at the last rebuild: due after `rebuild_every` more, however many came at once (T17), or when some are
+    gone, so that what was forgotten teaches no longer.
     """
-    if teaching_count - learned_at < settings.rebuild_every:
+    if not is_relearning_due(teaching_count, learned_at, settings):
         return None
     ring = refusals.with_row_index("row").sort(["created_at", "row"], descending=True).head(settings.rejection_capacity)
     newest = ring.filter(pl.col("gate").is_in(TEACHING_GATES) & pl.col("vector").is_not_null()).head(

@@ -26,7 +26,7 @@ KINDS = ("relation", "observation", "note")
 FIRST_PLACES = 3  # of a logged recall: what came later may have been there by chance
 FADING = 0.25  # a fact that nobody ever asked for and that scores lower is on its way out
 HIDDEN = 0.06  # below 0.05 recall hides a fact, however often it was asked for long ago
-SHORT = 4  # content words of an object that is an answer; a longer one is a clause, of which half may be asked
+SHORT = 4  # content words of an object that is an answer; a longer one is a clause, of which the beginning may be asked
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 
 
@@ -81,17 +81,18 @@ def spread(facts: pl.DataFrame, salt: str) -> pl.DataFrame:
 def question(statement: str, subject: str, answer: str, relation: str = "") -> str | None:
     """A question that the statement answers; None where it says too little to be asked for.
 
-    It names the subject and the first of the statement's content words, at most half of them, and no word of a short
-    `answer`. Where no word is left, those of the relation are asked.
+    It names the subject and the first of the statement's content words, a third of them or two, and no word of a
+    short `answer`. Where no word is left, those of the relation are asked.
     """
     hidden = stems(answer)
     is_answer = 0 < len(hidden) <= SHORT
     kept_back = stems(subject) | (hidden if is_answer else frozenset())
     content = _content(statement, stems(subject))
-    asked = [word for stem, word in content.items() if stem not in kept_back][: (len(content) + 1) // 2]
-    if not asked:
-        asked = list(_content(relation.replace("_", " "), kept_back).values())
-    if len(asked) < (1 if is_answer else 2) or len(asked) == len(content):
+    asked = [word for stem, word in content.items() if stem not in kept_back][: max(2, -(-len(content) // 3))]
+    if len(asked) == len(content):
+        return None
+    asked = asked or list(_content(relation.replace("_", " "), kept_back).values())
+    if len(asked) < (1 if is_answer else 2):
         return None
     return f"{' '.join([*_WORD.findall(subject), *asked])}?"
 

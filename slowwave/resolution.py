@@ -234,11 +234,6 @@ def _final_ids(outcomes: pl.DataFrame, distinct: pl.DataFrame) -> pl.DataFrame:
     return outcomes.with_columns(entity_id=pl.Series(final, dtype=pl.String))
 
 
-def revived(entities: pl.DataFrame) -> pl.DataFrame:
-    """Entities that were archived, active again: something is known of them once more."""
-    return entities.with_columns(status=pl.lit("active"))
-
-
 def _entity_rows(mentioned: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
     """New entities and those that a mention changed, whole rows."""
     seen = (

@@ -26,8 +26,19 @@ PRUNED = Cause(
 )
 USE: frames.Schema = {**frames.FACT_USAGE, "avg_retrieval_score": frames.NUMBER}
 PUT_BACK: frames.Schema = {"id": frames.TEXT, "put_back_at": frames.TIME}
+LEARNING_EVENTS = 50
 _FADED = ("id", "score", "age_hours", "hits", "half_life_days")
 _DAY_US = 86_400_000_000.0
+
+
+def events_to_learn(settings: StewardSettings) -> int:
+    """Recalls that must have been logged before anything is pruned, merged or hidden (S4-02)."""
+    return settings.learning_events if settings.learning_events > 0 else LEARNING_EVENTS
+
+
+def is_learning(events: int, settings: StewardSettings) -> bool:
+    """Whether so many recalls are too few."""
+    return events < events_to_learn(settings)
 
 
 def half_life_days(content_score: pl.Expr, settings: StewardSettings) -> pl.Expr:

@@ -85,7 +85,8 @@ class VersionReader:
             return read_rows(table, where, columns)
         except (ValueError, RuntimeError, OSError) as error:
             raise UndoRefused(
-                f"Version {version} of table {name} is no longer kept.", "Undo reaches back retention.undo_days."
+                f"Version {version} of table {name} is no longer kept.",
+                "Undo reaches back retention.undo_days, and never beyond a `slowwave forget`.",
             ) from error
 
 
@@ -197,11 +198,11 @@ def writers_in(reader: VersionReader, name: str, gap: Gap, later: pl.DataFrame) 
 
 def _deleters(reader: VersionReader, name: str, gone: set[str], later: pl.DataFrame) -> set[str]:
     found: set[str] = set()
-    for row in later.iter_rows(named=True):
-        for segment in segments_of(later.filter(pl.col("sequence") == row["sequence"])).get(name, []):
+    for (run,), commits in later.group_by("run_id", maintain_order=True):  # a run may delete in hundreds of commits
+        for segment in segments_of(commits).get(name, []):
             lost = _difference(reader, name, segment).filter(pl.col("mark").is_null())
             if gone & set(lost["id"]):
-                found.add(row["run_id"])
+                found.add(str(run))
     return found
 
 

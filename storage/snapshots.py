@@ -119,10 +119,20 @@ class Snapshot(Reading):
         wanted = list(columns) if columns is not None else column_names(name)
         held = self._columns_of(name)
         if held.issuperset(wanted):
-            return read_rows(self.handle(name), where, wanted, limit, order)
+            return self._read(name, where, wanted, limit, order)
         declared = {c: kind for c, kind in empty_frame(name, self.dims).schema.items() if c in wanted}
         known = [c for c in wanted if c in held or c not in declared]
-        return filled(read_rows(self.handle(name), where, known, limit, order), declared).select(wanted)
+        return filled(self._read(name, where, known, limit, order), declared).select(wanted)
+
+    def _read(
+        self, name: str, where: str | None, columns: Sequence[str], limit: int | None, order: Sequence[str]
+    ) -> pl.DataFrame:
+        try:
+            return read_rows(self.handle(name), where, columns, limit, order)
+        except (RuntimeError, OSError) as error:
+            if "not found" not in str(error).lower():
+                raise
+            raise version_gone(name, self.versions.get(name, 1)) from error  # its files went while it was open
 
     def _columns_of(self, name: str) -> frozenset[str]:
         if name not in self._columns:
@@ -141,5 +151,6 @@ def version_gone(name: str, version: int) -> StoreMismatch:
     """The error for a version that is no longer there."""
     return StoreMismatch(
         f"Version {version} of table {name} is gone.",
-        "It is older than retention.undo_days, or the store is damaged: run `slowwave doctor`.",
+        "It is older than retention.undo_days or than the last `slowwave forget`, or the store is damaged: "
+        "run `slowwave doctor`.",
     )

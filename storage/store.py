@@ -15,7 +15,7 @@ from slowwave.settings import RetentionSettings
 
 from .connection import check_namespace, connect, namespaces, place_for_making
 from .head import Head, HeadRow, create_head
-from .rows import MARK, to_rows
+from .rows import CREATED, to_rows
 from .snapshots import Snapshot, read_rows
 from .tables import SCHEMA_VERSION, TABLES, Role, tables_of
 from .transactions import Transaction
@@ -147,7 +147,7 @@ class Store:
         table = self.db.open_table(name)
         newest = table.version
         table.checkout(newest)
-        return read_rows(table, f"{MARK} > {version if version <= newest else 0}", columns), newest
+        return read_rows(table, f"{CREATED} > {version if version <= newest else 0}", columns), newest
 
     def commits(self) -> pl.DataFrame:
         """All commits, oldest first."""

@@ -72,6 +72,10 @@ class Transaction(Reading):
         self._used.add(name)
         return self._open(name)
 
+    def open_again(self, name: str) -> Table:
+        """Another handle of the table, to be read at one version while this transaction writes."""
+        return self._db.open_table(name)
+
     def _open(self, name: str) -> Table:
         if name not in self._handles:
             self._handles[name] = self._db.open_table(name)
@@ -91,6 +95,10 @@ class Transaction(Reading):
         """Remove rows by id."""
         for where in id_filters(sorted(set(ids))):
             self._write(name, methodcaller("delete", where))
+
+    def write_anew(self, name: str, rows: pa.RecordBatchReader) -> None:
+        """Put these rows in the place of all rows, in new files. The table's indexes are gone afterwards."""
+        self._write(name, lambda table: table.add(rows, mode="overwrite", on_bad_vectors="null"))
 
     def restore(self, name: str, version: int) -> None:
         """Make an earlier version of a table the current one."""
@@ -161,6 +169,10 @@ class Transaction(Reading):
         """Extend the lease when a third of it has passed, so that a long commit is not taken for dead."""
         if self._held.lease_until - time.time() < self._lease_s * 2 / 3:
             self._held = self._row.renew(self._held, self._lease_s)
+
+    def stay(self) -> None:
+        """Keep the lease during a write that takes long."""
+        self._renew()
 
     def recover(self, is_repair: bool = False) -> None:
         """Put every table that a dead writer left ahead of the head back to the head's version.

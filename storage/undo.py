@@ -218,6 +218,6 @@ class _Undoing:
             for name, column in references_to(each.name) if len(made) else ():
                 rows = self._tx.by_ids(name, made, ["id", "run_id"], key=column)
                 found |= set(rows.filter(~pl.col("id").is_in(list(touched.get(name, set()))))["run_id"])
-                if name in images:
+                if name in images and len(images[name]):
                     found |= set(images[name].filter(pl.col(column).is_in(made.implode()))["run_id"])
         return found

@@ -57,7 +57,7 @@ def tend(store: Store, run_id: str, now: datetime, *, thorough: bool = False) ->
             if always or _is_fragmented(tx.handle(name)):
                 tx.rebuild(name, lambda table: table.optimize(cleanup_older_than=NEVER))
                 compacted.append(name)
-            indexed += [f"{name}.{column}" for column in _index(tx, name)]
+            indexed += [f"{name}.{column}" for column in make_indexes(tx, name)]
         tx.keep_recovered()
     _drop_old_versions(store, run_id, now, compacted)
     for name in tables_of(Role.LOG):
@@ -86,7 +86,7 @@ def _is_fragmented(table: Table) -> bool:
     return int(stats["fragment_stats"]["num_small_fragments"]) > MANY_SEGMENTS
 
 
-def _index(tx: Transaction, name: str) -> list[str]:
+def make_indexes(tx: Transaction, name: str) -> list[str]:
     """Make the indexes that the table has grown into; returns the columns."""
     from lancedb.index import IvfRq
 

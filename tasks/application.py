@@ -217,10 +217,15 @@ def _contested(
 
 
 def _stored(
-    reading: Reading, ids: Sequence[str] | pl.Series, key: str = "id", where: str | None = None, **how: bool
+    reading: Reading,
+    ids: Sequence[str] | pl.Series,
+    key: str = "id",
+    where: str | None = None,
+    *,
+    with_vector: bool = False,
 ) -> pl.DataFrame:
     """Whole rows of facts by a key, wherever they lie, each once."""
-    parts = [reading.by_ids(name, ids, key=key, where=where, **how) for name in _PLACES]
+    parts = [reading.by_ids(name, ids, key=key, where=where, with_vector=with_vector) for name in _PLACES]
     return pl.concat(parts).unique("id", keep="first", maintain_order=True)
 
 

@@ -114,9 +114,9 @@ def embedded_wordings(run: Run, plan: ConsolidationPlan) -> pl.DataFrame:
     return embed_rows(run, texts, texts.select("id", text="id")).select("vector", statement="id")
 
 
-def is_overtaken(tx: Transaction, snapshot: Snapshot) -> bool:
-    """Whether another run changed facts, or what is known of pairs, since the snapshot."""
-    return any(tx.versions[name] != snapshot.versions[name] for name in ("facts", "pair_decisions"))
+def is_overtaken(later: Transaction | Snapshot, snapshot: Snapshot) -> bool:
+    """Whether facts, or what is known of pairs, changed since the snapshot."""
+    return any(later.versions[name] != snapshot.versions[name] for name in ("facts", "pair_decisions"))
 
 
 def write_plan(tx: Transaction, run: Run, plan: ConsolidationPlan, embedded: pl.DataFrame) -> None:

@@ -19,6 +19,7 @@ from storage.snapshots import Reading, Snapshot
 
 from .candidates import UNFINISHED, Found, Heard, find_candidates, still_waiting, write
 from .engine import task
+from .gating import learn_noise
 from .known_facts import with_known_facts
 from .naming import resolve_again, resolve_names
 from .ontology import Named, name_relations
@@ -103,6 +104,7 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
             resolution = resolve_again(run, tx, said.mentions, settings.resolve, verdicts)
             found = find_candidates(run, tx, heard, said, resolution, named, settings)
         write(tx, found)
+        learn_noise(tx, run.embedder, settings.noise)
     return _counted(cursor, heard, said, found, named)
 
 

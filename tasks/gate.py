@@ -58,8 +58,10 @@ def freeze_probes(run: Run, settings: GateSettings, *, commit: int | None = None
     if not newest:
         return None
     snapshot = store_of(run).snapshot(commit=commit or newest)
+    if not snapshot.count("facts"):
+        return None
     probes = _drawn(run, snapshot, settings)
-    return Frozen(probes, _asked(run, snapshot, probes, settings)[0], snapshot.sequence) if probes else None
+    return Frozen(probes, _asked(run, snapshot, probes, settings)[0], snapshot.sequence)
 
 
 @task("check recall")

@@ -12,6 +12,7 @@ import polars as pl
 
 from inference.embedding import open_embedder
 from slowwave.noise import ContentScorer, plan_gates, plan_prototypes, prototype_texts
+from slowwave.noise_scores import is_relearning_due
 from slowwave.settings import IngestSettings, NoiseSettings
 from slowwave.surprise import SurpriseState, plan_surprise
 from slowwave.text import row_id
@@ -131,15 +132,14 @@ def conversation_rows(states: Mapping[str, SurpriseState]) -> pl.DataFrame:
 
 
 def learn_noise(tx: Transaction, embedder: str, settings: NoiseSettings) -> None:
-    """Rebuild the learned noise prototypes when enough refusals have taught something (S4-18)."""
+    """Rebuild the learned noise prototypes when enough refusals have taught something, or some are gone (S4-18)."""
     marks = tx.by_ids("metadata", [LEARNED_AT])
     learned_at = int(marks["number"][0]) if len(marks) else 0
     count = tx.count("refusals", "teaches")
-    if count - learned_at < settings.rebuild_every:
+    if not is_relearning_due(count, learned_at, settings):
         return
-    ring = tx.frame("refusals", "teaches", ["excerpt", "created_at", "gate", "vector"]).rename({"excerpt": "text"})
     _, noise = _prototypes(embedder, settings)
-    learned = plan_prototypes(ring, noise, settings, teaching_count=count, learned_at=learned_at)
+    learned = plan_prototypes(_ring(tx, settings), noise, settings, teaching_count=count, learned_at=learned_at)
     if learned is None:
         return
     ids = [row_id("np", text) for text in learned.texts]
@@ -150,3 +150,11 @@ def learn_noise(tx: Transaction, embedder: str, settings: NoiseSettings) -> None
     tx.upsert("scorer_state", rows)
     tx.delete("scorer_state", list({*tx.frame("scorer_state", columns=["id"])["id"]} - {*ids}))
     tx.upsert("metadata", pl.DataFrame({"id": [LEARNED_AT], "number": [float(count)]}))
+
+
+def _ring(tx: Transaction, settings: NoiseSettings) -> pl.DataFrame:
+    """The newest refusals that teach, oldest first; the others stay to be looked at, and teach no more."""
+    timed = tx.frame("refusals", "teaches", ["id", "created_at"]).sort("created_at", maintain_order=True)
+    newest = timed.tail(settings.rejection_capacity).select("id")
+    rows = tx.by_ids("refusals", newest["id"], ["id", "excerpt", "created_at", "gate", "vector"])
+    return newest.join(rows, on="id", maintain_order="left").rename({"excerpt": "text"})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -66,9 +67,10 @@ async def merge_duplicates(
     asked = await judge(language, ask, view, limits) if has_model else Asked()
     model = language.model("consolidate") if has_model else ""
     *parts, last = _parts(view, settings.batch_size)
-    done = [_merged(run, part, Asked(), limits, model, seeds.clear()["id"]) for part in parts]
+    write = partial(_merged, run, snapshot, limits, model)
+    done = [write(part, Asked(), seeds.clear()["id"]) for part in parts]
     looked = seeds.filter(~pl.col("id").is_in([*asked.left, *view.merges.losers["loser_id"]]))["id"]
-    return _together([*done, _merged(run, last, asked, limits, model, looked)], len(seeds))
+    return _together([*done, write(last, asked, looked)], len(seeds))
 
 
 def _limits(settings: StewardSettings) -> MergeSettings:
@@ -154,14 +156,16 @@ def _only(view: View, losers: pl.DataFrame) -> View:
     return replace(view, pool=pool, merges=Merges(losers, joins_notes=True))
 
 
-def _merged(run: Run, part: View, asked: Asked, limits: MergeSettings, model: str, looked: pl.Series) -> Consolidated:
-    """Write what became of one part, and that the facts `looked` were compared."""
+def _merged(
+    run: Run, seen: Snapshot, limits: MergeSettings, model: str, part: View, asked: Asked, looked: pl.Series
+) -> Consolidated:
+    """Write what became of one part of what was `seen`, and that the facts `looked` were compared."""
 
     def planned(reading: Reading, view: View) -> ConsolidationPlan:
         return plan_of(run, reading, view, asked.judged, limits, model, marks=False)
 
     snapshot = store_of(run).snapshot()
-    view = as_now(snapshot, run, part)
+    view = as_now(snapshot, run, part) if is_overtaken(snapshot, seen) else part
     plan = planned(snapshot, view)
     try:
         vectors = embedded_wordings(run, plan)

@@ -290,7 +290,9 @@ def _wrong(reading: Reading, entity_id: str, asked: str, named: Sequence[str]) -
     if len(asked) >= LEAST_OF_ID and asked.isascii() and asked.replace("_", "").isalnum():
         names += [f"starts_with(id, {quoted(asked)})", f"id LIKE '%\\_{asked}%'"]
     where = " OR ".join(names)
-    rows = reading.frame("facts", where, ["id", "status", "owner_entity_id"], limit=1, order=["id"]).to_dicts()
+    columns = ["id", "status", "owner_entity_id"]
+    places = ("facts", "facts_archive")
+    rows = pl.concat([reading.frame(name, where, columns, limit=1, order=["id"]) for name in places]).to_dicts()
     if not rows:
         return f"{asked!r} is not the id of any fact"
     row = rows[0]

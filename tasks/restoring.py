@@ -92,12 +92,12 @@ def _chosen(snapshot: Snapshot, ids: Sequence[str], of_run: str | None) -> list[
 
 def _of_run(snapshot: Snapshot, of_run: str) -> list[str]:
     """The facts that a run retired and that are archived still."""
-    known = snapshot.frame("runs", columns=["id"])["id"]
-    if of_run not in known:
-        raise UnknownName("run", of_run, known)
     told = snapshot.frame("decisions", f"run_id = {quoted(of_run)} AND {LEFT}", ["subject_id", "at"])
     rows = _rows(snapshot, told["subject_id"], ["id", "expired_at"], ARCHIVED)
     found = rows.join(told, left_on=["id", "expired_at"], right_on=["subject_id", "at"], how="semi")["id"].sort()
+    known = snapshot.frame("runs", columns=["id"])["id"]
+    if told.is_empty() and of_run not in known:
+        raise UnknownName("run", of_run, known)
     if found.is_empty():
         raise UnusableInput(
             f"Nothing that run {of_run} retired is archived still.", "`slowwave archived` lists what is."

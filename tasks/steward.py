@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from slowwave import frames
+from slowwave import steward as rules
 from slowwave.settings import DecaySettings, RecallSettings, StewardSettings
 from slowwave.steward import ENDS, PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune, score_facts
 from slowwave.usage import REDUNDANT, fold_recalls, usage_of
@@ -24,7 +25,6 @@ from .tellings import TOLD, Telling
 from .usage import RECALLS
 
 LEARNING = "steward.learning"
-LEARNING_EVENTS = 50
 MANY = 5000  # from so many rows on reading all of a narrow table beats naming each
 _SCORED = ["id", "created_at", "content_score"]
 _JUDGED = [*_SCORED, "kind", "entrenchment", "pinned"]
@@ -74,10 +74,9 @@ class _Signals:
 
 def is_learning(place: Run | Store, settings: StewardSettings) -> bool:
     """Whether too few recalls were logged yet for anything to be pruned, merged or hidden (S4-02)."""
-    needed = settings.learning_events if settings.learning_events > 0 else LEARNING_EVENTS
     try:
         store = store_of(place) if isinstance(place, Run) else place
-        return store.snapshot().count(RECALLS) < needed
+        return rules.is_learning(store.snapshot().count(RECALLS), settings)
     except Exception as error:
         log.warning("Recalls could not be counted, so nothing is pruned or merged: %s", error)
         return True

@@ -143,7 +143,7 @@ def test_stats_gives_exactly_the_document_that_scripts_rely_on(run: Run, store: 
         (("doctor",), {"mended", "findings"}),
         (
             ("quality",),
-            {"messages", "gates", "refusals", "common_first_words", "learned_prototypes", "retrieval_events"},
+            {"messages", "gates", "refusals", "common_first_words", "learned_prototypes", "retrieval_events", "use"},
         ),
     ],
 )

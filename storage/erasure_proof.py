@@ -1,0 +1,202 @@
+"""The proof of an erasure: what still names the subject, by reading every row and by searching the bytes of every file.
+
+Neither is enough alone. Rows are what anybody can read, but a deleted row or an old vector is in no row. Bytes are all
+there is, but LanceDB compresses columns of more than some ten kilobytes, in which a search may miss what is there. So
+the files are compared, too: a table that was written anew keeps no file from before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from math import ceil, sqrt
+from operator import or_
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from slowwave.erased_names import Names
+from slowwave.erasure import VOCABULARY
+
+from .connection import HEAD, is_remote
+from .erasure import LEDGER
+from .tables import TABLES
+
+if TYPE_CHECKING:
+    from lancedb.table import Table
+
+    from .store import Store
+
+_BATCH = 8192
+_CHUNK = 1 << 26
+_OVERLAP = 4096
+_OWN = frozenset(name for table in TABLES.values() for name in (table.name, *table.columns))
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Cells that name the subject, by table; longer words with a name inside; names among slowwave's own words."""
+
+    cells: Mapping[str, int]
+    words: frozenset[str]
+    own: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """Files searched, their bytes, and how often a name stands in each file that has one.
+
+    `excused` hits are inside longer words that rows still hold, or are of names that slowwave itself uses;
+    `by_chance` is how many others so many bytes would have that say nothing.
+    """
+
+    files: int = 0
+    size: int = 0
+    hits: Mapping[str, int] = field(default_factory=dict)
+    excused: int = 0
+    by_chance: int = 0
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is left but what chance would give."""
+        return sum(self.hits.values()) <= self.by_chance
+
+    def by_table(self) -> dict[str, int]:
+        """Hits by table."""
+        found: Counter[str] = Counter()
+        for file, count in self.hits.items():
+            found[file.split("/")[0].removesuffix(".lance")] += count
+        return dict(found)
+
+
+def read_rows_naming(store: Store, names: Names, *, only_newest: bool = False) -> Rows:
+    """Look at every text of every table, at every version there is."""
+    cells: Counter[str] = Counter()
+    words: set[str] = set()
+    own = {name for name in names.listed for said in _OWN if Names.of([name]).are_in(said)}
+    for name in (*TABLES, HEAD):
+        for rows in _versions(store.db.open_table(name), only_newest=only_newest or name == LEDGER):
+            for column, kind in rows.schema.items():
+                if kind not in (pl.String(), pl.List(pl.String)):
+                    continue
+                texts = rows[column].list.join("\n") if kind == pl.List(pl.String) else rows[column]
+                if column in VOCABULARY and name != HEAD:
+                    own |= {each for each in names.listed if Names.of([each]).named(texts.unique()).any()}
+                else:
+                    cells[name] += int(names.named(texts).sum())
+                words |= names.words_around(texts.unique())
+    return Rows({name: count for name, count in cells.items() if count}, frozenset(words), frozenset(own))
+
+
+def _versions(table: Table, *, only_newest: bool) -> Iterator[pl.DataFrame]:
+    """Batches of the rows of each version, texts only."""
+    columns = [f.name for f in table.schema if str(f.type) in ("string", "list<item: string>")]
+    listed = [version["version"] for version in table.list_versions()]
+    for version in listed[-1:] if only_newest else listed:
+        table.checkout(version)
+        for batch in table.search().select(columns).limit(None).to_batches(_BATCH):
+            rows = pl.from_arrow(batch)
+            assert isinstance(rows, pl.DataFrame)
+            yield rows
+
+
+def files_of(store: Store) -> dict[str, int]:
+    """Every file of the namespace with its size; nothing of a store that is not on a disk of this machine."""
+    root = _root(store)
+    if root is None:
+        return {}
+    return {
+        path.relative_to(root).as_posix(): path.stat().st_size for path in sorted(root.rglob("*")) if path.is_file()
+    }
+
+
+def survivors(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
+    """Files of rows and indexes from before that are still there, but for those of the ledger of commits and the head.
+
+    These two hold no text of anybody, and are searched like all others.
+    """
+    kept = (f"{LEDGER}.lance/", f"{HEAD}.lance/")
+    parts = ("/data/", "/_indices/", "/_deletions/")
+    return sorted(
+        file for file in before.keys() & after.keys()
+        if not file.startswith(kept) and any(part in file for part in parts)
+    )  # fmt: skip
+
+
+def search_files(store: Store, names: Names, rows: Rows) -> Bytes:
+    """Search the bytes of every file for the names, in any case; nothing for a store on object storage."""
+    root = _root(store)
+    if root is None:
+        return Bytes()
+    hits: dict[str, int] = {}
+    excused = 0
+    files = files_of(store)
+    for file in files:
+        found, pardoned = _search(root / file, names, rows)
+        excused += pardoned
+        if found:
+            hits[file] = found
+    size = sum(files.values())
+    return Bytes(len(files), size, hits, excused, _by_chance(names, size))
+
+
+def _root(store: Store) -> Path | None:
+    return None if is_remote(store.uri) else Path(store.uri.removeprefix("file://"), store.namespace)
+
+
+def _search(path: Path, names: Names, rows: Rows) -> tuple[int, int]:
+    """Hits in one file: those that count, and those that are excused."""
+    counted = excused = 0
+    longer = [word.encode() for word in sorted(rows.words)]
+    is_index = "_indices" in path.parts
+    for text, start, end in _pieces(path):
+        for name, raws in names.as_bytes().items():
+            for place, raw in _places(text, raws, start, end):
+                is_pardoned = name in rows.own or _is_inside(text, place, raw, longer, is_index)
+                excused, counted = excused + is_pardoned, counted + (not is_pardoned)
+    return counted, excused
+
+
+def _pieces(path: Path) -> Iterator[tuple[bytes, int, int]]:
+    """A file in lower case, piece by piece, and between which places of a piece a name may begin."""
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        for offset in range(0, size, _CHUNK):
+            base = max(0, offset - _OVERLAP)
+            stream.seek(base)
+            yield stream.read(offset - base + _CHUNK + _OVERLAP).lower(), offset - base, offset - base + _CHUNK
+
+
+def _places(text: bytes, raws: tuple[bytes, ...], start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    for raw in raws:
+        place = text.find(raw, start, end + len(raw) - 1)
+        while place >= 0:
+            yield place, raw
+            place = text.find(raw, place + 1, end + len(raw) - 1)
+
+
+def _is_inside(text: bytes, place: int, raw: bytes, longer: list[bytes], is_index: bool) -> bool:
+    """Whether the hit is part of one of the longer words; an index holds their stems."""
+    for word in longer:
+        offset = word.find(raw)
+        while offset >= 0:
+            stem = word[: offset + len(raw) + (not offset)] if is_index else word
+            if place >= offset and text[place - offset : place - offset + len(stem)] == stem:
+                return True
+            offset = word.find(raw, offset + 1)
+    return False
+
+
+def _by_chance(names: Names, size: int) -> int:
+    """Hits that as many bytes of noise would hardly exceed: a name of three letters is in a gigabyte of vectors."""
+    raws = reduce(or_, ({*each} for each in names.as_bytes().values()), set[bytes]())
+    expected = 0.0
+    for raw in raws:
+        share = 1.0
+        for byte in raw:
+            share *= (2 if chr(byte).isalpha() and byte < 128 else 1) / 256
+        expected += size * share
+    return ceil(expected + 5 * sqrt(expected)) if expected > 0.01 else 0

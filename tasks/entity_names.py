@@ -1,0 +1,180 @@
+"""Names of entities: one more, or the one that an entity is shown under; people say so, and undo takes it back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from recall.entities import exact_entity
+from slowwave import frames
+from slowwave.entity_merges import alias_rows, decision
+from slowwave.errors import Refused, UnusableInput
+from slowwave.injection import injection_reason
+from slowwave.mentions import MIN_NAME_BYTES, embed_texts
+from slowwave.redaction import has_secret
+from slowwave.text import MAX_NAME_BYTES, cut_bytes, digest, normalise_name, readable
+from slowwave.validity import live_sql
+from storage.snapshots import Reading
+from storage.transactions import Transaction
+
+from .engine import task
+from .entity_holdings import names_in_use
+from .own_runs import as_run, existing_store
+from .retirement import renew_profiles
+from .runs import Run, embedder_of, store_of, vector_column
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What an entity is called now: its name and the name that was given; `is_new` is false where nothing changed."""
+
+    entity_id: str
+    entity: str
+    name: str
+    is_new: bool = True
+
+
+@task("alias entity")
+def alias_entity(run: Run, entity: str, alias: str) -> Called:
+    """Let an entity be known under one more name (S2-04); a name that it has already changes nothing.
+
+    Raises `Refused` for a name of another entity of its type, and `UnusableInput` for what cannot be a name.
+    """
+    store = store_of(run)
+    with store.commit(run.id, "entity.alias", run.now) as tx:
+        called, row = _alias(tx, run, entity, alias)
+        if called.is_new:
+            _register(tx, run, row, called.name, "alias", f"A person said that it is also called {called.name!r}.")
+    return called
+
+
+def name_also(run: Run, entity: str, alias: str) -> Called:
+    """`alias_entity` as a run of its own; raises before it begins where it may not."""
+    called, _ = _alias(existing_store(run).snapshot(), run, entity, alias)
+    if not called.is_new:
+        return called
+    return as_run(
+        run, {"entity": entity, "alias": alias}, lambda: alias_entity(run, entity, alias),
+        lambda done: {"names added": int(done.is_new)},
+    )  # fmt: skip
+
+
+def _alias(reading: Reading, run: Run, entity: str, alias: str) -> tuple[Called, dict[str, Any]]:
+    """What the entity would be called, and its row."""
+    row, shown = _row(reading, run, entity), _clean(alias)
+    known = names_in_use(reading, [normalise_name(shown)])
+    others = known.filter(pl.col("entity_id") != row["id"], pl.col("entity_type") == row["entity_type"])
+    is_own = bool((known["entity_id"] == row["id"]).any())
+    if not is_own:
+        _refuse_name(reading, row, shown, others)
+    return Called(row["id"], row["name"], normalise_name(shown), not is_own), row
+
+
+@task("rename entity")
+def rename_entity(run: Run, entity: str, name: str) -> Called:
+    """Give an entity the name that it is shown under; it stays known under its others, and mentions change it no more.
+
+    Raises `Refused` for a name of another entity, and `UnusableInput` for what cannot be a name. The canonical name is
+    what it was; the vector is made anew of the name that was given.
+    """
+    store = store_of(run)
+    called, row = _rename(store.snapshot(), run, entity, name)
+    if not called.is_new:
+        return called
+    vector = new_vector(run, str(embed_texts(pl.DataFrame([row]))[0]))
+    with store.commit(run.id, "entity.rename", run.now) as tx:
+        called, now = _rename(tx, run, entity, name)
+        if called.is_new:
+            if embed_texts(pl.DataFrame([now]))[0] != embed_texts(pl.DataFrame([row]))[0]:
+                vector = new_vector(run, str(embed_texts(pl.DataFrame([now]))[0]))
+            _write_name(tx, run, now, called, vector)
+    if called.is_new:
+        renew_profiles(run, _profiles_naming(store.snapshot(), run, called.entity_id))
+    return called
+
+
+def rename(run: Run, entity: str, name: str) -> Called:
+    """`rename_entity` as a run of its own; raises before it begins where it may not."""
+    called, _ = _rename(existing_store(run).snapshot(), run, entity, name)
+    if not called.is_new:
+        return called
+    return as_run(
+        run, {"entity": entity, "name": name}, lambda: rename_entity(run, entity, name),
+        lambda done: {"entities renamed": int(done.is_new)},
+    )  # fmt: skip
+
+
+def _rename(reading: Reading, run: Run, entity: str, name: str) -> tuple[Called, dict[str, Any]]:
+    """What the entity would be called, and its row as it would be."""
+    row, shown = _row(reading, run, entity), _clean(name)
+    known = names_in_use(reading, [normalise_name(shown)])
+    if not (known["entity_id"] == row["id"]).any():
+        _refuse_name(reading, row, shown, known)
+    is_new = not (row["is_renamed"] and row["name"] == shown)
+    return Called(row["id"], row["name"], shown, is_new), {**row, "name": shown, "is_renamed": True}
+
+
+def _write_name(tx: Transaction, run: Run, row: dict[str, Any], called: Called, vector: pl.Series | None) -> None:
+    whole = tx.by_ids("entities", [row["id"]], with_vector=True)
+    named = whole.with_columns(name=pl.lit(row["name"]), is_renamed=pl.lit(True))
+    named = named.with_columns(embed_text_hash=pl.lit(digest(str(embed_texts(named)[0]))))
+    tx.upsert("entities", named if vector is None else with_vector(named, row["id"], vector))
+    reason = f"A person gave it the name {called.name!r}; it was shown as {called.entity!r}."
+    _register(tx, run, row, normalise_name(called.name), "rename", reason)
+
+
+def _register(tx: Transaction, run: Run, row: dict[str, Any], alias: str, action: str, reason: str) -> None:
+    """Store a name of an entity, unless it has it, and the decision."""
+    fresh = alias_rows(pl.DataFrame({"alias_name": [alias], "entity_type": [row["entity_type"]]}), row["id"])
+    known = tx.by_ids("entity_aliases", [alias], ["alias_name", "entity_type", "entity_id"], key="alias_name")
+    own = known.filter(pl.col("entity_type") == row["entity_type"])
+    tx.upsert("entity_aliases", fresh.join(own, on="alias_name", how="anti"))
+    told = decision(action, row["id"], [row["id"]], [row["id"]], reason, run.now, {"name": alias})
+    tx.upsert("decisions", pl.DataFrame([told], schema=dict(frames.DECISIONS)))
+
+
+def _row(reading: Reading, run: Run, entity: str) -> dict[str, Any]:
+    found = exact_entity(reading, run.now, entity)
+    return reading.by_ids("entities", [found.id]).row(0, named=True)
+
+
+def _clean(name: str) -> str:
+    """The name as it is shown; raises for what cannot be one (S2-03)."""
+    if reason := injection_reason(name):
+        raise UnusableInput(f"{name!r} cannot be a name. {reason}", "Say what the entity is called.")
+    if has_secret(name):
+        raise UnusableInput("The name holds what looks like a secret.", "Say what the entity is called.")
+    if len(normalise_name(name).encode()) < MIN_NAME_BYTES:
+        raise UnusableInput(f"{name!r} is too short for a name.", "A name has three characters or more.")
+    return cut_bytes(" ".join(readable(name).split()), MAX_NAME_BYTES)
+
+
+def _refuse_name(reading: Reading, row: Mapping[str, Any], name: str, others: pl.DataFrame) -> None:
+    named = reading.by_ids("entities", others.filter(pl.col("entity_id") != row["id"])["entity_id"]).sort("id")
+    if len(named):
+        other = named.row(0, named=True)
+        raise Refused(
+            f"{name!r} is what {other['name']!r} ({other['entity_type']}) is called.",
+            f"If they are one: slowwave entity merge {row['id']} {other['id']}",
+        )
+
+
+def _profiles_naming(reading: Reading, run: Run, entity: str) -> list[str]:
+    """The entity and those whose profile tells of it."""
+    live = reading.by_ids("facts", [entity], ["owner_entity_id"], key="object_id", where=live_sql(run.now))
+    return [entity, *live["owner_entity_id"].drop_nulls()]
+
+
+def new_vector(run: Run, text: str | None) -> pl.Series | None:
+    return None if text is None else vector_column(embedder_of(run).embed([text]))
+
+
+def with_vector(entities: pl.DataFrame, entity: str, vector: pl.Series) -> pl.DataFrame:
+    """The rows with a new vector for one of them."""
+    fresh = pl.DataFrame({"id": [entity], "fresh": vector})
+    is_it = pl.col("id") == entity
+    both = entities.join(fresh, on="id", how="left", maintain_order="left")
+    return both.with_columns(vector=pl.when(is_it).then("fresh").otherwise("vector")).drop("fresh")

@@ -1,0 +1,536 @@
+"""Eviction: what moves out of the way, what never does, and that nobody who asks about the past notices."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from conftest import EPOCH
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from talk import START, assert_same, contents, learn, rows, said, written
+
+from inference.embedding import open_embedder
+from recall.memory import Memory
+from recall.overview import changes, stats
+from slowwave import frames
+from slowwave.errors import UndoRefused
+from slowwave.eviction import deletable
+from slowwave.settings import DecaySettings
+from slowwave.validity import STATUSES, valid_facts
+from storage.doctor import examine
+from storage.store import Store
+from storage.undo import undo
+from tasks.eviction import Evicted, archive_facts, archive_orphans, cap_beliefs, cap_entities
+from tasks.runs import Run, existing_run
+
+Row = dict[str, Any]
+Evict = Callable[..., Evicted]
+NOW = EPOCH + timedelta(days=400)
+ALL_TASKS = (archive_facts, archive_orphans, cap_entities, cap_beliefs)
+QUIET = settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def ago(days: float) -> datetime:
+    return NOW - timedelta(days=days)
+
+
+def fact(key: str, subject: str | None = "e_ana", **more: Any) -> Row:
+    """A live relation of Ana's."""
+    return {
+        "id": key, "kind": "relation", "statement": f"says {key}", "subject_id": subject, "owner_entity_id": subject,
+        "status": "active", "valid_from": EPOCH, "evidence_count": 1, **more,
+    }  # fmt: skip
+
+
+def over(key: str, days: float = 200, status: str = "archived", **more: Any) -> Row:
+    """A fact that the store stopped believing so many days ago."""
+    return fact(key, status=status, status_reason="pruned", expired_at=ago(days), **more)
+
+
+def entity(key: str, days: float = 200, **more: Any) -> Row:
+    """An entity that was last seen so many days ago."""
+    name = key.removeprefix("e_")
+    return {
+        "id": key, "canonical_name": name, "name": name.title(), "entity_type": "tool", "status": "active",
+        "last_seen_at": ago(days), **more,
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty store with the vectors of the bundled embedder."""
+    seat, uri = open_embedder(), tmp_path_factory.mktemp("empty") / "store"
+    Store.create(str(uri), "default", (seat.name, seat.dims))
+    return uri
+
+
+@pytest.fixture
+def keep(empty: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Make stores that hold these rows, by table."""
+    made = iter(range(1000))
+
+    def make(**tables: Sequence[Row]) -> Path:
+        uri = tmp_path / f"store{next(made)}"
+        shutil.copytree(empty, uri)
+        with Store.open(str(uri)).commit("made", "made", EPOCH) as tx:
+            for name, given_rows in tables.items():
+                tx.upsert(name, pl.DataFrame(given_rows, infer_schema_length=None))
+        return uri
+
+    return make
+
+
+def a_run(uri: Path, now: datetime = NOW, name: str = "decay-1") -> Run:
+    run = existing_run("decay", str(uri), "default", now)
+    return Run(name, run.flow, run.store, run.namespace, run.now, run.embedder, run.retention)
+
+
+def how(mode: str = "archive", **more: Any) -> DecaySettings:
+    return DecaySettings.model_validate({"retention": {"mode": mode}, **more})
+
+
+def ids(uri: Path, table: str, where: str | None = None) -> list[str]:
+    return rows(uri, table, where, ["id"])["id"].to_list()
+
+
+def everything(uri: Path) -> pl.DataFrame:
+    """All facts wherever they lie, to the last stamp."""
+    snapshot = Store.open(str(uri)).snapshot()
+    parts = [pl.DataFrame(pl.from_arrow(snapshot.handle(name).to_arrow())) for name in ("facts", "facts_archive")]
+    return pl.concat(parts).sort("id")
+
+
+def decided(uri: Path, action: str) -> dict[str, str]:
+    told = rows(uri, "decisions", f"action = '{action}'", ["id", "subject_id", "reason"])
+    return dict(told.select("subject_id", "reason").iter_rows())
+
+
+@st.composite
+def some_facts(draw: st.DrawFn) -> Row:
+    key = f"f_{draw(st.integers(0, 10**9)):09d}"
+    status = draw(st.sampled_from(STATUSES))
+    expired = draw(st.one_of(st.none(), st.sampled_from([10.0, 89.0, 90.0, 90.001, 91.0, 300.0])))
+    return fact(
+        key,
+        subject=draw(st.sampled_from(["e_ana", "e_pin"])),
+        status=status,
+        expired_at=None if expired is None or status in ("candidate", "active") else ago(expired),
+        valid_to=draw(st.sampled_from([None, ago(350), ago(1)])),
+        kind=draw(st.sampled_from(["relation", "observation", "structural", "similarity", None])),
+        pinned=draw(st.sampled_from([None, False, True])),
+        entrenchment=draw(st.sampled_from([None, "user_stated", "user_axiom"])),
+    )
+
+
+def may_move(row: Row) -> bool:
+    """What S2-51 says, row by row."""
+    since = row["expired_at"] or (EPOCH if row["status"] == "rejected" else None)
+    is_free = not row["pinned"] and row["entrenchment"] != "user_axiom" and row["subject_id"] != "e_pin"
+    is_over = row["status"] not in ("candidate", "active") and since is not None and since < ago(90)
+    return is_over and is_free and row["kind"] not in ("structural", "similarity")
+
+
+@QUIET
+@given(st.lists(some_facts(), min_size=1, max_size=40, unique_by=lambda row: row["id"]))
+def test_what_is_over_long_enough_moves_as_it_is_and_nothing_else_ever_does(
+    keep: Callable[..., Path], facts: list[Row]
+) -> None:
+    uri = keep(facts=facts, entities=[entity("e_ana"), entity("e_pin", pinned=True)])
+    before, moving = everything(uri), sorted(row["id"] for row in facts if may_move(row))
+    done = archive_facts(a_run(uri), how())
+    assert (done.moved, ids(uri, "facts_archive")) == (len(moving), moving)
+    assert everything(uri).equals(before)
+    commits = Store.open(str(uri)).head.sequence
+    assert archive_facts(a_run(uri, name="decay-2"), how()) == Evicted()
+    assert Store.open(str(uri)).head.sequence == commits
+
+
+def test_batches_move_everything_and_the_ledger_counts_each(
+    keep: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.eviction.FACTS_AT_ONCE", 2)
+    uri = keep(facts=[over(f"f_{n}") for n in range(5)], entities=[entity("e_ana")])
+    done = archive_facts(a_run(uri), how())
+    assert (done.moved, len(done.told)) == (5, 5)
+    assert done.told[0].cells == ("move", "says f_0", "It is archived: pruned")
+    told = rows(uri, "decisions", "action = 'move'")
+    assert told["subject_id"].to_list() == ["decay-1"] * 3
+    assert sorted(told["reason"])[-1] == "2 facts that were over for more than 90 days were moved to the archive."
+    assert undo(Store.open(str(uri)), "decay-1", "undo-1", NOW).put_back["facts"] == 5
+
+
+QUESTIONS = ("Where does Devon work?", "Which editor is used?")
+MOMENTS = [START + timedelta(days=n) for n in (1, 45)]
+
+
+def answers(uri: Path) -> dict[str, Any]:
+    """All that the read road says about the past and the present of a store."""
+    told: dict[str, Any] = {}
+    with Memory.open(str(uri), is_logged=False) as memory:
+        for question in QUESTIONS:
+            for when in ({}, *({kind: at} for kind in ("as_of", "known_as_of") for at in MOMENTS)):
+                told[f"{question} {when}"] = memory.recall(question, k=50, now=LATER, **when).facts
+        for one in memory.entities(3)[1]:
+            told[one.name] = memory.facts_of(one.name, everything=True, now=LATER)
+            told[f"{one.name} was"] = [memory.facts_of(one.name, as_of=at, now=LATER) for at in MOMENTS]
+            told[f"{one.name} around"] = memory.neighbours(one.name, as_of=MOMENTS[0], now=LATER)
+            told[f"{one.name} since"] = memory.history(one.name, now=LATER)
+        retired = everything(uri).filter(pl.col("status") == "superseded")
+        for row in retired[:: max(1, len(retired) // 4)].iter_rows(named=True):
+            told[row["id"]] = memory.why(row["id"]).as_json()
+            told[f"{row['id']} chain"] = memory.chain(row["id"], now=LATER).as_json()
+            told[row["message_id"]] = memory.why(row["message_id"]).as_json()
+        told["changes"] = changes(memory.snapshot)
+    told["stats"] = {key: value for key, value in stats(Store.open(str(uri)), LATER).items() if key != "commits"}
+    return told
+
+
+LATER = datetime(2027, 3, 1, tzinfo=START.tzinfo)
+CHANGE = (
+    ("Devon", "I live in Porto."),
+    ("Devon", "I moved from Porto to Lisbon."),
+    ("Devon", "I switched from vim to neovim."),
+)
+
+
+@pytest.fixture(scope="module")
+def moved(
+    learned: tuple[Path, dict[str, object]], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Path, dict[str, pl.DataFrame]]:
+    """A store that has read the examples, before and after all that is over was moved; and its tables before."""
+    folder = tmp_path_factory.mktemp("moved")
+    before, after = folder / "before", folder / "after"
+    shutil.copytree(learned[0], before)
+    shutil.copytree(before, after)
+    held = contents(after)
+    assert archive_facts(a_run(after, LATER), how()).moved > 20
+    return before, after, held
+
+
+def test_nobody_who_asks_notices_that_facts_were_moved(
+    moved: tuple[Path, Path, dict[str, pl.DataFrame]],
+) -> None:
+    before, after, _ = moved
+    was, now = answers(before), answers(after)
+    assert was.keys() == now.keys()
+    assert [name for name in was if was[name] != now[name]] == []
+    assert {"superseded", "rejected"} <= {*rows(after, "facts_archive", None, ["status"])["status"]}
+    assert examine(Store.open(str(after))) == ()
+
+
+def test_undo_of_a_move_brings_every_row_back_and_an_earlier_run_waits_for_it(
+    moved: tuple[Path, Path, dict[str, pl.DataFrame]], tmp_path: Path
+) -> None:
+    uri = Path(shutil.copytree(moved[1], tmp_path / "copy"))
+    store = Store.open(str(uri))
+    first = store.commits().filter(pl.col("kind") == "ingest.apply")["run_id"][0]
+    with pytest.raises(UndoRefused, match="decay-1"):
+        undo(store, first, "undo-0", LATER)
+    undo(store, "decay-1", "undo-1", LATER)
+    assert_same(contents(uri), moved[2])
+    undo(store, "undo-1", "undo-2", LATER)
+    assert {"decay-1", first} <= {*undo(store, first, "undo-3", LATER, cascade=True).runs}
+    assert ids(uri, "facts") == ids(uri, "facts_archive") == []
+    assert examine(store) == ()
+
+
+def test_what_is_said_again_is_heard_in_the_archive_as_among_the_facts_in_use(tmp_path: Path) -> None:
+    stays, moves = tmp_path / "stays", tmp_path / "moves"
+    learn(written(tmp_path / "a.jsonl", said(CHANGE)), stays)
+    shutil.copytree(stays, moves)
+    assert archive_facts(a_run(moves, LATER), how()).moved >= 2
+    late = [("Devon", "I live in Porto."), ("Ana", "I live in Oslo."), ("Devon", "I moved from Lisbon to Faro.")]
+    told = [
+        *said(late[:2], "c2", START + timedelta(seconds=10)), *said(late[2:], "c3", START + timedelta(days=9)),
+        *said(CHANGE[:1], "c4", START + timedelta(days=10)),
+    ]  # fmt: skip
+    for uri in (stays, moves):
+        learn(written(tmp_path / "b.jsonl", told), uri, now=LATER)
+    columns = [name for name in everything(stays).columns if name not in ("created_at", "updated_at", "run_id")]
+    assert everything(moves).select(columns).equals(everything(stays).select(columns))
+    assert rows(moves, "fact_evidence", None, ["id"]).equals(rows(stays, "fact_evidence", None, ["id"]))
+    assert "Devon lives in Porto." in {*rows(moves, "facts_archive", "evidence_count = 2")["statement"]}
+
+
+HANGING: Mapping[str, Sequence[Row]] = {
+    "messages": [{"id": "m", "message_id": "m", "conversation_id": "c"}],
+    "fact_evidence": [{"id": f"v_{n}", "fact_id": f"f_{n}", "message_id": "m"} for n in ("gone", "live")],
+    "fact_aspects": [{"id": "a", "fact_id": "f_gone", "slug": "work"}],
+    "fact_directives": [{"id": "d", "candidate_id": "f_gone", "action": "retract"}],
+    "lineage": [{"id": "l", "old_id": "f_gone", "new_id": "f_live", "reason": "dedup"}],
+    "pair_decisions": [{"id": "p", "a_id": "f_gone", "b_id": "f_live", "kind": "redundant", "outcome": "supersede"}],
+    "fact_usage": [
+        {"id": "f_gone", "hit_count": 3, "cosine_sum": 1.5, "cosine_count": 3, "link_count": 2.0},
+        {"id": "f_live", "hit_count": 1, "cosine_sum": 0.5, "cosine_count": 1, "link_count": 1.0},
+    ],
+    "fact_scores": [{"id": "f_gone", "quality_score": 0.1}],
+    "artifacts": [{"id": "art", "title": "notes", "linked_fact_ids": ["f_gone", "f_live"]}],
+    "entities": [entity("e_ana")],
+}
+
+
+def test_delete_takes_all_that_hangs_on_a_fact_and_undo_brings_it_back(keep: Callable[..., Path]) -> None:
+    facts = [
+        fact("f_live", supersedes_id="f_gone", similar_to_id="f_gone", similarity_flag=True, similarity_score=0.9),
+        over("f_gone", replaced_by="f_live", status="superseded", supersedes_id="f_kept"),
+        over("f_kept", replaced_by="f_gone2", status="superseded", days=10),
+        over("f_gone2", replaced_by="f_live", status="superseded"),
+    ]
+    uri = keep(facts=facts, **HANGING)
+    before = contents(uri)
+    done = archive_facts(a_run(uri), how("delete"))
+    assert (done.deleted, done.moved) == (1, 0)
+    assert ids(uri, "facts") == ["f_gone2", "f_kept", "f_live"]  # what a staying fact was replaced by stays with it
+    live = rows(uri, "facts", "id = 'f_live'").row(0, named=True)
+    assert (live["supersedes_id"], live["similar_to_id"], live["similarity_flag"]) == ("f_kept", None, False)
+    for name in ("fact_aspects", "fact_directives", "lineage", "pair_decisions", "fact_scores"):
+        assert ids(uri, name) == [], name
+    assert ids(uri, "fact_evidence") == ["v_live"]
+    used = rows(uri, "fact_usage").select("id", "hit_count", "cosine_sum", "cosine_count", "link_count").rows()
+    assert used == [("f_live", 4, 2.0, 4, 3.0)]
+    assert rows(uri, "artifacts")["linked_fact_ids"].to_list() == [["f_live"]]
+    assert rows(uri, "decisions", "action = 'delete'")["ids_in"].to_list() == [["f_gone"]]
+    assert examine(Store.open(str(uri))) == ()
+    undo(Store.open(str(uri)), "decay-1", "undo-1", NOW)
+    assert_same(contents(uri), before)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_deleting_what_nothing_needs_changes_no_answer_about_what_stays(data: st.DataObject) -> None:
+    days = st.integers(0, 20).map(lambda n: EPOCH + timedelta(days=n))
+    names = [f"f{n}" for n in range(data.draw(st.integers(1, 7)))]
+    facts = pl.DataFrame(
+        [
+            {
+                "id": name, "status": data.draw(st.sampled_from(["active", "superseded", "retracted", "archived"])),
+                "valid_from": data.draw(days), "valid_to": data.draw(st.one_of(st.none(), days)),
+                "replaced_by": data.draw(st.sampled_from([None, *names])),
+            }
+            for name in names
+        ],
+        schema={"id": pl.String, "status": pl.String, "valid_from": frames.TIME, "valid_to": frames.TIME}
+        | {"replaced_by": pl.String},
+    )  # fmt: skip
+    wanted = pl.Series("id", data.draw(st.lists(st.sampled_from(names), unique=True)), dtype=pl.String)
+    gone = deletable(wanted, facts.drop_nulls("replaced_by").select("id", "replaced_by"))
+    left = facts.filter(~pl.col("id").is_in(gone.implode()))
+    assert set(gone) <= set(wanted)
+    moment = data.draw(days)
+    staying = valid_facts(facts, moment).join(left, on="id", how="semi")
+    assert valid_facts(left, moment)["id"].to_list() == staying["id"].to_list()
+
+
+KEPT: Mapping[str, Mapping[str, Sequence[Row]]] = {
+    "observed": {"facts": [fact("f", "e_it", kind="observation")]},
+    "an object": {"facts": [fact("f", "e_other", object_id="e_it")]},
+    "an owner": {"facts": [fact("f", "e_other", owner_entity_id="e_it")]},
+    "a candidate": {"facts": [fact("f", "e_it", status="candidate")]},
+    "a belief": {"pending_beliefs": [{"id": "b", "subject_id": "e_other", "object_id": "e_it", "probability": 0.5}]},
+    "pinned": {"entities": [entity("e_it", pinned=True)]},
+    "a part": {"entities": [entity("e_it", parent_entity_id="e_other")]},
+    "a whole": {"entities": [entity("e_it"), entity("e_part", 1, parent_entity_id="e_it")]},
+    "recent": {"entities": [entity("e_it", 90)]},
+    "paused": {"entities": [entity("e_it", status="paused")]},
+}
+
+
+@pytest.mark.parametrize("why", KEPT)
+def test_an_entity_of_which_anything_is_known_is_no_orphan(keep: Callable[..., Path], why: str) -> None:
+    uri = keep(**{"entities": [entity("e_it")], **KEPT[why]})
+    with Store.open(str(uri)).commit("more", "made", EPOCH) as tx:
+        tx.upsert("entities", pl.DataFrame([entity("e_other", 1)]))
+    assert archive_orphans(a_run(uri), how()) == Evicted()
+
+
+def test_orphans_are_archived_and_leave_the_lists_but_not_the_store(keep: Callable[..., Path]) -> None:
+    past = [over("f_1", subject="e_gone"), fact("f_2", "e_gone", valid_to=ago(1))]
+    alike = fact("f_3", "e_like", object_id="e_ana", kind="similarity")
+    people = [entity("e_gone"), entity("e_like"), entity("e_ana", 1)]
+    uri = keep(facts=[*past, alike], entities=people)
+    before = contents(uri)
+    done = archive_orphans(a_run(uri), how())
+    assert (done.entities, [each.statement for each in done.told]) == (2, ["Gone (tool)", "Like (tool)"])
+    assert ids(uri, "entities", "status = 'archived'") == ["e_gone", "e_like"]
+    assert decided(uri, "archive").keys() == {"e_gone", "e_like"}
+    with Memory.open(str(uri), is_logged=False) as memory:
+        assert [one.id for one in memory.entities()[1]] == ["e_ana"]
+        assert memory.entities(everything=True)[0] == 3
+        assert memory.facts_of("gone", everything=True, now=NOW)[0].id == "e_gone"
+    assert stats(Store.open(str(uri)), NOW)["entities"] == 1
+    assert archive_orphans(a_run(uri, name="decay-2"), how()) == Evicted()
+    undo(Store.open(str(uri)), "decay-1", "undo-1", NOW)
+    assert_same(contents(uri), before)
+
+
+def test_an_archived_entity_comes_back_with_the_next_mention(tmp_path: Path) -> None:
+    uri = tmp_path / "m"
+    learn(written(tmp_path / "a.jsonl", said(CHANGE)), uri)
+    with Store.open(str(uri)).commit("gone", "made", START) as tx:
+        facts, people = tx.frame("facts"), tx.frame("entities")
+        tx.upsert("facts", facts.with_columns(status=pl.lit("archived"), expired_at=pl.lit(START)))
+        tx.upsert("entities", people)
+    known = ids(uri, "entities")
+    assert archive_orphans(a_run(uri, LATER), how()).entities == len(known)
+    learn(written(tmp_path / "b.jsonl", said([("Devon", "I live in Lisbon.")], "c2", LATER)), uri, now=LATER)
+    back = set(rows(uri, "entities", "status = 'active'")["canonical_name"])
+    assert {"devon", "lisbon"} <= back
+    assert len(back) < len(known)
+    assert ids(uri, "entities") == known
+    assert len(decided(uri, "revive")) == len(back)
+
+
+def test_delete_removes_orphans_that_nothing_names_and_archives_the_others(keep: Callable[..., Path]) -> None:
+    people = [entity("e_gone"), entity("e_past", status="archived"), entity("e_told"), entity("e_heir", 1)]
+    people += [entity("e_merged", status="archived", merged_into="e_heir"), entity("e_root"), entity("e_doubt")]
+    names = [{"id": f"a_{n}", "alias_name": n, "entity_type": "tool", "entity_id": f"e_{n}"} for n in ("gone", "told")]
+    uri = keep(
+        entities=people,
+        facts=[over("f_1", subject="e_root")],
+        facts_archive=[over("f_2", subject="e_other", object_id="e_told")],
+        entity_aliases=names,
+        pending_beliefs=[{"id": "b", "subject_id": "e_doubt", "promoted_at": EPOCH}],
+        episodes=[{"id": "ep", "conversation_id": "c"}],
+        episode_entities=[{"id": "x", "episode_id": "ep", "entity_id": "e_gone"}],
+        entity_profiles=[{"id": "e_gone", "text": "gone"}],
+        entity_usage=[{"id": "e_gone", "access_count": 1}, {"id": "e_told", "access_count": 1}],
+        entity_days=[{"id": "day", "entity_id": "e_gone", "day": "2026-01-01"}],
+        entity_scores=[{"id": "e_gone", "degree": 1}],
+        co_occurrences=[{"id": "co", "a_id": "e_gone", "b_id": "e_told", "count": 1}],
+    )  # fmt: skip
+    before = contents(uri)
+    done = archive_orphans(a_run(uri), how("delete"))
+    assert (done.entities, done.removed) == (3, 2)
+    left = dict(rows(uri, "entities").select("id", "status").iter_rows())
+    archived = dict.fromkeys(("e_doubt", "e_merged", "e_root", "e_told"), "archived")
+    assert left == {**archived, "e_heir": "active"}
+    assert (ids(uri, "entity_aliases"), ids(uri, "entity_usage")) == (["a_told"], ["e_told"])
+    for name in ("episode_entities", "entity_profiles", "entity_days", "entity_scores", "co_occurrences"):
+        assert ids(uri, name) == [], name
+    assert decided(uri, "delete").keys() == {"e_gone", "e_past"}
+    assert [each for each in examine(Store.open(str(uri))) if "e_gone" in each.detail] == []
+    undo(Store.open(str(uri)), "decay-1", "undo-1", NOW)
+    assert_same(contents(uri), before)
+
+
+def test_the_cap_takes_the_least_related_and_counts_each_relation_once_for_each_end(keep: Callable[..., Path]) -> None:
+    facts = [
+        fact("f_1", "e_a", object_id="e_a"), fact("f_2", "e_b", object_id="e_c"), fact("f_3", "e_c", object_id="e_b"),
+        fact("f_4", "e_d", kind="observation"), fact("f_5", "e_d", kind="observation"),
+        fact("f_6", "e_e", object_id="e_b", kind="similarity"), over("f_7", subject="e_e"),
+    ]  # fmt: skip
+    people = [entity("e_a", 1), entity("e_b"), entity("e_c"), entity("e_d", 5), entity("e_e", 9), entity("e_z", 5)]
+    uri = keep(facts=facts, entities=people)
+    before = contents(uri)
+    assert cap_entities(a_run(uri), how()) == cap_entities(a_run(uri), how(max_entities=6)) == Evicted()
+    done = cap_entities(a_run(uri), how(max_entities=2))
+    # relations: a 1, b 2, c 2, d 0, e 0, z 0; seen longest ago first, then by id
+    assert [each.statement for each in done.told] == ["E (tool)", "D (tool)", "Z (tool)", "A (tool)"]
+    assert (done.entities, done.archived, done.left_over) == (4, 3, 0)
+    assert ids(uri, "entities", "status = 'active'") == ["e_b", "e_c"]
+    gone = rows(uri, "facts", "status_reason = 'evicted'").select("id", "status", "expired_at").rows()
+    assert gone == [(key, "archived", NOW) for key in ("f_1", "f_4", "f_5")]
+    assert decided(uri, "archive").keys() == {"e_a", "e_d", "e_e", "e_z", "f_1", "f_4", "f_5"}
+    assert '"relations":1' in rows(uri, "decisions", "subject_id = 'f_1'")["measures"][0]
+    assert cap_entities(a_run(uri, name="decay-2"), how(max_entities=2)) == Evicted()
+    undo(Store.open(str(uri)), "decay-1", "undo-1", NOW)
+    assert_same(contents(uri), before)
+
+
+def test_the_cap_spares_pins_in_batches_and_says_when_it_cannot_be_kept(
+    keep: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.eviction.ENTITIES_AT_ONCE", 2)
+    facts = [
+        fact("f_1", "e_fact", pinned=True), fact("f_2", "e_axiom", entrenchment="user_axiom"),
+        fact("f_3", "e_whole", object_id="e_part", kind="structural"), fact("f_4", "e_of", object_id="e_pin"),
+        fact("f_5", "e_new", status="candidate"),
+    ]  # fmt: skip
+    spared = ["e_axiom", "e_fact", "e_new", "e_of", "e_part", "e_pin", "e_whole"]
+    people = [entity(name, pinned=name == "e_pin") for name in spared] + [entity(f"e_{n}") for n in range(5)]
+    uri = keep(facts=facts, entities=people)
+    done = cap_entities(a_run(uri), how(max_entities=3))
+    assert (done.entities, done.archived, done.left_over) == (5, 0, 4)
+    assert done.told[0].statement == "4 entities beyond the cap"
+    assert ids(uri, "entities", "status = 'active'") == spared
+    assert rows(uri, "facts", "status = 'archived'").is_empty()
+    assert len(Store.open(str(uri)).commits().filter(pl.col("kind") == "decay.entities")) == 3
+
+
+def belief(key: str, subject: str, probability: float, days: float) -> Row:
+    return {
+        "id": key, "subject_id": subject, "predicate": "uses", "statement": key, "probability": probability,
+        "first_at": ago(days), "last_at": ago(days),
+    }  # fmt: skip
+
+
+def test_too_many_beliefs_go_with_their_evidence_and_conflicts_end_with_their_time(keep: Callable[..., Path]) -> None:
+    beliefs = [
+        belief("b_faded", "e_ana", 0.7, 300), belief("b_sure", "e_ana", 0.6, 1), belief("b_weak", "e_ana", 0.5, 1),
+        belief("b_old", "e_bo", 0.8, 200), belief("b_new", "e_bo", 0.4, 2),
+        {**belief("b_fact", "e_ana", 0.1, 300), "promoted_at": EPOCH},
+    ]  # fmt: skip
+    pair = {"a_id": "f_1", "b_id": "f_2", "kind": "implicit_conflict", "outcome": "pending"}
+    pairs = [
+        {"id": "p_past", **pair, "expires_at": NOW}, {"id": "p_open", **pair, "expires_at": ago(-1)},
+        {"id": "p_kept", **pair, "outcome": "keep_all", "expires_at": ago(9)},
+    ]  # fmt: skip
+    uri = keep(
+        facts=[fact("f_1"), fact("f_2")], entities=[entity("e_ana"), entity("e_bo")], pending_beliefs=beliefs,
+        belief_evidence=[{"id": f"h_{b['id']}", "belief_id": b["id"], "message_id": "m"} for b in beliefs],
+        pair_decisions=pairs,
+    )  # fmt: skip
+    caps = how(beliefs={"max_per_group": 2, "max_pending": 3, "decay_rate": 0.01})
+    before = contents(uri)
+    done = cap_beliefs(a_run(uri), caps)
+    # after 300 days .7 is .175: the least of three about Ana; of the four that are left the oldest goes
+    assert (done.beliefs, done.pairs) == (2, 1)
+    left = ["b_fact", "b_new", "b_sure", "b_weak"]
+    assert ids(uri, "pending_beliefs") == left
+    assert ids(uri, "belief_evidence") == [f"h_{key}" for key in left]
+    assert ids(uri, "pair_decisions") == ["p_kept", "p_open"]
+    assert decided(uri, "evict").keys() == {"b_faded", "b_old"}
+    assert decided(uri, "expire").keys() == {"p_past"}
+    assert cap_beliefs(a_run(uri, name="decay-2"), caps) == Evicted()
+    undo(Store.open(str(uri)), "decay-1", "undo-1", NOW)
+    assert_same(contents(uri), before)
+
+
+@pytest.mark.parametrize("mode", ["archive", "delete"])
+@pytest.mark.parametrize("evict", ALL_TASKS, ids=lambda task: task.fn.__name__)
+def test_a_dry_run_says_what_would_go_and_changes_nothing(keep: Callable[..., Path], evict: Evict, mode: str) -> None:
+    uri = keep(
+        facts=[over("f_1"), fact("f_2", "e_bo")],
+        entities=[entity("e_ana"), entity("e_bo"), entity("e_cy", 1)],
+        pending_beliefs=[belief("b_1", "e_bo", 0.5, 9), belief("b_2", "e_bo", 0.5, 8)],
+    )
+    chosen = how(mode, max_entities=2, beliefs={"max_pending": 1})
+    head = Store.open(str(uri)).head.sequence
+    planned = evict(a_run(uri), chosen, dry_run=True)
+    assert Store.open(str(uri)).head.sequence == head
+    assert planned == evict(a_run(uri), chosen)
+    assert planned.counts
+    assert planned.told
+
+
+def test_the_doctor_knows_the_archive(keep: Callable[..., Path]) -> None:
+    uri = keep(
+        facts=[fact("f_live", supersedes_id="f_old"), over("f_two")],
+        facts_archive=[
+            over("f_old", status="superseded", replaced_by="f_live"), over("f_two"), fact("f_active"),
+            over("f_x", status="superseded", replaced_by="f_y"), over("f_y", status="superseded", replaced_by="f_x"),
+        ],
+        lineage=[{"id": "l", "old_id": "f_old", "new_id": "f_live"}],
+        entities=[entity("e_ana")],
+    )  # fmt: skip
+    found = {(each.check, each.table, each.row_id) for each in examine(Store.open(str(uri)))}
+    assert found == {
+        ("fact in two places", "facts_archive", "f_two"), ("contradictory status", "facts_archive", "f_active"),
+        ("supersession cycle", "facts_archive", "f_x"), ("supersession cycle", "facts_archive", "f_y"),
+    }  # fmt: skip

@@ -1,0 +1,319 @@
+"""What is forgotten is in no row, no version and no file any more; what others said is still there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+import typer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from talk import NOW, learn, rows, said, started, written
+from typer.testing import CliRunner
+
+from apps import forget_commands
+from recall.memory import Memory
+from slowwave.erased_names import FORGOTTEN, Names
+from slowwave.erasure import VOCABULARY, label_names
+from slowwave.errors import Refused, StoreMismatch, UndoRefused, UnknownName, UnusableInput
+from storage.doctor import examine
+from storage.lease import new_owner
+from storage.store import Store
+from storage.tables import TABLES, Role, tables_of
+from storage.undo import undo
+from tasks.forgetting import Report, find_subject, forget, preview
+from tasks.runs import existing_run
+
+NAME = "Zorblax Quint"
+TALK = (
+    ("Marta", f"My friend {NAME} works at Ferrywise as a nurse. I live in Lisbon."),
+    ("assistant", f"{NAME} sounds nice!"),
+    (NAME, "I moved from Porto to Oslo in April 2026."),
+    ("Devon", "I prefer rooibos tea and I do not drink coffee any more."),
+    ("Devon", f"{NAME} uses Redis Streams. I use Postgres for the backend."),
+)
+NOTES = f"# About {NAME}\n\n{NAME} lives in Porto. The backend uses Kafka because the server is already there.\n"
+
+
+def data(store: Path) -> dict[str, bytes]:
+    """Every file below the store."""
+    return {str(path.relative_to(store)): path.read_bytes() for path in sorted(store.rglob("*")) if path.is_file()}
+
+
+def files_with(store: Path, word: str) -> list[str]:
+    """Files that hold the word in any case."""
+    return [name for name, body in data(store).items() if word.lower().encode() in body.lower()]
+
+
+def sizes(store: Path) -> dict[str, int]:
+    opened = Store.open(str(store))
+    return {name: opened.snapshot().count(name) for name in TABLES}
+
+
+def erased(store: Path, subject: str = NAME, **more: list[str]) -> Report:
+    run = existing_run("forget", str(store), "default")
+    return forget(run, find_subject(run, subject, **more))
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with files that name somebody, and a store that has read them, with an archive, logs and versions."""
+    folder = tmp_path_factory.mktemp("told")
+    written(folder / "zorblax-quint.jsonl", said(TALK))
+    (folder / f"{NAME} notes.md").write_text(NOTES)
+    learn([folder / "zorblax-quint.jsonl", folder / f"{NAME} notes.md"], folder / "memory")
+    store = Store.open(str(folder / "memory"))
+    snapshot = store.snapshot()
+    facts = snapshot.by_ids("facts", snapshot.frame("facts")["id"], with_vector=True)
+    old = facts.filter(pl.col("statement").str.contains("Redis"))
+    assert len(old)
+    with store.commit("evict", "evict", NOW) as tx:
+        tx.put_back("facts_archive", old)
+        tx.delete("facts", old["id"])
+    call = {"id": ["l1", "l2"], "response": [json.dumps({"a": f"x\n{NAME}"}), '{"a":"Devon"}'], "model": ["m", "m"]}
+    store.append("llm_calls", pl.DataFrame(call), NOW)
+    asked = pl.DataFrame({"id": ["q1", "q2"], "query": [f"what of {NAME.lower()}?", "tea?"]})
+    store.append("recalled_queries", asked, NOW)
+    seen = facts["id"].to_list()
+    store.append("retrieval_events", pl.DataFrame({"id": [f"r{fact}" for fact in seen], "fact_id": seen}), NOW)
+    return folder
+
+
+@pytest.fixture
+def store(told: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(told / "memory", tmp_path / "memory"))
+
+
+KILL_WHILE_WRITING = """
+import os, sys, signal
+from storage.transactions import Transaction
+from test_forget import erased, Path
+write, left = Transaction.write_anew, list(range(8))
+def dying(self, name, rows):
+    if not left: os.kill(os.getpid(), signal.SIGKILL)
+    left.pop(); write(self, name, rows)
+Transaction.write_anew = dying
+erased(Path(sys.argv[1]))
+"""
+KILL_WHILE_DROPPING = """
+import os, sys, signal, storage.erasure as erasure
+from test_forget import erased, Path
+optimize, left = erasure._optimize, list(range(8))
+def dying(table, age, *, is_alone=False):
+    if is_alone:
+        if not left: os.kill(os.getpid(), signal.SIGKILL)
+        left.pop()
+    optimize(table, age, is_alone=is_alone)
+erasure._optimize = dying
+erased(Path(sys.argv[1]))
+"""
+
+
+@pytest.fixture(scope="module", params=[KILL_WHILE_WRITING, KILL_WHILE_DROPPING], ids=["writing", "dropping"])
+def killed(
+    request: pytest.FixtureRequest, told: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
+    """A store in which the erasure was killed, while its tables were written or while versions were dropped."""
+    copy = Path(shutil.copytree(told / "memory", tmp_path_factory.mktemp("killed") / "memory"))
+    process = started(request.param, copy)
+    yield copy, process
+    process.kill()
+
+
+def test_after_it_no_file_of_the_store_holds_the_name_and_the_report_says_what_went(store: Path) -> None:
+    before, files = sizes(store), files_with(store, NAME)
+    tables = {name.split("/")[1].removesuffix(".lance") for name in files}
+    assert tables >= {"messages", "facts", "facts_archive", "artifacts", "sources", "llm_calls", "recalled_queries"}
+    report = erased(store)
+    assert report.left == ()
+    assert files_with(store, NAME) == files_with(store, "quint") == []
+    assert len(data(store)) > 50
+    after = sizes(store)
+    removed = report.plan.removed()
+    added = Counter({"runs": 1, "decisions": 1, "commits": after["commits"] - before["commits"]})
+    assert {name: before[name] - after[name] + added[name] for name in TABLES if name in removed} == removed
+    assert all(after[name] == before[name] + added[name] for name in TABLES if name not in removed)
+    assert removed["messages"] == removed["entities"] == removed["llm_calls"] == removed["recalled_queries"] == 1
+    assert removed["facts_archive"] == 1
+    assert report.before.by_table().keys() >= tables
+    assert report.versions > 20
+    assert not ({*data(store)} & {*files} - {name for name in files if "/data/" not in name})
+
+
+def test_what_others_said_is_kept_and_recalled_and_the_store_is_sound(store: Path, told: Path) -> None:
+    mine = rows(store, "facts").filter(pl.col("statement").str.contains("Devon"))["statement"].to_list()
+    erased(store)
+    assert examine(Store.open(str(store))) == ()
+    assert rows(store, "facts").filter(pl.col("statement").str.contains("Devon"))["statement"].to_list() == mine
+    texts = dict(rows(store, "messages").select("message_id", "content").iter_rows())
+    assert texts["c1-000"] == f"{FORGOTTEN} I live in Lisbon."
+    assert "c1-002" not in texts
+    found = rows(store, "messages").filter(pl.col("message_id") == "c1-003")["search_text"].item()
+    assert found.startswith("Devon: I prefer")  # the turn before is gone
+    with Memory.open(str(store)) as memory:
+        statements = [fact.statement for fact in memory.recall("Does Devon drink coffee or tea?").facts]
+        assert "Devon prefers rooibos tea." in statements
+        assert not any("Quint" in each for each in statements)
+    again = learn([told / "zorblax-quint.jsonl", told / f"{NAME} notes.md"], store)
+    assert again["counts"].get("messages stored", 0) == 0
+    assert rows(store, "messages", "content LIKE '%Quint%'").is_empty()
+
+
+def test_a_decision_records_it_without_the_name_and_nothing_before_it_can_be_undone(store: Path) -> None:
+    opened = Store.open(str(store))
+    old, run = opened.snapshot(), rows(store, "runs")["id"][0]
+    entity = rows(store, "entities", f"name = '{NAME}'")["id"].item()
+    report = erased(store)
+    (decision,) = rows(store, "decisions", "action = 'forget'").to_dicts()
+    assert (decision["subject_id"], decision["decided_by"]) == (entity, "person")
+    assert json.loads(decision["measures"])["removed"] == report.plan.removed()
+    assert {*rows(store, "runs")["id"]} == {run, report.run}
+    for each in (run, str(report.run)):
+        with pytest.raises(UndoRefused, match=r"never beyond a `slowwave forget`"):
+            undo(Store.open(str(store)), each, "u", NOW)
+    with pytest.raises(StoreMismatch, match="gone"):
+        old.frame("facts")
+    assert all(len(opened.db.open_table(name).list_versions()) <= 3 for name in tables_of(Role.STATE))
+
+
+def test_a_dry_run_changes_no_byte(store: Path) -> None:
+    before = data(store)
+    run = existing_run("forget", str(store), "default")
+    report = preview(run, find_subject(run, NAME))
+    assert data(store) == before
+    assert report.plan.removed()["entities"] == 1
+    assert report.versions > 20
+
+
+def test_a_killed_erasure_leaves_a_readable_store_and_the_next_one_finishes(
+    killed: tuple[Path, subprocess.Popen[str]],
+) -> None:
+    store, process = killed
+    assert process.wait() == -9, process.stderr and process.stderr.read()
+    with Memory.open(str(store)) as memory:
+        assert memory.recall("What does Devon drink?").facts
+    assert files_with(store, NAME)
+    assert erased(store).left == ()
+    assert files_with(store, NAME) == []
+    assert examine(Store.open(str(store))) == ()
+
+
+def test_every_text_of_every_table_is_covered(store: Path) -> None:
+    opened = Store.open(str(store))
+    state = tables_of(Role.STATE, Role.HISTORY)
+    with opened.commit("plant", "plant", NOW) as tx:
+        for name in (each for each in state if each != "commits"):
+            told = {c: s for c, s in TABLES[name].columns.items() if c not in VOCABULARY and not s.refers}
+            row = {c: f"of zorblax_quint {name}" for c, s in told.items() if str(s.type) == "string"}
+            lists = {c: [[f"{NAME} too"]] for c, s in told.items() if str(s.type).startswith("list<item: string")}
+            needed = {c: "m_0" for c, s in TABLES[name].columns.items() if s.refers and not s.nullable}
+            tx.upsert(name, pl.DataFrame({"id": [f"planted {name}"], **row, **lists, **needed}))
+    for name in tables_of(Role.LOG):
+        texts = [c for c, s in TABLES[name].columns.items() if str(s.type) == "string"]
+        opened.append(name, pl.DataFrame({"id": [f"planted {name}"], **dict.fromkeys(texts, f"x {NAME}")}), NOW)
+    assert erased(store).left == ()
+    assert files_with(store, "quint") == []
+
+
+def test_logs_are_not_counted_twice_because_their_rows_were_written_anew(store: Path) -> None:
+    opened = Store.open(str(store))
+    _, mark = opened.log_since("retrieval_events", 0, ["id"])
+    erased(store)
+    fresh, _ = opened.log_since("retrieval_events", mark, ["id"])
+    assert fresh.is_empty()
+    assert len(opened.log("retrieval_events"))
+
+
+def test_it_waits_for_runs_that_may_have_read_what_is_to_be_erased(store: Path) -> None:
+    with Store.open(str(store)).commit("other", "run", NOW) as tx:
+        tx.upsert("runs", pl.DataFrame({"id": ["other"], "state": ["running"], "owner": [new_owner("other")]}))
+    with pytest.raises(Refused, match="other is still going on"):
+        erased(store)
+
+
+def test_a_topic_is_erased_by_its_words_and_longer_words_are_excused_only_while_they_are_there(store: Path) -> None:
+    report = erased(store, "rooibos")
+    assert (report.subject.entity_id, report.left) == ("", ())
+    assert files_with(store, "rooibos") == []
+    short = erased(store, "Port")
+    assert short.left == ()
+    assert short.words == ("porto",)
+    assert short.after.excused > 0
+    with pytest.raises(UnknownName, match="entity or topic"):
+        erased(store, "Xyzzyx")
+
+
+def test_names_that_would_strike_too_much_are_refused_unless_they_are_named(store: Path) -> None:
+    run = existing_run("forget", str(store), "default")
+    for name in ("al", "will", "messages"):
+        with pytest.raises(UnusableInput, match="--name"):
+            find_subject(run, name)
+    assert find_subject(run, NAME, only=["al"]).names.listed == ("al",)
+    assert find_subject(run, NAME, also=["Zorb"]).names.listed == (NAME, "Zorb")
+    assert "--also" in find_subject(run, NAME).notes[0] or rows(store, "entities", f"name = '{NAME}'")[
+        "entity_type"
+    ].item() != "person"  # fmt: skip
+
+
+def test_the_command_says_what_goes_asks_and_proves(store: Path) -> None:
+    app = typer.Typer()
+    forget_commands.register(app)
+    app.command()(lambda: None)
+
+    def call(*arguments: str) -> tuple[int, str, Exception | None]:
+        result = CliRunner().invoke(app, ["forget", *arguments, "--store", str(store)])
+        return result.exit_code, result.stdout, result.exception
+
+    code, shown, _ = call(NAME, "--dry-run")
+    assert code == 0
+    assert "no run up to now can be undone" in " ".join(shown.split())
+    *_, error = call(NAME, "--json")
+    assert isinstance(error, UnusableInput)
+    code, shown, _ = call(NAME, "--yes", "--json")
+    document = json.loads(shown)
+    assert (code, document["left"], document["dry_run"]) == (0, [], False)
+    assert document["scan"]["files"] > 50
+    assert document["scan"]["hits_before"]["messages"] > 0
+    assert document["tables"]["messages"]["removed"] == 1
+    assert any("Prefect" in note for note in document["notes"])
+
+
+WORDS = st.sampled_from(["Ann", "ann's", "planning", "ANN_2", "tea.", "Bob!", "José", "jose", "\n", "annual"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(WORDS, max_size=12).map(" ".join))
+def test_a_struck_text_names_nobody_and_a_text_without_the_name_stays_as_it_is(text: str) -> None:
+    names = Names.of(["Ann", "José"])
+    for form in ("NFC", "NFD"):
+        written = unicodedata.normalize(form, text)
+        left = names.without_sentences(written)
+        assert not names.are_in(left)
+        assert names.without_sentences(left) == left
+        assert (left == written) == (not names.are_in(written))
+        assert json.loads(names.without(json.dumps({"a": written})) or "")["a"] == left
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("Dr. Ann came. Bob left.", f"{FORGOTTEN} Bob left."),
+        ("Planning is fun. Ann!", f"Planning is fun. {FORGOTTEN}"),
+        ("- Ann\n- Bob", f"{FORGOTTEN}\n- Bob"),
+        ("Ann here. Ann there.", FORGOTTEN),
+    ],
+)
+def test_whole_sentences_go_and_the_rest_stays(text: str, left: str) -> None:
+    assert Names.of(["Ann"]).without_sentences(text) == left
+
+
+def test_labels_stay_different() -> None:
+    new = label_names(["a/Ann.md", "a/ann.md", "b", FORGOTTEN], Names.of(["Ann"]))
+    assert sorted(new.values()) == [f"a/{FORGOTTEN}.md", f"a/{FORGOTTEN}.md 2"]

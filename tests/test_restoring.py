@@ -1,0 +1,306 @@
+"""Restoring: what was pruned, evicted or retired comes back as it was, unless something was learned meanwhile."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from conftest import EPOCH
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from talk import assert_same, contents, rows
+
+from apps.cli import main
+from inference.embedding import open_embedder
+from recall.archive import archived
+from recall.memory import Memory
+from slowwave.errors import Refused, UnknownName, UnusableInput
+from slowwave.settings import StewardSettings
+from storage.doctor import examine
+from storage.store import Store
+from storage.undo import undo
+from tasks.restoring import Restored, restore
+from tasks.runs import Run, existing_run
+from tasks.steward import prune, score
+
+Row = dict[str, Any]
+Keep = Callable[..., Path]
+NOW = EPOCH + timedelta(days=400)
+LATER = NOW + timedelta(days=1)
+HOW = StewardSettings()
+AGAIN = ("status_reason", "consolidated_at", "updated_at", "run_id")
+"""What a return changes: the reason of the status, that it is to be compared anew, and who wrote it last."""
+
+
+def ago(days: float) -> datetime:
+    return NOW - timedelta(days=days)
+
+
+def fact(key: str, age: float = 300, **more: Any) -> Row:
+    """A live fact about Ana that was learned so many days ago."""
+    made = ago(age)
+    return {
+        "id": key, "kind": "relation", "statement": f"Ana uses {key}", "statement_hash": f"h_{key}",
+        "subject_id": "e_ana", "predicate": "uses", "object_text": key, "polarity": "affirmed",
+        "owner_entity_id": "e_ana", "status": "active", "valid_from": made, "created_at": made,
+        "evidence_count": 1, "scope": "global", "similarity_flag": False, **more,
+    }  # fmt: skip
+
+
+def gone(key: str, days: float = 10, why: str = "pruned", **more: Any) -> Row:
+    """The same, archived so many days ago."""
+    return fact(key, status="archived", status_reason=why, expired_at=ago(days), **more)
+
+
+ANA = {"id": "e_ana", "canonical_name": "ana", "name": "Ana", "entity_type": "person", "status": "active"}
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty store with the vectors of the bundled embedder, whose learning period is over."""
+    seat, uri = open_embedder(), tmp_path_factory.mktemp("empty") / "store"
+    event = {"fact_id": "elsewhere", "cosine": 0.6, "rank": 1, "query_hash": "q", "at": EPOCH}
+    events = pl.DataFrame([{"id": f"r{n}", **event} for n in range(50)])
+    Store.create(str(uri), "default", (seat.name, seat.dims)).append("retrieval_events", events, EPOCH)
+    return uri
+
+
+@pytest.fixture
+def keep(empty: Path, tmp_path: Path) -> Keep:
+    """Make stores that hold these rows, by table."""
+    made = iter(range(1000))
+
+    def make(**tables: Sequence[Row]) -> Path:
+        uri = tmp_path / f"store{next(made)}"
+        shutil.copytree(empty, uri)
+        with Store.open(str(uri)).commit("made", "made", EPOCH) as tx:
+            for name, given_rows in tables.items():
+                tx.upsert(name, pl.DataFrame(given_rows, infer_schema_length=None))
+        return uri
+
+    return make
+
+
+def a_run(uri: Path, now: datetime = LATER, name: str = "restore-1") -> Run:
+    run = existing_run("restore", str(uri), "default", now)
+    return Run(name, run.flow, run.store, run.namespace, run.now, run.embedder, run.retention)
+
+
+def live(uri: Path) -> list[str]:
+    return rows(uri, "facts", "status = 'active'", ["id"])["id"].to_list()
+
+
+QUIET = settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@QUIET
+@given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 3), st.booleans()), min_size=1, max_size=8), st.randoms())
+def test_restoring_what_a_sweep_pruned_gives_back_what_there_was(keep: Keep, made: list[Any], random: Any) -> None:
+    keys = [f"f{n}" for n in range(len(made))]
+    told = [
+        fact(key, age, aspect_slugs=["work", "health"][:slugs],
+             similarity_flag=flagged, similar_to_id=random.choice(keys) if flagged else None,
+             similarity_score=0.9 if flagged else None)
+        for key, (age, slugs, flagged) in zip(keys, made, strict=True)
+    ]  # fmt: skip
+    told = [row | {"similarity_flag": False, "similar_to_id": None, "similarity_score": None}
+            if row["similar_to_id"] == row["id"] else row for row in told]  # fmt: skip
+    tags = [
+        {"id": f"as_{row['id']}_{slug}", "fact_id": row["id"], "slug": slug, "via": "model"}
+        for row in told for slug in row["aspect_slugs"]
+    ]  # fmt: skip
+    pairs = [
+        {"id": f"p{a}{b}", "a_id": a, "b_id": b, "kind": "implicit_conflict", "outcome": "pending", "cosine": 0.7,
+         "at": ago(5), "expires_at": LATER}
+        for a, b in pairwise(keys)
+    ]  # fmt: skip
+    uri = keep(facts=told, fact_aspects=tags, pair_decisions=pairs, entities=[ANA])
+    before = contents(uri, drop=AGAIN)
+    faded = prune(a_run(uri, NOW, "steward-1"), HOW).ids
+    back = restore(a_run(uri), of_run="steward-1") if faded else Restored()
+    assert {key for key, _ in back.facts} == set(faded)
+    after = contents(uri, drop=AGAIN)
+    for name in ("facts", "facts_archive", "fact_evidence", "lineage", "entities"):
+        assert_same({name: before[name]}, {name: after[name]})
+    assert after["pair_decisions"].drop("created_at").equals(before["pair_decisions"].drop("created_at"))
+    slugs = [set(part["fact_aspects"].select("fact_id", "slug").iter_rows()) for part in (before, after)]
+    assert slugs[0] == slugs[1]
+
+
+def test_what_is_restored_is_recalled_again_and_does_not_fade_at_once(keep: Keep) -> None:
+    seat = open_embedder()
+    uri = keep(facts=[fact("bees", message_id="m"), fact("tea", 2)], entities=[ANA])
+    vector = pl.Series("vector", seat.embed(["Ana uses bees"]), dtype=pl.Array(pl.Float32, seat.dims))
+    with Store.open(str(uri)).commit("made", "made", EPOCH) as tx:
+        tx.upsert("facts", tx.by_ids("facts", ["bees"]).with_columns(vector))
+    score(a_run(uri, NOW, "s0"), HOW)
+    assert prune(a_run(uri, NOW, "steward-1"), HOW).ids == ("bees",)
+    with Memory.open(str(uri)) as memory:
+        assert memory.recall("bees", now=NOW).facts == ()
+    assert restore(a_run(uri), ["bees"]) == Restored((("bees", "Ana uses bees"),))
+    assert rows(uri, "fact_scores")["id"].to_list() == ["tea"]
+    with Memory.open(str(uri)) as memory:
+        assert [found.id for found in memory.recall("bees", now=LATER).facts] == ["bees"]
+    score(a_run(uri, LATER, "s1"), HOW)
+    assert rows(uri, "fact_scores", "id = 'bees'")["quality_score"].to_list() == [0.5]
+    assert prune(a_run(uri, LATER + timedelta(days=207), "steward-2"), HOW).ids == ("tea",)
+    assert prune(a_run(uri, LATER + timedelta(days=220), "steward-3"), HOW).ids == ("bees",)
+    assert [row["action"] for row in rows(uri, "decisions", "subject_id = 'bees'").to_dicts()] == [
+        "prune", "restore", "prune",
+    ]  # fmt: skip
+
+
+def test_it_comes_back_from_the_archive_with_its_birth_its_vector_and_its_entity(keep: Keep) -> None:
+    uri = keep(
+        facts_archive=[gone("old", why="evicted", aspect_slugs=["work"])], entities=[{**ANA, "status": "archived"}]
+    )
+    before = contents(uri)
+    run = a_run(uri)
+    assert restore(run, ["old"]).facts == (("old", "Ana uses old"),)
+    [row] = rows(uri, "facts").to_dicts()
+    assert (row["status"], row["status_reason"], row["expired_at"]) == ("active", "restored", None)
+    assert (row["created_at"], row["consolidated_at"]) == (ago(300), None)
+    assert rows(uri, "facts_archive").is_empty()
+    assert rows(uri, "entities")["status"].to_list() == ["active"]
+    assert rows(uri, "fact_aspects")["slug"].to_list() == ["work"]
+    assert rows(uri, "runs", "id = 'restore-1'")["summary"].str.contains('"facts restored":1').to_list() == [True]
+    [told] = rows(uri, "decisions").to_dicts()
+    assert (told["action"], told["decided_by"]) == ("restore", "person")
+    assert json.loads(told["measures"])["was"] == "evicted"
+    assert examine(Store.open(str(uri))) == ()
+    undo(Store.open(str(uri)), run.id, "undo-1", LATER)
+    assert_same(before, contents(uri))
+
+
+LISBON = {"predicate": "lives_in", "object_text": "Lisbon"}
+PORTO = {"predicate": "lives_in", "object_text": "Porto"}
+
+
+@pytest.mark.parametrize(
+    ("away", "there", "why"),
+    [
+        (gone("a"), fact("b", 1, statement="Ana uses a", statement_hash="h_a", object_text="A"), "known again as b"),
+        (gone("a", **LISBON), fact("b", 1, **PORTO), "taken its place: “Ana uses b” (b)"),
+        (gone("a", valid_to=ago(20)), fact("b"), "It ended on"),
+        (gone("a", object_id="e_ana"), fact("b"), "one entity now"),
+        (gone("a", **LISBON), fact("b", 100, **PORTO), ""),  # both held before it left
+        (gone("a", **LISBON), fact("b", 1, **PORTO, polarity="negated"), ""),
+        (gone("a", **LISBON), fact("b", 1, **PORTO, scope="work"), ""),
+        (gone("a"), fact("b", 1), ""),
+    ],
+)
+def test_a_fact_that_is_known_again_or_has_a_successor_stays_away(keep: Keep, away: Row, there: Row, why: str) -> None:
+    uri = keep(facts=[away, there], entities=[ANA])
+    if not why:
+        assert restore(a_run(uri), ["a"]).refused == ()
+        return
+    before = contents(uri)
+    with pytest.raises(Refused, match="Nothing was restored") as told:
+        restore(a_run(uri), ["a"])
+    assert why in told.value.message
+    assert "(a)" in told.value.message
+    assert_same(before, contents(uri))
+    assert rows(uri, "runs").is_empty()
+
+
+def test_of_a_run_comes_back_what_may_and_the_rest_is_told(keep: Keep) -> None:
+    uri = keep(facts=[fact("a"), fact("b"), fact("c", 2)], entities=[ANA])
+    prune(a_run(uri, NOW, "steward-1"), HOW)
+    with Store.open(str(uri)).commit("steward-1", "run", NOW) as tx:
+        tx.upsert("facts", pl.DataFrame([fact("d", 0, statement_hash="h_a", object_text="a")]))
+        tx.upsert("runs", pl.DataFrame({"id": ["steward-1"], "flow": ["steward"]}))
+    would = restore(a_run(uri), of_run="steward-1", dry_run=True)
+    assert live(uri) == ["c", "d"]
+    done = restore(a_run(uri), of_run="steward-1")
+    assert done == would == Restored((("b", "Ana uses b"),), (("a", "Ana uses a", "It is known again as d."),))
+    assert live(uri) == ["b", "c", "d"]
+    undo(Store.open(str(uri)), "restore-1", "undo-1", LATER)
+    with pytest.raises(UnknownName):
+        restore(a_run(uri), of_run="steward-9")
+
+
+def test_of_facts_that_say_the_same_the_one_that_left_last_comes_back(keep: Keep) -> None:
+    same = {"statement_hash": "h", "object_text": "x"}
+    uri = keep(facts=[gone("a", 30, **same), gone("b", 20, **same), gone("c", 20, **same)], entities=[ANA])
+    with pytest.raises(Refused):
+        restore(a_run(uri), ["a", "c"])
+    assert restore(a_run(uri), ["c"]).facts == (("c", "Ana uses c"),)
+
+
+@pytest.mark.parametrize(
+    ("ids", "run", "error", "why"),
+    [
+        (["nothing"], None, UnknownName, "nothing"),
+        (["here"], None, UnusableInput, "here is active"),
+        ([], None, UnusableInput, "Name facts"),
+        (["away"], "steward-1", UnusableInput, "Name facts"),
+        ([], "made-2", UnusableInput, "Nothing that run made-2 retired"),
+    ],
+)
+def test_what_cannot_be_restored_is_said(keep: Keep, ids: list[str], run: str | None, error: Any, why: str) -> None:
+    uri = keep(facts=[fact("here"), gone("away")], runs=[{"id": "made-2", "flow": "made"}])
+    with pytest.raises(error, match=why):
+        restore(a_run(uri), ids, run)
+
+
+def test_the_archive_is_listed_with_reason_time_and_score(keep: Keep) -> None:
+    uri = keep(
+        facts=[fact("old"), gone("let_go", 5, "deleted"), fact("here", 1)], facts_archive=[gone("out", 99, "evicted")]
+    )
+    prune(a_run(uri, NOW, "steward-1"), HOW)
+    snapshot = Store.open(str(uri)).snapshot()
+    total, shown = archived(snapshot)
+    assert (total, [(each.id, each.reason) for each in shown]) == (
+        3, [("old", "pruned"), ("let_go", "deleted"), ("out", "evicted")],
+    )  # fmt: skip
+    assert (shown[0].at, shown[0].score, shown[1].score) == (
+        NOW,
+        pytest.approx(0.5 * 0.5 ** (300 / 90), abs=1e-5),
+        None,
+    )
+    assert [each.id for each in archived(snapshot, "evicted")[1]] == ["out"]
+    assert archived(snapshot, limit=1)[1] == shown[:1]
+    with pytest.raises(UnknownName, match="pruned"):
+        archived(snapshot, "purned")
+    assert archived(Store.open(str(keep())).snapshot(), "pruned") == (0, ())
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    """Run a command; returns its exit code and what it printed."""
+
+    def run(*args: object) -> tuple[int, str]:
+        monkeypatch.setattr("sys.argv", ["slowwave", *map(str, args)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capsys.readouterr()
+        return int(ended.value.code or 0), told.out + told.err
+
+    return run
+
+
+def test_people_list_and_restore_by_the_ids_that_tables_show(keep: Keep, said: Callable[..., tuple[int, str]]) -> None:
+    tea, home = "f_19c_aaaabbbbccccdddd", "f_19c_eeeeffff00001111"
+    uri = keep(facts=[gone(tea), gone(home, **LISBON)], entities=[ANA])
+    assert "aaaabbbb" in said("archived", "--store", uri)[1]
+    code, listed = said("archived", "--reason", "pruned", "--json", "--store", uri)
+    assert (code, json.loads(listed)["total"]) == (0, 2)
+    code, would = said("restore", "aaaabbbb", "--dry-run", "--json", "--store", uri)
+    assert (code, json.loads(would)["run"], live(uri)) == (0, None, [])
+    assert [each["id"] for each in json.loads(would)["restored"]] == [tea]
+    code, told = said("restore", "aaaabbbb", "--store", uri)
+    assert (code, live(uri)) == (0, [tea])
+    assert "slowwave undo restore-" in told
+    with Store.open(str(uri)).commit("made", "made", EPOCH) as tx:
+        tx.upsert("facts", pl.DataFrame([fact("b", 1, **PORTO)]))
+    code, told = said("restore", "eeeeffff", "--store", uri)
+    assert (code, "taken its place" in " ".join(told.split())) == (4, True)
+    assert said("archived", "--reason", "purned", "--store", uri)[0] == 2
+    assert said("restore", "--store", uri)[0] == 2

@@ -1,0 +1,295 @@
+"""The flows of maintenance: steward, decay, upkeep, and the night that puts them together."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import polars as pl
+import pytest
+from click.testing import Result
+from talk import assert_same, contents, dying, rows
+from typer.testing import CliRunner
+
+from apps.cli import app
+from flows.decay import decay
+from flows.sleep import sleep
+from flows.steward import steward
+from flows.upkeep import upkeep
+from recall.memory import Memory
+from slowwave.errors import RecallFell
+from slowwave.settings import DecaySettings, GateSettings, SleepSettings, StewardSettings
+from slowwave.timeline import believed_over_time, score_bins
+from storage.doctor import examine
+from storage.lease import new_owner
+from storage.store import Store
+from storage.undo import undo
+from tasks.charts import as_url, facts_chart, score_chart
+from tasks.runs import existing_run
+
+LATER = datetime.now(UTC) + timedelta(days=220)
+RULES: dict[str, Any] = {"llm": {"model": "rules"}}
+ASKED = ("Where does Tomás live now?", "What is the rate limit of Kestrel?", "Why did we choose Redis Streams?")
+HARSH: dict[str, Any] = {**RULES, "prune_threshold": 0.9, "learning_events": 1}
+"""Everything that nobody recalled fades at once."""
+
+
+@pytest.fixture(scope="module")
+def used(learned: tuple[Path, dict[str, object]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of the examples, of which some facts were recalled often enough to end the learning period."""
+    place = Path(shutil.copytree(learned[0], tmp_path_factory.mktemp("used") / "memory"))
+    with Memory.open(str(place)) as memory:
+        for question in ASKED * 2:
+            memory.recall(question, 10)
+    return place
+
+
+@pytest.fixture
+def store(used: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(used, tmp_path / "memory"))
+
+
+def swept(store: Path, now: datetime = LATER, **settings: Any) -> dict[str, Any]:
+    chosen = StewardSettings.model_validate({**RULES, **settings})
+    return asyncio.run(steward(store=str(store), settings=chosen, now=now))
+
+
+def slept(store: Path, steward: dict[str, Any] = RULES, now: datetime = LATER, **more: Any) -> dict[str, Any]:
+    settings = SleepSettings.model_validate(
+        {"consolidate": RULES, "steward": steward, "gate": {"enabled": True, "probes": 60}, **more}
+    )
+    return asyncio.run(sleep(store=str(store), settings=settings, now=now))
+
+
+def recalled(store: Path) -> set[str]:
+    return set(Store.open(str(store)).log("retrieval_events")["fact_id"])
+
+
+@contextmanager
+def failing(monkeypatch: pytest.MonkeyPatch, kind: str) -> Iterator[None]:
+    """Inside, every commit of a kind fails as on a full disk."""
+    commit: Callable[..., Any] = Store.commit
+
+    @contextmanager
+    def full(self: Store, run_id: str, what: str, *args: Any, **more: Any) -> Iterator[Any]:
+        with commit(self, run_id, what, *args, **more) as tx:
+            yield tx
+            if what == kind:
+                raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "commit", full)
+        yield
+
+
+def bury(store: Path) -> None:
+    """Let the runs that go on be those of a process that is gone."""
+    with Store.open(str(store)).commit("grave", "test") as tx:
+        name, machine, _, started, key = new_owner("x").split("|")
+        dead = "|".join((name, machine, str(2**30), started, key))
+        tx.upsert("runs", tx.frame("runs", "state = 'running'").with_columns(owner=pl.lit(dead)))
+
+
+# The sweep
+
+
+def test_while_it_learns_facts_are_scored_and_nothing_fades(memory_copy: Path) -> None:
+    before = rows(memory_copy, "facts").sort("id")
+    summary = swept(memory_copy, **HARSH | {"learning_events": 50})
+    assert summary["counts"]["facts scored"] == summary["counts"]["scores changed"] > 200
+    assert "Still learning" in summary["notes"][0]
+    assert rows(memory_copy, "facts").sort("id").equals(before)
+
+
+def test_what_nobody_recalled_fades_and_what_was_recalled_once_stays(store: Path) -> None:
+    before, kept = contents(store), recalled(store)
+    summary = swept(store)
+    gone = rows(store, "facts", "status = 'archived'")
+    assert summary["counts"]["facts pruned"] == len(gone) > 50
+    assert set(gone["status_reason"]) == {"pruned"}
+    assert not kept & set(gone["id"])
+    assert len(rows(store, "facts")) == len(before["facts"])
+    assert [row["decision"] for row in summary["decisions"]] == ["prune"] * 10
+    assert summary["bytes"]["before"] > 0
+    assert not examine(Store.open(str(store)))
+    again = swept(store)
+    assert "facts pruned" not in again["counts"]
+    undo(Store.open(str(store)), again["run"], "u0", LATER)
+    undo(Store.open(str(store)), summary["run"], "u1", LATER)
+    assert_same(contents(store), before)
+
+
+def test_a_dry_run_tells_what_would_fade_and_changes_nothing(store: Path) -> None:
+    before = contents(store)
+    settings = StewardSettings.model_validate(RULES)
+    told = asyncio.run(steward(store=str(store), settings=settings, now=LATER, dry_run=True))
+    assert_same(contents(store), before)
+    assert told["counts"]["facts pruned"] == swept(store)["counts"]["facts pruned"]
+
+
+def test_a_phase_that_fails_leaves_the_others_alone_and_the_next_sweep_does_it(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with failing(monkeypatch, "steward.prune"):
+        summary = swept(store)
+    assert summary["state"] == "incomplete"
+    assert summary["errors"] == ["prune: OSError: [Errno 28] No space left on device"]
+    assert summary["counts"]["facts scored"] > 200
+    assert rows(store, "facts", "status = 'archived'").is_empty()
+    assert swept(store)["counts"]["facts pruned"] > 50
+
+
+def test_a_sweep_that_cannot_score_does_nothing_else(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = rows(store, "facts").sort("id")
+    with failing(monkeypatch, "steward.score"), pytest.raises(OSError, match="No space"):
+        swept(store)
+    assert rows(store, "facts").sort("id").equals(before)
+    assert rows(store, "runs").sort("started_at")["state"].to_list()[-1] == "failed"
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_sweep_that_is_killed_between_two_commits_is_finished_by_the_next(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    whole = Path(shutil.copytree(store, tmp_path / "whole"))
+    swept(whole, batch_size=40)
+    with dying(monkeypatch, "steward.prune", moment, 2):
+        swept(store, batch_size=40)
+    half = len(rows(store, "facts", "status = 'archived'"))
+    assert half == (40 if moment == "before" else 80)
+    swept(store, batch_size=40)
+    wanted = ["id", "status", "status_reason", "expired_at"]
+    assert rows(store, "facts", None, wanted).sort("id").equals(rows(whole, "facts", None, wanted).sort("id"))
+
+
+# The gate
+
+
+def test_a_sweep_after_which_recall_fell_is_taken_back_and_fails(store: Path) -> None:
+    before = contents(store, but=["decisions", "runs", "commits"])
+    with pytest.raises(RecallFell, match=r"Recall fell: 0\.\d+ before, 0\.\d+ after") as fell:
+        swept(store, **HARSH | {"gate": {"enabled": True, "probes": 60}}, now=LATER - timedelta(days=210))
+    assert fell.value.exit_code == 4
+    assert_same(contents(store, but=["decisions", "runs", "commits"]), before)
+    assert rows(store, "runs", "flow = 'steward'")["state"].to_list() == ["undone"]
+
+
+def test_a_night_goes_on_without_the_phase_that_made_recall_worse(store: Path) -> None:
+    with pytest.raises(RecallFell):
+        slept(store, steward=HARSH, now=LATER - timedelta(days=210))
+    states = dict(rows(store, "runs").select("flow", "state").iter_rows())
+    assert states["steward"] == "undone"
+    assert states["consolidate"] == states["decay"] == states["upkeep"] == "completed"
+    assert states["sleep"] == "incomplete"
+    assert rows(store, "facts", "status = 'archived'").is_empty()
+
+
+# The night
+
+
+def test_a_night_runs_every_phase_once_and_the_next_finds_nothing_to_do(store: Path) -> None:
+    summary = slept(store)
+    assert list(summary["phases"]) == ["consolidate", "steward", "decay", "upkeep"]
+    assert summary["counts"]["steward: facts pruned"] > 50
+    assert {phase: gate["fell"] for phase, gate in summary["gates"].items()} == {
+        "consolidate": False, "steward": False, "decay": False,
+    }  # fmt: skip
+    assert summary["state"] == "completed"
+    facts = rows(store, "facts").sort("id")
+    again = slept(store, now=LATER + timedelta(hours=1))
+    assert rows(store, "facts").sort("id").equals(facts)
+    assert "steward: facts pruned" not in again["counts"]
+    assert again["resumes"] == ""
+
+
+def test_a_night_that_was_killed_goes_on_with_the_phases_that_are_left(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime.now(UTC)
+    with dying(monkeypatch, "steward.score", "after"):
+        slept(store, now=now)
+    bury(store)
+    summary = slept(store, now=now)
+    broken = rows(store, "runs", "flow = 'sleep'").sort("started_at")["id"][0]
+    assert summary["resumes"] == broken
+    assert list(summary["phases"]) == ["steward", "decay", "upkeep"]
+    assert len(rows(store, "runs", "flow = 'consolidate'")) == 1
+    assert slept(store, now=now)["resumes"] == ""
+
+
+def test_a_night_that_only_shows_what_it_would_do_changes_nothing(store: Path) -> None:
+    before = contents(store)
+    settings = SleepSettings.model_validate({"consolidate": RULES, "steward": RULES})
+    told = asyncio.run(sleep(store=str(store), settings=settings, now=LATER, dry_run=True))
+    assert told["counts"]["steward: facts pruned"] > 50
+    assert_same(contents(store), before)
+
+
+def test_decay_and_upkeep_tell_what_they_did_and_how_large_the_store_is(store: Path) -> None:
+    swept(store)
+    gone = len(rows(store, "facts", "status != 'active'"))
+    done = asyncio.run(decay(store=str(store), settings=DecaySettings(), now=LATER + timedelta(days=91)))
+    assert done["counts"]["facts moved to the archive"] == len(rows(store, "facts_archive")) == gone
+    tended = asyncio.run(upkeep(store=str(store)))
+    assert tended["counts"]["tables compacted"] > 10
+    assert tended["bytes"]["after"] > 0
+    assert not examine(Store.open(str(store)))
+
+
+# By hand
+
+
+def test_the_commands_of_maintenance_speak_to_people_and_to_programs(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(app, [*words, "--store", str(store)])
+
+    monkeypatch.chdir(tmp_path)
+    Path("slowwave.toml").write_text("[steward]\nlearning_events = 1000\n", encoding="utf-8")
+    assert "Still learning" in run("steward").output
+    Path("slowwave.toml").unlink()
+    told = json.loads(run("sleep", "--json", "--no-gate", "--llm", "rules").stdout)
+    assert (told["state"], told["gates"]) == ("completed", {})
+    assert list(json.loads(run("sleep", "--json", "--phase", "upkeep").stdout)["phases"]) == ["upkeep"]
+    assert "score, prune, merge" in str(run("steward", "--phase", "dream").exception)
+    assert json.loads(run("decay", "--json", "--dry-run").stdout)["state"] == "completed"
+
+
+# The pictures
+
+
+def test_the_numbers_of_the_pictures_count_what_was_believed_at_each_time() -> None:
+    at = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
+    facts = pl.DataFrame({"created_at": at, "expired_at": [None, at[2], None]})
+    line = believed_over_time(facts, datetime(2026, 1, 5, tzinfo=UTC), points=5)
+    assert line["believed"].to_list() == [1, 2, 2, 2, 2]
+    assert believed_over_time(facts.clear(), at[0])["believed"].to_list() == [0]
+    bins = score_bins(pl.Series([0.0, 0.04, 0.5, 1.0, None]), bins=10)
+    assert bins["facts"].to_list() == [2, 0, 0, 0, 0, 1, 0, 0, 0, 1]
+
+
+def test_the_pictures_of_a_run_are_svg_that_a_page_can_show(store: Path) -> None:
+    swept(store)
+    run = existing_run("steward", str(store), "default", LATER)
+    snapshot = Store.open(str(store)).snapshot()
+    for picture, title in ((score_chart(snapshot, run), "Scores"), (facts_chart(snapshot, run), "believed")):
+        url = as_url(picture)
+        assert url.startswith("data:image/svg+xml;base64,")
+        drawn = ElementTree.fromstring(b64decode(url.partition(",")[2]))
+        assert title in "".join(drawn.itertext())
+        assert not [element for element in drawn.iter() if element.tag.endswith("script") and element.get("src")]
+
+
+def test_the_gate_is_watched_by_default_in_the_night_only() -> None:
+    assert SleepSettings().gate.enabled
+    assert not StewardSettings().gate.enabled
+    assert not GateSettings().enabled
