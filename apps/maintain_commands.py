@@ -183,6 +183,8 @@ def _watched(settings: W, place: Place, gate: bool | None) -> W:
 
 def show_summary(summary: dict[str, Any], as_json: bool) -> None:
     """What a run counted and decided, as a person or a program reads it."""
+    from tasks.summaries import size_line
+
     if as_json:
         print_json(summary)
         return
@@ -199,6 +201,8 @@ def show_summary(summary: dict[str, Any], as_json: bool) -> None:
         out.print(
             f"{llm['model']}: {llm['calls']} calls, {llm['from ledger']} from the ledger, {llm['usd']:.4f} dollars"
         )
+    if "bytes" in summary:
+        out.print(size_line(summary))
     for error in summary["errors"]:
         err.print(f"  {error}", markup=False, style="red")
     for line in summary["notes"]:

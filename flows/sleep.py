@@ -12,7 +12,7 @@ from tasks.gate import check_recall
 from tasks.maintenance_tallies import NightTally
 from tasks.night import Night, begin_night, close_night
 from tasks.phases import attempt, weighed
-from tasks.runs import Run, existing_run, recorded
+from tasks.runs import Run, existing_run, phases_of, recorded
 
 from .consolidate import consolidate
 from .decay import decay
@@ -51,7 +51,7 @@ async def sleep(
     with recorded(run, tally, parameters, dry_run=dry_run) as run:
         night = begin_night(run, phases, settings.gate, dry_run=dry_run)
         tally.resumed(night.resumes, night.done)
-        with weighed(run, tally):
+        with weighed(run, tally), phases_of(run):
             for phase in night.left:
                 tally.phase(phase, await attempt(tally, phase, _work(run, phase, settings, dry_run)))
                 await _watch(run, night, phase, settings, tally)

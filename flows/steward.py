@@ -12,6 +12,7 @@ from tasks.gate import freeze_probes
 from tasks.maintenance_tallies import StewardTally
 from tasks.merging import merge_duplicates
 from tasks.phases import attempt, conclude, weighed
+from tasks.restoring import restored_since_sweep
 from tasks.runs import Run, existing_run, language_of, recorded
 from tasks.steward import is_learning, prune, score
 from tasks.tidying import tidy
@@ -65,6 +66,7 @@ async def _sweep(
     dry_run = tally.dry_run
     if not dry_run:
         tally.counted(count_usage(run))
+        tally.restored(restored_since_sweep(run))
         if "score" in phases:
             tally.scored(score(run, settings))
             tally.weighed(weigh_entities(run))

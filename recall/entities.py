@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
+from typing import Any
 
 import polars as pl
 
@@ -72,20 +73,20 @@ def find_entity(snapshot: Reading, now: datetime, name: str) -> Entity:
     return _most_known(snapshot, now, ids)
 
 
-def exact_entity(snapshot: Reading, now: datetime, asked: str) -> Entity:
-    """The one entity of that whole name or alias, of `name (type)` or of that id.
+def exact_row(reading: Reading, asked: str) -> dict[str, Any]:
+    """The row of the one entity of that whole name or alias, of `name (type)`, or of that id.
 
     For what changes memory: nothing is guessed. Raises `UnknownName`, and `UnusableInput` where several are called so.
     """
-    own = snapshot.by_ids("entities", [asked], ["id"])["id"].to_list()
-    ids = _heirs(snapshot, own) or _called(snapshot, asked)
-    if not ids:
-        raise _unknown(snapshot, asked)
-    if len(ids) > 1:
-        rows = snapshot.by_ids("entities", ids, ["name", "entity_type", "id"]).sort("name", "id").iter_rows()
-        listed = ", ".join(f"'{name} ({kind})' {id_}" for name, kind, id_ in rows)
+    own = reading.by_ids("entities", [asked], ["id"])["id"].to_list()
+    rows = reading.by_ids("entities", _heirs(reading, own) or _called(reading, asked)).sort("name", "id")
+    if rows.is_empty():
+        raise _unknown(reading, asked)
+    if len(rows) > 1:
+        named = rows.select("name", "entity_type", "id").iter_rows()
+        listed = ", ".join(f"'{name} ({kind})' {id_}" for name, kind, id_ in named)
         raise UnusableInput(f"Several entities are called {asked!r}: {listed}.", "Say which, with its type or its id.")
-    return _most_known(snapshot, now, ids)
+    return rows.row(0, named=True)
 
 
 def _most_known(snapshot: Reading, now: datetime, ids: list[str]) -> Entity:

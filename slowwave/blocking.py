@@ -61,7 +61,8 @@ def find_nearest_pairs(
     the seed, then the lower id.
     """
     held = _ordered(facts).with_columns(place=pl.int_range(pl.len(), dtype=pl.Int32))
-    rows = vectors[held["row"].to_numpy()]
+    is_in_order = len(held) == len(vectors) and held["row"].is_sorted()
+    rows = vectors if is_in_order else vectors[held["row"].to_numpy()]
     near = _by_meaning(held, rows, least, neighbors, neighbors)
     first, second = near["first"], near["second"]
     words = word_overlap(held["statement"].gather(first), held["statement"].gather(second))

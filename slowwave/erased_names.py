@@ -101,13 +101,13 @@ class Names:
 
     def words_around(self, texts: Iterable[str | None]) -> set[str]:
         """Longer words of these texts that have a name inside, in lower case: `planning` for Ann."""
-        return {
-            found.group().lower()
-            for text in texts
-            if text
-            for found in self._anywhere.finditer(text)
-            if not self._whole.search(found.group())
-        }
+        found: set[str] = set()
+        for text in texts:
+            whole = [each.span() for each in self._whole.finditer(text)] if text else []
+            for each in self._anywhere.finditer(text or ""):
+                if not any(start < each.end() and each.start() < end for start, end in whole):
+                    found.add(each.group().lower())
+        return found
 
     def without_name(self, text: str) -> str:
         """The text with only the names themselves struck: for paths and identifiers."""
@@ -150,8 +150,8 @@ class Names:
 def _variants(name: str) -> list[str]:
     """The forms in which a name may be written, JSON escapes among them."""
     forms = [unicodedata.normalize(form, name) for form in _FORMS]
-    escaped = json.dumps(name)[1:-1]
-    return list(dict.fromkeys([name, *forms, name.casefold(), escaped]))
+    written = [name, *forms, name.casefold()]
+    return list(dict.fromkeys([*written, *(json.dumps(each)[1:-1] for each in written)]))
 
 
 def _spaced(variant: str) -> str:

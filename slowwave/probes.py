@@ -58,14 +58,14 @@ def plan_probes(
     return (*logged.values(), *islice(made, settings.probes - len(logged)))
 
 
-def staying(facts: pl.DataFrame, usage: pl.DataFrame, recalled: pl.Series, now: datetime) -> pl.DataFrame:
+def staying(facts: pl.DataFrame, usage: pl.DataFrame, now: datetime) -> pl.DataFrame:
     """The facts without those that the steward, as it comes, lets go or hides: asked about, each would be a loss.
 
-    `usage` is what `usage_of` makes, `recalled` the ids of all facts that were ever recalled. What protects a fact
-    from pruning protects it here, and a fact on its way out is left out before it goes.
+    `usage` is what `usage_of` makes of all recalls, those not counted yet among them. What protects a fact from pruning
+    protects it here, and a fact on its way out is left out before it goes.
     """
     scored = facts.with_columns(_score=score_facts(facts, usage, StewardSettings(), now))
-    is_used = pl.col("id").is_in(recalled.implode()) & (pl.col("_score") >= HIDDEN)
+    is_used = pl.col("id").is_in(usage["id"].implode()) & (pl.col("_score") >= HIDDEN)
     return scored.filter(is_kept() | is_used | (pl.col("_score") >= FADING)).drop("_score")
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lancedb.db import DBConnection
 
 CUMULATIVE = tuple(name for name, table in TABLES.items() if table.is_cumulative)
+FACTS = ("facts", "facts_archive")
 _TRACE = pl.Schema(
     {
         "id": pl.String,
@@ -204,6 +205,11 @@ def _deleters(reader: VersionReader, name: str, gone: set[str], later: pl.DataFr
             if gone & set(lost["id"]):
                 found.add(str(run))
     return found
+
+
+def places_of(target: str) -> tuple[str, ...]:
+    """The tables in which the rows of one table lie: facts that were moved to the archive are referred to as before."""
+    return FACTS if target == "facts" else (target,)
 
 
 def references_to(target: str) -> Iterable[tuple[str, str]]:

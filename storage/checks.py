@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from .changes import FACTS, places_of
 from .rows import empty_frame
 from .snapshots import Reading
 from .tables import TABLES, Role, tables_of
@@ -23,8 +24,6 @@ FOUND = {
     "table": pl.String, "row_id": pl.String, "column": pl.String, "detail": pl.String, "is_repairable": pl.Boolean,
 }  # fmt: skip
 UNIT_TOLERANCE = 1e-3
-FACTS = ("facts", "facts_archive")
-"""Where facts lie: one that was moved to the archive is still referred to as before."""
 _BATCH = 8192
 
 
@@ -45,11 +44,6 @@ class Patient:
     def holds(self, target: str) -> bool:
         """Whether all rows that a reference to this table may mean can be read."""
         return bool(target) and self.sound.issuperset(places_of(target))
-
-
-def places_of(target: str) -> tuple[str, ...]:
-    """The tables in which the rows of one table lie."""
-    return FACTS if target == "facts" else (target,)
 
 
 @dataclass(frozen=True, slots=True)

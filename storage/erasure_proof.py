@@ -8,12 +8,13 @@ the files are compared, too: a table that was written anew keeps no file from be
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from math import ceil, sqrt
 from operator import or_
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -106,11 +107,12 @@ def _versions(table: Table, *, only_newest: bool) -> Iterator[pl.DataFrame]:
 def files_of(store: Store) -> dict[str, int]:
     """Every file of the namespace with its size; nothing of a store that is not on a disk of this machine."""
     root = _root(store)
-    if root is None:
-        return {}
-    return {
-        path.relative_to(root).as_posix(): path.stat().st_size for path in sorted(root.rglob("*")) if path.is_file()
-    }
+    return {} if root is None else _files_below(root)
+
+
+def _files_below(root: Path) -> dict[str, int]:
+    files = (path for path in sorted(root.rglob("*")) if path.is_file())
+    return {path.relative_to(root).as_posix(): path.stat().st_size for path in files}
 
 
 def survivors(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
@@ -126,36 +128,61 @@ def survivors(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
     )  # fmt: skip
 
 
-def search_files(store: Store, names: Names, rows: Rows) -> Bytes:
-    """Search the bytes of every file for the names, in any case; nothing for a store on object storage."""
+def search_files(store: Store, names: Names, rows: Rows, *, is_proof: bool = True) -> Bytes:
+    """Search the bytes of every file for the names, in any case; nothing for a store on object storage.
+
+    As a proof, names that the files of any store hold are excused.
+    """
     root = _root(store)
     if root is None:
         return Bytes()
+    longer = rows.words | names.words_around(_OWN)
+    found = _search_all(root, names, longer, rows.own)
+    if is_proof and found.hits and (excused := _words_of_the_format(store, names, longer)):
+        return _search_all(root, names, longer, rows.own | excused)
+    return found
+
+
+def _search_all(root: Path, names: Names, longer: Collection[str], own: Collection[str]) -> Bytes:
     hits: dict[str, int] = {}
     excused = 0
-    files = files_of(store)
+    files = _files_below(root)
     for file in files:
-        found, pardoned = _search(root / file, names, rows)
+        counted, pardoned = _search(root / file, names, longer, own)
         excused += pardoned
-        if found:
-            hits[file] = found
+        if counted:
+            hits[file] = counted
     size = sum(files.values())
     return Bytes(len(files), size, hits, excused, _by_chance(names, size))
+
+
+def _words_of_the_format(store: Store, names: Names, longer: Collection[str]) -> frozenset[str]:
+    """Names that are in the files of a store that knows nobody: words of LanceDB and of the schema."""
+    from .store import Store as Control
+
+    head = store.head
+    with TemporaryDirectory() as place:
+        control = Control.create(place, "control", (head.embed_model, head.dims))
+        with control.commit("control", "control") as tx:
+            tx.upsert("metadata", pl.DataFrame({"id": ["0"]}))
+            tx.upsert("messages", pl.DataFrame({"id": ["0"], "message_id": ["0"], "conversation_id": ["0"]}))
+        root = Path(place, "control")
+        return frozenset(name for name in names.listed if _search_all(root, Names.of([name]), longer, frozenset()).hits)
 
 
 def _root(store: Store) -> Path | None:
     return None if is_remote(store.uri) else Path(store.uri.removeprefix("file://"), store.namespace)
 
 
-def _search(path: Path, names: Names, rows: Rows) -> tuple[int, int]:
+def _search(path: Path, names: Names, longer: Collection[str], own: Collection[str]) -> tuple[int, int]:
     """Hits in one file: those that count, and those that are excused."""
     counted = excused = 0
-    longer = [word.encode() for word in sorted(rows.words)]
+    words = [word.encode() for word in sorted(longer)]
     is_index = "_indices" in path.parts
     for text, start, end in _pieces(path):
         for name, raws in names.as_bytes().items():
             for place, raw in _places(text, raws, start, end):
-                is_pardoned = name in rows.own or _is_inside(text, place, raw, longer, is_index)
+                is_pardoned = name in own or _is_inside(text, place, raw, words, is_index)
                 excused, counted = excused + is_pardoned, counted + (not is_pardoned)
     return counted, excused
 

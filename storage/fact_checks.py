@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from .checks import FACTS, Patient, found, whole_rows
+from .changes import FACTS
+from .checks import Patient, found, whole_rows
 
 if TYPE_CHECKING:
     from .transactions import Transaction

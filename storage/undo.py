@@ -23,6 +23,7 @@ from .changes import (
     VersionReader,
     before_images,
     counted_by_others,
+    places_of,
     references_to,
     segments_of,
     trace,
@@ -85,6 +86,7 @@ class _Undoing:
         order = {run: n for n, run in enumerate(changes["run_id"].unique(maintain_order=True))}
         for run_id in asked:
             self._check(run_id, order)
+        asked = [*asked, *self._phases(asked, order)]
         wanted = set(asked)
         while blocking := self._dependants(wanted):
             wanted |= blocking
@@ -95,6 +97,13 @@ class _Undoing:
                 "Undo them first, or use --cascade to undo them too.",
             )
         return sorted(wanted, key=lambda run: -order.get(run, 0))
+
+    def _phases(self, asked: Sequence[str], order: Mapping[str, int]) -> list[str]:
+        """The runs that were phases of these nights and are not taken back yet."""
+        rows = self._tx.by_ids("runs", asked, ["id"], key="parent_id")["id"].to_list()
+        gone = undone_runs(undo_steps(self._commits))
+        more = [run for run in rows if run in order and run not in gone and run not in asked]
+        return [*more, *self._phases(more, order)] if more else []
 
     def _check(self, run_id: str, known: Iterable[str]) -> None:
         """Raise unless it is a run that has ended and is not undone."""
@@ -215,9 +224,21 @@ class _Undoing:
         found: set[str] = set()
         for each in traces:
             made = each.touched.join(images[each.name].select("id"), on="id", how="anti")["id"]
+            made = made.filter(~made.is_in(self._elsewhere(each.name, made, touched, images)))
             for name, column in references_to(each.name) if len(made) else ():
                 rows = self._tx.by_ids(name, made, ["id", "run_id"], key=column)
                 found |= set(rows.filter(~pl.col("id").is_in(list(touched.get(name, set()))))["run_id"])
                 if name in images and len(images[name]):
                     found |= set(images[name].filter(pl.col(column).is_in(made.implode()))["run_id"])
         return found
+
+    def _elsewhere(
+        self, name: str, ids: pl.Series, touched: Mapping[str, set[str]], images: Mapping[str, pl.DataFrame]
+    ) -> list[str]:
+        """Those of the rows that would lie in another table after the undo: they were moved here."""
+        found: set[str] = set()
+        for place in places_of(name):
+            if place != name:
+                found |= set(self._tx.by_ids(place, ids, ["id"])["id"]) - touched.get(place, set())
+                found |= set(images[place]["id"]) if place in images else set()
+        return sorted(found)

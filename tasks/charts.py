@@ -6,7 +6,7 @@ from base64 import b64encode
 
 import polars as pl
 import pygal
-from pygal.style import CleanStyle
+from pygal.style import Style
 
 from slowwave.timeline import believed_over_time, score_bins
 from slowwave.validity import live_sql
@@ -17,7 +17,8 @@ from .runs import Run, store_of
 
 WIDTH, HEIGHT = 640, 320
 MARKS = 6
-"""Labels on the axis of times and scores: more would overlap."""
+"""Labels on the axis of times: more would overlap."""
+_SIZES = {"title_font_size": 15, "label_font_size": 11, "major_label_font_size": 11, "colors": ("#3b6fb6",)}
 
 
 async def publish_charts(run: Run) -> None:
@@ -69,8 +70,9 @@ def _look() -> dict[str, object]:
     return {
         "width": WIDTH,
         "height": HEIGHT,
-        "style": CleanStyle,
+        "style": Style(background="white", plot_background="white", **_SIZES),
         "show_legend": False,
+        "truncate_label": -1,
         "show_minor_x_labels": False,
         "js": (),  # a picture in a page runs no scripts
     }

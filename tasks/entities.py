@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
-from recall.entities import exact_entity
+from recall.entities import exact_row
 from slowwave import frames
-from slowwave.entity_merges import Conflict, EntityMerge, Pair, is_between, plan_merge, refusal
+from slowwave.entity_conflicts import Conflict
+from slowwave.entity_holdings import is_between
+from slowwave.entity_merges import EntityMerge, plan_merge, refusal
 from slowwave.errors import Refused
 from slowwave.settings import BeliefSettings
 from slowwave.text import normalise_name
 from slowwave.validity import is_live, live_sql
+from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 
@@ -124,16 +128,16 @@ def merge(
 def _plan_merge(
     run: Run, reading: Reading, loser: str, winner: str, force: bool, beliefs: BeliefSettings | None
 ) -> _MergePlan:
-    gone, left = (exact_entity(reading, run.now, asked) for asked in (loser, winner))
-    if gone.id == left.id and (before := _merged_before(reading, loser, left.id)):
-        return _MergePlan(Merged(before[1], before[0], left.name, left.id, is_new=False), None)
-    pair = (gone.id, left.id)
-    _refuse(reading, run, pair, force)
+    gone, left = (exact_row(reading, asked) for asked in (loser, winner))
+    if gone["id"] == left["id"] and (before := _merged_before(reading, loser, left["id"])):
+        return _MergePlan(Merged(before[1], before[0], left["name"], left["id"], is_new=False), None)
+    pair = (gone["id"], left["id"])
+    _refuse(reading, run, gone, left, force)
     rows = plan_merge(holdings_of(reading, pair, run.now), pair, run.now, beliefs)
     return _MergePlan(
         Merged(
-            gone.name, gone.id, left.name, left.id, len(rows.moved), rows.archived, rows.names, rows.beliefs,
-            rows.conflicts,
+            gone["name"], gone["id"], left["name"], left["id"], len(rows.moved), rows.archived, rows.names,
+            rows.beliefs, rows.conflicts,
         ),
         rows,
     )  # fmt: skip
@@ -146,14 +150,15 @@ def _merged_before(reading: Reading, asked: str, winner: str) -> tuple[str, str]
     return None if same.is_empty() else (same["id"][0], same["name"][0])
 
 
-def _refuse(reading: Reading, run: Run, pair: Pair, force: bool) -> None:
-    rows = {row["id"]: row for row in reading.by_ids("entities", pair).iter_rows(named=True)}
+def _refuse(reading: Reading, run: Run, loser: dict[str, Any], winner: dict[str, Any], force: bool) -> None:
+    pair = (loser["id"], winner["id"])
     split = reading.frame("entities", "parent_entity_id IS NOT NULL", ["id", "parent_entity_id"])
-    live = [reading.by_ids("facts", pair, key=end, where=live_sql(run.now)) for end in ("subject_id", "object_id")]
-    between = pl.concat(live).filter(is_between(pair)).unique("id").sort("id")
-    reason = refusal(rows[pair[0]], rows[pair[1]], dict(split.iter_rows()), between, force=force)
+    ends = ", ".join(map(quoted, pair))
+    where = f"subject_id IN ({ends}) AND object_id IN ({ends}) AND {live_sql(run.now)}"
+    between = reading.frame("facts", where).filter(is_between(pair)).sort("id")
+    reason = refusal(loser, winner, dict(split.iter_rows()), between, force=force)
     if reason:
-        types = rows[pair[0]]["entity_type"] != rows[pair[1]]["entity_type"]
+        types = loser["entity_type"] != winner["entity_type"]
         way_out = "Use --force if they are one all the same." if types and not force else _WAY_OUT
         raise Refused(f"Nothing was merged. {reason}", way_out)
 

@@ -8,9 +8,10 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
-from slowwave.entity_merges import ENDS, Holdings, Pair, is_between
+from slowwave.entity_holdings import ENDS, Holdings, Pair, is_between
 from slowwave.text import normalise_name
 from slowwave.validity import is_live, live_sql
+from storage.rows import column_names, quoted
 from storage.snapshots import Reading
 
 _CALLED = list(frames.ALIASES)
@@ -50,19 +51,21 @@ def _by_keys(
     name: str,
     ids: Sequence[str] | pl.Series,
     keys: Sequence[str],
-    where: str | None = None,
     *,
     with_vector: bool = False,
 ) -> pl.DataFrame:
     """Rows of which one of the keys is among the ids, each once, in order of their ids."""
-    parts = [reading.by_ids(name, ids, key=key, where=where, with_vector=with_vector) for key in keys]
+    parts = [reading.by_ids(name, ids, key=key, with_vector=with_vector) for key in keys]
     return pl.concat(parts).unique("id").sort("id")
 
 
 def _naming(
     reading: Reading, name: str, entities: Sequence[str], where: str | None = None, *, with_vector: bool = False
 ) -> pl.DataFrame:
-    return _by_keys(reading, name, entities, ENDS, where, with_vector=with_vector)
+    ids = ", ".join(map(quoted, entities))
+    any_end = " OR ".join(f"{end} IN ({ids})" for end in ENDS)
+    columns = [*column_names(name), *(["vector"] if with_vector else [])]
+    return reading.frame(name, f"({any_end}) AND ({where})" if where else any_end, columns).sort("id")
 
 
 def _entities(reading: Reading, pair: Pair) -> pl.DataFrame:

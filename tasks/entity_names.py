@@ -8,9 +8,10 @@ from typing import Any
 
 import polars as pl
 
-from recall.entities import exact_entity
+from recall.entities import exact_row
 from slowwave import frames
-from slowwave.entity_merges import alias_rows, decision
+from slowwave.entity_merges import alias_rows
+from slowwave.entity_story import decision
 from slowwave.errors import Refused, UnusableInput
 from slowwave.injection import injection_reason
 from slowwave.mentions import MIN_NAME_BYTES, embed_texts
@@ -64,7 +65,7 @@ def name_also(run: Run, entity: str, alias: str) -> Called:
 
 def _alias(reading: Reading, run: Run, entity: str, alias: str) -> tuple[Called, dict[str, Any]]:
     """What the entity would be called, and its row."""
-    row, shown = _row(reading, run, entity), _clean(alias)
+    row, shown = exact_row(reading, entity), _clean(alias)
     known = names_in_use(reading, [normalise_name(shown)])
     others = known.filter(pl.col("entity_id") != row["id"], pl.col("entity_type") == row["entity_type"])
     is_own = bool((known["entity_id"] == row["id"]).any())
@@ -109,7 +110,7 @@ def rename(run: Run, entity: str, name: str) -> Called:
 
 def _rename(reading: Reading, run: Run, entity: str, name: str) -> tuple[Called, dict[str, Any]]:
     """What the entity would be called, and its row as it would be."""
-    row, shown = _row(reading, run, entity), _clean(name)
+    row, shown = exact_row(reading, entity), _clean(name)
     known = names_in_use(reading, [normalise_name(shown)])
     if not (known["entity_id"] == row["id"]).any():
         _refuse_name(reading, row, shown, known)
@@ -134,11 +135,6 @@ def _register(tx: Transaction, run: Run, row: dict[str, Any], alias: str, action
     tx.upsert("entity_aliases", fresh.join(own, on="alias_name", how="anti"))
     told = decision(action, row["id"], [row["id"]], [row["id"]], reason, run.now, {"name": alias})
     tx.upsert("decisions", pl.DataFrame([told], schema=dict(frames.DECISIONS)))
-
-
-def _row(reading: Reading, run: Run, entity: str) -> dict[str, Any]:
-    found = exact_entity(reading, run.now, entity)
-    return reading.by_ids("entities", [found.id]).row(0, named=True)
 
 
 def _clean(name: str) -> str:
@@ -169,6 +165,7 @@ def _profiles_naming(reading: Reading, run: Run, entity: str) -> list[str]:
 
 
 def new_vector(run: Run, text: str | None) -> pl.Series | None:
+    """The vector of a text as a column of one row; None for none."""
     return None if text is None else vector_column(embedder_of(run).embed([text]))
 
 

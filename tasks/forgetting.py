@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from recall.entities import exact_entity
+from recall.entities import exact_row
 from slowwave import erasure
 from slowwave.erased_names import Names, check_name
 from slowwave.erasure import Ids
@@ -97,10 +97,10 @@ def find_subject(run: Run, asked: str, also: Sequence[str] = (), only: Sequence[
     reading: Reading = store.snapshot()
     unknown: UnknownName | None = None
     try:
-        entity, is_past = exact_entity(reading, run.now, asked).id, False
+        entity, is_past = str(exact_row(reading, asked)["id"]), False
     except UnknownName as error:
         unknown = error
-        found = _earlier(store, run, asked)
+        found = _earlier(store, asked)
         entity, is_past, reading = (found[0], True, found[1]) if found else ("", False, reading)
     listed = _names_of(reading, entity) if entity else [asked]
     for name in () if only else listed:
@@ -115,7 +115,7 @@ def find_subject(run: Run, asked: str, also: Sequence[str] = (), only: Sequence[
     return Subject(entity, called or asked, names, is_past, notes)
 
 
-def _earlier(store: Store, run: Run, asked: str) -> tuple[str, Reading] | None:
+def _earlier(store: Store, asked: str) -> tuple[str, Reading] | None:
     """The entity as the newest older state knew it that is still there."""
     seen: set[tuple[int, int]] = set()
     for commit, versions in store.commits().sort("sequence", descending=True).select("sequence", "versions").rows():
@@ -126,7 +126,7 @@ def _earlier(store: Store, run: Run, asked: str) -> tuple[str, Reading] | None:
         seen.add(pair)
         try:
             state = store.snapshot(commit=commit)
-            return exact_entity(state, run.now, asked).id, state
+            return str(exact_row(state, asked)["id"]), state
         except UnknownName:
             continue
         except StoreMismatch:
@@ -182,7 +182,7 @@ def forget(run: Run, subject: Subject) -> Report:
         files, versions = erasure_proof.files_of(store), versions_of(store)
         rows = erasure_proof.read_rows_naming(store, subject.names, only_newest=not subject.is_past)
         report.rows_before = rows.cells
-        report.before = erasure_proof.search_files(store, subject.names, rows)
+        report.before = erasure_proof.search_files(store, subject.names, rows, is_proof=False)
         seen = report.before.by_table()
         report.compressed = tuple(sorted(name for name in rows.cells if not seen.get(name)))
         report.plan = _write(run, subject)

@@ -17,16 +17,14 @@ from slowwave.probe_outcomes import Standing, Verdict, compare
 from slowwave.probes import FIRST_PLACES, KINDS, Probe, plan_probes, staying
 from slowwave.settings import GateSettings, RecallSettings, StewardSettings
 from slowwave.text import as_json, run_id, timed_id
-from slowwave.usage import usage_of
 from slowwave.validity import MAX_CHAIN, live_sql
 from storage.snapshots import Reading, Snapshot
-from storage.store import Store
 from storage.undo import undo as take_back
 
 from .engine import task
 from .runs import Run, newest_commit, store_of
 from .steward import is_learning
-from .usage import RECALLS
+from .usage import RECALLS, use_so_far
 
 __all__ = ["Frozen", "Verdict", "check_recall", "freeze_probes"]
 
@@ -81,18 +79,10 @@ def _drawn(run: Run, snapshot: Snapshot, settings: GateSettings) -> tuple[Probe,
     store = store_of(run)
     facts = _facts(snapshot, run.now)
     if not is_learning(run, StewardSettings()):  # until then nothing is pruned or hidden
-        usage = usage_of(snapshot.frame("fact_usage"), snapshot.frame("lineage"))
-        recalled = pl.concat([usage["id"], _uncounted(snapshot, store)])
-        facts = staying(facts, usage, recalled, run.now)
+        facts = staying(facts, use_so_far(snapshot, store), run.now)
     queries = store.log("recalled_queries", columns=["query", "query_hash", "at"])
     events = store.log(RECALLS, f"rank <= {FIRST_PLACES}", ["fact_id", "query_hash", "rank", "at"])
     return plan_probes(facts, queries, events, settings, run.id, run.now)
-
-
-def _uncounted(reading: Reading, store: Store) -> pl.Series:
-    """The facts that were recalled since recalls were counted last."""
-    marks = dict(reading.by_ids("log_marks", [RECALLS], ["id", "version"]).iter_rows())
-    return store.log_since(RECALLS, marks.get(RECALLS, 0), ["fact_id"])[0]["fact_id"]
 
 
 def _facts(reading: Reading, now: datetime) -> pl.DataFrame:

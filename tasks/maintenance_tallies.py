@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from slowwave.probe_outcomes import Verdict
 from slowwave.records import Usage
@@ -26,6 +26,11 @@ class StewardTally(Tally):
     """Counts of one sweep of the steward."""
 
     is_learning: bool = False
+    always: ClassVar[tuple[str, ...]] = ("facts scored", "facts pruned", "facts merged", "facts restored")
+
+    def restored(self, number: int) -> None:
+        """Facts that people brought back since the sweep before."""
+        self.counts["facts restored"] += number
 
     def counted(self, counted: Counted) -> None:
         """Recalls that were counted."""

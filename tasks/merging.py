@@ -25,9 +25,7 @@ from slowwave.merge_rules import by_use
 from slowwave.merges import Merges, Pool, merge_by
 from slowwave.questions import uses_pairs
 from slowwave.settings import MergeSettings, StewardSettings
-from slowwave.usage import REDUNDANT, usage_of
 from slowwave.verdicts import Judged
-from storage.rows import quoted
 from storage.search import FOUND, by_scope, nearest, unit_matrix
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
@@ -38,6 +36,7 @@ from .consolidation import Consolidated, counted, embedded_wordings, is_overtake
 from .engine import report_progress, task
 from .runs import Run, store_of
 from .tellings import TOLD
+from .usage import counted_use
 
 FEW = 200  # so many new facts are looked up one by one, beyond that everything of their scopes is compared at once
 
@@ -128,10 +127,7 @@ def _used(snapshot: Snapshot, ids: pl.Series) -> pl.DataFrame:
     """(id, hit_count, avg_retrieval_score) of facts that were recalled, they or what they absorbed."""
     if ids.is_empty():
         return pl.DataFrame(schema={"id": pl.String, "hit_count": pl.Int64, "avg_retrieval_score": pl.Float64})
-    reasons = ", ".join(map(quoted, REDUNDANT))
-    replaced = snapshot.frame("lineage", f"reason IN ({reasons})", [*frames.LINEAGE])
-    usage = usage_of(snapshot.frame("fact_usage", columns=[*frames.FACT_USAGE]), replaced)
-    return usage.select("id", "hit_count", "avg_retrieval_score")
+    return counted_use(snapshot).select("id", "hit_count", "avg_retrieval_score")
 
 
 def _parts(view: View, size: int) -> Iterator[View]:

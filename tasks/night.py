@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+import polars as pl
+
 from slowwave.settings import GateSettings
 from slowwave.validity import time_sql
 
@@ -39,7 +41,15 @@ def begin_night(run: Run, phases: Sequence[str], gate: GateSettings, *, dry_run:
     broken, commit = _interrupted(run)
     done = _done_since(run, broken["id"], phases) if broken else {}
     left = tuple(phase for phase in phases if phase not in done)
+    if broken:
+        _adopt(run, broken["id"])
     return Night(left, done, broken["id"] if broken else "", freeze_probes(run, gate, commit=commit))
+
+
+def _adopt(run: Run, broken: str) -> None:
+    """Make the interrupted run a part of this one, so that undo of the night takes back all of it."""
+    with store_of(run).commit(run.id, "run", run.now) as tx:
+        tx.upsert("runs", tx.by_ids("runs", [broken]).with_columns(parent_id=pl.lit(run.id)))
 
 
 def _interrupted(run: Run) -> tuple[dict[str, Any] | None, int | None]:

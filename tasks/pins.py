@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from recall.entities import exact_entity
+from recall.entities import exact_row
 from slowwave import frames
-from slowwave.entity_merges import decision
+from slowwave.entity_story import decision
 from slowwave.errors import UnusableInput
 from slowwave.observations import LEAST_OF_ID
 from storage.rows import quoted
@@ -34,7 +34,7 @@ class Pinned:
 def pin_entity(run: Run, entity: str, pinned: bool = True) -> Pinned:
     """Keep an entity and all that is known of it for ever, or no longer (S2-52, S4-07)."""
     with store_of(run).commit(run.id, "entity.pin", run.now) as tx:
-        rows = _entity_row(tx, run, entity)
+        rows = _entity_row(tx, entity)
         done = _planned(rows, "name", pinned)
         tx.upsert("entities", _changed(rows, done))
         _tell(tx, run, done)
@@ -58,7 +58,7 @@ def pin_facts(run: Run, ids: Sequence[str], pinned: bool = True) -> Pinned:
 
 def keep_entity(run: Run, entity: str, pinned: bool = True) -> Pinned:
     """`pin_entity` as a run of its own; raises before it begins where it may not, and begins not where it is so."""
-    planned = _planned(_entity_row(existing_store(run).snapshot(), run, entity), "name", pinned)
+    planned = _planned(_entity_row(existing_store(run).snapshot(), entity), "name", pinned)
     if not planned.changed:
         return planned
     parameters = {"entity": entity, "pinned": pinned}
@@ -78,8 +78,8 @@ def _count_pins(done: Pinned) -> dict[str, int]:
     return {"pinned" if done.pinned else "unpinned": len(done.changed)}
 
 
-def _entity_row(reading: Reading, run: Run, entity: str) -> pl.DataFrame:
-    return reading.by_ids("entities", [exact_entity(reading, run.now, entity).id], with_vector=True)
+def _entity_row(reading: Reading, entity: str) -> pl.DataFrame:
+    return reading.by_ids("entities", [exact_row(reading, entity)["id"]], with_vector=True)
 
 
 def _fact_rows(reading: Reading, ids: Sequence[str], pinned: bool) -> pl.DataFrame:

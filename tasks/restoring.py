@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import polars as pl
 
@@ -12,7 +13,7 @@ from slowwave.conflicts import single_valued
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.resolution import revived
 from slowwave.restoration import READ, Departure, RestorationPlan, departure_of, plan_restoration
-from slowwave.validity import live_sql
+from slowwave.validity import live_sql, time_sql
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
@@ -160,3 +161,12 @@ def _write(tx: Transaction, plan: RestorationPlan) -> None:
 def _restored(plan: RestorationPlan) -> Restored:
     back = plan.facts.filter(pl.col("id").is_in(plan.restored)).sort("id").select("id", "statement")
     return Restored(tuple(back.iter_rows()), tuple(plan.refused.iter_rows()))
+
+
+def restored_since_sweep(run: Run) -> int:
+    """How many facts people brought back since the steward swept last."""
+    snapshot = store_of(run).snapshot()
+    sweeps = snapshot.frame("runs", f"flow = 'steward' AND id != {quoted(run.id)}", ["started_at"])["started_at"]
+    since = sweeps.drop_nulls().max()
+    later = f" AND created_at > {time_sql(since)}" if isinstance(since, datetime) else ""
+    return snapshot.count("decisions", f"action = 'restore'{later}")

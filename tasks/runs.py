@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -128,6 +129,19 @@ class Summary(Protocol):
         """Everything counted, as plain data."""
 
 
+_night: ContextVar[str | None] = ContextVar("night", default=None)
+
+
+@contextmanager
+def phases_of(run: Run) -> Iterator[None]:
+    """Inside, every run that begins is a phase of this one, and undone with it."""
+    token = _night.set(run.id)
+    try:
+        yield
+    finally:
+        _night.reset(token)
+
+
 @contextmanager
 def recorded(run: Run, counted: Summary, parameters: dict[str, Any], *, dry_run: bool = False) -> Iterator[Run]:
     """Record the run from start to end, however it ends; a dry run leaves no trace, not even a new store."""
@@ -140,6 +154,7 @@ def recorded(run: Run, counted: Summary, parameters: dict[str, Any], *, dry_run:
         "flow": run.flow,
         "state": "running",
         "owner": new_owner(run.id),
+        "parent_id": _night.get(),
         "parameters": as_json(parameters),
         "started_at": datetime.now(UTC),
     }

@@ -9,11 +9,9 @@ import polars as pl
 
 from slowwave import frames
 from slowwave import steward as rules
-from slowwave.settings import DecaySettings, RecallSettings, StewardSettings
+from slowwave.settings import RecallSettings, StewardSettings
 from slowwave.steward import ENDS, PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune, score_facts
-from slowwave.usage import REDUNDANT, fold_recalls, usage_of
 from slowwave.validity import live_sql
-from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.store import Store
 from storage.transactions import Transaction
@@ -22,14 +20,13 @@ from .engine import log, task
 from .retirement import carry_out, renew_profiles, retirement_of
 from .runs import Run, store_of
 from .tellings import TOLD, Telling
-from .usage import RECALLS
+from .usage import RECALLS, counted_use, use_so_far
 
 LEARNING = "steward.learning"
 MANY = 5000  # from so many rows on reading all of a narrow table beats naming each
 _SCORED = ["id", "created_at", "content_score"]
 _JUDGED = [*_SCORED, "kind", "entrenchment", "pinned"]
 _PUT_BACK = "action IN ('prune', 'restore')"
-_REDUNDANT = f"reason IN ({', '.join(map(quoted, REDUNDANT))})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +106,7 @@ def score(
 
 def _score(reading: Reading, run: Run, settings: StewardSettings, marks: Collection[float]) -> _Scoring:
     facts = _with_put_back(reading.frame("facts", live_sql(run.now), _SCORED), _put_back(reading))
-    scores = score_facts(facts, _usage(reading), settings, run.now)
+    scores = score_facts(facts, counted_use(reading), settings, run.now)
     stored = reading.frame("fact_scores", columns=["id", "quality_score"])
     known = stored.with_columns(is_stored=True)
     both = facts.select("id").with_columns(scores).join(known, on="id", how="left")
@@ -117,15 +114,6 @@ def _score(reading: Reading, run: Run, settings: StewardSettings, marks: Collect
     has_gone = both["is_stored"].count() < len(stored)
     gone = stored.join(facts, on="id", how="anti") if has_gone else stored.clear()
     return _Scoring(len(facts), due, gone["id"])
-
-
-def _usage(reading: Reading) -> pl.DataFrame:
-    """The use of every fact, with what it absorbed."""
-    return usage_of(reading.frame("fact_usage"), _absorptions(reading))
-
-
-def _absorptions(reading: Reading) -> pl.DataFrame:
-    return reading.frame("lineage", _REDUNDANT, list(frames.LINEAGE))
 
 
 def _put_back(reading: Reading) -> pl.DataFrame:
@@ -176,17 +164,8 @@ def prune(run: Run, settings: StewardSettings, *, dry_run: bool = False) -> Prun
 
 
 def _signals(reading: Reading, store: Store) -> _Signals:
-    usage, absorbed = reading.frame("fact_usage"), _absorptions(reading)
-    fresh = fold_recalls(usage, _uncounted(reading, store), DecaySettings())
-    recalled = pl.concat([usage.join(fresh, on="id", how="anti").select(fresh.columns), fresh])
     pinned = reading.frame("entities", "pinned", ["id"])["id"]
-    return _Signals(usage_of(recalled, absorbed), _put_back(reading), frozenset(pinned))
-
-
-def _uncounted(reading: Reading, store: Store) -> pl.DataFrame:
-    """Recalls that were logged since they were counted last: one of them saves a fact like any other."""
-    marks = reading.by_ids("log_marks", [RECALLS], ["version"])["version"].to_list()
-    return store.log_since(RECALLS, marks[0] if marks else 0, ("fact_id", "cosine", "at"))[0]
+    return _Signals(use_so_far(reading, store), _put_back(reading), frozenset(pinned))
 
 
 def _plan(facts: pl.DataFrame, signals: _Signals, settings: StewardSettings, run: Run) -> PrunePlan:

@@ -34,7 +34,7 @@ async def publish_summary(run: Run, tally: Tally) -> None:
         description="What this run did",
     )
     await acreate_table_artifact(
-        _outcomes(summary), key=f"{run.flow}-outcomes", description="Counts by outcome, and what it cost"
+        _outcomes(summary, tally.always), key=f"{run.flow}-outcomes", description="Counts by outcome, and what it cost"
     )
     if told:
         await acreate_table_artifact(
@@ -42,9 +42,11 @@ async def publish_summary(run: Run, tally: Tally) -> None:
         )
 
 
-def _outcomes(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
-    llm = summary["llm"]
-    rows = [{"outcome": what, "count": number} for what, number in summary["counts"].items()]
+def _outcomes(summary: Mapping[str, Any], always: Sequence[str]) -> list[dict[str, Any]]:
+    """A row for each count, those of `always` also where they are nothing, then the room it took and the cost."""
+    llm, counts = summary["llm"], {**dict.fromkeys(always, 0), **summary["counts"]}
+    rows = [{"outcome": what, "count": number} for what, number in counts.items()]
+    rows += [{"outcome": f"bytes {when}", "count": number} for when, number in summary.get("bytes", {}).items()]
     rows += [{"outcome": f"refused: {gate}", "count": number} for gate, number in summary.get("refused", {}).items()]
     cost = {"model calls": llm["calls"], "answers from the ledger": llm["from ledger"], "dollars": llm["usd"]}
     return rows + [{"outcome": what, "count": number} for what, number in cost.items()]
@@ -59,6 +61,7 @@ def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[tuple[st
         f"Store `{run.store}`, namespace `{run.namespace}`, commit {summary['commit']}.",
         "",
         *(f"{_plain(note)}\n" for note in summary["notes"]),
+        *([f"{size_line(summary)}\n"] if "bytes" in summary else ()),
         *_table(("what", "count"), list(summary["counts"].items())),
         *(_table(("refused by gate", "count"), list(summary["refused"].items())) if summary.get("refused") else ()),
         f"Model `{llm['model'] or 'none'}`: {llm['calls']} calls, {llm['from ledger']} answers from the ledger, "
@@ -72,6 +75,12 @@ def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[tuple[st
         *(f"- {_plain(issue)}" for issue in [*summary["errors"], *summary["issues"]][:SHOWN_ISSUES]),
     ]
     return "\n".join(lines)
+
+
+def size_line(summary: Mapping[str, Any]) -> str:
+    """How much room the store took before and after, for people."""
+    before, after = (f"{summary['bytes'][when] / 1e6:,.1f} MB" for when in ("before", "after"))
+    return f"The store takes {after} on disk; before it took {before}."
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:

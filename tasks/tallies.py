@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from inference.answers import Role
 from inference.language import Language
@@ -52,6 +52,8 @@ class Tally:
     bytes_before: int | None = None
     bytes_after: int | None = None
     verdict: Verdict | None = None
+    always: ClassVar[tuple[str, ...]] = ()
+    """Counts that the run's table shows even where they are nothing."""
 
     def failed(self, phase: str, error: str) -> None:
         """A phase that failed while the others went on."""

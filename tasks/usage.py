@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from slowwave import frames
 from slowwave.entity_usage import company, entity_usage_of, fold_company, fold_reads
 from slowwave.importance import noticeable, weigh
 from slowwave.settings import DecaySettings
-from slowwave.usage import fade, fold_recalls
+from slowwave.usage import REDUNDANT, fade, fold_recalls, usage_of
 from slowwave.validity import live_sql
+from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.store import Store
 from storage.transactions import Transaction
@@ -20,6 +22,7 @@ from .runs import Run, store_of
 
 MOST_NAMED = 2000  # rows that are looked up by id; beyond, one look at everything is faster
 RECALLS, READS = "retrieval_events", "entity_access_log"
+_REDUNDANT = f"reason IN ({', '.join(map(quoted, REDUNDANT))})"
 _COLUMNS = {RECALLS: ("fact_id", "cosine", "at"), READS: ("entity_id", "query_hash", "at")}
 
 
@@ -95,6 +98,25 @@ def weigh_entities(run: Run) -> int:
         tx.upsert("entity_scores", scores)
         tx.delete("entity_scores", gone)
     return len(scores) + len(gone)
+
+
+def counted_use(reading: Reading) -> pl.DataFrame:
+    """How each fact was used as far as it is counted, with what it absorbed: `usage_of`."""
+    return usage_of(reading.frame("fact_usage"), _absorptions(reading))
+
+
+def use_so_far(reading: Reading, store: Store) -> pl.DataFrame:
+    """`counted_use` with the recalls that were logged and not counted yet: one saves a fact like any other."""
+    counted = reading.frame("fact_usage")
+    marks = dict(reading.by_ids("log_marks", [RECALLS], ["id", "version"]).iter_rows())
+    unread = store.log_since(RECALLS, marks.get(RECALLS, 0), _COLUMNS[RECALLS])[0]
+    fresh = fold_recalls(counted, unread, DecaySettings())
+    known = counted.join(fresh, on="id", how="anti").select(fresh.columns)
+    return usage_of(pl.concat([known, fresh]), _absorptions(reading))
+
+
+def _absorptions(reading: Reading) -> pl.DataFrame:
+    return reading.frame("lineage", _REDUNDANT, list(frames.LINEAGE))
 
 
 def _unread(store: Store, reading: Reading) -> _Unread:

@@ -8,6 +8,7 @@ import subprocess
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -25,6 +26,7 @@ from slowwave.erasure import VOCABULARY, label_names
 from slowwave.errors import Refused, StoreMismatch, UndoRefused, UnknownName, UnusableInput
 from storage.doctor import examine
 from storage.lease import new_owner
+from storage.snapshots import Snapshot
 from storage.store import Store
 from storage.tables import TABLES, Role, tables_of
 from storage.undo import undo
@@ -38,6 +40,7 @@ TALK = (
     (NAME, "I moved from Porto to Oslo in April 2026."),
     ("Devon", "I prefer rooibos tea and I do not drink coffee any more."),
     ("Devon", f"{NAME} uses Redis Streams. I use Postgres for the backend."),
+    ("Devon", "The Port is closed on Sundays, so I drive to the market in Porto."),
 )
 NOTES = f"# About {NAME}\n\n{NAME} lives in Porto. The backend uses Kafka because the server is already there.\n"
 
@@ -116,71 +119,104 @@ erased(Path(sys.argv[1]))
 """
 
 
-@pytest.fixture(scope="module", params=[KILL_WHILE_WRITING, KILL_WHILE_DROPPING], ids=["writing", "dropping"])
-def killed(
-    request: pytest.FixtureRequest, told: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
-    """A store in which the erasure was killed, while its tables were written or while versions were dropped."""
-    copy = Path(shutil.copytree(told / "memory", tmp_path_factory.mktemp("killed") / "memory"))
-    process = started(request.param, copy)
-    yield copy, process
-    process.kill()
+@pytest.fixture(scope="module")
+def dying(told: Path) -> Iterator[dict[str, tuple[Path, subprocess.Popen[str]]]]:
+    """Stores in which an erasure kills itself: while tables are written, and while versions are dropped."""
+    deaths = {"writing": KILL_WHILE_WRITING, "dropping": KILL_WHILE_DROPPING}
+    copies = {name: Path(shutil.copytree(told / "memory", told / name)) for name in deaths}
+    running = {name: (copies[name], started(code, copies[name])) for name, code in deaths.items()}
+    yield running
+    for _, process in running.values():
+        process.kill()
 
 
-def test_after_it_no_file_of_the_store_holds_the_name_and_the_report_says_what_went(store: Path) -> None:
-    before, files = sizes(store), files_with(store, NAME)
-    tables = {name.split("/")[1].removesuffix(".lance") for name in files}
+@dataclass(frozen=True)
+class Done:
+    """An erasure: the store, its rows and files before, a snapshot from before, and the report."""
+
+    store: Path
+    sizes: dict[str, int]
+    data: dict[str, bytes]
+    old: Snapshot
+    entity: str
+    mark: int
+    events: set[str]
+    report: Report
+
+
+@pytest.fixture(scope="module")
+def done(told: Path, dying: object) -> Done:
+    store = Path(shutil.copytree(told / "memory", told / "done"))
+    opened = Store.open(str(store))
+    entity = rows(store, "entities", f"name = '{NAME}'")["id"].item()
+    events, mark = opened.log_since("retrieval_events", 0, ["id"])
+    before = (sizes(store), data(store), opened.snapshot())
+    return Done(store, *before, entity, mark, {*events["id"]}, erased(store))
+
+
+def test_after_it_no_file_of_the_store_holds_the_name_and_the_report_says_what_went(done: Done) -> None:
+    named = {name for name, body in done.data.items() if NAME.lower().encode() in body.lower()}
+    tables = {name.split("/")[1].removesuffix(".lance") for name in named}
     assert tables >= {"messages", "facts", "facts_archive", "artifacts", "sources", "llm_calls", "recalled_queries"}
-    report = erased(store)
+    report, before, after = done.report, done.sizes, sizes(done.store)
     assert report.left == ()
-    assert files_with(store, NAME) == files_with(store, "quint") == []
-    assert len(data(store)) > 50
-    after = sizes(store)
+    assert files_with(done.store, NAME) == files_with(done.store, "quint") == []
+    assert {*report.before.by_table()} >= tables
+    assert not named & {name for name in data(done.store) if "/data/" in name or "/_indices/" in name}
     removed = report.plan.removed()
     added = Counter({"runs": 1, "decisions": 1, "commits": after["commits"] - before["commits"]})
     assert {name: before[name] - after[name] + added[name] for name in TABLES if name in removed} == removed
     assert all(after[name] == before[name] + added[name] for name in TABLES if name not in removed)
     assert removed["messages"] == removed["entities"] == removed["llm_calls"] == removed["recalled_queries"] == 1
     assert removed["facts_archive"] == 1
-    assert report.before.by_table().keys() >= tables
     assert report.versions > 20
-    assert not ({*data(store)} & {*files} - {name for name in files if "/data/" not in name})
 
 
-def test_what_others_said_is_kept_and_recalled_and_the_store_is_sound(store: Path, told: Path) -> None:
-    mine = rows(store, "facts").filter(pl.col("statement").str.contains("Devon"))["statement"].to_list()
-    erased(store)
-    assert examine(Store.open(str(store))) == ()
-    assert rows(store, "facts").filter(pl.col("statement").str.contains("Devon"))["statement"].to_list() == mine
-    texts = dict(rows(store, "messages").select("message_id", "content").iter_rows())
+def test_what_others_said_is_kept_and_recalled_and_the_store_is_sound(done: Done) -> None:
+    assert examine(Store.open(str(done.store))) == ()
+    left = rows(done.store, "facts")["statement"].to_list()
+    before = done.old.sequence
+    assert before > 0
+    assert {"Devon prefers rooibos tea.", "Marta lives in Lisbon."} <= {*left}
+    texts = dict(rows(done.store, "messages").select("message_id", "content").iter_rows())
     assert texts["c1-000"] == f"{FORGOTTEN} I live in Lisbon."
     assert "c1-002" not in texts
-    found = rows(store, "messages").filter(pl.col("message_id") == "c1-003")["search_text"].item()
-    assert found.startswith("Devon: I prefer")  # the turn before is gone
-    with Memory.open(str(store)) as memory:
+    found = rows(done.store, "messages").filter(pl.col("message_id") == "c1-003")["search_text"].item()
+    assert found.startswith("Devon: I prefer")  # what it came after is gone
+    with Memory.open(str(done.store)) as memory:
         statements = [fact.statement for fact in memory.recall("Does Devon drink coffee or tea?").facts]
-        assert "Devon prefers rooibos tea." in statements
-        assert not any("Quint" in each for each in statements)
+    assert "Devon prefers rooibos tea." in statements
+    assert not any("Quint" in each for each in statements)
+
+
+def test_the_same_files_are_known_and_not_read_again(done: Done, told: Path, tmp_path: Path) -> None:
+    store = Path(shutil.copytree(done.store, tmp_path / "memory"))
     again = learn([told / "zorblax-quint.jsonl", told / f"{NAME} notes.md"], store)
     assert again["counts"].get("messages stored", 0) == 0
-    assert rows(store, "messages", "content LIKE '%Quint%'").is_empty()
+    assert rows(store, "messages").drop("search_text").equals(rows(done.store, "messages").drop("search_text"))
 
 
-def test_a_decision_records_it_without_the_name_and_nothing_before_it_can_be_undone(store: Path) -> None:
-    opened = Store.open(str(store))
-    old, run = opened.snapshot(), rows(store, "runs")["id"][0]
-    entity = rows(store, "entities", f"name = '{NAME}'")["id"].item()
-    report = erased(store)
-    (decision,) = rows(store, "decisions", "action = 'forget'").to_dicts()
-    assert (decision["subject_id"], decision["decided_by"]) == (entity, "person")
-    assert json.loads(decision["measures"])["removed"] == report.plan.removed()
-    assert {*rows(store, "runs")["id"]} == {run, report.run}
-    for each in (run, str(report.run)):
+def test_a_decision_records_it_without_the_name_and_nothing_before_it_can_be_undone(done: Done) -> None:
+    (decision,) = rows(done.store, "decisions", "action = 'forget'").to_dicts()
+    assert (decision["subject_id"], decision["decided_by"]) == (done.entity, "person")
+    assert json.loads(decision["measures"])["removed"] == done.report.plan.removed()
+    runs = rows(done.store, "runs")["id"].to_list()
+    assert len(runs) == 2
+    for each in runs:
         with pytest.raises(UndoRefused, match=r"never beyond a `slowwave forget`"):
-            undo(Store.open(str(store)), each, "u", NOW)
+            undo(Store.open(str(done.store)), each, "u", NOW)
     with pytest.raises(StoreMismatch, match="gone"):
-        old.frame("facts")
-    assert all(len(opened.db.open_table(name).list_versions()) <= 3 for name in tables_of(Role.STATE))
+        done.old.frame("facts")
+    tables = Store.open(str(done.store)).db
+    assert all(len(tables.open_table(name).list_versions()) <= 2 for name in tables_of(Role.STATE))
+
+
+def test_logs_are_not_counted_twice_because_their_rows_were_written_anew(done: Done) -> None:
+    opened = Store.open(str(done.store))
+    fresh, _ = opened.log_since("retrieval_events", done.mark, ["id"])
+    kept = {*opened.log("retrieval_events")["id"]} & done.events
+    assert kept
+    assert not kept & {*fresh["id"]}
 
 
 def test_a_dry_run_changes_no_byte(store: Path) -> None:
@@ -192,19 +228,6 @@ def test_a_dry_run_changes_no_byte(store: Path) -> None:
     assert report.versions > 20
 
 
-def test_a_killed_erasure_leaves_a_readable_store_and_the_next_one_finishes(
-    killed: tuple[Path, subprocess.Popen[str]],
-) -> None:
-    store, process = killed
-    assert process.wait() == -9, process.stderr and process.stderr.read()
-    with Memory.open(str(store)) as memory:
-        assert memory.recall("What does Devon drink?").facts
-    assert files_with(store, NAME)
-    assert erased(store).left == ()
-    assert files_with(store, NAME) == []
-    assert examine(Store.open(str(store))) == ()
-
-
 def test_every_text_of_every_table_is_covered(store: Path) -> None:
     opened = Store.open(str(store))
     state = tables_of(Role.STATE, Role.HISTORY)
@@ -213,22 +236,13 @@ def test_every_text_of_every_table_is_covered(store: Path) -> None:
             told = {c: s for c, s in TABLES[name].columns.items() if c not in VOCABULARY and not s.refers}
             row = {c: f"of zorblax_quint {name}" for c, s in told.items() if str(s.type) == "string"}
             lists = {c: [[f"{NAME} too"]] for c, s in told.items() if str(s.type).startswith("list<item: string")}
-            needed = {c: "m_0" for c, s in TABLES[name].columns.items() if s.refers and not s.nullable}
+            needed = {c: "m_0" for c, s in TABLES[name].columns.items() if c not in told and not s.nullable}
             tx.upsert(name, pl.DataFrame({"id": [f"planted {name}"], **row, **lists, **needed}))
     for name in tables_of(Role.LOG):
         texts = [c for c, s in TABLES[name].columns.items() if str(s.type) == "string"]
         opened.append(name, pl.DataFrame({"id": [f"planted {name}"], **dict.fromkeys(texts, f"x {NAME}")}), NOW)
     assert erased(store).left == ()
     assert files_with(store, "quint") == []
-
-
-def test_logs_are_not_counted_twice_because_their_rows_were_written_anew(store: Path) -> None:
-    opened = Store.open(str(store))
-    _, mark = opened.log_since("retrieval_events", 0, ["id"])
-    erased(store)
-    fresh, _ = opened.log_since("retrieval_events", mark, ["id"])
-    assert fresh.is_empty()
-    assert len(opened.log("retrieval_events"))
 
 
 def test_it_waits_for_runs_that_may_have_read_what_is_to_be_erased(store: Path) -> None:
@@ -238,18 +252,6 @@ def test_it_waits_for_runs_that_may_have_read_what_is_to_be_erased(store: Path) 
         erased(store)
 
 
-def test_a_topic_is_erased_by_its_words_and_longer_words_are_excused_only_while_they_are_there(store: Path) -> None:
-    report = erased(store, "rooibos")
-    assert (report.subject.entity_id, report.left) == ("", ())
-    assert files_with(store, "rooibos") == []
-    short = erased(store, "Port")
-    assert short.left == ()
-    assert short.words == ("porto",)
-    assert short.after.excused > 0
-    with pytest.raises(UnknownName, match="entity or topic"):
-        erased(store, "Xyzzyx")
-
-
 def test_names_that_would_strike_too_much_are_refused_unless_they_are_named(store: Path) -> None:
     run = existing_run("forget", str(store), "default")
     for name in ("al", "will", "messages"):
@@ -257,9 +259,8 @@ def test_names_that_would_strike_too_much_are_refused_unless_they_are_named(stor
             find_subject(run, name)
     assert find_subject(run, NAME, only=["al"]).names.listed == ("al",)
     assert find_subject(run, NAME, also=["Zorb"]).names.listed == (NAME, "Zorb")
-    assert "--also" in find_subject(run, NAME).notes[0] or rows(store, "entities", f"name = '{NAME}'")[
-        "entity_type"
-    ].item() != "person"  # fmt: skip
+    with pytest.raises(UnknownName, match="entity or topic"):
+        find_subject(run, "Xyzzyx")
 
 
 def test_the_command_says_what_goes_asks_and_proves(store: Path) -> None:
@@ -271,18 +272,36 @@ def test_the_command_says_what_goes_asks_and_proves(store: Path) -> None:
         result = CliRunner().invoke(app, ["forget", *arguments, "--store", str(store)])
         return result.exit_code, result.stdout, result.exception
 
-    code, shown, _ = call(NAME, "--dry-run")
+    code, shown, _ = call("Port", "--dry-run")
     assert code == 0
     assert "no run up to now can be undone" in " ".join(shown.split())
-    *_, error = call(NAME, "--json")
+    *_, error = call("Port", "--json")
     assert isinstance(error, UnusableInput)
-    code, shown, _ = call(NAME, "--yes", "--json")
+    code, shown, _ = call("Port", "--yes", "--json")
     document = json.loads(shown)
-    assert (code, document["left"], document["dry_run"]) == (0, [], False)
+    assert (code, document["left"], document["dry_run"], document["subject_id"]) == (0, [], False, None)
     assert document["scan"]["files"] > 50
     assert document["scan"]["hits_before"]["messages"] > 0
-    assert document["tables"]["messages"]["removed"] == 1
+    assert document["tables"]["messages"] == {"removed": 0, "struck": 1}
     assert any("Prefect" in note for note in document["notes"])
+    # "Porto" has the name inside, and stays; so is what is left in the files explained by it
+    assert document["longer_words"] == ["porto"]
+    assert document["scan"]["excused"] > 0
+    assert rows(store, "facts").filter(pl.col("statement").str.contains("Porto")).height
+
+
+@pytest.mark.parametrize("when", ["writing", "dropping"])
+def test_a_killed_erasure_leaves_a_readable_store_and_the_next_one_finishes(
+    dying: dict[str, tuple[Path, subprocess.Popen[str]]], when: str
+) -> None:
+    store, process = dying[when]
+    assert process.wait() == -9, process.stderr and process.stderr.read()
+    assert "Devon prefers rooibos tea." in rows(store, "facts")["statement"].to_list()
+    assert files_with(store, NAME)
+    assert bool(rows(store, "entities", f"name = '{NAME}'").height) == (when == "writing")
+    assert erased(store).left == ()
+    assert files_with(store, NAME) == []
+    assert examine(Store.open(str(store))) == ()
 
 
 WORDS = st.sampled_from(["Ann", "ann's", "planning", "ANN_2", "tea.", "Bob!", "José", "jose", "\n", "annual"])

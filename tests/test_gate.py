@@ -33,7 +33,7 @@ from tasks.tallies import Tally
 
 BEGAN = datetime(2026, 3, 1, 9, tzinfo=UTC)
 NOW = BEGAN + timedelta(days=2)
-GATE = GateSettings(enabled=True, probes=16, k=3)
+GATE = GateSettings(enabled=True, probes=12, k=3)
 LOGS = ("retrieval_events", "entity_access_log", "recalled_queries")
 PEOPLE = (
     "Anna Bruno Carla Devon Elif Farid Greta Hugo Ines Jonas Karin Luca Marta Nadia Oskar Petra Quirin Rosa".split()
@@ -137,7 +137,7 @@ def answered(frozen: Frozen) -> list[str]:
     return sorted(fact for found in frozen.found for fact in found)
 
 
-def usage(hits: dict[str, int], last: datetime = NOW) -> pl.DataFrame:
+def usage(hits: dict[str, int], last: datetime) -> pl.DataFrame:
     rows = pl.DataFrame({"id": list(hits), "hit_count": list(hits.values()), "last_retrieved_at": last})
     return usage_of(frames.conform(rows, frames.FACT_USAGE), frames.empty(frames.LINEAGE))
 
@@ -209,10 +209,10 @@ def test_facts_on_their_way_out_are_not_asked_about_but_one_recall_or_a_pin_keep
     )
     young = facts.filter(pl.col("id") == "f005").with_columns(created_at=pl.lit(NOW))
     aged = pl.concat([facts.filter(pl.col("id") != "f005"), young])
-    recalled = pl.Series(["f003"])
-    assert staying(aged, usage({}), recalled, NOW)["id"].to_list() == ["f001", "f002", "f003", "f005"]
+    recalled = usage({"f003": 1}, NOW - timedelta(days=200))
+    assert staying(aged, recalled, NOW)["id"].to_list() == ["f001", "f002", "f003", "f005"]
     later = NOW + timedelta(days=600)  # by then recall hides what nobody asked for again
-    assert staying(aged, usage({"f003": 1}), recalled, later)["id"].to_list() == ["f001", "f002"]
+    assert staying(aged, recalled, later)["id"].to_list() == ["f001", "f002"]
 
 
 def test_logged_recalls_come_first_with_the_facts_that_they_returned_first(memory: Path) -> None:
@@ -306,16 +306,6 @@ def test_facts_that_another_takes_the_place_of_are_no_loss_whether_it_says_the_s
     verdict = verdict_of(run, frozen)
     assert not verdict.fell
     assert not {lost.fact_id for lost in verdict.lost} & set(old)
-
-
-def test_what_was_retracted_or_has_ended_is_no_longer_asked_for(memory: Path, frozen: Frozen) -> None:
-    run = new(memory)
-    found = answered(frozen)
-    changed(run, found[::4], status=pl.lit("retracted"), expired_at=pl.lit(NOW))
-    other = changed(new(memory), found[1::8], valid_to=pl.lit(NOW))
-    verdict = verdict_of(other, frozen)
-    assert (verdict.fell, verdict.is_telling) == (False, True)
-    assert verdict.probes == len(frozen.probes) - len(found[::4]) - len(found[1::8])
 
 
 def test_pruning_what_fades_is_no_loss(memory: Path) -> None:
@@ -415,6 +405,19 @@ def test_a_question_with_several_answers_counts_the_share_that_is_found() -> Non
     standing = Standing({}, {}, frozenset({"c"}))
     verdict = compare(probes, [frozenset("abc")] * 10, [frozenset("a")] * 10, standing, GATE)
     assert (verdict.recall_before, verdict.recall_after, verdict.fell) == (1.0, 0.5, True)
+
+
+def test_what_was_retracted_or_has_ended_is_no_longer_asked_for() -> None:
+    ids = [f"f{n}" for n in range(20)]
+    rows = pl.DataFrame({"id": ids, "statement": ids}).with_columns(
+        status=pl.when(pl.col("id").is_in(["f0", "f1"])).then(pl.lit("retracted")).otherwise(pl.lit("active")),
+        valid_to=pl.when(pl.col("id") == "f2").then(pl.lit(NOW, dtype=frames.TIME)),
+        replaced_by=pl.when(pl.col("id") == "f3").then(pl.lit("f0")),
+    )
+    standing = Standing.of(rows, NOW)
+    assert standing.over == {"f0", "f1", "f2", "f3"}
+    verdict = compare(PROBES, FOUND, [NOTHING] * 4 + FOUND[4:], standing, GATE)
+    assert (verdict.fell, verdict.is_telling, verdict.probes, verdict.lost) == (False, True, 16, ())
 
 
 def test_a_twin_that_says_the_same_sentence_and_any_later_replacement_answer_too() -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from conftest import EPOCH
 
+from inference.embedding import open_embedder
+from slowwave.settings import NoiseSettings
 from storage.store import Store
-from tasks.gating import _without_stale_repeats
+from tasks.gating import _without_stale_repeats, learn_noise
 
 NOW = EPOCH + timedelta(days=30)
 
@@ -43,3 +47,57 @@ def test_a_repetition_of_what_no_longer_holds_is_news(
     gated = _without_stale_repeats(store.snapshot(), repeat_of("m1"), NOW)
     assert gated["gate"].to_list() == [gate]
     assert gated["similar_to_id"].is_null().all() == (gate is None)
+
+
+# The ring of refusals that teach (S4-18)
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> Store:
+    """A store that refused thirty messages, one a day, that all teach, and one by its score, which does not."""
+    seat = open_embedder()
+    store = Store.create(str(tmp_path / "store"), "default", (seat.name, seat.dims))
+    vectors = np.random.default_rng(1).normal(size=(31, seat.dims)).astype(np.float32)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    refused = pl.DataFrame(
+        {
+            "id": [f"x{(7 * n) % 31:02}" for n in range(31)],
+            "subject_id": [f"m{n}" for n in range(31)],
+            "excerpt": [f"text {n}" for n in range(31)],
+            "gate": ["pre_filter" if n % 2 else "durability" for n in range(30)] + ["content"],
+            "teaches": [n < 30 for n in range(31)],
+            "created_at": [EPOCH + timedelta(days=n) for n in range(31)],
+            "vector": pl.Series(unit, dtype=pl.Array(pl.Float32, seat.dims)),
+        }
+    )
+    with store.commit("r", "test", NOW) as tx:
+        tx.upsert("refusals", refused)
+    return store
+
+
+def learned_by(store: Store, **how: int) -> list[str]:
+    """What the store holds for noise after it had occasion to learn."""
+    with store.commit("r", "test", NOW) as tx:
+        learn_noise(tx, store.head.embed_model, NoiseSettings(**how))
+    return store.snapshot().frame("scorer_state").sort("text")["text"].to_list()
+
+
+def test_the_newest_refusals_of_the_ring_teach_and_the_oldest_teach_no_more(ring: Store) -> None:
+    assert learned_by(ring, rejection_capacity=3) == ["text 27", "text 28", "text 29"]
+    assert ring.snapshot().count("refusals") == 31
+
+
+def test_what_was_learned_lasts_until_enough_more_refusals_have_come(ring: Store) -> None:
+    assert learned_by(ring, rebuild_every=31) == []
+    assert len(learned_by(ring, rebuild_every=30)) == 30
+    assert len(learned_by(ring, max_learned=2)) == 30
+
+
+def test_a_refusal_that_is_gone_teaches_no_longer(ring: Store) -> None:
+    assert len(learned_by(ring)) == 30
+    with ring.commit("r", "test", NOW) as tx:
+        tx.delete("refusals", tx.frame("refusals", "excerpt IN ('text 3', 'text 4')", ["id"])["id"])
+    left = learned_by(ring)
+    assert len(left) == 28
+    assert not {"text 3", "text 4"} & {*left}
+    assert learned_by(ring, max_learned=1) == left  # and not again until 25 more have come

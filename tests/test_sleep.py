@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import polars as pl
 import pytest
 from click.testing import Result
-from talk import assert_same, contents, dying, rows
+from talk import NOW, assert_same, contents, dying, rows
 from typer.testing import CliRunner
 
 from apps.cli import app
@@ -176,7 +176,7 @@ def test_a_sweep_that_is_killed_between_two_commits_is_finished_by_the_next(
 def test_a_sweep_after_which_recall_fell_is_taken_back_and_fails(store: Path) -> None:
     before = contents(store, but=["decisions", "runs", "commits"])
     with pytest.raises(RecallFell, match=r"Recall fell: 0\.\d+ before, 0\.\d+ after") as fell:
-        swept(store, **HARSH | {"gate": {"enabled": True, "probes": 60}}, now=LATER - timedelta(days=210))
+        swept(store, **HARSH | {"gate": {"enabled": True, "probes": 60}}, now=NOW + timedelta(days=10))
     assert fell.value.exit_code == 4
     assert_same(contents(store, but=["decisions", "runs", "commits"]), before)
     assert rows(store, "runs", "flow = 'steward'")["state"].to_list() == ["undone"]
@@ -184,7 +184,7 @@ def test_a_sweep_after_which_recall_fell_is_taken_back_and_fails(store: Path) ->
 
 def test_a_night_goes_on_without_the_phase_that_made_recall_worse(store: Path) -> None:
     with pytest.raises(RecallFell):
-        slept(store, steward=HARSH, now=LATER - timedelta(days=210))
+        slept(store, steward=HARSH, now=NOW + timedelta(days=10))
     states = dict(rows(store, "runs").select("flow", "state").iter_rows())
     assert states["steward"] == "undone"
     assert states["consolidate"] == states["decay"] == states["upkeep"] == "completed"
