@@ -55,6 +55,8 @@ def forget(
     run = existing_run("forget", place.uri, place.namespace, retention=place.settings.retention)
     meant = find_subject(run, subject, also or (), name or ())
     if dry_run or not yes:
+        if not dry_run:
+            _check_that_somebody_can_answer(as_json=as_json)
         seen = preview(run, meant)
         if not as_json:
             _show_plan(seen)
@@ -62,7 +64,7 @@ def forget(
             print_json(_as_document(seen, dry_run=True))
         if dry_run:
             return
-        _confirm(as_json=as_json)
+        typer.confirm("Erase all of this, for good?", abort=True, err=True)
     report = erase(run, meant)
     if as_json:
         print_json(_as_document(report, dry_run=False))
@@ -72,10 +74,9 @@ def forget(
         raise typer.Exit(1)
 
 
-def _confirm(*, as_json: bool) -> None:
+def _check_that_somebody_can_answer(*, as_json: bool) -> None:
     if as_json or not sys.stdin.isatty():
         raise UnusableInput("Nobody can be asked whether to go on.", "Say --yes, or look first with --dry-run.")
-    typer.confirm("Erase all of this, for good?", abort=True, err=True)
 
 
 def _as_document(report: Report, *, dry_run: bool) -> dict[str, Any]:

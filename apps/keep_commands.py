@@ -15,7 +15,9 @@ from slowwave.text import run_id
 from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import out, print_json, table
 
-EFFECTS = ("messages stored", "facts", "patches", "messages left", "messages failed")
+EFFECTS = (
+    "messages stored", "facts", "patches", "messages left", "messages failed", "entities", "names", "pinned", "unpinned",
+)  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:

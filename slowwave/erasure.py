@@ -70,12 +70,12 @@ def keys_of(frame: pl.DataFrame) -> pl.DataFrame:
 
 def naming(frame: pl.DataFrame, names: Names, columns: Iterable[str] | None = None) -> pl.DataFrame:
     """The rows that name the subject in any of the columns, by default in any text."""
-    if frame.is_empty():
-        return frame
-    hits = pl.repeat(False, len(frame), eager=True)
-    for column in texts_of(frame) if columns is None else columns:
-        hits = hits | names.named(frame[column])
-    return frame.filter(hits)
+    wanted = list(texts_of(frame) if columns is None else columns)
+    found = names.candidates(frame, wanted)
+    hits = pl.repeat(False, len(found), dtype=pl.Boolean, eager=True)
+    for column in wanted if len(found) else ():
+        hits = hits | names.named(found[column])
+    return found.filter(hits)
 
 
 def telling(table: str, named: pl.DataFrame, names: Names, *, is_log: bool = False) -> set[str]:
@@ -191,7 +191,7 @@ def repeating(rows: pl.DataFrame, said: Sequence[str]) -> dict[str, list[str]]:
     needles = [*{*forms, *said}]
     found: dict[str, list[str]] = {}
     for column in texts_of(rows):
-        if rows.schema[column] == pl.String and needles:
+        if rows.schema[column] == pl.String and column != "id" and needles:
             hits = rows.filter(pl.col(column).str.contains_any(needles))
             for id, text in hits.select("id", column).iter_rows():
                 found.setdefault(id, []).extend(each for form, each in forms.items() if form in text or each in text)

@@ -80,15 +80,15 @@ def read_rows_naming(store: Store, names: Names, *, only_newest: bool = False) -
     own = {name for name in names.listed for said in _OWN if Names.of([name]).are_in(said)}
     for name in (*TABLES, HEAD):
         for rows in _versions(store.db.open_table(name), only_newest=only_newest or name == LEDGER):
-            for column, kind in rows.schema.items():
-                if kind not in (pl.String(), pl.List(pl.String)):
-                    continue
-                texts = rows[column].list.join("\n") if kind == pl.List(pl.String) else rows[column]
-                if column in VOCABULARY and name != HEAD:
-                    own |= {each for each in names.listed if Names.of([each]).named(texts.unique()).any()}
+            maybe = names.candidates(rows, rows.columns)
+            for texts in maybe.iter_columns() if len(maybe) else ():
+                hits = names.named(texts)
+                if texts.name in VOCABULARY and name != HEAD:
+                    own |= {each for each in names.listed if Names.of([each]).named(texts).any()}
                 else:
-                    cells[name] += int(names.named(texts).sum())
-                words |= names.words_around(texts.unique())
+                    cells[name] += int(hits.sum())
+                listed = texts.explode() if texts.dtype == pl.List else texts
+                words |= names.words_around(listed.drop_nulls().unique())
     return Rows({name: count for name, count in cells.items() if count}, frozenset(words), frozenset(own))
 
 

@@ -285,9 +285,11 @@ _FACT_COLUMNS: Mapping[str, Column] = {
     "similar_to_id": _text("The fact it looks like."),
     "similarity_score": _number("Cosine to that fact."),
     "related_id": _text("Nearest fact below the flag (S4-21)."),
-    "consolidated_at": _time("When consolidation last looked at it; empty: it is still to be looked at (S1-08)."),
-    "consolidation_attempts": _count("How often a model failed to decide about it."),
-    "consolidation_error": _text("Why consolidation gave it up."),
+    "consolidated_at": _derived(
+        _time("When consolidation last looked at it; empty: it is still to be looked at (S1-08).")
+    ),
+    "consolidation_attempts": _derived(_count("How often a model failed to decide about it.")),
+    "consolidation_error": _derived(_text("Why consolidation gave it up.")),
     "suspect_of": _text("A fact that no longer holds and that this one leans on: look at it again."),
     "content_score": _number("Worth of the message it came from, 0 to 1."),
     "aspect_slugs": _texts("Aspects staged at extraction."),

@@ -49,7 +49,7 @@ def score_chart(snapshot: Snapshot, run: Run) -> bytes:
     chart = pygal.Bar(title="Scores of live facts", x_title="score", y_title="facts", **_look())
     chart.x_labels = [f"{edge:.2f}" for edge in bins["from_"]]
     chart.x_labels_major = [f"{edge:.2f}" for edge in bins["from_"].gather_every(5)]
-    chart.add("facts", bins["facts"].to_list())
+    chart.add("live", bins["facts"].to_list())
     return _drawn(chart)
 
 
@@ -62,7 +62,7 @@ def facts_chart(snapshot: Snapshot, run: Run) -> bytes:
     chart = pygal.Line(title="Facts believed", y_title="facts", fill=True, show_dots=False, **_look())
     chart.x_labels = [f"{at:%Y-%m-%d}" for at in line["at"]]
     chart.x_labels_major = chart.x_labels[:: max(1, len(line) // MARKS)]
-    chart.add("facts", line["believed"].to_list())
+    chart.add("believed", line["believed"].to_list())
     return _drawn(chart)
 
 

@@ -22,7 +22,17 @@ from apps import printing
 from apps.cli import app, main
 from storage.store import Store
 
-COMMANDS = tuple(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+
+def _declared(group: Any, *names: str) -> dict[tuple[str, ...], Any]:
+    """Every command under the words that call it, those of groups included."""
+    found: dict[tuple[str, ...], Any] = {}
+    for name, command in group.commands.items():
+        found |= _declared(command, *names, name) if hasattr(command, "commands") else {(*names, name): command}
+    return found
+
+
+DECLARED = _declared(typer.main.get_command(app))
+COMMANDS = tuple(DECLARED)
 READING = ("recall", "facts", "history", "entities", "why", "stats", "quality", "runs", "doctor")
 
 MARCH, APRIL = EPOCH.replace(month=3), EPOCH.replace(month=4)
@@ -74,11 +84,11 @@ def store(learned: tuple[Path, dict[str, Any]]) -> Path:
 # Help
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_and_every_option_explains_itself(run: Run, command: str) -> None:
-    helped = run(command, "--help")
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_and_every_option_explains_itself(run: Run, command: tuple[str, ...]) -> None:
+    helped = run(*command, "--help")
     assert helped.code == 0
-    declared = typer.main.get_command(app).commands[command]  # type: ignore[attr-defined]
+    declared = DECLARED[command]
     assert declared.help
     for parameter in declared.params:
         assert parameter.help, (command, parameter.name)
@@ -87,7 +97,7 @@ def test_every_command_and_every_option_explains_itself(run: Run, command: str) 
 
 
 def test_every_command_takes_the_common_options() -> None:
-    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+    for (name, *_), command in DECLARED.items():
         options = {option for parameter in command.params for option in parameter.opts}
         assert "--json" in options, name
         if name not in ("demo", "init"):
@@ -95,7 +105,10 @@ def test_every_command_takes_the_common_options() -> None:
 
 
 def test_the_commands_of_this_version_are_all_there() -> None:
-    assert {*READING, "demo", "init", "ingest", "undo", "upkeep"} <= {*COMMANDS}
+    known = {" ".join(command) for command in COMMANDS}
+    assert {*READING, "demo", "init", "ingest", "undo", "doctor", "runs"} <= known
+    assert {"consolidate", "steward", "decay", "upkeep", "sleep", "archived", "restore", "forget", "pin"} <= known
+    assert {f"entity {verb}" for verb in ("merge", "alias", "rename", "pin")} <= known
 
 
 # Documents of --json

@@ -60,8 +60,8 @@ def writes(tree: ast.Module, word: str) -> bool:
 def test_only_the_rule_of_application_makes_anything_active() -> None:
     makers = {path for path, tree in sources(*FLOORS) if writes(tree, "active")}
     # `closing` marks candidates while `application` decides them; `resolution` makes entities and `artifacts`
-    # documents, which are no facts; `moments` shows a fact as it was and writes nothing.
-    shown = {"slowwave/resolution.py", "slowwave/artifacts.py", "slowwave/moments.py"}
+    # documents, which are no facts, and `eviction` archives and revives entities; `moments` shows a fact as it was.
+    shown = {"slowwave/resolution.py", "slowwave/eviction.py", "slowwave/artifacts.py", "slowwave/moments.py"}
     assert makers == {"slowwave/application.py", "slowwave/closing.py", *shown}
 
 
@@ -74,12 +74,13 @@ def test_only_the_tasks_of_candidates_and_application_write_facts() -> None:
         )  # fmt: skip
 
     writers = {path for path, tree in sources(*FLOORS) if writes_facts(tree)}
-    # `fact_checks` mends what doctor found: it closes what should be closed and empties what points nowhere.
     # `statements` brings in candidates that somebody states; `observations` sets and clears flags, and archives.
+    # `retirement` archives what fades, `restoring` brings it back through application, `entities` points facts at another
+    # entity, `pins` pins them.
     stated = {"tasks/statements.py", "tasks/observations.py"}
-    assert writers == {
-        "tasks/application.py", "tasks/candidates.py", "tasks/consolidation.py", "storage/fact_checks.py", *stated,
-    }  # fmt: skip
+    kept = {"tasks/retirement.py", "tasks/restoring.py", "tasks/entities.py", "tasks/pins.py"}
+    decided = {"tasks/application.py", "tasks/candidates.py", "tasks/consolidation.py"}
+    assert writers == decided | stated | kept
 
 
 def test_the_scan_sees_every_way_of_writing_a_status() -> None:

@@ -237,7 +237,7 @@ def test_of_facts_that_say_the_same_the_one_that_left_last_comes_back(keep: Keep
     same = {"statement_hash": "h", "object_text": "x"}
     uri = keep(facts=[gone("a", 30, **same), gone("b", 20, **same), gone("c", 20, **same)], entities=[ANA])
     before = contents(uri)
-    with pytest.raises(Refused, match="Nothing was restored. “Ana uses a” .a.: It is known again as"):
+    with pytest.raises(Refused, match=r"Nothing was restored\. “Ana uses a” \(a\): It is known again as"):
         restore(a_run(uri), ["a", "c"])
     assert_same(before, contents(uri))
     assert rows(uri, "runs").is_empty()
