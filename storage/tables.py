@@ -559,7 +559,8 @@ _DECISIONS = Table(
     "one decision that changed memory, or refused to",
     {
         "action": _text(
-            "create, reassert, supersede, absorb, keep, fail, retract, close, archive, refuse, suspect, undo …",
+            "create, reassert, supersede, absorb, keep, fail, retract, close, archive, prune, restore, move, pin, gate, "
+            "undo …",
             required=True,
         ),
         "subject_id": _text("The row it is about.", required=True),

@@ -184,7 +184,7 @@ def forget(run: Run, subject: Subject) -> Report:
         report.rows_before = rows.cells
         report.before = erasure_proof.search_files(store, subject.names, rows, is_proof=False)
         seen = report.before.by_table()
-        report.compressed = tuple(sorted(name for name in rows.cells if not seen.get(name)))
+        report.compressed = tuple(sorted(name for name, count in rows.cells.items() if seen.get(name, 0) < count))
         report.plan = _write(run, subject)
         _purge_again(store, report.plan, subject.names)
         drop_versions(store, run.id, run.now)

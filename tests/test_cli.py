@@ -93,7 +93,8 @@ def test_every_command_and_every_option_explains_itself(run: Run, command: tuple
     for parameter in declared.params:
         assert parameter.help, (command, parameter.name)
         assert parameter.name is not None
-        assert any(opt.lower() in helped.out.lower() for opt in (*parameter.opts, parameter.name)), parameter.name
+        names = (*parameter.opts, parameter.metavar or parameter.name)
+        assert any(name.lower() in helped.out.lower() for name in names), parameter.name
 
 
 def test_every_command_takes_the_common_options() -> None:

@@ -35,14 +35,23 @@ from tasks.runs import existing_run
 
 NAME = "Zorblax Quint"
 TALK = (
-    ("Marta", f"My friend {NAME} works at Ferrywise as a nurse. I live in Lisbon."),
+    ("Marta", f"My friend {NAME} works at Ferrywise as a nurse. She sings alto. I live in Lisbon."),
     ("assistant", f"{NAME} sounds nice!"),
     (NAME, "I moved from Porto to Oslo in April 2026."),
     ("Devon", "I prefer rooibos tea and I do not drink coffee any more."),
     ("Devon", f"{NAME} uses Redis Streams. I use Postgres for the backend."),
     ("Devon", "The Port is closed on Sundays, so I drive to the market in Porto."),
 )
+ALTO = 'She sings "alto" in a choir.'  # about her, without her name
 NOTES = f"# About {NAME}\n\n{NAME} lives in Porto. The backend uses Kafka because the server is already there.\n"
+
+
+LEAN = {"statement": "Devon likes tea very much.", "status": "active", "evidence_count": 2}
+LEANING = (
+    {"id": "f_two_kept"},
+    {"id": "f_one_gone", "evidence_count": 1},
+    {"id": "f_old_kept", "status": "superseded", "replaced_by": "f_alto", "expired_at": NOW, "message_id": None},
+)
 
 
 def data(store: Path) -> dict[str, bytes]:
@@ -77,10 +86,22 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
     facts = snapshot.by_ids("facts", snapshot.frame("facts")["id"], with_vector=True)
     old = facts.filter(pl.col("statement").str.contains("Redis"))
     assert len(old)
+    entity = snapshot.frame("entities", f"name = '{NAME}'")["id"].item()
+    said_in = dict(snapshot.frame("messages").select("message_id", "id").iter_rows())
+    message, his, mine = (said_in[name] for name in ("c1-000", "c1-002", "c1-003"))
+    alto = {"id": "f_alto", "subject_id": entity, "statement": ALTO, "status": "active", "message_id": message}
+    reason = {"id": "d_alto", "action": "keep", "subject_id": old["patch_batch_id"][0], "reason": f"It says: {ALTO}"}
     with store.commit("evict", "evict", NOW) as tx:
+        tx.upsert("facts", pl.DataFrame([{**alto, "quote": "She sings alto."}]))
+        tx.upsert("decisions", pl.DataFrame([reason]))
+        tx.upsert("facts", pl.DataFrame([{**LEAN, "message_id": his, **more} for more in LEANING]))
+        told = [("e1", "f_two_kept", his), ("e2", "f_two_kept", mine), ("e3", "f_one_gone", his)]
+        evidence = pl.DataFrame(told, schema=["id", "fact_id", "message_id"], orient="row")
+        tx.upsert("fact_evidence", evidence.with_columns(quote=pl.lit("tea"), occurred_at=NOW))
         tx.put_back("facts_archive", old)
         tx.delete("facts", old["id"])
-    call = {"id": ["l1", "l2"], "response": [json.dumps({"a": f"x\n{NAME}"}), '{"a":"Devon"}'], "model": ["m", "m"]}
+    answers = [json.dumps({"a": f"x\n{NAME}"}), json.dumps({"a": [ALTO]}), '{"a":"Devon"}']
+    call = {"id": ["l1", "l2", "l3"], "response": answers, "model": ["m"] * 3}
     store.append("llm_calls", pl.DataFrame(call), NOW)
     asked = pl.DataFrame({"id": ["q1", "q2"], "query": [f"what of {NAME.lower()}?", "tea?"]})
     store.append("recalled_queries", asked, NOW)
@@ -167,9 +188,28 @@ def test_after_it_no_file_of_the_store_holds_the_name_and_the_report_says_what_w
     added = Counter({"runs": 1, "decisions": 1, "commits": after["commits"] - before["commits"]})
     assert {name: before[name] - after[name] + added[name] for name in TABLES if name in removed} == removed
     assert all(after[name] == before[name] + added[name] for name in TABLES if name not in removed)
-    assert removed["messages"] == removed["entities"] == removed["llm_calls"] == removed["recalled_queries"] == 1
+    assert removed["messages"] == removed["entities"] == removed["recalled_queries"] == 1
     assert removed["facts_archive"] == 1
+    assert removed["llm_calls"] == 2
     assert report.versions > 20
+
+
+def test_what_is_known_of_somebody_without_the_name_goes_too_wherever_it_is_told(done: Done) -> None:
+    assert any(b"in a choir" in body for body in done.data.values())
+    assert files_with(done.store, "in a choir") == files_with(done.store, "sings") == []
+    assert rows(done.store, "decisions", "id = 'd_alto'")["reason"].item() == f"It says: {FORGOTTEN}"
+    assert Store.open(str(done.store)).log("llm_calls")["id"].to_list() == ["l3"]
+
+
+def test_facts_that_leaned_on_what_went_are_moved_archived_or_erased(done: Done) -> None:
+    planted = {row["id"]: row for row in rows(done.store, "facts", "ends_with(id, '_kept')").to_dicts()}
+    said = dict(rows(done.store, "messages").select("message_id", "id").iter_rows())
+    two = planted.pop("f_two_kept")  # said by the one who is forgotten, and by Devon
+    assert (two["message_id"], two["quote"], two["evidence_count"]) == (said["c1-003"], "tea", 1)
+    old = planted.pop("f_old_kept")  # replaced by a fact that went: not alive again
+    assert (old["status"], old["status_reason"], old["replaced_by"]) == ("archived", "forgotten", None)
+    assert planted == {}
+    assert rows(done.store, "facts", "id = 'f_one_gone'").is_empty()  # nobody else said it
 
 
 def test_what_others_said_is_kept_and_recalled_and_the_store_is_sound(done: Done) -> None:

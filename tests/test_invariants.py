@@ -75,8 +75,8 @@ def test_only_the_tasks_of_candidates_and_application_write_facts() -> None:
 
     writers = {path for path, tree in sources(*FLOORS) if writes_facts(tree)}
     # `statements` brings in candidates that somebody states; `observations` sets and clears flags, and archives.
-    # `retirement` archives what fades, `restoring` brings it back through application, `entities` points facts at another
-    # entity, `pins` pins them.
+    # `retirement` archives what fades, `restoring` brings it back through application, `entities` points facts at
+    # another entity, `pins` pins them.
     stated = {"tasks/statements.py", "tasks/observations.py"}
     kept = {"tasks/retirement.py", "tasks/restoring.py", "tasks/entities.py", "tasks/pins.py"}
     decided = {"tasks/application.py", "tasks/candidates.py", "tasks/consolidation.py"}
