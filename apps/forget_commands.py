@@ -140,7 +140,7 @@ def _show_proof(report: Report) -> None:
     scan, found = report.after, sum(report.before.hits.values())
     texts = sum(report.rows_before.values())
     out.print(f"{report.versions} older versions and {report.files_dropped} files are gone.")
-    out.print(f"Texts of all versions that named it before: {texts}.")
+    out.print(f"Texts that named it before: {texts}.")
     if scan.files:
         out.print(
             f"Bytes: {scan.size:,} in {scan.files} files were searched; {found} hits before, "

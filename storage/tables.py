@@ -559,8 +559,8 @@ _DECISIONS = Table(
     "one decision that changed memory, or refused to",
     {
         "action": _text(
-            "create, reassert, supersede, absorb, keep, fail, retract, close, archive, prune, restore, move, pin, gate, "
-            "undo …",
+            "create, reassert, supersede, absorb, keep, fail, retract, close, archive, prune, restore, move, delete, "
+            "revive, expire, pin, gate, undo …",
             required=True,
         ),
         "subject_id": _text("The row it is about.", required=True),

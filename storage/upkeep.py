@@ -92,8 +92,8 @@ def make_indexes(tx: Transaction, name: str) -> list[str]:
 
     handle = tx.handle(name)
     made = _index_lookups(handle, name, lambda work: tx.rebuild(name, work))
-    rows = handle.count_rows()
-    if TABLES[name].has_vector and rows >= VECTOR_INDEX_FROM and _vector_index_is_due(handle, rows):
+    rows = handle.count_rows("vector IS NOT NULL") if TABLES[name].has_vector else 0
+    if rows >= VECTOR_INDEX_FROM and _vector_index_is_due(handle, rows):
         tx.rebuild(name, lambda table: table.create_index("vector", config=IvfRq(distance_type="dot", num_bits=4)))
         made.append("vector")
     return made

@@ -7,7 +7,7 @@ questions about the past from `facts_archive`, and an archived entity comes back
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -25,7 +25,7 @@ from storage.transactions import Transaction
 
 from .beliefs import PENDING
 from .engine import task
-from .purging import delete_entities, delete_facts, mentioned, plan_purge
+from .purging import PLACES, delete_entities, delete_facts, mentioned, plan_purge
 from .retirement import carry_out, renew_profiles, retirement_of
 from .runs import Run, store_of
 from .tellings import TOLD, Telling
@@ -73,13 +73,15 @@ class Evicted:
 def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Evicted:
     """Move facts that are over since `expired_edge_retention_days` to the archive, or delete them (S2-51, §6.3).
 
-    Their rows stay as they are to the last stamp. One commit for every 5,000 facts, with one decision that counts them:
-    what became of each fact was decided when it ended, and stands in the ledger. Of deleted facts it names the ids.
+    Their rows stay as they are to the last stamp; what is to be deleted may lie in the archive already. One commit for
+    every 5,000 facts, with one decision that counts them: what became of each fact was decided when it ended, and
+    stands in the ledger. Of deleted facts it names the ids.
     """
     where = eviction.out_of_use_sql(eviction.since(run.now, settings.expired_edge_retention_days))
-    snapshot = store_of(run).snapshot()
-    ids = _out_of_use(snapshot, where)
-    purge = plan_purge(snapshot, ids) if settings.retention.mode == "delete" else None
+    snapshot, deletes = store_of(run).snapshot(), settings.retention.mode == "delete"
+    places = PLACES if deletes else PLACES[:1]
+    ids = _out_of_use(snapshot, where, places)
+    purge = plan_purge(snapshot, ids) if deletes else None
     ids = ids if purge is None else purge.ids
     told = _facts_told(snapshot, ids, "move" if purge is None else "delete")
     if dry_run:
@@ -87,7 +89,7 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
     gone = 0
     for start in range(0, len(ids), FACTS_AT_ONCE):
         with store_of(run).commit(run.id, "decay.facts", run.now) as tx:
-            still = _out_of_use(tx, where, ids.slice(start, FACTS_AT_ONCE))
+            still = _out_of_use(tx, where, places, ids.slice(start, FACTS_AT_ONCE))
             if purge is None:
                 rows = tx.by_ids("facts", still, with_vector=True)
                 tx.put_back("facts_archive", rows)
@@ -99,11 +101,14 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
     return Evicted(told=told, **{"moved" if purge is None else "deleted": gone})
 
 
-def _out_of_use(reading: Reading, where: str, ids: pl.Series | None = None) -> pl.Series:
-    """Ids of facts that are over for long enough, or of those among `ids`; what was over first comes first."""
+def _out_of_use(reading: Reading, where: str, places: Sequence[str], ids: pl.Series | None = None) -> pl.Series:
+    """Ids of facts in these tables that are over for long enough, or of those among `ids`; the first over come first."""
     pinned = reading.frame("entities", "pinned", ["id"])["id"]
     columns = ["id", "expired_at", "updated_at", *(ENDS if len(pinned) else ())]
-    rows = reading.frame("facts", where, columns) if ids is None else reading.by_ids("facts", ids, columns, where=where)
+    rows = pl.concat(
+        reading.frame(name, where, columns) if ids is None else reading.by_ids(name, ids, columns, where=where)
+        for name in places
+    )
     free = rows.filter(~eviction.touches(pinned)) if len(pinned) else rows
     return free.sort(pl.coalesce("expired_at", "updated_at"), "id")["id"]
 
@@ -128,7 +133,8 @@ def _moved(run: Run, settings: DecaySettings, ids: pl.Series, action: str) -> pl
 
 def _facts_told(reading: Reading, ids: pl.Series, action: str) -> tuple[Telling, ...]:
     columns = ["id", "statement", "status", "status_reason", "expired_at"]
-    rows = reading.by_ids("facts", ids.head(TOLD), columns).sort("expired_at", "id", nulls_last=True)
+    rows = pl.concat([reading.by_ids(name, ids.head(TOLD), columns) for name in PLACES])
+    rows = rows.sort("expired_at", "id", nulls_last=True)
     return tuple(
         Telling(action, statement or id_, f"It is {status}: {why}" if why else f"It is {status}.")
         for id_, statement, status, why, _ in rows.iter_rows()

@@ -44,7 +44,8 @@ def plan_purge(reading: Reading, ids: pl.Series) -> Purge:
     """Of these facts those that nothing staying needs, in their order."""
     steps = [reading.frame(name, "replaced_by IS NOT NULL", ["id", "replaced_by"]) for name in PLACES]
     gone = deletable(ids, pl.concat(steps))
-    before = reading.by_ids("facts", gone, ["id", "supersedes_id"], where="supersedes_id IS NOT NULL")
+    columns, named = ["id", "supersedes_id"], "supersedes_id IS NOT NULL"
+    before = pl.concat([reading.by_ids(name, gone, columns, where=named) for name in PLACES])
     somewhere = " OR ".join(f"{name} IS NOT NULL" for name in POINTERS)
     pointers = [
         reading.frame(name, somewhere, ["id", *POINTERS]).with_columns(table=pl.lit(name)).unpivot(
@@ -66,7 +67,8 @@ def delete_facts(tx: Transaction, purge: Purge, ids: pl.Series) -> None:
         rows = tx.by_ids(name, theirs.filter(pl.col("table") == name)["id"], with_vector=True)
         tx.upsert(name, without_pointers(rows, purge.ids, purge.before))
     tx.upsert("artifacts", _unlinked(tx, ids))
-    tx.delete("facts", ids)
+    for name in PLACES:
+        tx.delete(name, tx.by_ids(name, ids, ["id"])["id"])
 
 
 def mentioned(reading: Reading) -> pl.Series:

@@ -298,6 +298,14 @@ def test_delete_takes_all_that_hangs_on_a_fact_and_undo_brings_it_back(keep: Cal
     assert_same(contents(uri), before)
 
 
+def test_delete_reaches_what_was_archived_before_the_mode_was_set(keep: Callable[..., Path]) -> None:
+    uri = keep(facts=[fact("f_live"), over("f_gone")], entities=[entity("e_ana")])
+    assert archive_facts(a_run(uri), how()).moved == 1
+    assert archive_facts(a_run(uri), how("delete")).deleted == 1
+    assert (ids(uri, "facts"), ids(uri, "facts_archive")) == (["f_live"], [])
+    assert archive_facts(a_run(uri), how("delete")).counts == {}
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_deleting_what_nothing_needs_changes_no_answer_about_what_stays(data: st.DataObject) -> None:
