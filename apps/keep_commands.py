@@ -16,7 +16,8 @@ from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import out, print_json, table
 
 EFFECTS = (
-    "messages stored", "facts", "patches", "messages left", "messages failed", "entities", "names", "pinned", "unpinned",
+    "messages stored", "facts", "patches", "messages left", "messages failed", "entities", "names", "pinned",
+    "unpinned", "steward: facts", "consolidate: facts", "decay: facts",
 )  # fmt: skip
 
 

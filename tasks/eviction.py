@@ -102,7 +102,7 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
 
 
 def _out_of_use(reading: Reading, where: str, places: Sequence[str], ids: pl.Series | None = None) -> pl.Series:
-    """Ids of facts in these tables that are over for long enough, or of those among `ids`; the first over come first."""
+    """Ids of facts in these tables that are over for long enough, or of those among `ids`; the earliest come first."""
     pinned = reading.frame("entities", "pinned", ["id"])["id"]
     columns = ["id", "expired_at", "updated_at", *(ENDS if len(pinned) else ())]
     rows = pl.concat(
