@@ -468,6 +468,14 @@ class GateSettings(Group):
     )
 
 
+class NightGateSettings(GateSettings):
+    """The gate of the night, which is closed unless somebody opens it."""
+
+    enabled: bool = Field(
+        True, title="Gate", description="Ask the same questions after each phase, and take it back if recall fell."
+    )
+
+
 class MergeSettings(Group):
     """When facts that say the same become one (S1-01 … S1-19)."""
 
@@ -719,8 +727,8 @@ class SleepSettings(Group):
         default_factory=StewardSettings, title="Steward", description="What is used rises, what is not fades."
     )
     decay: DecaySettings = Field(default_factory=DecaySettings, title="Decay", description="What moves out of the way.")
-    gate: GateSettings = Field(
-        default_factory=lambda: GateSettings(enabled=True),
+    gate: NightGateSettings = Field(
+        default_factory=NightGateSettings,
         title="Gate",
         description="A phase after which recall got worse is taken back.",
     )
@@ -778,8 +786,8 @@ class Settings(Group):
         default_factory=StewardSettings, title="Steward", description="The `steward` flow."
     )
     decay: DecaySettings = Field(default_factory=DecaySettings, title="Decay", description="The `decay` flow.")
-    sleep: GateSettings = Field(
-        default_factory=lambda: GateSettings(enabled=True),
+    sleep: NightGateSettings = Field(
+        default_factory=NightGateSettings,
         title="Sleep",
         description="The gate of the `sleep` flow; its phases have sections of their own.",
     )
