@@ -267,10 +267,10 @@ def _entity_rows(mentioned: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFram
         summary=pl.Series(summaries, dtype=pl.String),
         first_seen_at=pl.min_horizontal("first_seen_at", "first"),
         last_seen_at=pl.max_horizontal("last_seen_at", "last"),
+        status=pl.when(pl.col("last").is_not_null() & _comes_back()).then(pl.lit("active")).otherwise("status"),
     ).drop("form", "first", "last", "said")
     hashes = [digest(text) for text in embed_texts(after)]
     after = after.with_columns(embed_text_hash=pl.Series(hashes, dtype=pl.String))
-    after = revived(after)
     changed = ["name", "status", "summary", "first_seen_at", "last_seen_at", "embed_text_hash"]
     same = before.select("id", *changed)
     return after.join(same, on=["id", *changed], how="anti", nulls_equal=True, maintain_order="left")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -323,29 +324,32 @@ from datetime import datetime, UTC
 import polars as pl
 from storage.store import Store
 store = Store.open(sys.argv[1])
-for number in range(int(sys.argv[2])):
-    ids = [f"{number} {fact}" for fact in ("f1", "f2")]
-    event = pl.DataFrame({"id": ids, "fact_id": ["f1", "f2"], "cosine": 0.5, "at": datetime.now(UTC)})
-    store.append("retrieval_events", event)
-    print("ready", flush=True)
+print("ready", flush=True)
+for line in sys.stdin:
+    for part in ("a", "b"):
+        ids = [f"{line.strip()} {part} {fact}" for fact in ("f1", "f2")]
+        event = pl.DataFrame({"id": ids, "fact_id": ["f1", "f2"], "cosine": 0.5, "at": datetime.now(UTC)})
+        store.append("retrieval_events", event)
+    print("appended", flush=True)
 """
 
 
 def test_each_event_is_counted_once_while_others_append_and_the_log_is_compacted(place: Path) -> None:
-    times, number = 10, 0
-    with started(APPENDS, place, times) as other:
+    log, rounds = Store.open(str(place)).db.open_table("retrieval_events"), 6
+    with started(APPENDS, place, stdin=subprocess.PIPE) as other:
+        assert other.stdin
         assert other.stdout
         assert other.stdout.readline() == "ready\n"
-        while other.poll() is None:
+        for number in range(rounds):
+            print(number, file=other.stdin, flush=True)
             count_usage(a_run(place, number))
-            log = Store.open(str(place)).db.open_table("retrieval_events")
-            log.optimize(cleanup_older_than=timedelta(milliseconds=1))
-            number += 1
-        assert other.returncode == 0
-    count_usage(a_run(place, number))
-    assert number > 1
-    assert len(Store.open(str(place)).log("retrieval_events")) == 2 * times
-    assert hits(place) == {"f1": times, "f2": times}
+            log.optimize()
+            assert other.stdout.readline() == "appended\n"
+            log.optimize(cleanup_older_than=timedelta(milliseconds=1))  # nobody reads an older version now
+        other.stdin.close()
+    count_usage(a_run(place, rounds))
+    assert len(Store.open(str(place)).log("retrieval_events")) == 4 * rounds
+    assert hits(place) == {"f1": 2 * rounds, "f2": 2 * rounds}
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
