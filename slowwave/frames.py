@@ -66,7 +66,7 @@ FACT_SCORES = _schema(text="id", number="quality_score", time="scored_at compare
 ENTITY_USAGE = _schema(text="id", count="access_count access_days", time="last_access_at")
 ENTITY_DAYS = _schema(text="id entity_id day", count="access_count")
 CO_OCCURRENCES = _schema(text="id a_id b_id", count="count", time="last_at")
-ENTITY_SCORES = _schema(text="id", count="degree", number="importance temporal", time="scored_at")
+ENTITY_SCORES = _schema(text="id", count="degree", number="importance temporal", flag="is_stale", time="scored_at")
 RETRIEVAL_EVENTS = _schema(text="id fact_id query_hash", number="cosine", count="rank", time="at")
 ENTITY_EVENTS = _schema(text="id entity_id day query_hash", time="at")
 PATCH_BATCHES = _schema(text="id origin source_key state decided_by", count="candidates passed")

@@ -44,12 +44,12 @@ def is_stale(pinned: pl.Expr | None = None) -> pl.Expr:
 
 
 def weigh(entities: pl.DataFrame, usage: pl.DataFrame, relations: pl.DataFrame, now: datetime) -> pl.DataFrame:
-    """ENTITY_SCORES of all entities (id, created_at), with maxima over all of them, in order of ids.
+    """ENTITY_SCORES of all entities (id, created_at, pinned), with maxima over all of them, in order of ids.
 
     `usage` is ENTITY_USAGE with what each entity took over; `relations` are subject_id and object_id of live relation
     facts: other kinds are no knowledge (T33). Both directions count, a relation to itself once.
     """
-    known = entities.select("id", "created_at").join(usage.select(*frames.ENTITY_USAGE), on="id", how="left")
+    known = entities.select("id", "created_at", "pinned").join(usage.select(*frames.ENTITY_USAGE), on="id", how="left")
     told = known.join(degrees(relations), on="id", how="left").with_columns(pl.col("degree").fill_null(0))
     access, days = pl.col("access_count"), pl.col("access_days")
     scored = told.with_columns(
@@ -57,6 +57,7 @@ def weigh(entities: pl.DataFrame, usage: pl.DataFrame, relations: pl.DataFrame, 
         temporal=temporal(pl.coalesce("last_access_at", "created_at"), now),
         scored_at=pl.lit(now),
     )
+    scored = scored.with_columns(is_stale=is_stale(pl.col("pinned")))
     return frames.conform(scored, frames.ENTITY_SCORES).select(*frames.ENTITY_SCORES).sort("id")
 
 
@@ -69,14 +70,12 @@ def degrees(relations: pl.DataFrame) -> pl.DataFrame:
 
 def noticeable(scores: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
     """Those ENTITY_SCORES that are new, or differ from the held ones by 0.001, a relation, or in being stale."""
-    before = held.select("id", *(pl.col(name).alias(f"{name}_before") for name in ("degree", "importance", "temporal")))
-    both = scores.join(before, on="id", how="left").with_columns(
-        _was_stale=(pl.col("importance_before") < STALE_IMPORTANCE) & (pl.col("temporal_before") <= TEMPORAL_FLOOR)
-    )
+    names = ("degree", "importance", "temporal", "is_stale")
+    before = held.select("id", *(pl.col(name).alias(f"{name}_before") for name in names))
+    both = scores.join(before, on="id", how="left")
     moved = [(pl.col(name) - pl.col(f"{name}_before")).abs() >= WRITTEN_STEP for name in ("importance", "temporal")]
-    differs = pl.any_horizontal(
-        *moved, pl.col("degree").ne_missing(pl.col("degree_before")), is_stale().ne_missing(pl.col("_was_stale"))
-    )
+    turned = [pl.col(name).ne_missing(pl.col(f"{name}_before")) for name in ("degree", "is_stale")]
+    differs = pl.any_horizontal(*moved, *turned)
     return both.filter(differs.fill_null(True)).select(scores.columns)
 
 

@@ -519,6 +519,7 @@ _ENTITY_SCORES = Table(
         "degree": _derived(_count("Live relations in both directions.")),
         "importance": _derived(_number("0 to 1.38 (S0-24), maxima over the namespace.")),
         "temporal": _derived(_number("0.1 to 1: how recently it was read, or made (S0-25).")),
+        "is_stale": _derived(_flag("A candidate for the archive: unimportant and long unread (S0-22).")),
         "scored_at": _derived(_time("When this was written.")),
     },
     lookup=("id",),

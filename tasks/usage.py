@@ -150,7 +150,7 @@ def _links(reading: Reading) -> pl.DataFrame:
 
 def _scores(reading: Reading, run: Run) -> tuple[pl.DataFrame, pl.Series]:
     """ENTITY_SCORES that are to be written, and ids of those to be removed."""
-    entities = reading.frame("entities", columns=["id", "created_at", "merged_into"])
+    entities = reading.frame("entities", columns=["id", "created_at", "pinned", "merged_into"])
     merged = entities.filter(pl.col("merged_into").is_not_null())
     present = entities.join(merged, on="id", how="anti")
     where = f"kind = 'relation' AND {live_sql(run.now)}"

@@ -28,7 +28,8 @@ def recency(*since: datetime | None) -> list[float]:
 
 def entities(**made: datetime) -> pl.DataFrame:
     """Entities by the time at which each was made."""
-    return pl.DataFrame({"id": [*made], "created_at": [*made.values()]}, schema_overrides={"created_at": frames.TIME})
+    rows = {"id": [*made], "created_at": [*made.values()], "pinned": False}
+    return pl.DataFrame(rows, schema_overrides={"created_at": frames.TIME})
 
 
 def used(**usage: tuple[int, int, datetime]) -> pl.DataFrame:
@@ -82,7 +83,10 @@ def test_entities_are_weighed_against_the_most_used_one() -> None:
     week = NOW - timedelta(hours=168)
     usage = used(a=(100, 10, NOW), b=(10, 3, week), gone=(900, 90, NOW))
     linked = relations(*[("b", f"x{n}") for n in range(5)])
+    old = NOW - timedelta(days=1000)
     scores = weigh(entities(a=week, b=week, c=week), usage, linked, NOW)
+    assert scores["is_stale"].to_list() == [False] * 3
+    assert weigh(entities(a=week, b=old), usage, linked.clear(), NOW)["is_stale"].to_list() == [False, True]
     assert scores["id"].to_list() == ["a", "b", "c"]
     assert scores["degree"].to_list() == [0, 5, 0]
     assert scores["importance"].to_list() == pytest.approx([1.2, 0.608632, 0.0], abs=1e-6)
@@ -107,9 +111,11 @@ def test_scores_that_hardly_changed_are_not_written_unless_they_became_stale() -
             "degree": [1, 1, 1, 0],
             "importance": [0.5, 0.5, 0.5, 0.0],
             "temporal": [0.9, 0.9, 0.9, 0.1004],
+            "is_stale": [False] * 4,
         }
     )
     change = {"importance": [0.5009, 0.5011, 0.5, 0.0, 0.0], "temporal": [0.9, 0.9, 0.9, 0.1, 1.0]}
+    change["is_stale"] = [False, False, False, True, False]
     now = pl.DataFrame({"id": ["same", "more", "linked", "stale", "new"], "degree": [1, 1, 2, 0, 0], **change})
     scores = frames.conform(now, frames.ENTITY_SCORES)
     assert noticeable(scores, held)["id"].to_list() == ["more", "linked", "stale", "new"]
