@@ -51,7 +51,7 @@ async def decay(
         for what, evict in EVICTIONS.items():
             tally.evicted(await attempt(tally, what, partial(evict, run, settings, dry_run=dry_run)))
         if not dry_run:
-            tally.counted(count_usage(run))
+            tally.counted(count_usage(run, settings))
             tally.faded(await attempt(tally, "links", partial(fade_links, run, settings)))
         if tally.has_written and not dry_run:
             tidy(run)

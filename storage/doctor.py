@@ -146,6 +146,7 @@ def _repair_tables(store: Store, tx: Transaction) -> list[Finding]:
     missing = list(tx.missing)
     for name in missing:
         tx.start_again(name)
+    tx.delete("log_marks", tx.by_ids("log_marks", lost_logs, ["id"])["id"])  # the new log begins at its first row
     make_text_indexes(tx, missing)
     made = "The table was missing and is empty now."
     return repaired + [Finding("missing table", name, "", made, True) for name in [*lost_logs, *missing]]

@@ -86,7 +86,7 @@ def test_entities_are_weighed_against_the_most_used_one() -> None:
     old = NOW - timedelta(days=1000)
     scores = weigh(entities(a=week, b=week, c=week), usage, linked, NOW)
     assert scores["is_stale"].to_list() == [False] * 3
-    assert weigh(entities(a=week, b=old), usage, linked.clear(), NOW)["is_stale"].to_list() == [False, True]
+    assert weigh(entities(a=week, c=old), usage, linked.clear(), NOW)["is_stale"].to_list() == [False, True]
     assert scores["id"].to_list() == ["a", "b", "c"]
     assert scores["degree"].to_list() == [0, 5, 0]
     assert scores["importance"].to_list() == pytest.approx([1.2, 0.608632, 0.0], abs=1e-6)
