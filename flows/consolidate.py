@@ -10,9 +10,8 @@ from slowwave.settings import ConsolidateSettings
 from tasks.artifacts import link_artifacts
 from tasks.consolidation import consolidate_facts
 from tasks.engine import flow
-from tasks.gate import freeze_probes
 from tasks.observations import clear_stale_flags
-from tasks.phases import conclude
+from tasks.phases import conclude, gated
 from tasks.profiles import refresh_profiles
 from tasks.runs import existing_run, language_of, recorded
 from tasks.tallies import Tally
@@ -49,23 +48,24 @@ async def consolidate(
     """
     run = existing_run("consolidate", store, namespace, now, settings.retention)
     tally = Tally(run.id, dry_run)
-    frozen = None if dry_run else freeze_probes(run, settings.gate)
     parameters = {"since": since, "scope": scope, "mode": mode, "settings": settings.model_dump()}
-    with recorded(run, tally, parameters, dry_run=dry_run) as run:
-        llm = settings.llm.model_copy(update={"concurrency": settings.cluster_concurrency})
-        async with language_of(run, llm) as language:
-            try:
-                found = await consolidate_facts(
-                    run, settings, language, since=since, scope=scope, mode=mode, dry_run=dry_run
-                )
-                tally.consolidated(found)
-                if artifacts:
-                    tally.linked(await link_artifacts(run, settings, language, dry_run=dry_run))
-            finally:
-                tally.paid(language, "consolidate")
-        if not dry_run:
-            tally.counts["flags cleared"] += clear_stale_flags(run)
-            tally.counts["profiles renewed"] += refresh_profiles(run)
-            if tally.has_written:
-                tidy(run)
-    return await conclude(run, tally, frozen, settings.gate)
+    async with gated(run, tally, settings.gate, dry_run=dry_run) as gate:
+        gate.freeze()
+        with recorded(run, tally, parameters, dry_run=dry_run) as run:
+            llm = settings.llm.model_copy(update={"concurrency": settings.cluster_concurrency})
+            async with language_of(run, llm) as language:
+                try:
+                    found = await consolidate_facts(
+                        run, settings, language, since=since, scope=scope, mode=mode, dry_run=dry_run
+                    )
+                    tally.consolidated(found)
+                    if artifacts:
+                        tally.linked(await link_artifacts(run, settings, language, dry_run=dry_run))
+                finally:
+                    tally.paid(language, "consolidate")
+            if not dry_run:
+                tally.counts["flags cleared"] += clear_stale_flags(run)
+                tally.counts["profiles renewed"] += refresh_profiles(run)
+                if tally.has_written:
+                    tidy(run)
+    return await conclude(run, tally)

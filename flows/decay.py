@@ -9,9 +9,8 @@ from typing import Any
 from slowwave.settings import DecaySettings
 from tasks.engine import flow
 from tasks.eviction import archive_facts, archive_orphans, cap_beliefs, cap_entities
-from tasks.gate import freeze_probes
 from tasks.maintenance_tallies import DecayTally
-from tasks.phases import attempt, conclude, weighed
+from tasks.phases import attempt, conclude, gated, weighed
 from tasks.runs import existing_run, recorded
 from tasks.tidying import tidy
 from tasks.usage import count_usage, fade_links
@@ -19,7 +18,6 @@ from tasks.usage import count_usage, fade_links
 EVICTIONS = {
     "facts": archive_facts,
     "orphans": archive_orphans,
-    "entities": cap_entities,
     "beliefs": cap_beliefs,
 }
 
@@ -46,13 +44,15 @@ async def decay(
     """
     run = existing_run("decay", store, namespace, now, settings.retention)
     tally = DecayTally(run.id, dry_run)
-    frozen = None if dry_run else freeze_probes(run, settings.gate)
-    with recorded(run, tally, {"settings": settings.model_dump()}, dry_run=dry_run) as run, weighed(run, tally):
-        for what, evict in EVICTIONS.items():
-            tally.evicted(await attempt(tally, what, partial(evict, run, settings, dry_run=dry_run)))
-        if not dry_run:
-            tally.counted(count_usage(run, settings))
-            tally.faded(await attempt(tally, "links", partial(fade_links, run, settings)))
-        if tally.has_written and not dry_run:
-            tidy(run)
-    return await conclude(run, tally, frozen, settings.gate)
+    async with gated(run, tally, settings.gate, dry_run=dry_run) as gate:
+        with recorded(run, tally, {"settings": settings.model_dump()}, dry_run=dry_run) as run, weighed(run, tally):
+            tally.evicted(await attempt(tally, "cap", partial(cap_entities, run, settings, dry_run=dry_run)))
+            gate.freeze()  # what lies beyond the cap was to go: it is no loss
+            for what, evict in EVICTIONS.items():
+                tally.evicted(await attempt(tally, what, partial(evict, run, settings, dry_run=dry_run)))
+            if not dry_run:
+                tally.counted(count_usage(run, settings))
+                tally.faded(await attempt(tally, "links", partial(fade_links, run, settings)))
+            if tally.has_written and not dry_run:
+                tidy(run)
+    return await conclude(run, tally)

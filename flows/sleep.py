@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any, Literal
 
+from slowwave.errors import RecallFell
 from slowwave.settings import SleepSettings
 from tasks.engine import flow
-from tasks.gate import check_recall
 from tasks.maintenance_tallies import NightTally
-from tasks.night import Night, begin_night, close_night
+from tasks.night import begin_night, close_night
 from tasks.phases import attempt, weighed
 from tasks.runs import Run, existing_run, phases_of, recorded
 
@@ -34,14 +34,14 @@ async def sleep(
 ) -> dict[str, Any]:
     """Consolidate, score and prune, let fade, tidy up: one night, one summary.
 
-    Questions are frozen before the first phase and asked after each; a phase that made recall worse is taken back and
-    the night goes on without it. A night that was interrupted goes on with the phases that are left.
+    Each phase is watched: questions are frozen before it and asked after it, and where recall got worse the phase is
+    taken back and the night goes on without it. A night that was interrupted goes on with the phases that are left.
 
     Args:
         namespace: Which memory inside the store; tenants are kept apart by it.
         store: Folder or address of the store.
         phases: What to do, in this order.
-        settings: Those of each phase, and of the gate that watches over all of them.
+        settings: Those of each phase; gate and retention hold for all of them.
         now: The time that counts as now; empty for the real time.
         dry_run: Show what each phase would do; nothing is changed and no model is asked.
     """
@@ -49,29 +49,26 @@ async def sleep(
     tally = NightTally(run.id, dry_run)
     parameters = {"phases": phases, "settings": settings.model_dump()}
     with recorded(run, tally, parameters, dry_run=dry_run) as run:
-        night = begin_night(run, phases, settings.gate, dry_run=dry_run)
-        tally.resumed(night.resumes, night.done)
+        night = begin_night(run, phases, settings, dry_run=dry_run)
+        tally.resumed(night)
         with weighed(run, tally), phases_of(run):
             for phase in night.left:
-                tally.phase(phase, await attempt(tally, phase, _work(run, phase, settings, dry_run)))
-                await _watch(run, night, phase, settings, tally)
+                try:
+                    tally.phase(phase, await attempt(tally, phase, _work(run, phase, settings, dry_run)))
+                except RecallFell as fell:
+                    tally.fell(phase, fell)
     return await close_night(run, tally)
 
 
 def _work(run: Run, phase: str, settings: SleepSettings, dry_run: bool) -> Callable[[], Awaitable[dict[str, Any]]]:
-    """The flow of a phase with what it takes; its own gate stays open, as the night's watches."""
+    """The flow of a phase with what it takes: its own settings, the night's gate and retention."""
     place: dict[str, Any] = {"namespace": run.namespace, "store": run.store}
     when: dict[str, Any] = {"now": run.now, "dry_run": dry_run}
+    shared = {"gate": settings.gate, "retention": settings.retention}
     works: Mapping[str, Callable[[], Awaitable[dict[str, Any]]]] = {
-        "consolidate": lambda: consolidate(**place, settings=settings.consolidate, **when),
-        "steward": lambda: steward(**place, settings=settings.steward, **when),
-        "decay": lambda: decay(**place, settings=settings.decay, **when),
+        "consolidate": lambda: consolidate(**place, settings=settings.consolidate.model_copy(update=shared), **when),
+        "steward": lambda: steward(**place, settings=settings.steward.model_copy(update=shared), **when),
+        "decay": lambda: decay(**place, settings=settings.decay.model_copy(update=shared), **when),
         "upkeep": lambda: upkeep(**place, settings=settings.retention),
     }
     return works[phase]
-
-
-async def _watch(run: Run, night: Night, phase: str, settings: SleepSettings, tally: NightTally) -> None:
-    """Ask the frozen questions after a phase that ran, and take it back if recall fell; upkeep changes no row."""
-    if (done := tally.runs.get(phase)) and phase != "upkeep":
-        tally.watched(phase, check_recall(run, night.frozen, settings.gate, [done]))

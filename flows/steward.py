@@ -8,10 +8,9 @@ from typing import Any, Literal
 from inference.language import Language
 from slowwave.settings import StewardSettings
 from tasks.engine import flow
-from tasks.gate import freeze_probes
 from tasks.maintenance_tallies import StewardTally
 from tasks.merging import merge_duplicates
-from tasks.phases import attempt, conclude, weighed
+from tasks.phases import attempt, conclude, gated, weighed
 from tasks.restoring import restored_since_sweep
 from tasks.runs import Run, existing_run, language_of, recorded
 from tasks.steward import is_learning, prune, score
@@ -39,24 +38,25 @@ async def steward(
     Args:
         namespace: Which memory inside the store; tenants are kept apart by it.
         store: Folder or address of the store.
-        phases: What to do, in this order; prune and merge use the scores of the last time if score is left out.
+        phases: What to do: score first, then prune, then merge. Facts fade by what they score now, written or not.
         settings: From which score facts fade and from which likeness they are merged, and what it may cost.
         now: The time that counts as now; empty for the real time.
         dry_run: Show what would fade and be merged; nothing is changed and no model is asked.
     """
     run = existing_run("steward", store, namespace, now, settings.retention)
     tally = StewardTally(run.id, dry_run)
-    frozen = None if dry_run else freeze_probes(run, settings.gate)
     parameters = {"phases": phases, "settings": settings.model_dump()}
-    with recorded(run, tally, parameters, dry_run=dry_run) as run, weighed(run, tally):
-        async with language_of(run, settings.llm) as language:
-            try:
-                await _sweep(run, settings, phases, language, tally)
-            finally:
-                tally.paid(language, "consolidate")
-        if tally.has_written and not dry_run:
-            tidy(run)
-    return await conclude(run, tally, frozen, settings.gate)
+    async with gated(run, tally, settings.gate, dry_run=dry_run) as gate:
+        gate.freeze(settings)
+        with recorded(run, tally, parameters, dry_run=dry_run) as run, weighed(run, tally):
+            async with language_of(run, settings.llm) as language:
+                try:
+                    await _sweep(run, settings, phases, language, tally)
+                finally:
+                    tally.paid(language, "consolidate")
+            if tally.has_written and not dry_run:
+                tidy(run)
+    return await conclude(run, tally)
 
 
 async def _sweep(
@@ -69,11 +69,10 @@ async def _sweep(
         tally.restored(restored_since_sweep(run))
         if "score" in phases:
             tally.scored(score(run, settings))
-            tally.weighed(weigh_entities(run))
     tally.is_learning = is_learning(run, settings)
-    if tally.is_learning:
-        return
-    if "prune" in phases:
+    if "prune" in phases and not tally.is_learning:
         tally.pruned(await attempt(tally, "prune", lambda: prune(run, settings, dry_run=dry_run)))
-    if "merge" in phases:
+    if "merge" in phases and not tally.is_learning:
         tally.merged(await attempt(tally, "merge", lambda: merge_duplicates(run, settings, language, dry_run=dry_run)))
+    if "score" in phases and not dry_run:
+        tally.weighed(await attempt(tally, "entities", lambda: weigh_entities(run)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from typing import Any
 
 
 class SlowwaveError(Exception):
@@ -70,7 +71,14 @@ class UndoRefused(Refused):
 
 
 class RecallFell(Refused):
-    """Maintenance made recall worse than its gate allows, and was taken back where that could be done."""
+    """Maintenance made recall worse than its gate allows, and was taken back where that could be done.
+
+    `told` is what the gate measured, as plain data.
+    """
+
+    def __init__(self, message: str, remedy: str = "", told: Mapping[str, Any] | None = None) -> None:
+        self.told = told or {}
+        super().__init__(message, remedy)
 
 
 class BudgetReached(SlowwaveError):

@@ -118,6 +118,7 @@ class Verdict:
             raise RecallFell(
                 f"{self.sentence()} {self._named()}{self._consequence()}",
                 "Where the loss is meant, run it again with a higher `tolerance` of the gate, or with the gate off.",
+                self.as_json(),
             )
 
     def _named(self) -> str:

@@ -58,13 +58,15 @@ def plan_probes(
     return (*logged.values(), *islice(made, settings.probes - len(logged)))
 
 
-def staying(facts: pl.DataFrame, usage: pl.DataFrame, now: datetime) -> pl.DataFrame:
-    """The facts without those that the steward, as it comes, lets go or hides: asked about, each would be a loss.
+def staying(
+    facts: pl.DataFrame, usage: pl.DataFrame, now: datetime, steward: StewardSettings | None = None
+) -> pl.DataFrame:
+    """The facts without those that the steward, as it is set, lets go or hides: asked about, each would be a loss.
 
     `usage` is what `usage_of` makes of all recalls, those not counted yet among them. What protects a fact from pruning
     protects it here, and a fact on its way out is left out before it goes.
     """
-    scored = facts.with_columns(_score=score_facts(facts, usage, StewardSettings(), now))
+    scored = facts.with_columns(_score=score_facts(facts, usage, steward or StewardSettings(), now))
     is_used = pl.col("id").is_in(usage["id"].implode()) & (pl.col("_score") >= HIDDEN)
     return scored.filter(is_kept() | is_used | (pl.col("_score") >= FADING)).drop("_score")
 

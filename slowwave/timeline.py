@@ -16,10 +16,10 @@ def believed_over_time(facts: pl.DataFrame, now: datetime, points: int = POINTS)
 
     `facts` has created_at and expired_at of all facts that were ever active. A single time where everything is new.
     """
-    began = facts["created_at"].drop_nulls().sort()
+    began = facts.filter(pl.col("created_at") <= now)["created_at"].sort()
     ended = facts["expired_at"].drop_nulls().sort()
-    if began.is_empty() or (start := began[0]) >= now:
-        return pl.DataFrame({"at": [now], "believed": [len(began) - len(ended)]})
+    if began.is_empty() or (start := began[0]) == now:
+        return pl.DataFrame({"at": [now], "believed": [len(began)]})
     times = [start + (now - start) * step / (points - 1) for step in range(points)]
     at = pl.Series("at", times, dtype=began.dtype)
     believed = began.search_sorted(at, side="right") - ended.search_sorted(at, side="right")

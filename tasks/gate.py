@@ -46,11 +46,18 @@ class Frozen:
 
 
 @task("freeze the questions of the gate")
-def freeze_probes(run: Run, settings: GateSettings, *, commit: int | None = None) -> Frozen | None:
+def freeze_probes(
+    run: Run,
+    settings: GateSettings,
+    *,
+    steward: StewardSettings = StewardSettings(),  # noqa: B008 (frozen)
+    commit: int | None = None,
+) -> Frozen | None:
     """Draw the questions of this run and ask them; None if the gate is off or nothing is stored. Writes nothing.
 
-    With `commit` the state after that one is asked, for a run that goes on with an interrupted one. The run's id is the
-    salt of the draw: each run is asked something else, and the draw can be made again.
+    What fades by the settings of the `steward` is not asked about. With `commit` the state after that one is asked, for
+    a run that goes on with an interrupted one. The run's id is the salt of the draw: each run is asked something else,
+    and the draw can be made again.
     """
     newest = newest_commit(run) if settings.enabled else 0
     if not newest:
@@ -58,7 +65,7 @@ def freeze_probes(run: Run, settings: GateSettings, *, commit: int | None = None
     snapshot = store_of(run).snapshot(commit=commit or newest)
     if not snapshot.count("facts"):
         return None
-    probes = _drawn(run, snapshot, settings)
+    probes = _drawn(run, snapshot, settings, steward)
     return Frozen(probes, _asked(run, snapshot, probes, settings)[0], snapshot.sequence)
 
 
@@ -75,11 +82,11 @@ def check_recall(run: Run, frozen: Frozen | None, settings: GateSettings, undo: 
     return _taken_back(run, verdict, undo) if verdict.fell else verdict
 
 
-def _drawn(run: Run, snapshot: Snapshot, settings: GateSettings) -> tuple[Probe, ...]:
+def _drawn(run: Run, snapshot: Snapshot, settings: GateSettings, steward: StewardSettings) -> tuple[Probe, ...]:
     store = store_of(run)
     facts = _facts(snapshot, run.now)
-    if not is_learning(run, StewardSettings()):  # until then nothing is pruned or hidden
-        facts = staying(facts, use_so_far(snapshot, store), run.now)
+    if not is_learning(run, steward):  # until then nothing is pruned or hidden
+        facts = staying(facts, use_so_far(snapshot, store), run.now, steward)
     queries = store.log("recalled_queries", columns=["query", "query_hash", "at"])
     events = store.log(RECALLS, f"rank <= {FIRST_PLACES}", ["fact_id", "query_hash", "rank", "at"])
     return plan_probes(facts, queries, events, settings, run.id, run.now)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from slowwave.probe_outcomes import Verdict
+from slowwave.errors import RecallFell
 from slowwave.records import Usage
 from storage.upkeep import UpkeepReport
 
@@ -16,6 +16,9 @@ from .steward import Pruned, Scored
 from .tallies import Tally
 from .tellings import Telling
 from .usage import Counted
+
+if TYPE_CHECKING:
+    from .night import Night
 
 TOLD_EACH = 4
 """Decisions of each phase that the summary of a night tells."""
@@ -41,9 +44,9 @@ class StewardTally(Tally):
         self.counts["facts scored"] += scored.scored
         self.counts["scores changed"] += scored.written
 
-    def weighed(self, entities: int) -> None:
+    def weighed(self, entities: int | None) -> None:
         """Entities whose weight changed."""
-        self.counts["entities weighed"] += entities
+        self.counts["entities weighed"] += entities or 0
 
     def pruned(self, pruned: Pruned | None) -> None:
         """What faded."""
@@ -120,15 +123,18 @@ class NightTally(Tally):
     """Counts of one night: those of its phases, each under its name."""
 
     runs: dict[str, str] = field(default_factory=dict)
-    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    gates: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    fallen: list[RecallFell] = field(default_factory=list)
     resumes: str = ""
     remarks: list[str] = field(default_factory=list)
 
-    def resumed(self, night: str, done: Mapping[str, Mapping[str, Any]]) -> None:
+    def resumed(self, night: Night) -> None:
         """Which night this run goes on with, and what of it is done."""
-        self.resumes = night
-        for phase, summary in done.items():
+        self.resumes = night.resumes
+        for phase, summary in night.done.items():
             self._add(phase, summary)
+        if night.verdict is not None:
+            self.remarks.append(f"The interrupted night: {night.verdict.reason()}")
 
     def phase(self, phase: str, summary: Mapping[str, Any] | None) -> None:
         """What a phase did; None where it failed."""
@@ -136,18 +142,20 @@ class NightTally(Tally):
             self.runs[phase] = summary["run"]
             self._add(phase, summary)
 
-    def watched(self, phase: str, verdict: Verdict | None) -> None:
-        """What the gate found after a phase."""
-        if verdict is not None:
-            self.verdicts[phase] = verdict
-            self.remarks.append(f"After {phase}: {verdict.sentence()}")
-            if verdict.fell:
-                self.state = "incomplete"
-                self.counts["phases taken back"] += len(verdict.undone)
+    def fell(self, phase: str, error: RecallFell) -> None:
+        """A phase after which recall fell."""
+        self.fallen.append(error)
+        self.gates[phase] = error.told
+        self.counts["phases taken back"] += len(error.told.get("undone", ()))
+        self.remarks.append(f"{phase}: {error.message}")
+        self.state = "incomplete"
 
     def _add(self, phase: str, summary: Mapping[str, Any]) -> None:
         for what, number in summary["counts"].items():
             self.counts[f"{phase}: {what}"] += number
+        if "gate" in summary:
+            self.gates[phase] = summary["gate"]
+            self.remarks.append(f"{phase}: {summary['notes'][-1]}")
         llm = summary["llm"]
         self.usage += Usage(llm["calls"], llm["from ledger"], llm["tokens_in"], llm["tokens_out"], llm["usd"])
         self.model = llm["model"] or self.model
@@ -163,8 +171,7 @@ class NightTally(Tally):
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, with the run of each phase."""
-        gates = {phase: verdict.as_json() for phase, verdict in self.verdicts.items()}
-        return {**super().summary(), "phases": self.runs, "resumes": self.resumes, "gates": gates}
+        return {**super().summary(), "phases": self.runs, "resumes": self.resumes, "gates": self.gates}
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """What a reader of the counts should know."""

@@ -1,20 +1,23 @@
-"""The night: which phases are left, what watches over them, and how it is told in the morning."""
+"""The night: which phases are left, whether what an interrupted one did may stand, and how it is told."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import polars as pl
 
-from slowwave.settings import GateSettings
+from slowwave.probe_outcomes import Verdict
+from slowwave.settings import SleepSettings
 from slowwave.validity import time_sql
+from storage.rows import quoted
+from storage.snapshots import Snapshot
 
 from .charts import publish_charts
-from .gate import Frozen, freeze_probes
+from .gate import check_recall, freeze_probes
 from .maintenance_tallies import NightTally
 from .runs import Run, store_of
 from .summaries import publish_summary
@@ -26,24 +29,57 @@ UNFINISHED = ("interrupted", "failed")
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """One night: the phases that are left, the summaries of those that an interrupted run did, the frozen questions."""
+    """One night: the phases that are left, and of an interrupted one its run, what it did, and whether that held."""
 
     left: tuple[str, ...]
     done: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     resumes: str = ""
-    frozen: Frozen | None = None
+    verdict: Verdict | None = None
 
 
-def begin_night(run: Run, phases: Sequence[str], gate: GateSettings, *, dry_run: bool = False) -> Night:
-    """The night that this run begins, or goes on with where the one before was interrupted."""
+def begin_night(run: Run, phases: Sequence[str], settings: SleepSettings, *, dry_run: bool = False) -> Night:
+    """The night that this run begins, or goes on with where the one before was interrupted.
+
+    Nobody watched over the end of that one: if recall is worse than before it, all of it is taken back and done anew.
+    """
     if dry_run:
         return Night(tuple(phase for phase in phases if phase != "upkeep"))
-    broken, commit = _interrupted(run)
-    done = _done_since(run, broken["id"], phases) if broken else {}
-    left = tuple(phase for phase in phases if phase not in done)
-    if broken:
-        _adopt(run, broken["id"])
-    return Night(left, done, broken["id"] if broken else "", freeze_probes(run, gate, commit=commit))
+    snapshot = store_of(run).snapshot()
+    broken = _interrupted(snapshot, run)
+    if broken is None:
+        return Night(tuple(phases))
+    verdict = _checked(run, snapshot, broken, settings)
+    done = {} if verdict is not None and verdict.undone else _done(snapshot, broken, phases)
+    _adopt(run, broken)
+    return Night(tuple(phase for phase in phases if phase not in done), done, broken, verdict)
+
+
+def _interrupted(snapshot: Snapshot, run: Run) -> str | None:
+    """The last night, if it did not end and is not long ago by the clock on the wall."""
+    since = f"flow = 'sleep' AND id != {quoted(run.id)} AND started_at > {time_sql(datetime.now(UTC) - RESUMED_FOR)}"
+    nights = snapshot.frame("runs", since, ["id", "state", "started_at"]).sort("started_at", "id")
+    return nights["id"][-1] if len(nights) and nights["state"][-1] in UNFINISHED else None
+
+
+def _checked(run: Run, snapshot: Snapshot, broken: str, settings: SleepSettings) -> Verdict | None:
+    """Whether recall is as it was before the interrupted night; if not, that night is undone."""
+    began = snapshot.frame("commits", f"run_id = {quoted(broken)}", ["sequence"])["sequence"].min()
+    if not isinstance(began, int) or began < 2:
+        return None
+    frozen = freeze_probes(run, settings.gate, steward=settings.steward, commit=began - 1)
+    return check_recall(run, frozen, settings.gate, [broken])
+
+
+def _done(snapshot: Snapshot, night: str, phases: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """Summaries of the phases that the interrupted night, or the one that it went on with, completed."""
+    found: dict[str, Mapping[str, Any]] = {}
+    nights = [night]
+    for each in nights:
+        theirs = snapshot.by_ids("runs", [each], ["id", "flow", "state", "summary"], key="parent_id")
+        nights += theirs.filter(pl.col("flow") == "sleep")["id"].to_list()
+        for row in theirs.filter(pl.col("state") == "completed").iter_rows(named=True):
+            found[row["flow"]] = json.loads(row["summary"] or "{}")
+    return {phase: found[phase] for phase in phases if phase in found}
 
 
 def _adopt(run: Run, broken: str) -> None:
@@ -52,32 +88,10 @@ def _adopt(run: Run, broken: str) -> None:
         tx.upsert("runs", tx.by_ids("runs", [broken]).with_columns(parent_id=pl.lit(run.id)))
 
 
-def _interrupted(run: Run) -> tuple[dict[str, Any] | None, int | None]:
-    """The last night if it did not end and is not long ago, and the commit that it began with."""
-    snapshot = store_of(run).snapshot()
-    since = f"flow = 'sleep' AND id != '{run.id}' AND started_at > {time_sql(run.now - RESUMED_FOR)}"
-    nights = snapshot.frame("runs", since).sort("started_at", "id")
-    if nights.is_empty() or nights["state"][-1] not in UNFINISHED:
-        return None, None
-    last = nights.row(-1, named=True)
-    first = snapshot.frame("commits", f"run_id = '{last['id']}'", ["sequence"])["sequence"].min()
-    return last, int(str(first)) if first is not None else None
-
-
-def _done_since(run: Run, night: str, phases: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """Summaries of phases that were completed since that night began; one that was undone is not among them."""
-    snapshot = store_of(run).snapshot()
-    began = snapshot.by_ids("runs", [night], ["started_at"])["started_at"][0]
-    runs = snapshot.frame("runs", f"state = 'completed' AND started_at >= {time_sql(began)}")
-    newest = runs.sort("started_at", "id").unique("flow", keep="last")
-    ended = {row["flow"]: json.loads(row["summary"] or "{}") for row in newest.iter_rows(named=True)}
-    return {phase: ended[phase] for phase in phases if phase in ended}
-
-
 async def close_night(run: Run, tally: NightTally) -> dict[str, Any]:
     """Show the night in the morning; raises `RecallFell` where a phase was taken back for it."""
     await publish_summary(run, tally)
     await publish_charts(run)
-    for verdict in tally.verdicts.values():
-        verdict.enforce()
+    if tally.fallen:
+        raise tally.fallen[0]
     return tally.summary()

@@ -19,7 +19,13 @@ from storage.tables import TABLES
 from storage.transactions import Transaction
 
 PLACES = ("facts", "facts_archive")
-_ABOUT_FACTS = (("fact_directives", "known_id"), ("fact_usage", "id"), ("fact_scores", "id"))
+_ABOUT_FACTS = (
+    ("fact_directives", "known_id"),
+    ("fact_usage", "id"),
+    ("fact_scores", "id"),
+    ("refusals", "subject_id"),
+    ("refusals", "similar_to_id"),
+)
 _ABOUT_ENTITIES = (
     ("entity_profiles", "id"),
     ("entity_usage", "id"),

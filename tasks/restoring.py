@@ -92,8 +92,9 @@ def _chosen(snapshot: Snapshot, ids: Sequence[str], of_run: str | None) -> list[
 
 
 def _of_run(snapshot: Snapshot, of_run: str) -> list[str]:
-    """The facts that a run retired and that are archived still."""
-    told = snapshot.frame("decisions", f"run_id = {quoted(of_run)} AND {LEFT}", ["subject_id", "at"])
+    """The facts that a run, or a phase of it, retired and that are archived still."""
+    phases = snapshot.by_ids("runs", [of_run], ["id"], key="parent_id")["id"]
+    told = snapshot.by_ids("decisions", [of_run, *phases], ["subject_id", "at"], key="run_id", where=LEFT)
     rows = _rows(snapshot, told["subject_id"], ["id", "expired_at"], ARCHIVED)
     found = rows.join(told, left_on=["id", "expired_at"], right_on=["subject_id", "at"], how="semi")["id"].sort()
     known = snapshot.frame("runs", columns=["id"])["id"]

@@ -22,6 +22,7 @@ from slowwave.records import Usage
 from slowwave.redaction import redact
 from slowwave.settings import LanguageSettings, RetentionSettings
 from slowwave.text import as_json, run_id
+from slowwave.timestamps import in_utc
 from storage.answers import StoredAnswers
 from storage.connection import namespaces
 from storage.lease import is_surely_dead, new_owner
@@ -53,7 +54,7 @@ def new_run(
 ) -> Run:
     """A run with an identifier that sorts by time and says what it is; a `now` without a zone is UTC."""
     started = datetime.now(UTC)
-    at = started if now is None else now.replace(tzinfo=UTC) if now.tzinfo is None else now
+    at = started if now is None else in_utc(now)
     kept = retention or RetentionSettings()
     return Run(run_id(flow, started, uuid4().hex), flow, store, namespace, at, embedder, kept)
 

@@ -69,6 +69,20 @@ class _Signals:
     pinned: frozenset[str]
 
 
+class _Recent:
+    """The facts that were recalled since a state was read."""
+
+    def __init__(self, store: Store, reading: Reading) -> None:
+        marks = reading.by_ids("log_marks", [RECALLS], ["version"])["version"].to_list()
+        self._store, self._mark, self._facts = store, marks[0] if marks else 0, set[str]()
+
+    def recalled(self) -> list[str]:
+        """Ids, those of earlier calls among them."""
+        fresh, self._mark = self._store.log_since(RECALLS, self._mark, ("fact_id",))
+        self._facts |= set(fresh["fact_id"])
+        return sorted(self._facts)
+
+
 def is_learning(place: Run | Store, settings: StewardSettings) -> bool:
     """Whether too few recalls were logged yet for anything to be pruned, merged or hidden (S4-02)."""
     try:
@@ -152,13 +166,14 @@ def prune(run: Run, settings: StewardSettings, *, dry_run: bool = False) -> Prun
     if is_learning(store, settings):
         return Pruned()
     snapshot = store.snapshot()
+    recent = _Recent(store, snapshot)
     signals = _signals(snapshot, store)
     columns = [*_JUDGED, *(ENDS if signals.pinned else ())]
     facts = snapshot.frame("facts", f"{live_sql(run.now)} AND {may_fade_sql(settings, run.now)}", columns)
     plan = _plan(facts, signals, settings, run)
     if dry_run or plan.ids.is_empty():
         return Pruned(tuple(plan.ids), _told(snapshot, plan))
-    done = _prune(store, run, settings, plan.ids, snapshot.sequence, signals)
+    done = _prune(store, run, settings, plan.ids, snapshot.sequence, signals, recent)
     renew_profiles(run, snapshot.by_ids("facts", done, ["owner_entity_id"])["owner_entity_id"])
     return Pruned(tuple(done), _told(snapshot, plan))
 
@@ -174,15 +189,19 @@ def _plan(facts: pl.DataFrame, signals: _Signals, settings: StewardSettings, run
 
 
 def _prune(
-    store: Store, run: Run, settings: StewardSettings, ids: pl.Series, seen: int, signals: _Signals
+    store: Store, run: Run, settings: StewardSettings, ids: pl.Series, seen: int, signals: _Signals, recent: _Recent
 ) -> list[str]:
-    """Prune batch after batch; returns the facts that were pruned. `seen` is the commit that the signals are of."""
+    """Prune batch after batch; returns the facts that were pruned. `seen` is the commit that the signals are of.
+
+    Recalls are logged outside of commits, so each batch asks for those that came in since.
+    """
     done: list[str] = []
     for start in range(0, len(ids), settings.batch_size):
         with store.commit(run.id, "steward.prune", run.now) as tx:
             if tx.sequence != seen + 1:  # another run has written something meanwhile
                 signals = _signals(tx, store)
             chosen = ids[start : start + settings.batch_size]
+            chosen = chosen.filter(~chosen.is_in(recent.recalled()))
             facts = tx.by_ids("facts", chosen, where=live_sql(run.now), with_vector=True)
             plan = _plan(facts, signals, settings, run)
             if len(plan.ids):

@@ -61,7 +61,7 @@ class Tally:
         self.errors.append(f"{phase}: {error}")
         self.state = "incomplete"
 
-    def sized(self, before: int, after: int) -> None:
+    def sized(self, before: int | None, after: int | None) -> None:
         """Bytes that the namespace took before and after."""
         self.bytes_before, self.bytes_after = before, after
 
@@ -135,7 +135,7 @@ class Tally:
             "issues": self.issues,
             "errors": self.errors,
             "notes": [*self.notes(counts), *([self.verdict.sentence()] if self.verdict else [])],
-            **({"bytes": size} if self.bytes_after is not None else {}),
+            **({"bytes": size} if None not in size.values() else {}),
             **({"gate": self.verdict.as_json()} if self.verdict else {}),
         }
 

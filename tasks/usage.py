@@ -22,6 +22,7 @@ from .runs import Run, store_of
 
 MOST_NAMED = 2000  # rows that are looked up by id; beyond, one look at everything is faster
 RECALLS, READS = "retrieval_events", "entity_access_log"
+_FADING = "links."
 _REDUNDANT = f"reason IN ({', '.join(map(quoted, REDUNDANT))})"
 _COLUMNS = {RECALLS: ("fact_id", "cosine", "at"), READS: ("entity_id", "query_hash", "at")}
 
@@ -52,10 +53,11 @@ class _Unread:
 
 
 @task("count use")
-def count_usage(run: Run, settings: DecaySettings = DecaySettings()) -> Counted:  # noqa: B008 (frozen)
+def count_usage(run: Run, settings: DecaySettings | None = None) -> Counted:
     """Add what reads have logged since the last time to the counters, each event exactly once; returns what was new.
 
-    How far the logs are counted is written with the counters, so a death in between leaves both as they were.
+    Links fade on the way by these settings, or those of the last `decay`. How far the logs are counted is written with
+    the counters, so a death in between leaves both as they were.
     """
     store = store_of(run)
     snapshot = store.snapshot()
@@ -66,7 +68,7 @@ def count_usage(run: Run, settings: DecaySettings = DecaySettings()) -> Counted:
         if tx.sequence != snapshot.sequence + 1:  # another run may have counted them meanwhile
             unread = _unread(store, tx)
         if unread.counted != Counted():
-            _count_facts(tx, unread.recalls, settings)
+            _count_facts(tx, unread.recalls, settings or _fading(tx))
             _count_entities(tx, unread.reads)
             tx.upsert("log_marks", unread.marks)
     return unread.counted
@@ -76,11 +78,14 @@ def count_usage(run: Run, settings: DecaySettings = DecaySettings()) -> Counted:
 def fade_links(run: Run, settings: DecaySettings) -> int:
     """Weaken links of facts that nobody asked for, for all the time since the last run; returns how many (S2-73)."""
     store = store_of(run)
-    if fade(_links(store.snapshot()), run.now, settings).is_empty():
+    snapshot, wanted = store.snapshot(), _marks_of(settings)
+    if fade(_links(snapshot), run.now, settings).is_empty() and _fading_marks(snapshot) == wanted:
         return 0
     with store.commit(run.id, "usage.fade", run.now) as tx:
         weaker = fade(_links(tx), run.now, settings)
         tx.upsert("fact_usage", weaker)
+        if _fading_marks(tx) != wanted:
+            tx.upsert("metadata", pl.DataFrame({"id": [*wanted], "number": [*wanted.values()]}))
     return len(weaker)
 
 
@@ -142,6 +147,24 @@ def _count_entities(tx: Transaction, reads: pl.DataFrame) -> None:
     tx.upsert("entity_usage", _with_birth(by_entity, usage))
     tx.upsert("entity_days", _with_birth(by_day, days))
     tx.upsert("co_occurrences", _with_birth(fold_company(pairs, met), pairs))
+
+
+def _marks_of(settings: DecaySettings) -> dict[str, float]:
+    """How links fade, as it is kept for the sweeps until the next decay."""
+    return {
+        f"{_FADING}interval_secs": settings.link_weight_decay_interval_secs,
+        f"{_FADING}lambda": settings.link_weight_decay_lambda,
+    }
+
+
+def _fading_marks(reading: Reading) -> dict[str, float]:
+    kept = reading.by_ids("metadata", [*_marks_of(DecaySettings())], ["id", "number"]).sort("id")
+    return {**_marks_of(DecaySettings()), **dict(kept.iter_rows())}
+
+
+def _fading(reading: Reading) -> DecaySettings:
+    kept = {f"link_weight_decay_{name.removeprefix(_FADING)}": n for name, n in _fading_marks(reading).items()}
+    return DecaySettings.model_validate(kept)
 
 
 def _links(reading: Reading) -> pl.DataFrame:

@@ -192,6 +192,38 @@ def test_a_night_goes_on_without_the_phase_that_made_recall_worse(store: Path) -
     assert rows(store, "facts", "status = 'archived'").is_empty()
 
 
+def test_a_run_that_fails_after_it_did_harm_is_taken_back_as_well(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = rows(store, "facts").sort("id")
+    gate = {"gate": {"enabled": True, "probes": 60}}
+    with failing(monkeypatch, "upkeep"), pytest.raises(OSError, match="No space") as failed:
+        swept(store, **HARSH | gate, now=NOW + timedelta(days=10))
+    assert "Taken back: steward-" in failed.value.__notes__[0]
+    assert rows(store, "facts").sort("id").equals(before)
+
+
+def test_a_night_that_died_before_anybody_looked_is_checked_by_the_next(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, now = rows(store, "facts").sort("id"), datetime.now(UTC)
+    with dying(monkeypatch, "steward.prune", "after"):
+        slept(store, steward=HARSH, now=NOW + timedelta(days=10))
+    assert len(rows(store, "facts", "status = 'archived'")) > 50
+    bury(store)
+    summary = slept(store, now=now)
+    assert rows(store, "facts").sort("id").select("id", "status").equals(before.select("id", "status"))
+    assert list(summary["phases"]) == ["consolidate", "steward", "decay", "upkeep"]
+    assert "undone" in rows(store, "runs", "flow = 'sleep'")["state"].to_list()
+
+
+def test_undo_of_a_night_takes_all_of_its_phases_back(store: Path) -> None:
+    before = contents(store, but=["decisions", "runs", "commits"])
+    summary = slept(store)
+    assert summary["counts"]["steward: facts pruned"] > 50
+    report = undo(Store.open(str(store)), summary["run"], "u1", LATER)
+    assert set(report.runs) == {summary["run"], *summary["phases"].values()}
+    assert_same(contents(store, but=["decisions", "runs", "commits"]), before)
+
+
 # The night
 
 
