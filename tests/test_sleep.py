@@ -204,9 +204,9 @@ def test_a_run_that_fails_after_it_did_harm_is_taken_back_as_well(store: Path, m
 def test_a_night_that_died_before_anybody_looked_is_checked_by_the_next(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, now = rows(store, "facts").sort("id"), datetime.now(UTC)
+    before, now = rows(store, "facts").sort("id"), NOW + timedelta(days=10)
     with dying(monkeypatch, "steward.prune", "after"):
-        slept(store, steward=HARSH, now=NOW + timedelta(days=10))
+        slept(store, steward=HARSH, now=now)
     assert len(rows(store, "facts", "status = 'archived'")) > 50
     bury(store)
     summary = slept(store, now=now)
