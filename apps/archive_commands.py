@@ -35,7 +35,7 @@ def archived(
         print_json({"total": total, "facts": [asdict(fact) for fact in shown]})
         return
     if not shown:
-        out.print("Nothing is archived.")
+        out.print("No fact is archived. Archived entities: slowwave entities --all", markup=False)
         return
     rows = [(fact.statement, fact.reason, fact.at, fact.score, short_id(fact.id)) for fact in shown]
     caption = f"…and {total - len(shown)} more: --limit" if total > len(shown) else ""

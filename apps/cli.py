@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -65,7 +66,7 @@ def main() -> None:
     try:
         app(prog_name="slowwave")
     except SlowwaveError as error:
-        _fail("Error", error.message, error.remedy, error.exit_code)
+        _fail("Error", error.message, error.remedy, error.exit_code, getattr(error, "told", None))
     except Exception as error:
         if os.environ.get("SLOWWAVE_DEBUG"):
             raise
@@ -76,9 +77,9 @@ def main() -> None:
         sys.exit(1)
 
 
-def _fail(kind: str, message: str, remedy: str, exit_code: int) -> NoReturn:
+def _fail(kind: str, message: str, remedy: str, exit_code: int, told: Mapping[str, Any] | None = None) -> NoReturn:
     if "--json" in sys.argv:
-        print_json({"error": message, "remedy": remedy})
+        print_json({"error": message, "remedy": remedy, **({"told": told} if told else {})})
     err.print(f"{kind}:", style="bold red", end=" ")
     err.print(message, markup=False, soft_wrap=True)  # a path that is broken in two cannot be copied
     if remedy:

@@ -136,6 +136,8 @@ def _show_rows(report: Report) -> None:
 
 
 def _show_proof(report: Report) -> None:
+    if report.plan.entities:
+        out.print(f"Entities that went: {', '.join(report.plan.entities[:LISTED])}", markup=False)
     _show_rows(report)
     scan, found = report.after, sum(report.before.hits.values())
     texts = sum(report.rows_before.values())

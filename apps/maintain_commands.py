@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar, cast, get_args
 
 import typer
 
-from slowwave.errors import UnusableInput
+from slowwave.errors import RecallFell, UnusableInput
 from slowwave.questions import Mode
 from slowwave.settings import ConsolidateSettings, DecaySettings, Group, SleepSettings, StewardSettings
 from slowwave.timestamps import asked_time
@@ -159,8 +159,13 @@ def _run(
     flow: Callable[..., Awaitable[dict[str, Any]]], place: Place, quiet: bool, **parameters: Any
 ) -> dict[str, Any]:
     """What a run of the flow counted; progress goes to stderr."""
-    with progress(quiet=quiet):
-        return asyncio.run(cast(Any, flow(namespace=place.namespace, store=place.uri, **parameters)))
+    try:
+        with progress(quiet=quiet):
+            return asyncio.run(cast(Any, flow(namespace=place.namespace, store=place.uri, **parameters)))
+    except RecallFell as fell:
+        if not quiet and "counts" in fell.told:
+            show_summary(dict(fell.told), as_json=False)
+        raise
 
 
 def _chosen(named: list[str] | None, known: Sequence[str]) -> tuple[str, ...]:

@@ -27,6 +27,9 @@ class Archived:
     score: float | None
 
 
+REASONS = ("pruned", "evicted", "deleted")
+
+
 def archived(snapshot: Snapshot, reason: str | None = None, limit: int = 50) -> tuple[int, tuple[Archived, ...]]:
     """How many facts are archived, for this reason or any, and those that left last.
 
@@ -50,5 +53,5 @@ def _check_reason(snapshot: Snapshot, reason: str) -> None:
     known = pl.concat(
         [snapshot.frame(name, ARCHIVED, ["status_reason"])["status_reason"] for name in ("facts", "facts_archive")]
     )
-    if len(known):
+    if len(known) and reason not in REASONS:
         raise UnknownName("reason", reason, known.drop_nulls().unique())

@@ -33,6 +33,8 @@ LONG = word_set(
     versions before query"""
 )
 """Columns too long to hold an id."""
+ECHOES = ("entity_profiles", "entity_usage", "entity_scores", "fact_usage", "fact_scores")
+"""Tables whose rows bear the id of the row that they are about: that one does not go because they do."""
 SILENT = ("tool", "system")
 REST_ON = (("facts", "fact_evidence", "fact_id"), ("facts_archive", "fact_evidence", "fact_id"),
            ("pending_beliefs", "belief_evidence", "belief_id"))  # fmt: skip
@@ -88,6 +90,12 @@ def telling(table: str, named: pl.DataFrame, names: Names, *, is_log: bool = Fal
     return found if table in _NAMED_ROWS else found | {*naming(named, names, ["id"])["id"]}
 
 
+def _ids(gone: Ids) -> pl.Series:
+    """What goes, as one list to look ids up in; a row that echoes another takes nothing with it."""
+    found = (ids for name, ids in gone.items() if name not in ECHOES)
+    return pl.Series(sorted(set().union(*found)), dtype=pl.String).implode()
+
+
 def about(keys: Keys, entities: Collection[str]) -> dict[str, set[str]]:
     """Ids of the facts and beliefs about these entities, and of the entities that were merged into them."""
     theirs = pl.Series(sorted(entities), dtype=pl.String).implode()
@@ -105,7 +113,7 @@ def cascade(keys: Keys, seeds: Ids, required: Ids) -> dict[str, set[str]]:
     """
     gone = {name: set(seeds.get(name, ())) for name in keys}
     while True:
-        ids = pl.Series(sorted(set().union(*gone.values())), dtype=pl.String).implode()
+        ids = _ids(gone)
         more: dict[str, set[str]] = {
             name: {*_holding(frame, [c for c in frame.columns if c == "id" or c in required[name]], ids)["id"]}
             for name, frame in keys.items()
@@ -157,7 +165,7 @@ def _emptied(keys: Keys, gone: Ids) -> set[str]:
 
 def pointing(table: pl.DataFrame, gone: Ids) -> set[str]:
     """Rows of one table, by its keys, that point at something that goes."""
-    ids = pl.Series(sorted(set().union(*gone.values())), dtype=pl.String).implode()
+    ids = _ids(gone)
     return {*_holding(table, [c for c in table.columns if c != "id"], ids)["id"]}
 
 
@@ -166,7 +174,7 @@ def without_pointers(rows: pl.DataFrame, gone: Ids) -> pl.DataFrame:
 
     A fact whose successor goes is archived, never live again; one that looked like a fact that goes loses the flag.
     """
-    ids = pl.Series(sorted(set().union(*gone.values())), dtype=pl.String).implode()
+    ids = _ids(gone)
     columns = [name for name in texts_of(rows) if name != "id"]
     lists = [name for name in columns if rows.schema[name] == pl.List]
     cut = rows.with_columns(

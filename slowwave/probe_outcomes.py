@@ -117,7 +117,8 @@ class Verdict:
         if self.fell:
             raise RecallFell(
                 f"{self.sentence()} {self._named()}{self._consequence()}",
-                "Where the loss is meant, run it again with a higher `tolerance` of the gate, or with the gate off.",
+                "Where the loss is meant, run it again with a higher `tolerance` of its gate (the night's is [sleep] "
+                "tolerance), or with --no-gate.",
                 self.as_json(),
             )
 

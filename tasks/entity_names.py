@@ -67,7 +67,7 @@ def _alias(reading: Reading, run: Run, entity: str, alias: str) -> tuple[Called,
     """What the entity would be called, and its row."""
     row, shown = exact_row(reading, entity), _clean(alias)
     known = names_in_use(reading, [normalise_name(shown)])
-    others = known.filter(pl.col("entity_id") != row["id"], pl.col("entity_type") == row["entity_type"])
+    others = known.filter(pl.col("entity_id") != row["id"])
     is_own = bool((known["entity_id"] == row["id"]).any())
     if not is_own:
         _refuse_name(reading, row, shown, others)

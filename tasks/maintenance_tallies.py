@@ -67,7 +67,10 @@ class StewardTally(Tally):
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """What a reader of the counts should know."""
-        learning = "Still learning how the memory is used: facts are scored, nothing fades or is merged (S4-02)."
+        learning = (
+            "Still learning how the memory is used, until as many facts were recalled as [steward] learning_events "
+            "says (50): facts are scored, nothing fades or is merged."
+        )
         told = [learning] if self.is_learning else []
         if self.dry_run:
             return ["A dry run: nothing was changed and no model was asked.", *told]

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from slowwave.errors import RecallFell
 from slowwave.probe_outcomes import Verdict
 from slowwave.settings import SleepSettings
 from slowwave.validity import time_sql
@@ -93,5 +94,6 @@ async def close_night(run: Run, tally: NightTally) -> dict[str, Any]:
     await publish_summary(run, tally)
     await publish_charts(run)
     if tally.fallen:
-        raise tally.fallen[0]
+        first = tally.fallen[0]
+        raise RecallFell(first.message, first.remedy, tally.summary())
     return tally.summary()

@@ -483,7 +483,8 @@ def test_beliefs_of_a_store_are_joined(one: tuple[Path, Run, Merged]) -> None:
 def test_an_alias_is_one_more_name_and_known_ones_change_nothing(store: Path) -> None:
     assert alias_entity(run_of(store), "Robert Smith", "  Rob\u200bbie ").name == "robbie"
     assert exact_row(Store.open(str(store)).snapshot(), "robbie")["name"] == "Robert Smith"
-    assert alias_entity(run_of(store), "Robert Smith", "Acme").is_new  # of another type
+    with pytest.raises(Refused, match="is what 'Acme'"):  # of another type, but who asks for Acme means one thing
+        alias_entity(run_of(store), "Robert Smith", "Acme")
     before = contents(store)
     for known in ("Robbie", "ROBERT SMITH"):
         assert not name_also(run_of(store), "Robert Smith", known).is_new

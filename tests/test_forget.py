@@ -31,6 +31,7 @@ from storage.store import Store
 from storage.tables import TABLES, Role, tables_of
 from storage.undo import undo
 from tasks.forgetting import Report, find_subject, forget, preview
+from tasks.profiles import refresh_profiles
 from tasks.runs import existing_run
 
 NAME = "Zorblax Quint"
@@ -257,6 +258,17 @@ def test_logs_are_not_counted_twice_because_their_rows_were_written_anew(done: D
     kept = {*opened.log("retrieval_events")["id"]} & done.events
     assert kept
     assert not kept & {*fresh["id"]}
+
+
+def test_who_is_only_described_with_the_name_stays(memory_copy: Path) -> None:
+    refresh_profiles(existing_run("consolidate", str(memory_copy), "default"))
+    before = set(rows(memory_copy, "entities")["name"])
+    report = erased(memory_copy, "Ferrywise")
+    assert before - set(rows(memory_copy, "entities")["name"]) == {"Ferrywise"} == set(report.plan.entities)
+    assert set(rows(memory_copy, "facts", "status = 'active'")["subject_id"].drop_nulls()) <= set(
+        rows(memory_copy, "entities")["id"]
+    )
+    assert examine(Store.open(str(memory_copy))) == ()
 
 
 def test_a_dry_run_changes_no_byte(store: Path) -> None:
