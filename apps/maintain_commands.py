@@ -189,6 +189,7 @@ def _watched(settings: W, place: Place, gate: bool | None) -> W:
 def show_summary(summary: dict[str, Any], as_json: bool) -> None:
     """What a run counted and decided, as a person or a program reads it."""
     from tasks.summaries import size_line
+    from tasks.tellings import TOLD
 
     if as_json:
         print_json(summary)
@@ -200,7 +201,9 @@ def show_summary(summary: dict[str, Any], as_json: bool) -> None:
         out.print(title, style="bold", markup=False)
     if summary["decisions"]:
         columns = ("decision", "fact", "reason")
-        out.print(table("Decisions", columns, [[row[name] for name in columns] for row in summary["decisions"]]))
+        rows = [[row[name] for name in columns] for row in summary["decisions"]]
+        more = f"The first {len(rows)}; all of them: slowwave why {summary['run']}" if len(rows) == TOLD else ""
+        out.print(table("Decisions", columns, rows, more))
     llm = summary["llm"]
     if llm["calls"] or llm["from ledger"]:
         out.print(

@@ -190,7 +190,16 @@ def entities(
 
 def entity_table(shown: Sequence[Entity], caption: str = "") -> RenderableType:
     """Entities as a table; the count is of live facts."""
-    rows = [(e.name, e.entity_type, e.facts, ", ".join(e.aliases), e.last_seen_at) for e in shown]
+    rows = [
+        (
+            f"{e.name} (archived)" if e.is_archived else e.name,
+            e.entity_type,
+            e.facts,
+            ", ".join(e.aliases),
+            e.last_seen_at,
+        )
+        for e in shown
+    ]
     return table("", ("name", "type", "count", "also known as", "last seen"), rows, caption)
 
 

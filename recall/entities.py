@@ -31,6 +31,7 @@ class Entity:
     facts: int
     first_seen_at: datetime | None
     last_seen_at: datetime | None
+    is_archived: bool = False
 
 
 def list_entities(
@@ -158,6 +159,7 @@ def _with_aliases(snapshot: Reading, rows: pl.DataFrame) -> list[Entity]:
             row["facts"],
             row["first_seen_at"],
             row["last_seen_at"],
+            row["status"] == "archived",
         )
         for row in rows.to_dicts()
     ]

@@ -19,7 +19,7 @@ from storage.transactions import Transaction
 from .engine import log, task
 from .retirement import carry_out, renew_profiles, retirement_of
 from .runs import Run, store_of
-from .tellings import TOLD, Telling
+from .tellings import LISTED, TOLD, Telling
 from .usage import RECALLS, counted_use, use_so_far
 
 LEARNING = "steward.learning"
@@ -172,10 +172,10 @@ def prune(run: Run, settings: StewardSettings, *, dry_run: bool = False) -> Prun
     facts = snapshot.frame("facts", f"{live_sql(run.now)} AND {may_fade_sql(settings, run.now)}", columns)
     plan = _plan(facts, signals, settings, run)
     if dry_run or plan.ids.is_empty():
-        return Pruned(tuple(plan.ids), _told(snapshot, plan))
+        return Pruned(tuple(plan.ids), _told(snapshot, plan, settings, LISTED if dry_run else TOLD))
     done = _prune(store, run, settings, plan.ids, snapshot.sequence, signals, recent)
     renew_profiles(run, snapshot.by_ids("facts", done, ["owner_entity_id"])["owner_entity_id"])
-    return Pruned(tuple(done), _told(snapshot, plan))
+    return Pruned(tuple(done), _told(snapshot, plan, settings, TOLD))
 
 
 def _signals(reading: Reading, store: Store) -> _Signals:
@@ -212,11 +212,13 @@ def _prune(
     return done
 
 
-def _told(reading: Reading, plan: PrunePlan) -> tuple[Telling, ...]:
+def _told(reading: Reading, plan: PrunePlan, settings: StewardSettings, most: int) -> tuple[Telling, ...]:
     """The first of them, with what was measured."""
-    first = plan.faded.head(TOLD)
+    first, least = plan.faded.head(most), settings.prune_threshold
     said = dict(reading.by_ids("facts", first["id"], ["id", "statement"]).iter_rows())
     return tuple(
-        Telling("prune", said.get(row["id"], ""), f"Unused for {row['age_hours'] / 24:.0f} days; {row['score']:.3f}.")
-        for row in first.iter_rows(named=True)
+        Telling(
+            "prune", said.get(id_, ""), f"Not recalled in {age / 24:.0f} days; scores {score:.3f}, below {least:g}."
+        )
+        for id_, age, score in first.select("id", "age_hours", "score").iter_rows()
     )

@@ -19,7 +19,7 @@ from .consolidation import Consolidated
 from .extraction import Extracted
 from .intake import Intake, Sources
 from .sources import ReadIssue
-from .tellings import TOLD, Telling
+from .tellings import LISTED, TOLD, Telling
 
 OUTCOMES = {
     "create": "facts learned",
@@ -130,7 +130,8 @@ class Tally:
             "counts": counts,
             "llm": llm,
             "decisions": [
-                dict(zip(("decision", "fact", "reason"), telling.cells, strict=True)) for telling in self.told[:TOLD]
+                dict(zip(("decision", "fact", "reason"), telling.cells, strict=True))
+                for telling in self.told[: LISTED if self.dry_run else TOLD]
             ],
             "issues": self.issues,
             "errors": self.errors,

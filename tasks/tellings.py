@@ -9,6 +9,8 @@ import polars as pl
 from slowwave.consolidation import ConsolidationPlan
 
 TOLD = 10
+LISTED = 1000
+"""What a dry run tells, which is asked for just that."""
 
 
 @dataclass(frozen=True, slots=True)
