@@ -14,6 +14,9 @@ import pytest
 from messages_api import Behaviour, MessagesApi
 
 # Prefect and the providers must not see the settings of whoever runs the tests; Prefect reads its own at import.
+# Two workers on two cores: more threads would only wait for each other. Set before anything reads it.
+for _threads in ("POLARS_MAX_THREADS", "LANCE_CPU_THREADS", "OMP_NUM_THREADS", "RAYON_NUM_THREADS"):
+    os.environ.setdefault(_threads, "1")
 os.environ["PREFECT_HOME"] = tempfile.mkdtemp(prefix="slowwave-prefect-")
 os.environ["PREFECT_SERVER_ANALYTICS_ENABLED"] = "false"
 for _name in ("PREFECT_API_URL", "PREFECT_PROFILE", "ANTHROPIC_API_KEY", "SLOWWAVE_STORE", "SLOWWAVE_CONFIG"):

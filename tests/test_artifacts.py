@@ -251,7 +251,7 @@ def test_a_model_is_asked_only_where_words_or_title_are_shared_and_rules_do_not_
     assert (first.title_a, first.title_b, first.similarity) == ("Handbook", "Runbook", 0.95)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.permutations(range(6)), st.lists(st.integers(1, 6), min_size=1, max_size=6))
 def test_a_chain_is_in_the_order_of_writing_whatever_order_and_batches_it_came_in(
     order: list[int], sizes: list[int]
@@ -274,7 +274,7 @@ def test_a_chain_is_in_the_order_of_writing_whatever_order_and_batches_it_came_i
 KINDS = st.tuples(st.sampled_from(["Runbook", "Handbook"]), st.sampled_from(["markdown", "text"]), st.integers(0, 8))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.lists(st.tuples(KINDS, st.integers(0, 3)), min_size=1, max_size=8), st.integers(1, 8))
 def test_no_artifact_leads_back_to_itself_and_none_is_lost(found: list[tuple[Any, int]], size: int) -> None:
     new = [

@@ -285,7 +285,7 @@ def told(said_: Sequence[tuple[float, int, str]]) -> list[dict[str, Any]]:
     return [hint(round(p, 3), at, obj, message=f"m{n}") for n, (p, at, obj) in enumerate(said_)]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(CONFIDENCES, CONFIDENCES, st.floats(-10, 1e4), st.floats(0, 10))
 def test_the_posterior_lies_between_the_faded_prior_and_certainty(p: float, q: float, days: float, rate: float) -> None:
     prior = decayed(min(p, 0.99), days, rate)
@@ -293,7 +293,7 @@ def test_the_posterior_lies_between_the_faded_prior_and_certainty(p: float, q: f
     assert prior <= noisy_or(prior, q) < 1.0
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(st.floats(0.3, 0.84), min_size=1, max_size=6), st.randoms(use_true_random=False))
 def test_without_decay_the_order_of_hints_does_not_matter(said_: list[float], chance: Any) -> None:
     one, other = Mind(promote_threshold=1.0), Mind(promote_threshold=1.0)
@@ -305,7 +305,7 @@ def test_without_decay_the_order_of_hints_does_not_matter(said_: list[float], ch
     assert one.probability() == pytest.approx(other.probability())
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(HINTS, st.floats(0, 1))
 def test_a_retry_changes_nothing_and_a_belief_is_promoted_once(
     said_: list[tuple[float, int, str]], rate: float
@@ -324,7 +324,7 @@ def test_a_retry_changes_nothing_and_a_belief_is_promoted_once(
     assert len(set(mind.promoted)) == len(mind.promoted) <= 3
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(HINTS, max_size=3), st.integers(1, 3), st.integers(1, 2))
 def test_the_caps_are_never_exceeded_and_every_row_of_evidence_has_its_belief(
     batches: list[list[tuple[float, int, str]]], most: int, per_group: int

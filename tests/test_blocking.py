@@ -89,7 +89,7 @@ def brute_force(facts: pl.DataFrame, vectors: Vectors, settings: MergeSettings, 
     return close
 
 
-@effort(max_examples=30, deadline=None)
+@effort(max_examples=15, deadline=None)
 @given(ROWS, st.floats(0.05, 0.99), st.floats(0.3, 1.0), st.integers(1, 4))
 def test_the_pairs_are_those_that_brute_force_finds(
     rows: list[dict[str, Any]], resolve: float, text_dedup: float, limit: int
@@ -104,7 +104,7 @@ def test_the_pairs_are_those_that_brute_force_finds(
     )
 
 
-@effort(max_examples=30, deadline=None)
+@effort(max_examples=15, deadline=None)
 @given(ROWS, st.randoms(use_true_random=False))
 def test_the_order_of_the_facts_does_not_matter(rows: list[dict[str, Any]], random: Any) -> None:
     facts, vectors = table(rows), unit([row["vector"] for row in rows])
@@ -115,7 +115,7 @@ def test_the_order_of_the_facts_does_not_matter(rows: list[dict[str, Any]], rand
     assert find_pairs(facts[order], vectors[order], settings, 0.6).equals(straight)
 
 
-@effort(max_examples=30, deadline=None)
+@effort(max_examples=15, deadline=None)
 @given(ROWS)
 def test_a_pair_is_named_once_the_lower_id_first_and_never_with_itself(rows: list[dict[str, Any]]) -> None:
     found = find_pairs(table(rows), unit([row["vector"] for row in rows]), SETTINGS, 0.5)
@@ -236,7 +236,7 @@ def test_the_best_pairs_are_the_same_however_often_they_are_chosen(monkeypatch: 
     assert np.bincount(outer).max() == 3
 
 
-@effort(max_examples=30, deadline=None)
+@effort(max_examples=15, deadline=None)
 @given(st.lists(WORDS, min_size=1, max_size=12), st.floats(0.1, 1.0), st.integers(1, 3))
 def test_texts_that_share_enough_words_are_found_however_many_words_must_meet(
     texts: list[str], threshold: float, together: int

@@ -146,7 +146,7 @@ def _scattered(draw: st.DrawFn) -> tuple[Vectors, int, float]:
     return vectors, draw(st.integers(2, 12)), draw(st.sampled_from([0.6, 0.8, 0.95]))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(_scattered(), st.booleans())
 def test_clusters_are_disjoint_connected_cohesive_and_never_too_large(
     drawn: tuple[Vectors, int, float], partitioned: bool
@@ -166,7 +166,7 @@ def test_clusters_are_disjoint_connected_cohesive_and_never_too_large(
     assert [part[0] for part in parts] == sorted(part[0] for part in parts)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(_scattered(), st.randoms(use_true_random=False))
 def test_the_order_of_facts_and_pairs_changes_nothing(drawn: tuple[Vectors, int, float], chance: object) -> None:
     vectors, size, resolve = drawn

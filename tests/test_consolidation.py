@@ -834,7 +834,7 @@ def answered(pool: Pool, draw: Any) -> list[Judged]:
     return judged
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.data())
 def test_whatever_a_model_answers_memory_keeps_its_laws(data: st.DataObject) -> None:
     pool = data.draw(_pools())
@@ -877,7 +877,7 @@ def test_whatever_a_model_answers_memory_keeps_its_laws(data: st.DataObject) -> 
             assert len(family & shown) == 1 or not valid
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.data())
 def test_consolidating_again_changes_nothing(data: st.DataObject) -> None:
     pool = data.draw(_pools())
@@ -896,7 +896,7 @@ def test_consolidating_again_changes_nothing(data: st.DataObject) -> None:
     assert all(getattr(second, name).is_empty() for name in ("facts", *CHANGED))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(_pools(), st.randoms(use_true_random=False))
 def test_the_order_of_rows_changes_nothing(pool: Pool, chance: Any) -> None:
     order = list(range(len(pool.facts)))
@@ -910,7 +910,7 @@ def test_the_order_of_rows_changes_nothing(pool: Pool, chance: Any) -> None:
     assert plan_pairs(pool, merges, LIMITS) == plan_pairs(mixed, merge_alike(mixed, LIMITS), LIMITS)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(_pools())
 def test_every_merge_passes_its_guards_with_the_survivor_itself(pool: Pool) -> None:
     merges = merge_alike(pool, LIMITS)

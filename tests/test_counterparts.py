@@ -80,7 +80,7 @@ def test_claims_are_what_was_done_and_not_what_is_asked() -> None:
     assert claims_of("Where is it?") == ["Where is it?"]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(st.sampled_from(list(SAID.values())), max_size=6), st.permutations(list(SAID)), st.integers(1, 7))
 def test_at_most_k_each_once_in_order_whatever_the_order_of_the_pool(
     asked: list[str], order: list[str], k: int

@@ -27,7 +27,7 @@ NewStore = Callable[[], Store]
 ROOT = Path(__file__).parents[1]
 BRIEF = RetentionSettings(lease_s=1.0, lease_wait_s=60.0)
 KEYS = [f"k{number}" for number in range(20)]
-SECONDS = 20.0
+SECONDS = 12.0
 PLACES = ("begun", "one table", "all tables")
 TABLES_SEEN = ("metadata", "facts", "entity_aliases")
 

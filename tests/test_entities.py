@@ -419,7 +419,7 @@ def test_twins_of_two_types_are_told_apart_by_type_or_id(store: Path) -> None:
     assert kinds.rows() == [("language", id_of("Python")), ("tool", id_of("Python"))]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.text(max_size=12), st.text(max_size=12))
 def test_summaries_are_joined_once_and_within_bounds(one: str, other: str) -> None:
     joined = joined_summary(one, other)

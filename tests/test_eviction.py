@@ -33,7 +33,7 @@ Row = dict[str, Any]
 Evict = Callable[..., Evicted]
 NOW = EPOCH + timedelta(days=400)
 ALL_TASKS = (archive_facts, archive_orphans, cap_entities, cap_beliefs)
-QUIET = settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUIET = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def ago(days: float) -> datetime:
@@ -306,7 +306,7 @@ def test_delete_reaches_what_was_archived_before_the_mode_was_set(keep: Callable
     assert archive_facts(a_run(uri), how("delete")).counts == {}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_deleting_what_nothing_needs_changes_no_answer_about_what_stays(data: st.DataObject) -> None:
     days = st.integers(0, 20).map(lambda n: EPOCH + timedelta(days=n))

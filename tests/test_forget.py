@@ -359,7 +359,7 @@ def test_a_killed_erasure_leaves_a_readable_store_and_the_next_one_finishes(
 WORDS = st.sampled_from(["Ann", "ann's", "planning", "ANN_2", "tea.", "Bob!", "José", "jose", "\n", "annual"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(WORDS, max_size=12).map(" ".join))
 def test_a_struck_text_names_nobody_and_a_text_without_the_name_stays_as_it_is(text: str) -> None:
     names = Names.of(["Ann", "José"])

@@ -159,7 +159,7 @@ def test_what_says_too_little_is_not_asked() -> None:
 WORDS = st.lists(st.sampled_from("canoe harbour paints Acme Porto repairs seven lanterns quietly kettle".split()))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(before=WORDS, answer=st.sampled_from(["Oslo", "Globex Labs", "green tea"]), after=WORDS)
 def test_no_question_holds_a_word_of_the_answer_or_all_of_the_statement(
     before: list[str], answer: str, after: list[str]

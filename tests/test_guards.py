@@ -281,7 +281,7 @@ def test_words_that_depend_on_the_day_are_seen() -> None:
     assert is_time_bound(texts).to_list() == [True, True, True, False, False]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(st.tuples(STATEMENTS, STATEMENTS), min_size=1, max_size=6))
 def test_guards_are_symmetric_and_pass_a_text_with_itself(pairs: list[tuple[str, str]]) -> None:
     a, b = (pl.Series(list(side), dtype=pl.String) for side in zip(*pairs, strict=True))
@@ -289,7 +289,7 @@ def test_guards_are_symmetric_and_pass_a_text_with_itself(pairs: list[tuple[str,
     assert guards_pass(a, a)["passes"].all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(st.tuples(STATEMENTS, STATEMENTS), min_size=1, max_size=6))
 def test_a_pair_is_judged_the_same_whatever_stands_beside_it(pairs: list[tuple[str, str]]) -> None:
     a, b = (pl.Series(list(side), dtype=pl.String) for side in zip(*pairs, strict=True))

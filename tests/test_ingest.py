@@ -382,11 +382,9 @@ def unkilled(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], dict
     ("kind", "nth", "moment"),
     [
         ("ingest.messages", 2, "before"),
-        ("ingest.messages", 1, "after"),
         ("ingest.candidates", 1, "before"),
         ("ingest.candidates", 2, "after"),
         ("ingest.apply", 2, "before"),
-        ("ingest.apply", 1, "after"),
     ],
 )
 def test_a_run_that_is_killed_is_resumed_to_the_same_end_without_asking_twice(

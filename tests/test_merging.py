@@ -160,7 +160,7 @@ def test_a_crowd_of_twins_of_which_few_pairs_were_measured_becomes_one() -> None
     assert winners(pool_of(*facts)) == {f"f{number:02d}": "f39" for number in range(39)}
 
 
-@effort(max_examples=40, deadline=None)
+@effort(max_examples=20, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), min_size=1, max_size=12),
     st.integers(1, 3),
@@ -194,7 +194,7 @@ def test_the_nearest_pairs_are_those_of_brute_force(told: list[tuple[int, int, b
 TEXTS = st.text(alphabet="ab .\n", max_size=60)
 
 
-@effort(max_examples=200, deadline=None)
+@effort(max_examples=100, deadline=None)
 @given(TEXTS, TEXTS, st.integers(0, 8))
 def test_s4_09_a_combined_text_holds_both_and_is_never_shorter(keep: str, drop: str, least: int) -> None:
     text = combine(keep, drop, least)

@@ -333,7 +333,7 @@ MESSAGES = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(MESSAGES, st.integers(0, 2**16))
 def test_every_message_gets_one_row_in_its_place(rows: list[dict[str, Any]], seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -349,7 +349,7 @@ def test_every_message_gets_one_row_in_its_place(rows: list[dict[str, Any]], see
     assert all(gate == expected for gate, expected in zip(planned["gate"], must, strict=True) if expected)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(MESSAGES)
 def test_people_who_say_something_are_refused_for_nothing_but_repetition_or_acknowledging(
     rows: list[dict[str, Any]],

@@ -71,7 +71,7 @@ def facts(*texts: str, scope: str = "global") -> pl.DataFrame:
 # Pairs that look alike
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.lists(st.tuples(WORDS, st.sampled_from("ab")), max_size=14),
     st.integers(0, 2**32 - 1),
@@ -155,7 +155,7 @@ def test_fewer_than_two_observations_have_no_duplicates(count: int) -> None:
     assert (found.total, found.found, found.clusters, len(found.pairs)) == (count, 0, (), 0)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(1, 30), st.lists(st.tuples(st.integers(0, 29), st.integers(0, 29)), max_size=40))
 def test_clusters_are_the_partition_that_the_pairs_make(count: int, pairs: list[tuple[int, int]]) -> None:
     held = [(a % count, b % count) for a, b in pairs]
@@ -291,7 +291,7 @@ def test_of_more_the_first_three_the_last_seven_and_the_most_diverse_stay_in_the
     assert lexical_diversity("") == 0.0
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(11, 80), st.integers(1, 40), st.integers(0, 60))
 def test_a_long_story_keeps_to_the_budget(count: int, length: int, relations: int) -> None:
     told = entity_text(

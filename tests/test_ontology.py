@@ -231,7 +231,7 @@ FORMS = st.sampled_from(["knits", "sang_with", "does_not_knit", "a", "b", "ß", 
 ANSWERS = st.one_of(st.text(max_size=300), FORMS, st.sampled_from([p.name for p in DEFAULT]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.dictionaries(FORMS, st.tuples(ANSWERS, st.sampled_from(["1", "n"])), max_size=6))
 def test_whatever_a_model_writes_forms_are_short_settled_and_known_afterwards(answers: Any) -> None:
     plain = canonicalise(pl.Series(list(answers), dtype=pl.String), NOTHING)["canonical"].to_list()

@@ -121,7 +121,7 @@ WORDS = st.text(st.characters(blacklist_categories=["Cs", "Cc"], blacklist_chara
 PARAGRAPHS = st.lists(st.lists(WORDS, min_size=1, max_size=60).map(" ".join), max_size=12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(PARAGRAPHS, st.integers(50, 200), st.integers(0, 80))
 def test_every_word_is_in_a_passage_and_no_passage_is_too_long(said: list[str], tokens: int, overlap: int) -> None:
     document = "\n\n".join(said)
@@ -131,7 +131,7 @@ def test_every_word_is_in_a_passage_and_no_passage_is_too_long(said: list[str], 
     assert set(document.split()) <= kept
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.text(st.sampled_from("a #=-`~\n\t.>é"), max_size=400), st.booleans())
 def test_no_text_breaks_the_cutting(document: str, is_markdown: bool) -> None:
     assert all(passage.strip() for passage in cut(document, is_markdown=is_markdown, tokens=50))

@@ -404,7 +404,7 @@ def brute_contained(texts: list[str]) -> set[tuple[int, int]]:
         unique=True,
     )
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_containment_by_rare_words_finds_what_comparing_all_pairs_finds(texts: list[str]) -> None:
     from slowwave.repeats import _contained
 
@@ -639,7 +639,7 @@ batches = st.lists(st.lists(claims, min_size=1, max_size=6), min_size=1, max_siz
 
 
 @given(batches)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_laws_of_application(told: list[list[dict[str, Any]]]) -> None:
     memory = Memory()
     for batch in told:

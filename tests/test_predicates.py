@@ -83,7 +83,7 @@ def test_only_lasting_relations_and_their_denials_have_a_domain() -> None:
     ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.text(max_size=400), max_size=20))
 def test_the_normal_form_is_short_idempotent_and_one_row_per_relation(raw: list[str]) -> None:
     table = canonicalise(pl.Series(raw, dtype=pl.String), NOTHING)

@@ -303,7 +303,7 @@ names = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(names)
 def test_the_same_names_again_change_nothing(batch: list[tuple[str, str]]) -> None:
     memory = Memory()
@@ -312,7 +312,7 @@ def test_the_same_names_again_change_nothing(batch: list[tuple[str, str]]) -> No
     assert (again.entities.height, again.aliases.height, again.to_embed.height) == (0, 0, 0)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(names, names)
 def test_every_mention_is_resolved_and_no_name_becomes_twins(
     first: list[tuple[str, str]], second: list[tuple[str, str]]

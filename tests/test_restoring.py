@@ -100,7 +100,7 @@ def live(uri: Path) -> list[str]:
     return rows(uri, "facts", "status = 'active'", ["id"])["id"].to_list()
 
 
-QUIET = settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUIET = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @QUIET

@@ -438,7 +438,7 @@ jobs = st.builds(
 @given(
     st.lists(st.lists(jobs, min_size=1, max_size=5), min_size=1, max_size=4), st.sampled_from(["recency", "confidence"])
 )
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_a_class_of_one_object_has_at_most_one_head(told: list[list[dict[str, Any]]], strategy: str) -> None:
     memory = Memory(revise={"strategy": strategy})
     for number, batch in enumerate(told):
@@ -457,7 +457,7 @@ def test_a_class_of_one_object_has_at_most_one_head(told: list[list[dict[str, An
 
 
 @given(st.lists(st.lists(jobs, min_size=1, max_size=4), min_size=1, max_size=3))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_where_nothing_says_that_it_changed_nothing_ends(told: list[list[dict[str, Any]]]) -> None:
     memory = Memory()
     for number, batch in enumerate(told):

@@ -386,7 +386,7 @@ def test_hostile_text_neither_hangs_nor_breaks(text: str, role: str) -> None:
     assert all(len(fact["statement"].encode("utf-8", "replace")) <= 2048 for fact in found)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(
     st.lists(
         st.sampled_from([s for s, _ in RELATIONS] + OBSERVATIONS + [t for t, _ in REFUSED]) | st.text(max_size=80),

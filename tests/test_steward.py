@@ -43,7 +43,7 @@ Row = dict[str, Any]
 Keep = Callable[..., Path]
 NOW = EPOCH + timedelta(days=400)
 HOW = StewardSettings()
-FEW = settings(max_examples=25, deadline=None)
+FEW = settings(max_examples=12, deadline=None)
 
 
 def ago(days: float) -> datetime:

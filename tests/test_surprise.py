@@ -88,7 +88,7 @@ def test_switched_off_everything_is_extracted_and_nothing_remembered() -> None:
     assert plan.states == {}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"), st.integers(0, 3)), max_size=20),
     st.integers(0, 20),

@@ -299,7 +299,7 @@ ITEMS = st.dictionaries(st.sampled_from(FIELDS), JSON | st.dictionaries(st.sampl
 
 
 @pytest.mark.parametrize("name", sorted(PARSERS))
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(item=ITEMS | JSON)
 def test_no_value_breaks_a_parser_or_the_frame(name: str, item: object) -> None:
     gathered = Conversations(NOW, 50_000)

@@ -76,7 +76,7 @@ def perform(store: Store, run: str, operations: list[tuple[str, str, list[str]]]
             tend(store, run, EPOCH, thorough=True)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(RUNS)
 def test_undoing_runs_from_the_newest_brings_back_every_earlier_state(
     new_store: Callable[[], Store], runs: list[list[tuple[str, str, list[str]]]]
@@ -92,7 +92,7 @@ def test_undoing_runs_from_the_newest_brings_back_every_earlier_state(
         assert content(store) == states[number]
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(RUNS)
 def test_an_older_run_is_undone_as_if_it_had_never_been_or_refused_without_a_trace(
     new_store: Callable[[], Store], runs: list[list[tuple[str, str, list[str]]]]

@@ -134,7 +134,7 @@ HOURS = st.lists(st.integers(0, 24 * 200), min_size=1, max_size=12)
 LOGS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 24 * 120)), min_size=1, max_size=15)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=7, deadline=None)
 @given(st.integers(1, 40), HOURS)
 def test_fading_often_is_fading_once(recalls_so_far: int, looks: list[int]) -> None:
     start = counted([("a", 0.5, NOW)] * recalls_so_far)
@@ -146,7 +146,7 @@ def test_fading_often_is_fading_once(recalls_so_far: int, looks: list[int]) -> N
     assert_alike(often, faded(start, times[-1]))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(LOGS, st.integers(0, 15), st.booleans())
 def test_a_log_cut_anywhere_with_or_without_fading_gives_the_same_counters(
     log: list[tuple[str, int]], cut: int, fades: bool
@@ -186,7 +186,7 @@ def test_facts_that_replace_each_other_in_a_circle_count_for_the_last_of_them() 
 STEPS = st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from("abcdef"), st.just("dedup")), max_size=8)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(STEPS, st.lists(st.sampled_from("abcdef"), min_size=1, max_size=10))
 def test_however_facts_were_merged_no_recall_is_lost(steps: list[tuple[str, str, str]], recalled: list[str]) -> None:
     usage = counted([(name, 0.5, NOW) for name in recalled])
