@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 HEAD = "_head"
 _PUBLISHED = f"{HEAD}.lance/_versions"  # holds a file only once the head is really there
+LARGEST = 2**64 - 1
+LONGEST = len(str(LARGEST))
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -89,3 +91,20 @@ def connect(uri: str, namespace: str, storage_options: dict[str, str] | None = N
     options: dict[str, Any] = {"new_table_enable_stable_row_ids": "true", **(storage_options or {})}
     where = f"{uri.rstrip('/')}/{check_namespace(namespace)}"
     return lancedb.connect(where, storage_options=options, read_consistency_interval=timedelta(0))
+
+
+def newest_on_disk(db: DBConnection, table: str) -> int | None:
+    """The newest version of a table by the names of its manifests; None where they do not tell, as on object storage.
+
+    A manifest is named by how far its version is from the largest one, so that the newest is listed first. Opening
+    every table to ask it takes a commit many times as long.
+    """
+    if is_remote(str(db.uri)):
+        return None
+    try:
+        entries = [entry.name for entry in os.scandir(_root(str(db.uri)) / f"{table}.lance" / "_versions")]
+    except OSError:
+        return None
+    named = [name.removesuffix(".manifest") for name in entries if name.endswith(".manifest")]
+    inverted = [int(name) for name in named if len(name) == LONGEST and name.isdecimal()]
+    return LARGEST - min(inverted) if inverted and len(inverted) == len(named) else None

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from slowwave.errors import Fenced, StoreMismatch
 
+from .connection import newest_on_disk
 from .head import Head, HeadRow
 from .rows import MARK, exact_rows, id_filters, table_named, to_rows
 from .snapshots import Reading, version_gone
@@ -180,6 +181,8 @@ class Transaction(Reading):
         Raises `StoreMismatch` for a table that is missing, unless `is_repair`.
         """
         for name, version in self._held.versions.items():
+            if newest_on_disk(self._db, name) == version:
+                continue
             try:
                 table = self._open(name)
             except ValueError as error:
