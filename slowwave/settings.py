@@ -761,9 +761,10 @@ class RecallSettings(Group):
         description="Of the cosine beside the words' score, which is 0 to 1.",
     )
     min_quality: Ratio = Field(
-        0.05,
+        0.0,
         title="Smallest quality",
-        description="Facts that the steward scored lower are not recalled once the learning period is over (S4-03).",
+        description="Facts that the steward scored lower are not recalled once the learning period is over; 0: all "
+        "are. With the 0.05 of S4-03 a memory that nobody asked for half a year would answer nothing.",
     )
 
 
