@@ -144,9 +144,9 @@ def sleep(
     flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls}
     watch = place.settings.sleep
     settings = SleepSettings(
-        consolidate=with_flags("consolidate", _kept(place.settings.consolidate, place), flags).consolidate,
-        steward=with_flags("steward", _kept(place.settings.steward, place), flags).steward,
-        decay=_kept(place.settings.decay, place),
+        consolidate=with_flags("consolidate", place.settings.consolidate, flags).consolidate,
+        steward=with_flags("steward", place.settings.steward, flags).steward,
+        decay=place.settings.decay,
         gate=watch if gate is None else watch.model_copy(update={"enabled": gate}),
         retention=place.settings.retention,
     )

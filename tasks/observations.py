@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -20,7 +20,6 @@ from slowwave.observations import (
     stale_flags,
     unit_rows,
 )
-from slowwave.records import Usage
 from slowwave.retirement import BY_A_PERSON, Retirement
 from slowwave.settings import IngestSettings
 from slowwave.validity import live_sql
@@ -31,6 +30,7 @@ from storage.store import Store
 
 from .application import apply_patches
 from .engine import task
+from .own_runs import Counts
 from .retirement import carry_out, renew_profiles, retirement_of
 from .runs import Run, recorded, store_of
 from .statements import SCOPE, Statements, state, write_statements
@@ -78,20 +78,6 @@ class Retired:
     entity_id: str
     facts: tuple[tuple[str, str], ...]
     flags_cleared: tuple[str, ...]
-
-
-@dataclass(slots=True)
-class Counts:
-    """The counts of a run for its row in `runs`."""
-
-    run: str
-    counts: dict[str, int] = field(default_factory=dict)
-    state: str = "completed"
-    usage: Usage = field(default_factory=Usage)
-
-    def summary(self) -> dict[str, Any]:
-        """Everything counted, as plain data."""
-        return {"run": self.run, "state": self.state, "counts": {k: n for k, n in self.counts.items() if n}}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 @dataclass(slots=True)
-class _Tally:
+class Counts:
     """The counts of a run for its row in `runs`."""
 
     run: str
@@ -30,7 +30,7 @@ class _Tally:
 
 def as_run(run: Run, parameters: Mapping[str, Any], work: Callable[[], R], count: Callable[[R], dict[str, int]]) -> R:
     """Do the work as a run of its own, which `slowwave runs` lists and undo takes back."""
-    tally = _Tally(run.id)
+    tally = Counts(run.id)
     with recorded(run, tally, dict(parameters)):
         done = work()
         tally.counts = count(done)

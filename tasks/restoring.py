@@ -19,7 +19,8 @@ from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
 
 from .engine import task
-from .observations import Counts, clear_stale_flags
+from .observations import clear_stale_flags
+from .own_runs import Counts
 from .retirement import renew_profiles
 from .runs import Run, recorded, store_of
 
