@@ -67,6 +67,18 @@ ENTITY_USAGE = _schema(text="id", count="access_count access_days", time="last_a
 ENTITY_DAYS = _schema(text="id entity_id day", count="access_count")
 CO_OCCURRENCES = _schema(text="id a_id b_id", count="count", time="last_at")
 ENTITY_SCORES = _schema(text="id", count="degree", number="importance temporal", flag="is_stale", time="scored_at")
+ENTITY_LINKS = _schema(text="id a_id b_id", number="cosine", time="linked_at")
+COMMUNITIES = _schema(
+    text="id name summary summarised_by prompt_version fingerprint aspects",
+    texts="entity_ids",
+    count="facts",
+    time="refreshed_at",
+)
+ENTITY_COMMUNITIES = _schema(text="id community_id")
+ASPECT_SCORES = _schema(text="id", number="score confidence", count="facts entities predicates", time="scored_at")
+EDGES = _schema(
+    text="id subject_id object_id predicate edge_type", number="weight", time="valid_from"
+)  # relations as a graph reads them
 RETRIEVAL_EVENTS = _schema(text="id fact_id query_hash", number="cosine", count="rank", time="at")
 ENTITY_EVENTS = _schema(text="id entity_id day query_hash", time="at")
 PATCH_BATCHES = _schema(text="id origin source_key state decided_by", count="candidates passed")

@@ -48,6 +48,9 @@ class LanguageSettings(Group):
     consolidate_model: str = Field(
         "", title="Model for consolidation", description="Overrides the model that decides what says the same."
     )
+    summarize_model: str = Field(
+        "", title="Model for summaries", description="Overrides the model that summarises communities only."
+    )
     judge_model: str = Field(
         "", title="Model for judgement", description="Overrides the model that settles conflicts and new relations."
     )
@@ -185,6 +188,27 @@ class SurpriseSettings(Group):
     )
 
 
+class LinkSettings(Group):
+    """Entities whose descriptions are alike are linked after extraction (S2-71)."""
+
+    enabled: bool = Field(False, title="Link entities", description="Link entities whose descriptions are alike.")
+    similarity: Ratio = Field(
+        0.85,
+        title="Alike",
+        description="Cosine from which two entities are linked.",
+        validation_alias=_alias("similarity", "similarity_threshold"),
+    )
+    top_k: int = Field(10, ge=1, le=100, title="Links per entity", description="The nearest ones.")
+    timeout_s: float = Field(
+        5.0,
+        gt=0.0,
+        le=600.0,
+        title="Time-out in seconds",
+        description="For the whole pass; what was found by then is kept.",
+        validation_alias=_alias("timeout_s", "timeout_secs"),
+    )
+
+
 class ExtractSettings(Group):
     """How messages become candidate facts (S2-16 … S2-25)."""
 
@@ -223,6 +247,16 @@ class ExtractSettings(Group):
     )
     max_attempts: int = Field(
         3, ge=1, le=20, title="Attempts", description="Failed extractions of a message before it is given up (S2-25)."
+    )
+    note_linking: LinkSettings = Field(
+        default_factory=LinkSettings, title="Links", description="Entities whose descriptions are alike."
+    )
+    community_refresh_interval: int = Field(
+        100,
+        ge=0,
+        title="Messages until a refresh",
+        description="Each time so many more messages were extracted, communities are due to be found anew; 0: never "
+        "(S2-45).",
     )
 
 
@@ -717,6 +751,52 @@ class DecaySettings(Group):
     )
 
 
+class CommunitySettings(Group):
+    """How communities are found and summarised (S2-45 … S2-50)."""
+
+    algorithm: Literal["label_propagation", "leiden"] = Field(
+        "label_propagation",
+        title="Algorithm",
+        description="label_propagation needs nothing more. leiden finds better ones; it needs slowwave[leiden].",
+    )
+    resolution: float = Field(
+        1.0, gt=0.0, le=100.0, title="Resolution", description="Of Leiden: higher finds more and smaller communities."
+    )
+    max_rounds: int = Field(
+        50, ge=1, le=1000, title="Rounds", description="Label propagation stops here at the latest (S2-46)."
+    )
+    facts_per_summary: int = Field(
+        20, ge=1, le=200, title="Facts per summary", description="The strongest relations that are summarised (S2-48)."
+    )
+    max_prompt_bytes: int = Field(
+        8192,
+        ge=0,
+        le=1_000_000,
+        title="Longest prompt in bytes",
+        description="Communities share a prompt up to here; one that needs more is cut; 0: no summaries (S2-48).",
+        validation_alias=_alias("max_prompt_bytes", "community_summary_max_prompt_bytes"),
+    )
+    concurrency: int = Field(
+        4,
+        ge=1,
+        le=64,
+        title="Concurrent calls",
+        description="Prompts in flight at once (S2-48).",
+        validation_alias=_alias("concurrency", "community_summary_concurrency"),
+    )
+    llm: LanguageSettings = Field(
+        default_factory=LanguageSettings, title="Language model", description="Who summarises."
+    )
+    gate: GateSettings = Field(
+        default_factory=GateSettings, title="Gate", description="Taken back if recall got worse."
+    )
+    retention: RetentionSettings = Field(
+        default_factory=RetentionSettings,
+        title="Retention",
+        description="Versions and leases; on the command line the [retention] of the file.",
+    )
+
+
 class SleepSettings(Group):
     """Everything a night can be told."""
 
@@ -727,6 +807,9 @@ class SleepSettings(Group):
         default_factory=StewardSettings, title="Steward", description="What is used rises, what is not fades."
     )
     decay: DecaySettings = Field(default_factory=DecaySettings, title="Decay", description="What moves out of the way.")
+    communities: CommunitySettings = Field(
+        default_factory=CommunitySettings, title="Communities", description="What belongs together gets a name."
+    )
     gate: NightGateSettings = Field(
         default_factory=NightGateSettings,
         title="Gate",
@@ -736,6 +819,83 @@ class SleepSettings(Group):
         default_factory=RetentionSettings,
         title="Retention",
         description="Versions and leases; on the command line the [retention] of the file.",
+    )
+
+
+EdgeType = Literal["semantic", "temporal", "causal", "hierarchical", "co_occurrence"]
+
+
+class SpreadSettings(Group):
+    """Spreading activation: entities pass on what reaches them (SYNAPSE, S2-41 … S2-43)."""
+
+    decay_lambda: float = Field(
+        0.85, gt=0.0, le=1.0, title="Passed on", description="Share of the activation that a relation passes on."
+    )
+    max_hops: int = Field(3, ge=1, le=20, title="Hops", description="How often activation is passed on.")
+    activation_threshold: Ratio = Field(
+        0.1, title="Least activation", description="Less is neither passed on nor counted."
+    )
+    inhibition_threshold: Ratio = Field(
+        0.8, title="Inhibition", description="An entity that is activated so much receives no more."
+    )
+    max_activated_nodes: int = Field(
+        50, ge=1, title="Active entities at most", description="The most activated ones stay after each hop."
+    )
+    seed_activation: Literal["uniform", "hybrid"] = Field(
+        "uniform",
+        title="Activation of seeds",
+        description="uniform: 1. hybrid: how well the query names them and how connected they are (S2-42).",
+    )
+    no_backflow: bool = Field(
+        False, title="No echo", description="An entity passes nothing back over the relation that it was reached by."
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.activation_threshold >= self.inhibition_threshold:
+            raise ValueError(
+                f"activation_threshold ({self.activation_threshold}) must be below inhibition_threshold "
+                f"({self.inhibition_threshold})"
+            )
+        return self
+
+
+class WalkSettings(Group):
+    """How recall follows relations from the entities that a query names (S2-26 … S2-35)."""
+
+    seeds: int = Field(10, ge=1, le=1000, title="Seeds", description="Entities of the query at which walks begin.")
+    max_hops: int = Field(2, ge=0, le=20, title="Hops", description="How far a breadth-first walk goes (S2-30).")
+    edge_types: tuple[EdgeType, ...] = Field(
+        (), title="Kinds of relations", description="Only these are followed; empty: all (S2-30)."
+    )
+    temporal_decay_rate: float = Field(
+        0.0,
+        ge=0.0,
+        le=10.0,
+        title="Decay per day",
+        description="How fast relations lose the boost, or the flow, that new ones have; 0: none (S2-35, S2-41).",
+    )
+    seed_structural_weight: Ratio = Field(
+        0.4, title="Weight of structure", description="Of connections beside words in the score of a seed (S2-28)."
+    )
+    seed_community_cap: int = Field(
+        3, ge=0, title="Seeds per community", description="More of one community are passed over; 0: no limit (S2-29)."
+    )
+    similar_links: bool = Field(
+        False, title="Follow similar entities", description="Also walk from an entity to those that are alike (S2-71)."
+    )
+    recall_timeout_ms: int = Field(
+        500,
+        ge=1,
+        le=600_000,
+        title="Time-out in milliseconds",
+        description="A longer walk finds nothing; loading the graph, once per commit, is not counted (S2-44).",
+    )
+    spread: SpreadSettings = Field(
+        default_factory=SpreadSettings,
+        title="Spreading activation",
+        description="The other way to walk.",
+        validation_alias=_alias("spread", "spreading_activation"),
     )
 
 
@@ -766,6 +926,35 @@ class RecallSettings(Group):
         description="Facts that the steward scored lower are not recalled once the learning period is over; 0: all "
         "are. With the 0.05 of S4-03 a memory that nobody asked for half a year would answer nothing.",
     )
+    graph: Literal["none", "bfs", "spread"] = Field(
+        "none",
+        title="Graph",
+        description="Whether relations of the entities that the query names are recalled too: breadth first, or by "
+        "spreading activation.",
+    )
+    graph_weight: float = Field(
+        1.0, ge=0.0, le=10.0, title="Weight of the graph", description="Of the walk's ranks beside those of search."
+    )
+    rrf_k: int = Field(
+        60, ge=1, le=10_000, title="Rank constant", description="k of reciprocal-rank fusion: 1 / (k + rank) (S0-26)."
+    )
+    limbic: bool = Field(
+        True,
+        title="Weight of use",
+        description="Facts about entities that are read often, lately and together come first (S0-26).",
+    )
+    diversity: Ratio = Field(
+        0.0, title="Diversity", description="How much a fact loses by being like one that is recalled before it."
+    )
+    neighbours: Ratio = Field(
+        0.0,
+        title="Turns beside",
+        description="Share of a matching message's score that the turns before and after it get.",
+    )
+    episode_boost: Ratio = Field(
+        0.1, title="Current conversation", description="What a fact of the conversation gains that is asked in (S2-74)."
+    )
+    walk: WalkSettings = Field(default_factory=WalkSettings, title="Walk", description="How relations are followed.")
 
 
 class Settings(Group):
@@ -787,6 +976,9 @@ class Settings(Group):
         default_factory=StewardSettings, title="Steward", description="The `steward` flow."
     )
     decay: DecaySettings = Field(default_factory=DecaySettings, title="Decay", description="The `decay` flow.")
+    communities: CommunitySettings = Field(
+        default_factory=CommunitySettings, title="Communities", description="The `communities` flow."
+    )
     sleep: NightGateSettings = Field(
         default_factory=NightGateSettings,
         title="Sleep",

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 TIME = pa.timestamp("us", tz="UTC")
 TEXTS = pa.list_(pa.string())
@@ -524,6 +524,55 @@ _ENTITY_SCORES = Table(
     },
     lookup=("id",),
 )
+_ENTITY_LINKS = Table(
+    "entity_links",
+    Role.STATE,
+    "two entities whose descriptions are alike; no knowledge, and no fact (S2-71)",
+    {
+        "a_id": _derived(_text("The entity whose id is smaller.", required=True)),
+        "b_id": _derived(_text("The other one.", required=True)),
+        "cosine": _derived(_number("Cosine of their descriptions, as measured last.")),
+        "linked_at": _derived(_time("When that was.")),
+    },
+    lookup=("a_id", "b_id"),
+)
+_COMMUNITIES = Table(
+    "communities",
+    Role.STATE,
+    "entities that are more related to each other than to others (S2-46)",
+    {
+        "name": _derived(_text("Its most connected members; not a key (S2-49).")),
+        "summary": _derived(_text("What holds it together; empty: still to be summarised (S2-48).")),
+        "summarised_by": _derived(_text("model or rule.")),
+        "prompt_version": _derived(_text("The prompt that a model answered.")),
+        "fingerprint": _derived(_text("Hash of its members and relations when it was summarised; empty: do so again.")),
+        "entity_ids": _derived(_texts("Its members, most connected first.")),
+        "facts": _derived(_count("Live relations within it.")),
+        "aspects": _derived(_text("JSON: how many of its relations touch which aspect (C16).")),
+        "refreshed_at": _derived(_time("When this was written.")),
+    },
+    lookup=("id",),
+)
+_ENTITY_COMMUNITIES = Table(
+    "entity_communities",
+    Role.STATE,
+    "which community one entity belongs to; the id is the entity's",
+    {"community_id": _derived(_text("The community.", required=True))},
+    lookup=("id", "community_id"),
+)
+_ASPECT_SCORES = Table(
+    "aspect_scores",
+    Role.STATE,
+    "how well one aspect of a life is known; the id is the aspect's slug (S3-18, S3-19)",
+    {
+        "score": _derived(_number("0 to 100.")),
+        "facts": _derived(_count("Live facts that touch it.")),
+        "entities": _derived(_count("Different subjects and objects among them.")),
+        "predicates": _derived(_count("Different canonical relations among them.")),
+        "confidence": _derived(_number("Their mean confidence, 0 to 1.")),
+        "scored_at": _derived(_time("When this was written.")),
+    },
+)
 _PATCHES = Table(
     "patch_batches",
     Role.STATE,
@@ -693,8 +742,12 @@ TABLES: Mapping[str, Table] = {
         _CO_OCCURRENCES,
         _LOG_MARKS,
         _ENTITY_SCORES,
+        _ENTITY_LINKS,
+        _COMMUNITIES,
+        _ENTITY_COMMUNITIES,
         _PATCHES,
         _FACT_ASPECTS,
+        _ASPECT_SCORES,
         _METADATA,
         _DECISIONS,
         _COMMITS,

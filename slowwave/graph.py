@@ -1,0 +1,111 @@
+"""The graph as arrays: who is related to whom, so that a walk is a handful of gathers and no query.
+
+Nodes are entities, edges are relation facts, in both directions; parallel edges stay apart, because each is a fact.
+Neighbours lie in compressed sparse rows: those of node `i` are the places `starts[i]` to `starts[i + 1]` of `near`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from slowwave import frames
+
+Places = npt.NDArray[np.int32]
+Offsets = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.float64]
+
+EDGE_TYPES = ("semantic", "temporal", "causal", "hierarchical", "co_occurrence")
+UNKNOWN_TIME = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Relations seen from a set of nodes: over `edge` from `start` to `end`; all (s,) int32, in order of the nodes."""
+
+    start: Places
+    end: Places
+    edge: Places
+
+
+@dataclass(frozen=True)
+class Graph:
+    """n entities and m relations between them. `ids` are sorted, `edges` (EDGES) are sorted by id.
+
+    `source` and `target` are the ends of each edge as places in `ids`, (m,) int32, never the same.
+    """
+
+    ids: pl.Series
+    edges: pl.DataFrame
+    source: Places
+    target: Places
+    starts: Offsets
+    near: Places
+    near_edge: Places
+
+    @cached_property
+    def weight(self) -> Numbers:
+        """How much each relation weighs, (m,), 0 to 1 (S2-33)."""
+        return self.edges["weight"].fill_null(0.0).to_numpy()
+
+    @cached_property
+    def kind(self) -> npt.NDArray[np.int8]:
+        """The type of each relation as a place in EDGE_TYPES, (m,); one that is not known counts as semantic."""
+        codes = self.edges["edge_type"].replace_strict(EDGE_TYPES, range(len(EDGE_TYPES)), default=0)
+        return codes.fill_null(0).cast(pl.Int8).to_numpy()
+
+    @cached_property
+    def since(self) -> Offsets:
+        """When each relation became true, microseconds since 1970, (m,); UNKNOWN_TIME where nobody said."""
+        return self.edges["valid_from"].dt.epoch("us").fill_null(UNKNOWN_TIME).to_numpy()
+
+    @cached_property
+    def degree(self) -> Offsets:
+        """Relations of each node, (n,)."""
+        return np.diff(self.starts)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def places(self, ids: Sequence[str] | pl.Series) -> Places:
+        """Where these entities are in `ids`, in their order; those that are not there are left out."""
+        asked = pl.Series("id", ids, pl.String).to_frame()
+        known = asked.join(self._index, on="id", how="left", maintain_order="left")["place"].drop_nulls()
+        return known.cast(pl.Int32).to_numpy()
+
+    def steps(self, nodes: Places) -> Steps:
+        """All relations of these nodes; one between two of them is seen from both."""
+        counts = self.degree[nodes]
+        slots = np.repeat(self.starts[nodes] - np.concatenate(([0], np.cumsum(counts)[:-1])), counts)
+        slots += np.arange(len(slots))
+        return Steps(np.repeat(nodes, counts).astype(np.int32), self.near[slots], self.near_edge[slots])
+
+    @cached_property
+    def _index(self) -> pl.DataFrame:
+        return pl.DataFrame({"id": self.ids}).with_row_index("place")
+
+
+def build_graph(entities: pl.Series, relations: pl.DataFrame) -> Graph:
+    """The graph of these entities (ids) and of the relations (EDGES) between two different ones of them."""
+    ids = entities.unique().sort().rename("id")
+    index = pl.DataFrame({"id": ids}).with_row_index("place")
+    both = relations.select(*frames.EDGES).sort("id")
+    for end in ("subject", "object"):
+        both = both.join(index.rename({"id": f"{end}_id", "place": end}), on=f"{end}_id", maintain_order="left")
+    edges = both.filter(pl.col("subject") != pl.col("object"))
+    source, target = (edges[end].cast(pl.Int32).to_numpy() for end in ("subject", "object"))
+    return Graph(ids, edges.select(*frames.EDGES), source, target, *_rows(len(ids), source, target))
+
+
+def _rows(nodes: int, source: Places, target: Places) -> tuple[Offsets, Places, Places]:
+    """Where the neighbours of each node begin, the neighbours, and over which edge; in order of node and edge."""
+    ends, others = np.concatenate((source, target)), np.concatenate((target, source))
+    edge = np.tile(np.arange(len(source), dtype=np.int32), 2)
+    order = np.lexsort((edge, ends))
+    starts = np.concatenate(([0], np.cumsum(np.bincount(ends, minlength=nodes)))).astype(np.int64)
+    return starts, others[order].astype(np.int32), edge[order]
