@@ -14,8 +14,12 @@ import typer
 from slowwave.errors import SlowwaveError
 
 from . import (
+    aspect_commands,
+    atlas_command,
+    community_commands,
     entity_commands,
     forget_commands,
+    graph_commands,
     keep_commands,
     maintain_commands,
     people_commands,
@@ -56,6 +60,10 @@ keep_commands.register(app)
 people_commands.register(app)
 entity_commands.register(app)
 forget_commands.register(app)
+aspect_commands.register(app)
+community_commands.register(app)
+graph_commands.register(app)
+atlas_command.register(app)
 
 
 def main() -> None:

@@ -23,7 +23,8 @@ from slowwave.settings import IngestSettings, LanguageSettings
 from storage.store import Store
 
 from .printing import out, print_json, progress, table, validity
-from .read_commands import entity_table, recall_table, source_names
+from .read_commands import entity_table
+from .recall_tables import recall_table, source_names
 from .write_commands import count_table
 
 QUESTIONS = (

@@ -10,7 +10,14 @@ import typer
 
 from slowwave.errors import RecallFell, UnusableInput
 from slowwave.questions import Mode
-from slowwave.settings import ConsolidateSettings, DecaySettings, Group, SleepSettings, StewardSettings
+from slowwave.settings import (
+    CommunitySettings,
+    ConsolidateSettings,
+    DecaySettings,
+    Group,
+    SleepSettings,
+    StewardSettings,
+)
 from slowwave.timestamps import asked_time
 
 from .configuration import with_flags
@@ -28,7 +35,7 @@ GateOption = Annotated[
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
 T = TypeVar("T", bound=Group)
-W = TypeVar("W", ConsolidateSettings, StewardSettings, DecaySettings)
+W = TypeVar("W", ConsolidateSettings, StewardSettings, DecaySettings, CommunitySettings)
 
 
 def register(app: typer.Typer) -> None:
@@ -66,7 +73,7 @@ def consolidate(
     own = with_flags("consolidate", place.settings.consolidate, flags).consolidate
     since_when = asked_time(since) if since else None
     parameters = {"since": since_when, "scope": scope, "mode": cast(Mode, mode), "artifacts": artifacts}
-    summary = _run(flow, place, as_json, settings=_watched(own, place, gate), dry_run=dry_run, **parameters)
+    summary = run_flow(flow, place, as_json, settings=watched(own, place, gate), dry_run=dry_run, **parameters)
     show_summary(summary, as_json)
     end(summary, "decided", "facts")
 
@@ -90,8 +97,8 @@ def steward(
 
     place = Place.of(store, namespace)
     flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls}
-    own = _watched(with_flags("steward", place.settings.steward, flags).steward, place, gate)
-    summary = _run(flow, place, as_json, phases=_chosen(phase, PHASES), settings=own, dry_run=dry_run)
+    own = watched(with_flags("steward", place.settings.steward, flags).steward, place, gate)
+    summary = run_flow(flow, place, as_json, phases=_chosen(phase, PHASES), settings=own, dry_run=dry_run)
     show_summary(summary, as_json)
     if summary["counts"].get("facts pruned") and not dry_run and not as_json:
         out.print("What faded: slowwave archived. Back with: slowwave restore ID", markup=False)
@@ -109,7 +116,7 @@ def decay(
     from flows.decay import decay as flow
 
     place = Place.of(store, namespace)
-    summary = _run(flow, place, as_json, settings=_watched(place.settings.decay, place, gate), dry_run=dry_run)
+    summary = run_flow(flow, place, as_json, settings=watched(place.settings.decay, place, gate), dry_run=dry_run)
     show_summary(summary, as_json)
     end(summary, "moved", "rows")
 
@@ -119,13 +126,15 @@ def upkeep(store: StoreOption = None, namespace: NamespaceOption = "default", as
     from flows.upkeep import upkeep as flow
 
     place = Place.of(store, namespace)
-    show_summary(_run(flow, place, as_json, settings=place.settings.retention), as_json)
+    show_summary(run_flow(flow, place, as_json, settings=place.settings.retention), as_json)
 
 
 def sleep(
     phase: Annotated[
         list[str] | None,
-        typer.Option("--phase", help="consolidate, steward, decay or upkeep; several times; all unless given."),
+        typer.Option(
+            "--phase", help="consolidate, steward, decay, communities or upkeep; several times; all unless given."
+        ),
     ] = None,
     llm: LlmOption = None,
     max_usd: MaxUsdOption = None,
@@ -136,7 +145,7 @@ def sleep(
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
 ) -> None:
-    """The whole night: consolidate, steward, decay, upkeep. A phase after which recall got worse is taken back."""
+    """The whole night: consolidate, steward, decay, communities, upkeep. A phase after which recall got worse is taken back."""
     from flows.sleep import NIGHT
     from flows.sleep import sleep as flow
 
@@ -147,15 +156,16 @@ def sleep(
         consolidate=with_flags("consolidate", place.settings.consolidate, flags).consolidate,
         steward=with_flags("steward", place.settings.steward, flags).steward,
         decay=place.settings.decay,
+        communities=with_flags("communities", place.settings.communities, flags).communities,
         gate=watch if gate is None else watch.model_copy(update={"enabled": gate}),
         retention=place.settings.retention,
     )
-    summary = _run(flow, place, as_json, phases=_chosen(phase, NIGHT), settings=settings, dry_run=dry_run)
+    summary = run_flow(flow, place, as_json, phases=_chosen(phase, NIGHT), settings=settings, dry_run=dry_run)
     show_summary(summary, as_json)
     end(summary, "done", "phases")
 
 
-def _run(
+def run_flow(
     flow: Callable[..., Awaitable[dict[str, Any]]], place: Place, quiet: bool, **parameters: Any
 ) -> dict[str, Any]:
     """What a run of the flow counted; progress goes to stderr."""
@@ -180,7 +190,7 @@ def _kept(settings: T, place: Place) -> T:
     return settings.model_copy(update={"retention": place.settings.retention})
 
 
-def _watched(settings: W, place: Place, gate: bool | None) -> W:
+def watched(settings: W, place: Place, gate: bool | None) -> W:
     """The settings of a flow with the retention of the file, and with the gate that the flag asks for."""
     kept = _kept(settings, place)
     return kept if gate is None else kept.model_copy(update={"gate": kept.gate.model_copy(update={"enabled": gate})})

@@ -16,13 +16,13 @@ from slowwave.timestamps import asked_time
 from .history_tables import history_table, print_story
 from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import err, out, print_json, short_id, table, told, validity
+from .recall_tables import parts_table, recall_table, uncertain_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from recall.entities import Entity
     from recall.memory import Memory
-    from recall.records import RecalledFact, Recollection
 
 AsOf = Annotated[str | None, typer.Option("--as-of", metavar="TIME", help="What was true then.", show_default=False)]
 KnownAsOf = Annotated[
@@ -46,49 +46,48 @@ def recall(
     ] = None,
     as_of: AsOf = None,
     known_as_of: KnownAsOf = None,
-    graph: Annotated[str, typer.Option("--graph", help="none; bfs and spread come with communities.")] = "none",
+    graph: Annotated[
+        str | None,
+        typer.Option(
+            "--graph",
+            metavar="MODE",
+            help="Follow relations: none, bfs or spread; default [recall] graph.",
+            show_default=False,
+        ),
+    ] = None,
     scope: Annotated[str | None, typer.Option("--scope", help="Only facts of this scope.", show_default=False)] = None,
+    conversation: Annotated[
+        str | None,
+        typer.Option(
+            "--conversation", metavar="ID", help="The one that is going on: its facts come sooner.", show_default=False
+        ),
+    ] = None,
+    last: Annotated[
+        int | None,
+        typer.Option("--last", min=1, help="Only what the last so many conversations were about.", show_default=False),
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Also how each fact came to its place.")] = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
 ) -> None:
     """Ranked facts that answer a question, with their validity and where they come from."""
-    if graph != "none":
-        raise UnusableInput(f"--graph {graph} is not there yet.", "Leave it out, or use --graph none.")
     with Place.of(store, namespace).memory() as memory:
-        found = memory.recall(query, k=k, scope=scope, as_of=_time(as_of), known_as_of=_time(known_as_of))
+        found = memory.recall(
+            query, k, scope=scope, as_of=_time(as_of), known_as_of=_time(known_as_of), graph=graph,
+            episode=conversation, last=last,
+        )  # fmt: skip
     if as_json:
-        print_json(found.as_json())
+        print_json(found.as_json(explained=explain))
         return
     if not found.facts:
         out.print("Nothing is known about that. Try other words, or `slowwave entities`.")
     else:
         out.print(recall_table(found))
-
-
-def recall_table(found: Recollection) -> RenderableType:
-    """Ranked facts as a table."""
-    now = datetime.now(UTC)
-    rows = [
-        (
-            n,
-            told(fact, now),
-            validity(fact.valid_from, fact.valid_to),
-            f"{fact.score:.2f}",
-            source_names(fact),
-            short_id(fact.id),
-        )
-        for n, fact in enumerate(found.facts, 1)
-    ]
-    return table(found.query, ("#", "fact", "valid", "score", "said in", "id"), rows, f"{found.took_ms:.0f} ms")
-
-
-def source_names(fact: RecalledFact) -> str:
-    """The first two messages that say it; documents by their file name."""
-    earliest = sorted(fact.provenance, key=lambda source: (str(source.occurred_at or "?"), source.conversation_id))[:2]
-    shown = [s.conversation_id.rpartition("/")[2] if "/" in s.conversation_id else s.message_id for s in earliest]
-    more = len(fact.provenance) - len(shown)
-    return ", ".join(shown) + (f" +{more}" if more > 0 else "")
+    if found.facts and explain:
+        out.print(parts_table(found))
+    if found.uncertain:
+        out.print(uncertain_table(found.uncertain))
 
 
 def facts(

@@ -35,6 +35,7 @@ BENCHMARKS: Mapping[str, str] = {
     "pairs": "near-duplicate pairs, beside SemHash",
     "merging": "the steward's merge phase, beside SemHash",
     "guards": "what the guards of a merge let through",
+    "communities": "groups in a graph of a million relations, beside igraph and networkit",
 }
 RESULTS = Path(__file__).resolve().parent / "results"
 PACKAGES = ("lancedb", "prefect", "polars", "numpy", "model2vec")

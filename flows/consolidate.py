@@ -8,6 +8,7 @@ from typing import Any
 from slowwave.questions import Mode
 from slowwave.settings import ConsolidateSettings
 from tasks.artifacts import link_artifacts
+from tasks.aspects import refresh_aspects
 from tasks.consolidation import consolidate_facts
 from tasks.engine import flow
 from tasks.observations import clear_stale_flags
@@ -67,5 +68,6 @@ async def consolidate(
                 tally.counts["flags cleared"] += clear_stale_flags(run)
                 tally.counts["profiles renewed"] += refresh_profiles(run)
                 if tally.has_written:
+                    refresh_aspects(run)
                     tidy(run)
     return await conclude(run, tally)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from slowwave.settings import DecaySettings
+from tasks.aspects import refresh_aspects
 from tasks.engine import flow
 from tasks.eviction import archive_facts, archive_orphans, cap_beliefs, cap_entities
 from tasks.maintenance_tallies import DecayTally
@@ -54,5 +55,6 @@ async def decay(
                 tally.counted(count_usage(run, settings))
                 tally.faded(await attempt(tally, "links", partial(fade_links, run, settings)))
             if tally.has_written and not dry_run:
+                refresh_aspects(run)
                 tidy(run)
     return await conclude(run, tally)

@@ -9,11 +9,15 @@ from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
 from tasks.admission import admit_messages
 from tasks.application import apply_patches
 from tasks.artifacts import link_artifacts
+from tasks.aspects import refresh_aspects
+from tasks.communities import assign_new
+from tasks.community_trigger import extractions, note_due
 from tasks.conflicts import judge_conflicts
 from tasks.consolidation import consolidate_facts
 from tasks.engine import flow, report_progress
 from tasks.extraction import Cursor, count_unfinished, extract_facts
 from tasks.intake import find_new_sources, look_at, read_intakes
+from tasks.linking import link_entities, touched_entities
 from tasks.runs import Run, language_of, new_run, recorded
 from tasks.summaries import publish_summary
 from tasks.tallies import IngestTally
@@ -53,6 +57,7 @@ async def ingest(
     tally = IngestTally(run.id, dry_run)
     parameters = {"paths": paths, "format": format, "settings": settings.model_dump()}
     with recorded(run, tally, parameters, dry_run=dry_run) as run:
+        before = extractions(run)
         sources = find_new_sources(run, found)
         tally.found(sources)
         for intake in read_intakes(run, sources.new, settings):
@@ -63,6 +68,8 @@ async def ingest(
         elif settings.consolidate.enabled and not dry_run:
             tally.linked(await link_artifacts(run, settings.consolidate))
         if tally.has_written and not dry_run:
+            refresh_aspects(run)
+            tally.are_communities_due = note_due(run, before, settings.extract.community_refresh_interval)
             tidy(run)
     await publish_summary(run, tally)
     return tally.summary()
@@ -83,6 +90,8 @@ async def _learn(run: Run, settings: IngestSettings, tally: IngestTally, approve
                 tally.applied(apply_patches(run, settings, look_back=False, verdicts=verdicts))
                 cursor = extracted.cursor
                 await report_progress("messages extracted", tally.counts["messages extracted"], waiting)
+            if tally.has_learned:
+                tally.related(link_entities(run, settings.extract.note_linking, touched_entities(run)), assign_new(run))
             if settings.consolidate.enabled:
                 tally.consolidated(await consolidate_facts(run, settings.consolidate, language))
                 tally.linked(await link_artifacts(run, settings.consolidate, language))

@@ -14,13 +14,14 @@ from tasks.night import begin_night, close_night
 from tasks.phases import attempt, weighed
 from tasks.runs import Run, existing_run, phases_of, recorded
 
+from .communities import communities
 from .consolidate import consolidate
 from .decay import decay
 from .steward import steward
 from .upkeep import upkeep
 
-Phase = Literal["consolidate", "steward", "decay", "upkeep"]
-NIGHT: tuple[Phase, ...] = ("consolidate", "steward", "decay", "upkeep")
+Phase = Literal["consolidate", "steward", "decay", "communities", "upkeep"]
+NIGHT: tuple[Phase, ...] = ("consolidate", "steward", "decay", "communities", "upkeep")
 
 
 @flow("sleep")
@@ -32,7 +33,7 @@ async def sleep(
     now: datetime | None = None,
     dry_run: bool = False,
 ) -> dict[str, Any]:
-    """Consolidate, score and prune, let fade, tidy up: one night, one summary.
+    """Consolidate, score and prune, let fade, name what belongs together, tidy up: one night, one summary.
 
     Each phase is watched: questions are frozen before it and asked after it, and where recall got worse the phase is
     taken back and the night goes on without it. A night that was interrupted goes on with the phases that are left.
@@ -69,6 +70,7 @@ def _work(run: Run, phase: str, settings: SleepSettings, dry_run: bool) -> Calla
         "consolidate": lambda: consolidate(**place, settings=settings.consolidate.model_copy(update=shared), **when),
         "steward": lambda: steward(**place, settings=settings.steward.model_copy(update=shared), **when),
         "decay": lambda: decay(**place, settings=settings.decay.model_copy(update=shared), **when),
+        "communities": lambda: communities(**place, settings=settings.communities.model_copy(update=shared), **when),
         "upkeep": lambda: upkeep(**place, settings=settings.retention),
     }
     return works[phase]

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from inference.language import Language
 from slowwave.settings import StewardSettings
+from tasks.aspects import refresh_aspects
 from tasks.engine import flow
 from tasks.maintenance_tallies import StewardTally
 from tasks.merging import merge_duplicates
@@ -55,6 +56,7 @@ async def steward(
                 finally:
                     tally.paid(language, "consolidate")
             if tally.has_written and not dry_run:
+                refresh_aspects(run)
                 tidy(run)
     return await conclude(run, tally)
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from prompts.responses import (
     ArtifactLinks,
+    CommunitySummaries,
     ConflictVerdicts,
     Consolidation,
     NameResolution,
@@ -25,6 +26,7 @@ from prompts.responses import (
 from slowwave.predicates import DEFAULT as KNOWN_RELATIONS
 from slowwave.records import (
     ArtifactQuestion,
+    CommunityQuestion,
     ConflictQuestion,
     NameQuestion,
     Prompt,
@@ -46,6 +48,7 @@ RESPONSES: Mapping[str, type[BaseModel]] = MappingProxyType(
         "verify_revisions": RevisionVerdicts,
         "name_relations": RelationNames,
         "link_artifacts": ArtifactLinks,
+        "summarize_communities": CommunitySummaries,
     }
 )
 
@@ -195,3 +198,8 @@ def render_relations(questions: tuple[RelationQuestion, ...]) -> Prompt:
 def render_artifact_links(questions: tuple[ArtifactQuestion, ...]) -> Prompt:
     """The prompt that is answered with `ArtifactLinks` (S1-18)."""
     return _asking("link_artifacts", "questions", questions)
+
+
+def render_communities(communities: tuple[CommunityQuestion, ...]) -> Prompt:
+    """The prompt that is answered with `CommunitySummaries` (S2-48); `prompts.packing` says how many fit into one."""
+    return _asking("summarize_communities", "communities", communities)

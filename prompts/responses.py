@@ -208,3 +208,20 @@ class ArtifactLinks(Response):
     """Answers to all numbered pairs of documents."""
 
     answers: list[ArtifactLink] = Field(default_factory=list, description="One answer for each numbered pair.")
+
+
+class CommunitySummary(Response):
+    """What one numbered community is about."""
+
+    community: int = Field(description="Number of the community.")
+    summary: str = Field(
+        min_length=1,
+        description="Two or three plain sentences: what holds its members together, and the relations that matter most "
+        "between them. Only what the facts say; no markup, no list.",
+    )
+
+
+class CommunitySummaries(Response):
+    """Summaries of all numbered communities."""
+
+    summaries: list[CommunitySummary] = Field(min_length=1, description="One summary for each numbered community.")

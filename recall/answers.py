@@ -54,7 +54,7 @@ async def answers(
         doubts(tables, rows, conflicts, moment),
     )
     messages = await _messages(tables, messages, evidence["message_id"])
-    places = {place.fact_id: (place.score, place.cosine, place.sources) for place in ranked.order if place.fact_id}
+    places = {place.fact_id: place for place in ranked.order if place.fact_id}
     return recalled(rows.select(NEEDED), called, evidence, messages, places, doubtful)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
 
 import polars as pl
 
@@ -15,29 +13,10 @@ from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.snapshots import Snapshot
 
-from .records import Provenance
+from .records import Provenance, UncertainFact
 
 TOP = 3
 _KNOWLEDGE = "kind IN ('relation', 'observation', 'note')"
-
-
-@dataclass(frozen=True, slots=True)
-class UncertainFact:
-    """A belief that too little was said for; `probability` is what its evidence amounts to now, 0 to 1."""
-
-    id: str
-    statement: str
-    predicate: str
-    scope: str
-    probability: float
-    evidence: tuple[Provenance, ...]
-    first_at: datetime
-    last_at: datetime
-    is_uncertain: bool = True
-
-    def as_json(self) -> dict[str, Any]:
-        """As it is shown."""
-        return asdict(self)
 
 
 def uncertain(

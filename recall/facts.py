@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from slowwave.moments import Moment
+from slowwave.ranking import Recalled
 from slowwave.validity import MAX_CHAIN
 from storage.snapshots import Snapshot
 
@@ -35,6 +36,7 @@ EVIDENCE = ("fact_id", "message_id", "quote", "occurred_at")
 LEARNED = ("subject_id", "action", "at", "measures")
 HOT = ("facts",)
 ALL = ("facts", "facts_archive")
+_NO_PLACE = Recalled(None, (), 0.0, 0.0, 0.0)
 
 
 def facts_about(snapshot: Snapshot, entity: Entity, moment: Moment, everything: bool) -> tuple[RecalledFact, ...]:
@@ -108,15 +110,14 @@ def recalled(
     names: Mapping[str, str],
     evidence: pl.DataFrame,
     messages: pl.DataFrame,
-    places: Mapping[str, tuple[float, float, Sequence[str]]],
+    places: Mapping[str, Recalled],
     doubts: Doubts = NO_DOUBTS,
 ) -> tuple[RecalledFact, ...]:
-    """Facts in the order of the rows; `places` gives score, cosine and the messages to name first, by fact."""
+    """Facts in the order of the rows; `places` gives score, its parts and the messages to name first, by fact."""
     said = _provenance(evidence, messages)
     made = []
     for position, row in enumerate(rows.iter_rows(named=True), 1):
-        score, cosine, first = places.get(row["id"], (0.0, 0.0, ()))
-        fact = _fact(row, names, said.get(row["id"], []), score, cosine, first, position)
+        fact = _fact(row, names, said.get(row["id"], []), places.get(row["id"], _NO_PLACE), position)
         made.append(doubts.about(fact))
     return tuple(made)
 
@@ -125,12 +126,10 @@ def _fact(
     row: Mapping[str, Any],
     names: Mapping[str, str],
     said: Sequence[tuple[str, Provenance]],
-    score: float,
-    cosine: float,
-    first: Sequence[str],
+    place: Recalled,
     rank: int,
 ) -> RecalledFact:
-    order = {message: n for n, message in enumerate(first)}
+    order = {message: n for n, message in enumerate(place.sources)}
     sources = sorted(said, key=lambda pair: order.get(pair[0], len(order)))
     return RecalledFact(
         id=row["id"],
@@ -138,7 +137,7 @@ def _fact(
         subject=names.get(row["subject_id"], ""),
         predicate=row["predicate"],
         object=names.get(row["object_id"]) or row["object_text"],
-        score=round(score, 6),
+        score=round(place.score, 6),
         confidence=row["confidence"] or 0.0,
         status=row["status"],
         valid_from=row["valid_from"],
@@ -146,10 +145,11 @@ def _fact(
         aspects=tuple(row["aspect_slugs"] or ()),
         provenance=tuple(source for _, source in sources),
         polarity=row["polarity"] or "affirmed",
-        cosine=cosine,
+        cosine=place.cosine,
         rank=rank,
         subject_id=row["subject_id"],
         object_id=row["object_id"],
+        parts=place.parts,
     )
 
 

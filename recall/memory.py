@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Self
+from typing import Self, get_args
 
 from inference.embedding import Embedder, open_embedder
+from slowwave.errors import UnusableInput
 from slowwave.moments import Moment
-from slowwave.settings import BeliefSettings, RecallSettings
+from slowwave.placing import Step
+from slowwave.settings import BeliefSettings, GraphMode, RecallSettings
 from storage.snapshots import Snapshot
 from storage.store import Store
 from storage.warm import Tables, WarmTables
@@ -18,19 +21,46 @@ from storage.warm import Tables, WarmTables
 from .accesses import AccessLog
 from .answers import Names, answers
 from .artifacts import Artifact, artifacts, versions_of
-from .beliefs import UncertainFact, uncertain
+from .aspects import Profile, aspects, facts_with_aspect, stored_aspects
+from .beliefs import uncertain
+from .communities import Community, communities, community_of
+from .context import facts_to_ask, render_context
 from .doubts import Conflicts
 from .duplicates import DuplicateReport, duplicates_of
 from .entities import Entity, find_entity, list_entities
+from .entity_ranking import TABLES as ENTITY_TABLES
+from .entity_ranking import RankedEntity, ranked_entities
+from .entity_search import FoundEntity, find_entities
 from .episodes import Episode, entities_in, episodes_of, last_episodes
 from .facts import facts_about
+from .graphs import GRAPH_TABLES, Graphs
 from .history import LIMIT, Chain, Version, chain_of, history_of
 from .loop import run
+from .pending import TABLES as PENDING_TABLES
+from .pending import Hopes, Pending, hoped
+from .placing import place
 from .quality import Faded
-from .records import RecalledFact, Recollection
-from .search import PAST_TABLES, TABLES, Question, rank
+from .records import RecalledFact, Recollection, UncertainFact
+from .search import NO_WALK, PAST_TABLES, TABLES, Question, Walk, search
+from .session import entities_of_last, messages_of
 from .stories import Story, fact_named, story_of
-from .traversal import Neighbourhood, neighbours_of
+from .traversal import FARTHEST, Neighbourhood, Path, known_types, neighbours_of, path_between
+from .use import TABLES as USE_TABLES
+from .use import Use
+from .walking import walked
+
+GRAPHS = get_args(GraphMode)
+
+Answer = tuple[tuple[RecalledFact, ...], Hopes]
+
+
+def _tables(is_past: bool, is_walked: bool) -> tuple[str, ...]:
+    """The tables that are read to answer."""
+    more = (*(PAST_TABLES if is_past else ()), *(GRAPH_TABLES if is_walked else ()))
+    return tuple(dict.fromkeys((*TABLES, *USE_TABLES, *PENDING_TABLES, *more)))
+
+
+_READ = {(past, walked): _tables(past, walked) for past in (False, True) for walked in (False, True)}
 
 
 class Memory:
@@ -53,9 +83,12 @@ class Memory:
         self._seen: Snapshot | None = None if commit is None else store.snapshot(commit=commit)
         self._stays = commit is not None
         pinned = self._seen.versions if self._seen else None
-        self._warm = WarmTables(store.db.uri, TABLES, store.db.storage_options, pinned)
-        self._warm_past = WarmTables(store.db.uri, PAST_TABLES, store.db.storage_options, pinned)
+        self._warm = {
+            names: WarmTables(store.db.uri, names, store.db.storage_options, pinned)
+            for names in {*_READ.values(), ENTITY_TABLES}
+        }
         self._names, self._conflicts, self._faded = Names(), Conflicts(), Faded(settings.min_quality)
+        self._use, self._pending, self._graphs = Use(), Pending(), Graphs()
 
     @classmethod
     def open(
@@ -93,36 +126,99 @@ class Memory:
         scope: str | None = None,
         as_of: datetime | None = None,
         known_as_of: datetime | None = None,
+        graph: str | None = None,
+        episode: str | None = None,
+        last: int | None = None,
         now: datetime | None = None,
     ) -> Recollection:
         """The facts that answer a query, best first: live ones, or those that were true at `as_of`.
 
         `known_as_of` asks what the store believed at that time, whatever it learned since; both together, what it then
-        took to be true at `as_of`.
+        took to be true at `as_of`. `graph` says whether relations are followed (none, bfs, spread), else the settings
+        do. Facts of the conversation `episode` come a little sooner, and with `last` only facts about entities of so
+        many last conversations come at all (S2-74).
         """
         started = time.perf_counter()
         at = now or datetime.now(UTC)
-        moment = Moment(at, as_of, known_as_of)
-        question = Question(query, self._embedder.embed([query])[0], k or self._settings.k, moment, scope)
-        found = run(self._answer(question))
+        settings = self._walking(graph)
+        question = Question(
+            query,
+            self._embedder.embed([query])[0],
+            k or settings.k,
+            Moment(at, as_of, known_as_of),
+            scope,
+            None if last is None else entities_of_last(self.snapshot, last),
+            frozenset() if episode is None else messages_of(self.snapshot, episode),
+        )
+        found, hopes = run(self._answer(question, settings))
+        perhaps = self._perhaps(question, hopes)
         self._accesses.note(query, found, question.k, at)
-        return Recollection(query, found, (time.perf_counter() - started) * 1000)
+        return Recollection(query, found, (time.perf_counter() - started) * 1000, perhaps)
 
-    async def _answer(self, question: Question) -> tuple[RecalledFact, ...]:
+    def _walking(self, graph: str | None) -> RecallSettings:
+        if graph is None or graph == self._settings.graph:
+            return self._settings
+        if graph not in GRAPHS:
+            raise UnusableInput(f"There is no way to follow relations called {graph!r}.", f"Use {', '.join(GRAPHS)}.")
+        return self._settings.model_copy(update={"graph": graph})
+
+    def _perhaps(self, question: Question, hopes: Hopes) -> tuple[UncertainFact, ...]:
+        """What may hold between entities that the query names, where nothing is known of the two (S2-69)."""
+        if question.moment.is_past or not hopes.named_in(question.text):
+            return ()
+        return hoped(self.snapshot, hopes, question.text, question.moment.now, question.scope, BeliefSettings())
+
+    def context_for(
+        self,
+        query: str,
+        token_budget: int | None,
+        *,
+        k: int | None = None,
+        scope: str | None = None,
+        as_of: datetime | None = None,
+        known_as_of: datetime | None = None,
+        now: datetime | None = None,
+    ) -> str:
+        """What is known about a query, as a block for the prompt of another model, within so many tokens (S2-40).
+
+        Empty without a budget, or where nothing fits. `k` facts are recalled, as in `recall`; unless given, as many as
+        the budget has room for. `recall.context.context_share` gives the budget that is due to it in a whole context.
+        """
+        if not token_budget or token_budget < 0:
+            return ""
+        wanted = k or facts_to_ask(token_budget, self._settings.k)
+        found = self.recall(query, wanted, scope=scope, as_of=as_of, known_as_of=known_as_of, now=now)
+        return render_context(found.facts, token_budget)
+
+    async def _answer(self, question: Question, settings: RecallSettings) -> Answer:
         """Asked of the state that was seen last while the head is read, and once more where the head has moved."""
-        warm = self._warm_past if question.moment.is_past else self._warm
+        warm = self._warm[_READ[question.moment.is_past, settings.graph != "none"]]
         held = warm.held
-        guess = asyncio.create_task(self._answer_from(held, question)) if held else None
+        guess = asyncio.create_task(self._answer_from(held, question, settings)) if held else None
         newest = await warm.newest()
         if guess is not None and newest is held:
             return await guess
         if guess is not None:
             guess.cancel()
-        return await self._answer_from(newest, question)
+        return await self._answer_from(newest, question, settings)
 
-    async def _answer_from(self, tables: Tables, question: Question) -> tuple[RecalledFact, ...]:
-        ranked = await rank(tables, question, self._settings, self._faded)
-        return await answers(tables, ranked, question.moment, self._names, self._conflicts)
+    async def _answer_from(self, tables: Tables, question: Question, settings: RecallSettings) -> Answer:
+        walk = asyncio.create_task(self._walk(tables, question, settings))
+        try:
+            found = await search(tables, question, settings, self._faded, walk)
+            placed = await place(tables, question, settings, found, await walk, self._use)
+        finally:
+            walk.cancel()
+        told, hopes = await asyncio.gather(
+            answers(tables, placed, question.moment, self._names, self._conflicts), self._pending.of(tables)
+        )
+        return told, hopes
+
+    async def _walk(self, tables: Tables, question: Question, settings: RecallSettings) -> Walk:
+        if settings.graph == "none":
+            return NO_WALK
+        found = await walked(tables, self._graphs, question, settings)
+        return {step.fact_id: Step(step.score, step.hops) for step in found}
 
     def facts_of(
         self,
@@ -174,17 +270,52 @@ class Memory:
         name: str,
         hops: int = 2,
         *,
+        edge_types: Sequence[str] = (),
+        limit: int | None = None,
         as_of: datetime | None = None,
         known_as_of: datetime | None = None,
         now: datetime | None = None,
     ) -> Neighbourhood:
-        """The entities at most `hops` relations away, with their distance, and the facts between them (S2-37)."""
-        at = now or datetime.now(UTC)
-        entity = find_entity(self.snapshot, at, name)
-        around = neighbours_of(self.snapshot, entity, Moment(at, as_of, known_as_of), hops)
-        self._accesses.note_relations([fact.id for fact in around.facts], name, at)
-        self._accesses.note_entities([one.id for one in around.entities], name, at)
+        """The entities at most `hops` relations away, with their distance, and the facts between them (S2-37).
+
+        Only relations of these types are followed, if any are named; at most `limit` facts are told, the nearest.
+        """
+        at, types = now or datetime.now(UTC), known_types(edge_types)
+        entity, moment = find_entity(self.snapshot, at, name), Moment(at, as_of, known_as_of)
+        land = self._graphs.of(self.snapshot, moment)
+        around = neighbours_of(self.snapshot, land, entity, moment, hops, types, limit)
+        self._note_walk(around, name, at)
         return around
+
+    def path(
+        self,
+        a: str,
+        b: str,
+        hops: int = FARTHEST,
+        *,
+        edge_types: Sequence[str] = (),
+        as_of: datetime | None = None,
+        known_as_of: datetime | None = None,
+        now: datetime | None = None,
+    ) -> Path | None:
+        """How two entities are related: the fewest relations that lead from one to the other, at most `hops`."""
+        at, types = now or datetime.now(UTC), known_types(edge_types)
+        one, other = (find_entity(self.snapshot, at, name) for name in (a, b))
+        moment = Moment(at, as_of, known_as_of)
+        land = self._graphs.of(self.snapshot, moment)
+        way = path_between(self.snapshot, land, one, other, moment, hops, types)
+        if way is not None:
+            self._note_walk(way, f"{a} {b}", at)
+        return way
+
+    def _note_walk(self, around: Neighbourhood, query: str, at: datetime) -> None:
+        self._accesses.note_relations([fact.id for fact in around.facts], query, at)
+        self._accesses.note_entities([one.id for one in around.entities], query, at)
+
+    def find_entities(self, query: str, limit: int = 10) -> tuple[FoundEntity, ...]:
+        """The entities that a few words mean, best first: by name, alias and summary, else by meaning (S2-26)."""
+        names = self._graphs.names.of(self.snapshot)
+        return find_entities(self.snapshot, names, query, self._embedder.embed([query])[0], limit)
 
     def duplicates(
         self,
@@ -208,6 +339,21 @@ class Memory:
         """How many entities there are, and those that most is known about; with `everything` archived ones, too."""
         return list_entities(self.snapshot, datetime.now(UTC), limit, entity_type, everything=everything)
 
+    def search_entities(
+        self, query: str, limit: int | None = None, *, now: datetime | None = None
+    ) -> tuple[RankedEntity, ...]:
+        """The entities that a query means, by meaning, words and use; best first (S0-26)."""
+        at = now or datetime.now(UTC)
+        question = Question(query, self._embedder.embed([query])[0], limit or self._settings.k, Moment(at))
+        found = run(self._find_entities(question))
+        self._accesses.note_entities([entity.id for entity in found], query, at)
+        return found
+
+    async def _find_entities(self, question: Question) -> tuple[RankedEntity, ...]:
+        tables = await self._warm[ENTITY_TABLES].newest()
+        names = await self._graphs.names.at(tables)
+        return await ranked_entities(tables, names, question, self._settings, self._use)
+
     def uncertain(
         self, a: str, b: str, *, settings: BeliefSettings | None = None, now: datetime | None = None
     ) -> tuple[UncertainFact, ...]:
@@ -230,12 +376,30 @@ class Memory:
         """How many documents and pasted texts there are, and the newest version of the latest ones (S1-15)."""
         return artifacts(self.snapshot, limit, type=type, scope=scope)
 
+    def communities(self, limit: int = 50) -> tuple[int, tuple[Community, ...]]:
+        """How many communities there are, and the largest, with their members and what they are about (S2-46)."""
+        return communities(self.snapshot, limit)
+
+    def community_of(self, name: str, *, now: datetime | None = None) -> Community | None:
+        """The community that an entity belongs to; None where it belongs to none."""
+        return community_of(self.snapshot, find_entity(self.snapshot, now or datetime.now(UTC), name).id)
+
     def versions(self, asked: str) -> tuple[Artifact, ...]:
         """All versions of an artifact, by id or title, oldest first, with their texts (S1-19)."""
         return versions_of(self.snapshot, asked)
 
+    def aspects(self, fresh: bool = True, *, now: datetime | None = None) -> Profile:
+        """How well each of the fourteen aspects of a life is known: counted now, or as the last run left it (S3-19)."""
+        return aspects(self.snapshot, now or datetime.now(UTC)) if fresh else stored_aspects(self.snapshot)
+
+    def facts_with_aspect(
+        self, slug: str, limit: int = 50, *, now: datetime | None = None
+    ) -> tuple[int, tuple[RecalledFact, ...]]:
+        """How many live facts touch an aspect, and the strongest of them; `UnknownName` lists the fourteen."""
+        return facts_with_aspect(self.snapshot, slug, Moment(now or datetime.now(UTC)), limit)
+
     def why(self, asked: str) -> Story:
-        """The whole story of a fact, message, entity or run."""
+        """The whole story of a fact, message, entity, community or run."""
         return story_of(self.snapshot, asked)
 
     def close(self) -> None:

@@ -36,7 +36,7 @@ def stats(store: Store, now: datetime) -> dict[str, Any]:
             **{status: by_status.get(status, 0) for status in CLOSED},
         },
         "entities": snapshot.count("entities", "status IS NULL OR status != 'archived'"),
-        "communities": 0,
+        "communities": snapshot.count("communities"),
         "commits": snapshot.sequence,
         "llm": {
             "calls": len(calls),

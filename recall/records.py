@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-_HIDDEN = ("cosine", "rank", "subject_id", "object_id")
+_HIDDEN = ("cosine", "rank", "subject_id", "object_id", "parts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,8 @@ class RecalledFact:
     """One fact as it answers a query; `score` orders, `cosine` is the similarity to the query.
 
     `polarity` is affirmed or negated, `suspect_of` a fact that no longer holds and that this one leans on,
-    `conflicts_with` facts whose relations seem to contradict it and that nobody has decided about yet (S2-75).
+    `conflicts_with` facts whose relations seem to contradict it and that nobody has decided about yet (S2-75). `parts`
+    say how its score came about (`slowwave.placing`).
     """
 
     id: str
@@ -54,27 +56,49 @@ class RecalledFact:
     rank: int = 0
     subject_id: str | None = None
     object_id: str | None = None
+    parts: Mapping[str, float] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
-        """The contract of a fact in `--json`; other facts are named by their ids."""
+    def as_json(self, *, explained: bool = False) -> dict[str, Any]:
+        """The contract of a fact in `--json`; other facts are named by their ids. `explained` adds the parts."""
         told = {key: value for key, value in asdict(self).items() if key not in _HIDDEN}
         told["suspect_of"] = self.suspect_of.id if self.suspect_of else None
         told["conflicts_with"] = [other.id for other in self.conflicts_with]
-        return told
+        return told | ({"parts": {name: round(part, 6) for name, part in self.parts.items()}} if explained else {})
+
+
+@dataclass(frozen=True, slots=True)
+class UncertainFact:
+    """A belief that too little was said for; `probability` is what its evidence amounts to now, 0 to 1."""
+
+    id: str
+    statement: str
+    predicate: str
+    scope: str
+    probability: float
+    evidence: tuple[Provenance, ...]
+    first_at: datetime
+    last_at: datetime
+    is_uncertain: bool = True
+
+    def as_json(self) -> dict[str, Any]:
+        """As it is shown."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Recollection:
-    """The facts that answer a query, best first."""
+    """The facts that answer a query, best first; apart from them what may hold between entities that it names."""
 
     query: str
     facts: tuple[RecalledFact, ...] = field(default_factory=tuple)
     took_ms: float = 0.0
+    uncertain: tuple[UncertainFact, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
-        """The contract of `recall --json`."""
-        return {
+    def as_json(self, *, explained: bool = False) -> dict[str, Any]:
+        """The contract of `recall --json`; `uncertain` is there where there is anything in it."""
+        told = {
             "query": self.query,
-            "facts": [fact.as_json() for fact in self.facts],
+            "facts": [fact.as_json(explained=explained) for fact in self.facts],
             "took_ms": round(self.took_ms, 2),
         }
+        return told | ({"uncertain": [belief.as_json() for belief in self.uncertain]} if self.uncertain else {})

@@ -1,14 +1,16 @@
 """Search: the words of messages and the meaning of facts, in one order.
 
 Two rounds of reads: full text over messages beside vectors over facts, then everything about the messages that look
-best. `slowwave.ranking` says why these two channels, and how they are put together.
+best, and the facts that a walk along relations came by. `slowwave.ranking` says why these two channels, and how they
+are put together; what becomes of the scores afterwards is in `placing`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +18,17 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave.moments import Moment
-from slowwave.ranking import Evidence, Recalled, best_messages, lexical_scores, prose, rank_facts, word_overlaps
+from slowwave.placing import Step
+from slowwave.ranking import (
+    Evidence,
+    Recalled,
+    best_messages,
+    lexical_scores,
+    prose,
+    rank_facts,
+    with_neighbours,
+    word_overlaps,
+)
 from slowwave.settings import RecallSettings
 from slowwave.validity import MAX_CHAIN
 from storage.rows import empty_frame, quoted
@@ -39,6 +51,7 @@ LEAST = 10  # who asks for one fact gets the first of ten, not the best of three
 FARTHEST = 64  # times the usual reach
 _PROBES = 20
 MESSAGE = ("id", "conversation_id", "message_id", "occurred_at")
+_HEARD = (*MESSAGE, "ordinal", "vector")
 _FACT = (*NEEDED, "message_id", "quote", "evidence_count", "expired_at", "vector")  # no column more: each costs
 _PAST = ("created_at", "replaced_by", "status_reason")
 
@@ -54,6 +67,8 @@ class Question:
     k: int
     moment: Moment
     scope: str | None = None
+    about: frozenset[str] | None = None  # entities: only facts about one of them answer
+    conversation: frozenset[str] = frozenset()  # messages of the conversation that is going on
 
     @property
     def has_meaning(self) -> bool:
@@ -63,8 +78,18 @@ class Question:
     @property
     def where(self) -> str:
         """The filter of facts that may answer."""
-        holds = f"({self.moment.where})"
-        return f"{holds} AND scope = {quoted(self.scope)}" if self.scope is not None else holds
+        parts = [f"({self.moment.where})"]
+        if self.scope is not None:
+            parts.append(f"scope = {quoted(self.scope)}")
+        if self.about is not None:
+            listed = ", ".join(map(quoted, sorted(self.about))) or "''"
+            parts.append(f"(subject_id IN ({listed}) OR object_id IN ({listed}))")
+        return " AND ".join(parts)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether most live facts may not answer."""
+        return self.scope is not None or self.about is not None or self.moment.is_past
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -86,21 +111,32 @@ class Ranked:
     messages: pl.DataFrame
 
 
-async def rank(tables: Tables, question: Question, settings: RecallSettings, faded: Faded) -> Ranked:
-    """At most `k` facts, best first; looks farther while too little of what is near still holds (T32).
+Walk = Mapping[str, Step]
+NO_WALK: Walk = MappingProxyType({})
 
-    Live facts that have faded are left out (S4-03).
+
+async def search(
+    tables: Tables, question: Question, settings: RecallSettings, faded: Faded, walk: asyncio.Task[Walk] | None = None
+) -> Ranked:
+    """Everything that was compared, best first; looks farther while too little of what is near still holds (T32).
+
+    Live facts that have faded are left out (S4-03). What the walk came by is compared, too.
     """
     reach = 1
     while True:
-        ranked, is_all = await _rank(tables, question, settings, faded, reach)
+        ranked, is_all = await _search(tables, question, settings, faded, reach, walk)
         if is_all or len(ranked.order) >= question.k or reach >= FARTHEST:
             return ranked
         reach *= 8
 
 
-async def _rank(
-    tables: Tables, question: Question, settings: RecallSettings, faded: Faded, reach: int
+async def _search(
+    tables: Tables,
+    question: Question,
+    settings: RecallSettings,
+    faded: Faded,
+    reach: int,
+    walk: asyncio.Task[Walk] | None,
 ) -> tuple[Ranked, bool]:
     """The ranked facts, and whether everything that could match was looked at."""
     wide = max(question.k, LEAST) * reach
@@ -109,17 +145,33 @@ async def _rank(
         _by_words(tables["messages"], question, limit), _by_meaning(tables, question, limit)
     )
     lexical = lexical_scores(dict(heard.select("id", "_score").iter_rows()))
+    if settings.neighbours:
+        lexical = with_neighbours(lexical, await _beside(tables["messages"], heard), settings.neighbours)
     compared = [*zip(heard["id"], _cosines(heard, question.vector), strict=True), *near.iter_rows()]
     top = best_messages(lexical, compared, MESSAGES_PER_FACT * wide, settings.vector_weight)
     is_all = len(heard) < limit and is_near_all and len({message for message, _ in compared}) <= len(top)
-    facts, evidence = await _about(tables, top, question)
+    met = await walk if walk is not None else NO_WALK
+    facts, evidence = await _about(tables, top, question, met)
     if not question.moment.is_past and (low := await faded.among(tables, facts["id"].to_list())):
         facts = facts.filter(~pl.col("id").is_in(low))
     overlaps = word_overlaps(question.text, facts["statement"].to_list())
     measured = dict(zip(facts["id"], zip(_cosines(facts, question.vector), overlaps, strict=True), strict=True))
     told = [Evidence(fact, message, *measured[fact]) for fact, message in evidence if fact in measured]
-    order = _each_sentence_once(rank_facts(told, lexical, settings.vector_weight), facts)[: question.k]
-    return Ranked(order, facts.drop("vector"), heard.select(MESSAGE)), is_all
+    order = _each_sentence_once(rank_facts(told, lexical, settings.vector_weight), facts)
+    return Ranked(order, facts, heard.select(MESSAGE)), is_all
+
+
+async def _beside(messages: AsyncTable, heard: pl.DataFrame) -> list[tuple[str, str]]:
+    """The turns right before and after these, as pairs of messages (of `heard`, beside it)."""
+    turns = pl.concat([heard.with_columns(pl.col("ordinal") + step) for step in (-1, 1)])
+    if turns.is_empty():
+        return []
+    talks = ", ".join(map(quoted, heard["conversation_id"].unique().sort()))
+    places = ", ".join(map(str, turns["ordinal"].unique().sort()))
+    query = messages.query().where(f"conversation_id IN ({talks}) AND ordinal IN ({places})")
+    found = _frame(await query.select(["id", "conversation_id", "ordinal"]).to_arrow())
+    both = turns.select("conversation_id", "ordinal", heard="id").join(found, on=["conversation_id", "ordinal"])
+    return both.select("heard", "id").rows()
 
 
 def _each_sentence_once(order: Iterable[Recalled], facts: pl.DataFrame) -> list[Recalled]:
@@ -134,14 +186,14 @@ def _each_sentence_once(order: Iterable[Recalled], facts: pl.DataFrame) -> list[
 
 
 async def _by_words(messages: AsyncTable, question: Question, limit: int) -> pl.DataFrame:
-    """The messages whose text, with the turn before, matches best: MESSAGE, vector, _score."""
+    """The messages whose text, with the turn before, matches best: _HEARD and _score."""
     asked = words(prose(question.text), QUERY_BYTES)
     if not asked:
-        return empty_frame("messages", len(question.vector)).select(*MESSAGE, "vector", _score=pl.lit(0.0))
+        return empty_frame("messages", len(question.vector)).select(*_HEARD, _score=pl.lit(0.0))
     query = await messages.search(asked, query_type="fts", fts_columns="search_text")
     if question.scope is not None:
         query = query.where(f"scope = {quoted(question.scope)}")
-    return _frame(await query.limit(limit).select([*MESSAGE, "vector", "_score"]).to_arrow())
+    return _frame(await query.limit(limit).select([*_HEARD, "_score"]).to_arrow())
 
 
 async def _by_meaning(tables: Tables, question: Question, limit: int) -> tuple[pl.DataFrame, bool]:
@@ -160,7 +212,7 @@ async def _nearest(facts: AsyncTable, question: Question, limit: int) -> tuple[p
     """
     columns = ["message_id", "_distance", "status"]
     query = facts.query().nearest_to(question.vector).column("vector").distance_type("dot").limit(limit).select(columns)
-    if question.scope is None and not question.moment.is_past:
+    if not question.is_narrow:
         found = _frame(await query.nprobes(_PROBES).to_arrow())
         active = found.filter(pl.col("status") == "active")
         if len(active) >= limit // 2:
@@ -174,20 +226,25 @@ def _near(found: pl.DataFrame) -> pl.DataFrame:
 
 
 async def _about(
-    tables: Tables, messages: list[str], question: Question
+    tables: Tables, messages: list[str], question: Question, walk: Walk
 ) -> tuple[pl.DataFrame, Iterable[tuple[str, str]]]:
-    """The facts that the messages support and that may answer, and which message supports which."""
+    """The facts that the messages support, or the walk came by, and that may answer; and which message supports which.
+
+    What the walk alone came by stands for the message that said it first.
+    """
     first, support = await asyncio.gather(
         _facts(tables, "message_id", messages, question),
         fetch(tables["fact_evidence"], "message_id", messages, ["fact_id", "message_id"]),
     )
-    elsewhere = sorted({*support["fact_id"]} - {*first["id"]})
+    elsewhere = sorted({*support["fact_id"], *walk} - {*first["id"]})
     if elsewhere:
         first = pl.concat([first, await _facts(tables, "id", elsewhere, question)])
     facts = await _held(tables, first, question)
     wanted = set(messages)
-    pairs = {(fact, said) for fact, said in zip(facts["id"], facts["message_id"], strict=True) if said in wanted}
-    return facts, sorted(pairs | {*support.iter_rows()})
+    own = {*zip(facts["id"], facts["message_id"], strict=True)}
+    pairs = {(fact, said) for fact, said in own if said in wanted} | {*support.iter_rows()}
+    reached = walk.keys() - {fact for fact, _ in pairs}
+    return facts, sorted(pairs | {(fact, said) for fact, said in own if fact in reached})
 
 
 async def _facts(tables: Tables, key: str, ids: list[str], question: Question) -> pl.DataFrame:
@@ -202,6 +259,8 @@ async def _held(tables: Tables, rows: pl.DataFrame, question: Question) -> pl.Da
     About the past this depends on replacements, which are looked up step by step where they are not among the rows.
     """
     kept = rows if question.scope is None else rows.filter(pl.col("scope") == question.scope)
+    if question.about is not None:
+        kept = kept.filter(pl.any_horizontal(pl.col("subject_id", "object_id").is_in(sorted(question.about))))
     if not question.moment.is_past:
         return question.moment.facts(kept)
     wide, asked = kept, {*kept["id"]}

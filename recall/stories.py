@@ -17,12 +17,13 @@ from storage.snapshots import Snapshot
 from .facts import ALL, stored
 from .records import Provenance
 
-_KINDS = ("facts", "facts_archive", "entities", "messages", "artifacts", "runs", "patch_batches")
+_KINDS = ("facts", "facts_archive", "entities", "messages", "artifacts", "communities", "runs", "patch_batches")
 _TITLES = {
     "facts": "statement",
     "entities": "name",
     "messages": "content",
     "artifacts": "title",
+    "communities": "name",
     "runs": "id",
     "patch_batches": "id",
 }

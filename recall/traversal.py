@@ -1,19 +1,26 @@
-"""What is around an entity: breadth first along relations that hold, in either direction (S2-37)."""
+"""What is around an entity, and how two are related: along relations that hold, in either direction (S2-37)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
-import polars as pl
+import numpy as np
 
+from slowwave.errors import UnknownName
+from slowwave.graph import EDGE_TYPES, Graph, Offsets, Places
 from slowwave.moments import Moment
+from slowwave.patches import EDGE_ALIASES
+from slowwave.paths import UNREACHED, Rings, rings, shortest_path
 from storage.snapshots import Snapshot
 
 from .entities import Entity
-from .facts import ALL, HOT, SHOWN, held, shown, stored
+from .facts import ALL, HOT, held, shown, stored
+from .graphs import Landscape
 from .records import RecalledFact
 
-_RELATIONS = "kind = 'relation'"  # structure and similarity are no knowledge (T33)
+FARTHEST = 6  # relations of a path, unless asked otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,26 +40,82 @@ class Neighbourhood:
     entities: tuple[Neighbour, ...]
     facts: tuple[RecalledFact, ...]
 
-
-def neighbours_of(snapshot: Snapshot, entity: Entity, moment: Moment, hops: int) -> Neighbourhood:
-    """Everything at most `hops` relations away that held at the moment; each entity and each fact once."""
-    depths, ring = {entity.id: 0}, [entity.id]
-    facts = stored(snapshot, HOT, []).head(0)
-    for depth in range(1, hops + 1):
-        met = _touching(snapshot, ring, moment).join(facts.select("id"), on="id", how="anti", maintain_order="left")
-        facts = pl.concat([facts, met])
-        ring = sorted({*met["subject_id"].drop_nulls(), *met["object_id"].drop_nulls()} - depths.keys())
-        depths |= dict.fromkeys(ring, depth)
-        if not ring:
-            break
-    return Neighbourhood(_named(snapshot, depths), shown(snapshot, facts, moment))
+    def as_json(self) -> dict[str, Any]:
+        """As it is shown."""
+        return {"entities": [asdict(one) for one in self.entities], "facts": [fact.as_json() for fact in self.facts]}
 
 
-def _touching(snapshot: Snapshot, ids: list[str], moment: Moment) -> pl.DataFrame:
-    """Relations that hold and have one of the entities as an end, the newest first."""
-    where = f"{_RELATIONS} AND ({moment.where})"
-    rows = stored(snapshot, ALL if moment.is_past else HOT, ids, ("subject_id", "object_id"), SHOWN, where)
-    return held(snapshot, rows, moment).sort("valid_from", "id", descending=[True, False], nulls_last=True)
+@dataclass(frozen=True, slots=True)
+class Path(Neighbourhood):
+    """The entities on the way from one to another, and between each two of them the fact that relates them."""
+
+
+def neighbours_of(
+    snapshot: Snapshot,
+    land: Landscape,
+    entity: Entity,
+    moment: Moment,
+    hops: int,
+    edge_types: Sequence[str] = (),
+    limit: int | None = None,
+) -> Neighbourhood:
+    """Everything at most `hops` relations away that held at the moment; each entity and each fact once.
+
+    With `limit`, at most so many facts, the nearest and then the newest, and the entities between which they are.
+    `edge_types` as from `known_types`; none: all.
+    """
+    graph, start = land.graph, land.graph.places([entity.id])
+    if not len(start):
+        return Neighbourhood(_named(snapshot, {entity.id: 0}), ())
+    found = rings(land.ground(), int(start[0]), hops, edge_types)
+    edges = found.edges[_nearest(graph, found)][:limit]
+    nodes = np.unique(np.concatenate((start, graph.source[edges], graph.target[edges])))
+    reached = np.flatnonzero(found.depths != UNREACHED) if limit is None else nodes
+    depths = dict(zip(graph.ids.gather(reached), found.depths[reached].tolist(), strict=True))
+    return Neighbourhood(_named(snapshot, depths), _facts(snapshot, graph, edges, moment))
+
+
+def path_between(
+    snapshot: Snapshot, land: Landscape, a: Entity, b: Entity, moment: Moment, hops: int, edge_types: Sequence[str] = ()
+) -> Path | None:
+    """The fewest relations that lead from one entity to another, of ways with as few the surest.
+
+    None where it would take more than `hops`.
+    """
+    graph, ends = land.graph, land.graph.places([a.id, b.id])
+    if a.id == b.id:
+        return Path(_named(snapshot, {a.id: 0}), ())
+    edges = shortest_path(land.ground(), int(ends[0]), int(ends[1]), hops, edge_types) if len(ends) == 2 else None
+    if edges is None:
+        return None
+    passed = [int(ends[0])]
+    for edge in edges:
+        passed.append(int(graph.target[edge] if graph.source[edge] == passed[-1] else graph.source[edge]))
+    depths = {id_: depth for depth, id_ in enumerate(graph.ids.gather(passed))}
+    return Path(_named(snapshot, depths), _facts(snapshot, graph, edges, moment))
+
+
+def known_types(asked: Sequence[str]) -> tuple[str, ...]:
+    """Types of relations as they are stored; raises `UnknownName`."""
+    named = [EDGE_ALIASES.get(name, name) for name in (one.strip().lower() for one in asked)]
+    for name in named:
+        if name not in EDGE_TYPES:
+            raise UnknownName("type of relation", name, EDGE_TYPES)
+    return tuple(dict.fromkeys(named))
+
+
+def _nearest(graph: Graph, found: Rings) -> Offsets:
+    """Nearest first, then newest, then by id; those without a time last."""
+    age = ~graph.since[found.edges]  # turns the order, and the least number into the greatest
+    order: Offsets = np.lexsort((found.edges, age, found.distances))
+    return order
+
+
+def _facts(snapshot: Snapshot, graph: Graph, edges: Places, moment: Moment) -> tuple[RecalledFact, ...]:
+    """These relations as facts, in their order."""
+    order = graph.edges["id"].gather(edges).to_frame()
+    rows = held(snapshot, stored(snapshot, ALL if moment.is_past else HOT, order["id"]), moment)
+    return shown(snapshot, order.join(rows, on="id", maintain_order="left"), moment)
 
 
 def _named(snapshot: Snapshot, depths: dict[str, int]) -> tuple[Neighbour, ...]:

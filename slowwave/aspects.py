@@ -1,25 +1,38 @@
-"""The fourteen aspects of a life: which of them a fact touches, and how well each is known (S3-13 … S3-18)."""
+"""The fourteen aspects of a life: which of them a fact touches, and how well each is known (S3-13 … S3-19)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import polars as pl
 
 from slowwave import frames
+from slowwave.errors import UnknownName
 from slowwave.text import row_id
+
+NO_KNOWLEDGE = ("similarity", "structural")
+"""Kinds of facts that nobody stated: they count for nothing that is known (T33)."""
+TAGGED = ("id", "kind", "subject_id", "object_id", "predicate", "confidence")
+"""What must be known of a fact to score its aspects."""
+COUNTED = ("facts", "entities", "predicates", "confidence", "score")
 
 
 @dataclass(frozen=True, slots=True)
 class Aspect:
-    """One aspect and the word starts that speak of it."""
+    """One aspect and the word starts that speak of it; the icon is one character, two cells wide in a terminal."""
 
     slug: str
     display_name: str
     category: str
     icon: str
     stems: str
+
+    def as_json(self) -> dict[str, str]:
+        """What people and scripts see of it (S3-13)."""
+        return {name: getattr(self, name) for name in ("slug", "display_name", "category", "icon")}
 
 
 TAXONOMY: tuple[Aspect, ...] = (
@@ -49,9 +62,9 @@ TAXONOMY: tuple[Aspect, ...] = (
     ),
     Aspect("philosophy", "Philosophy", "Worldview", "🤔", "think|believ|philosoph|meaning|ethic|idea|opinion"),
     Aspect(
-        "values", "Values", "Worldview", "⚖️", "value|principle|important|prefer|priorit|care about|honest|integrity"
+        "values", "Values", "Worldview", "🧭", "value|principle|important|prefer|priorit|care about|honest|integrity"
     ),
-    Aspect("spirituality", "Spirituality", "Worldview", "🕊️", "god|faith|church|pray|relig|spirit|meditat|soul"),
+    Aspect("spirituality", "Spirituality", "Worldview", "🙏", "god|faith|church|pray|relig|spirit|meditat|soul"),
     Aspect(
         "health",
         "Health",
@@ -61,7 +74,18 @@ TAXONOMY: tuple[Aspect, ...] = (
     ),
 )
 SLUGS: tuple[str, ...] = tuple(aspect.slug for aspect in TAXONOMY)
+BY_SLUG: Mapping[str, Aspect] = MappingProxyType({aspect.slug: aspect for aspect in TAXONOMY})
 _ORDER = pl.DataFrame({"slug": SLUGS, "place": range(len(SLUGS))})
+_DIGITS = 9  # beyond, a sum of floating-point parts says nothing
+
+
+def aspect_named(slug: str) -> Aspect:
+    """The aspect of this slug or display name, in any case; raises `UnknownName` with the fourteen slugs (S3-13)."""
+    wanted = slug.strip().lower()
+    for aspect in TAXONOMY:
+        if wanted in (aspect.slug, aspect.display_name.lower()):
+            return aspect
+    raise UnknownName("aspect", slug, SLUGS)
 
 
 def classify(facts: pl.DataFrame) -> pl.Series:
@@ -116,27 +140,32 @@ def aspect_rows(facts: pl.DataFrame) -> pl.DataFrame:
 
 
 def score(facts: int, entities: int, predicates: int, confidence: float) -> float:
-    """How well an aspect is known, 0 to 100, from counts and mean confidence (S3-18); no facts is 0."""
+    """How well an aspect is known, 0 to 100, from counts and mean confidence in [0, 1] (S3-18); no facts is 0."""
     if facts <= 0:
         return 0.0
     parts = 0.40 * min(facts / 25, 1.0) + 0.25 * min(entities / 12, 1.0) + 0.20 * min(predicates / 8, 1.0)
-    return 100.0 * (parts + 0.15 * confidence)
+    return round(100.0 * (parts + 0.15 * min(confidence, 1.0)), _DIGITS)
 
 
 def shown(value: float) -> int:
-    """A score as people see it: rounded half up."""
-    return math.floor(value + 0.5)
+    """A score as people see it: rounded half up (S3-18)."""
+    return math.floor(round(value, _DIGITS) + 0.5)
 
 
 def score_aspects(facts: pl.DataFrame, tags: pl.DataFrame) -> pl.DataFrame:
-    """All fourteen aspects as (slug, facts, entities, predicates, confidence, score), of live facts and their tags."""
-    tagged = tags.select("slug", pl.col("fact_id").alias("id")).unique().join(facts, on="id")
+    """All fourteen aspects in their order: slug and COUNTED, of live facts (TAGGED) and their tags (S3-18).
+
+    `tags` has fact_id and slug; those of facts that are not among `facts` count for nothing, nor do kinds that are no
+    knowledge. Subjects and objects are entities, relations the canonical ones; a fact without either adds none.
+    """
+    known = facts.filter(~pl.col("kind").fill_null("").is_in(NO_KNOWLEDGE))
+    tagged = tags.select("slug", id="fact_id").unique().join(known, on="id")
     ends = pl.col("subject_id").append(pl.col("object_id")).drop_nulls().n_unique()
     counts = tagged.group_by("slug").agg(
         facts=pl.len().cast(pl.Int64),
         entities=ends.cast(pl.Int64),
-        predicates=pl.col("predicate").drop_nulls().n_unique().cast(pl.Int64),
-        confidence=pl.col("confidence").mean(),
+        predicates=pl.col("predicate").filter(pl.col("predicate") != "").n_unique().cast(pl.Int64),
+        confidence=pl.col("confidence").fill_nan(None).mean().round(_DIGITS),
     )
     rows = (
         _ORDER.select("slug")
@@ -145,3 +174,14 @@ def score_aspects(facts: pl.DataFrame, tags: pl.DataFrame) -> pl.DataFrame:
     )
     scores = [score(*row) for row in rows.select("facts", "entities", "predicates", "confidence").iter_rows()]
     return rows.with_columns(score=pl.Series(scores, dtype=pl.Float64))
+
+
+def changed_scores(fresh: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `fresh` (slug and COUNTED) that say something else than is stored (id and COUNTED) (S3-19).
+
+    An aspect that was never stored and of which nothing is known is no change.
+    """
+    before = stored.select(pl.col("id").alias("slug"), *COUNTED)
+    held = fresh.select("slug").join(before, on="slug", how="left", maintain_order="left")
+    held = held.with_columns(pl.col(COUNTED).fill_null(0))
+    return fresh.join(held, on=["slug", *COUNTED], how="anti", maintain_order="left")

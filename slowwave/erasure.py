@@ -23,7 +23,7 @@ from slowwave.text import word_set
 VOCABULARY = word_set(
     """role graph_state format state subject_kind gate entity_type status kind edge_type polarity entrenchment
     cardinality source outcome decided_by link type via slug aspect_slugs action flow provider model prompt_name
-    prompt_version embed_model origin guard day"""
+    prompt_version embed_model origin guard day summarised_by aspects"""
 )
 """Columns of slowwave's own words: none of them is about anybody."""
 LABELS = ("conversation_id", "scope", "uri", "source_key")
@@ -33,7 +33,7 @@ LONG = word_set(
     versions before query"""
 )
 """Columns too long to hold an id."""
-ECHOES = ("entity_profiles", "entity_usage", "entity_scores", "fact_usage", "fact_scores")
+ECHOES = ("entity_profiles", "entity_usage", "entity_scores", "entity_communities", "fact_usage", "fact_scores")
 """Tables whose rows bear the id of the row that they are about: that one does not go because they do."""
 SILENT = ("tool", "system")
 REST_ON = (("facts", "fact_evidence", "fact_id"), ("facts_archive", "fact_evidence", "fact_id"),
@@ -51,6 +51,7 @@ _TELLING: Mapping[str, tuple[str, ...]] = {
     "predicates": ("alias", "canonical"),
     "scorer_state": ("text",),
     "conversation_state": ("recent_names",),
+    "communities": ("name", "summary"),
 }
 _SUBJECTS = ("subject_id", "object_id", "owner_entity_id")
 _NAMED_ROWS = ("runs", "commits")  # a name in their id would be one of a flow
@@ -122,6 +123,7 @@ def cascade(keys: Keys, seeds: Ids, required: Ids) -> dict[str, set[str]]:
             more[table] |= _unsupported(keys[table], keys[evidence], key, gone["messages"])
         more["episodes"] |= _silenced(keys, gone["messages"])
         more["patch_batches"] |= _emptied(keys, gone)
+        more["communities"] |= _shaken(keys, gone)
         for name, found in about(keys, gone["entities"]).items():
             more[name] |= found
         if all(more[name] <= gone[name] for name in keys):
@@ -161,6 +163,18 @@ def _emptied(keys: Keys, gone: Ids) -> set[str]:
     lost = pl.Series(sorted(gone["facts"] | gone["facts_archive"]), dtype=pl.String).implode()
     left = both.group_by("patch_batch_id").agg(is_all=pl.col("id").is_in(lost).all())
     return {*left.filter("is_all")["patch_batch_id"]}
+
+
+def _shaken(keys: Keys, gone: Ids) -> set[str]:
+    """Communities that lose a member or a relation within: what they are said to be about may rest on it."""
+    held = keys["communities"].select("id", member="entity_ids").explode("member")
+    lost = held.filter(pl.col("member").is_in(pl.Series(sorted(gone["entities"]), dtype=pl.String).implode()))
+    facts = pl.Series(sorted(gone["facts"] | gone["facts_archive"]), dtype=pl.String).implode()
+    both = pl.concat([keys[name].select("id", "subject_id", "object_id") for name in ("facts", "facts_archive")])
+    ends = both.filter(pl.col("id").is_in(facts)).drop_nulls()
+    starts = held.join(ends, left_on="member", right_on="subject_id", suffix="_fact")
+    within = starts.join(held, left_on=["id", "object_id"], right_on=["id", "member"], how="semi")
+    return {*lost["id"], *within["id"]}
 
 
 def pointing(table: pl.DataFrame, gone: Ids) -> set[str]:

@@ -20,7 +20,7 @@ from slowwave.text import cut_bytes, digest, normalise_name, normalise_statement
 MAX_STATEMENT_BYTES = 2048
 MAX_QUOTE = 500
 EDGE_TYPES = ("semantic", "temporal", "causal", "hierarchical", "co_occurrence")
-_EDGE_ALIASES = {"entity": "hierarchical", "cooccurrence": "co_occurrence", "co-occurrence": "co_occurrence"}
+EDGE_ALIASES = {"entity": "hierarchical", "cooccurrence": "co_occurrence", "co-occurrence": "co_occurrence"}
 _NEGATION = (
     r"\b(?:" + "|".join(POLARITY[name] for name in ("no longer", "used to", "not", "never", "no", "stop")) + r")\b"
 )
@@ -161,7 +161,7 @@ def _facts(
         maintain_order="left",
     )
     spoken = spoken.with_columns(_cleaned(spoken["statement"]), object=pl.col("object").str.strip_chars())
-    edge = pl.col("edge_type").str.strip_chars().str.to_lowercase().replace(_EDGE_ALIASES)
+    edge = pl.col("edge_type").str.strip_chars().str.to_lowercase().replace(EDGE_ALIASES)
     has_object = pl.col("object").fill_null("") != ""
     rows = spoken.with_columns(
         kind=pl.when((pl.col("kind") == "observation") | ~has_object)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import log1p
 
 import polars as pl
@@ -69,13 +69,17 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """One place in the order of recall; `sources` are its messages, the one that has most of the words first."""
+    """One place in the order of recall; `sources` are its messages, the one that has most of the words first.
+
+    `parts` say how the score came about: words, meaning and overlap, which fact of its message it is, and so on.
+    """
 
     fact_id: str | None
     sources: tuple[str, ...]
     cosine: float
     lexical: float
     score: float
+    parts: Mapping[str, float] = field(default_factory=dict, compare=False)
 
 
 def lexical_scores(bm25: Mapping[str, float]) -> dict[str, float]:
@@ -96,6 +100,17 @@ def best_messages(
         closest[message] = max(cosine, closest.get(message, 0.0))
     scores = {m: lexical.get(m, 0.0) + vector_weight * closest.get(m, 0.0) for m in {*lexical, *closest}}
     return sorted(scores, key=lambda message: (-scores[message], message))[:limit]
+
+
+def with_neighbours(lexical: Mapping[str, float], beside: Iterable[tuple[str, str]], share: float) -> dict[str, float]:
+    """The lexical scores, with those of turns that stand beside matching ones: `share` of the neighbour's, if more.
+
+    `beside` are pairs of messages (matching, beside it); `share` in [0, 1].
+    """
+    raised = dict(lexical)
+    for heard, message in beside:
+        raised[message] = max(raised.get(message, 0.0), share * lexical.get(heard, 0.0))
+    return raised
 
 
 def word_overlaps(query: str, statements: Sequence[str]) -> list[float]:
@@ -132,7 +147,9 @@ def rank_facts(
     spread = []
     for fact in whole:
         seen[fact.sources[0]] += 1
-        spread.append(replace(fact, score=fact.score / seen[fact.sources[0]]))
+        nth = seen[fact.sources[0]]
+        score = fact.score / nth
+        spread.append(replace(fact, score=score, parts={**fact.parts, "place": float(nth), "search": score}))
     return sorted(spread, key=_place)
 
 
@@ -142,7 +159,8 @@ def _recalled(rows: Sequence[Evidence], lexical: Mapping[str, float], vector_wei
     words = lexical.get(sources[0], 0.0)
     cosine, overlap = max(row.cosine for row in rows), max(row.overlap for row in rows)
     score = words + vector_weight * max(cosine, 0.0) + OVERLAP_WEIGHT * overlap
-    return Recalled(rows[0].fact_id, sources, cosine, words, score)
+    parts = {"words": words, "meaning": cosine, "overlap": overlap}
+    return Recalled(rows[0].fact_id, sources, cosine, words, score, parts)
 
 
 def _place(fact: Recalled) -> tuple[float, str, str]:

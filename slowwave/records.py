@@ -101,6 +101,19 @@ class RelationQuestion:
     example: str
 
 
+@dataclass(frozen=True, slots=True)
+class CommunityQuestion:
+    """A community that is to be summarised: how many members, some of their names, its strongest facts.
+
+    Names and facts are one line each.
+    """
+
+    number: int
+    members: int
+    names: tuple[str, ...]
+    facts: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Prompt:
     """One question to a model: `version` is the hash of template and schema, `context` what a keyless seat reads.

@@ -822,6 +822,7 @@ class SleepSettings(Group):
     )
 
 
+GraphMode = Literal["none", "bfs", "spread"]
 EdgeType = Literal["semantic", "temporal", "causal", "hierarchical", "co_occurrence"]
 
 
@@ -926,7 +927,7 @@ class RecallSettings(Group):
         description="Facts that the steward scored lower are not recalled once the learning period is over; 0: all "
         "are. With the 0.05 of S4-03 a memory that nobody asked for half a year would answer nothing.",
     )
-    graph: Literal["none", "bfs", "spread"] = Field(
+    graph: GraphMode = Field(
         "none",
         title="Graph",
         description="Whether relations of the entities that the query names are recalled too: breadth first, or by "

@@ -120,6 +120,18 @@ def cut_dangling(tx: Transaction, rows: pl.DataFrame) -> None:
         tx.upsert(str(name), kept)
 
 
+def find_stray_members(patient: Patient) -> pl.DataFrame:
+    """Entities that are said to belong to a community, where one of the two is not there."""
+    rows = patient.frame("entity_communities", ["id", "community_id"])
+    parts = [pl.DataFrame(schema=FOUND)]
+    for column, target in (("id", "entities"), ("community_id", "communities")):
+        if target in patient.sound:
+            lost = rows.join(patient.frame(target, ["id"]), left_on=column, right_on="id", how="anti")
+            detail = pl.format(f"{target} does not have {{}}.", pl.col(column))
+            parts.append(found(lost, "entity_communities", detail, column))
+    return pl.concat(parts).unique(["table", "row_id"], keep="first")
+
+
 def find_shared_aliases(patient: Patient) -> pl.DataFrame:
     """Aliases of one type that name several entities; the smallest id, which look-ups take, keeps it (S2-04)."""
     key = ["alias_name", "entity_type"]

@@ -26,6 +26,7 @@ _WORD = re.compile(r"\w+", re.UNICODE)
 _QUERIES_AT_ONCE = 4  # one alone leaves cores idle
 FOUND = {"query": pl.UInt32, "id": pl.String, "cosine": pl.Float32}
 MATCHED = {"query": pl.UInt32, "id": pl.String, "score": pl.Float32}
+Nearest = Callable[[np.ndarray, int], pl.DataFrame]
 
 
 def nearest(reading: Reading, name: str, vectors: np.ndarray, k: int, where: str | None = None) -> pl.DataFrame:
@@ -35,15 +36,16 @@ def nearest(reading: Reading, name: str, vectors: np.ndarray, k: int, where: str
     """
     if not len(vectors) or not k:
         return pl.DataFrame(schema=FOUND)
+    return nearest_in(reading, name, where)(vectors, k)
+
+
+def nearest_in(reading: Reading, name: str, where: str | None = None) -> Nearest:
+    """`nearest` in these rows for who asks several times: what is compared exactly is read once, and held."""
     has_vector = f"({where}) AND vector IS NOT NULL" if where else "vector IS NOT NULL"
     if reading.count(name, has_vector) <= EXACT_ROWS:
         rows = read_rows(reading.handle(name), has_vector, ["id", "vector"])
-        return _exact(rows["id"], unit_matrix(rows["vector"], reading.dims), vectors, k)
-    parts = [
-        _by_index(reading.handle(name), vectors[start : start + _QUERIES_PER_CALL], k, has_vector, start)
-        for start in range(0, len(vectors), _QUERIES_PER_CALL)
-    ]
-    return pl.concat(parts)
+        return partial(_exact, rows["id"], unit_matrix(rows["vector"], reading.dims))
+    return partial(_by_indexes, reading.handle(name), has_vector)
 
 
 def nearest_among(ids: pl.Series, vectors: np.ndarray, k: int) -> pl.DataFrame:
@@ -94,7 +96,7 @@ def unit_matrix(column: pl.Series, dims: int) -> np.ndarray:
 
 
 def _exact(ids: pl.Series, corpus: np.ndarray, vectors: np.ndarray, k: int) -> pl.DataFrame:
-    if not len(ids):
+    if not len(ids) or not len(vectors):
         return pl.DataFrame(schema=FOUND)
     k = min(k, len(ids))
     parts = []
@@ -123,6 +125,14 @@ def _top(cosines: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
             return row, column
     top = np.argpartition(-cosines, k - 1, axis=1)[:, :k]
     return np.repeat(np.arange(rows), k), top.ravel()
+
+
+def _by_indexes(table: Table, where: str, vectors: np.ndarray, k: int) -> pl.DataFrame:
+    parts = [
+        _by_index(table, vectors[start : start + _QUERIES_PER_CALL], k, where, start)
+        for start in range(0, len(vectors), _QUERIES_PER_CALL)
+    ]
+    return pl.concat([pl.DataFrame(schema=FOUND), *parts])
 
 
 def _by_index(table: Table, vectors: np.ndarray, k: int, where: str, offset: int) -> pl.DataFrame:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
 
 import polars as pl
 import pygal
 from pygal.style import Style
 
+from recall.aspects import Profile, aspects
 from slowwave.timeline import believed_over_time, score_bins
 from slowwave.validity import live_sql
 from storage.snapshots import Snapshot
@@ -16,9 +19,15 @@ from .engine import is_inline
 from .runs import Run, store_of
 
 WIDTH, HEIGHT = 640, 320
+ROUND = {"width": 640, "height": 600, "show_minor_x_labels": True, "legend_at_bottom": True}
 MARKS = 6
 """Labels on the axis of times: more would overlap."""
-_SIZES = {"title_font_size": 15, "label_font_size": 11, "major_label_font_size": 11, "colors": ("#3b6fb6",)}
+_SIZES = {
+    "title_font_size": 15,
+    "label_font_size": 11,
+    "major_label_font_size": 11,
+}
+_COLOURS = ("#3b6fb6", "#c4622d", "#4c9a6a", "#8a5fb0", "#b0902f", "#5a6b7b")
 
 
 async def publish_charts(run: Run) -> None:
@@ -28,9 +37,11 @@ async def publish_charts(run: Run) -> None:
     from prefect.artifacts import acreate_image_artifact
 
     snapshot = store_of(run).snapshot()
+    known = {run.namespace: aspects(snapshot, run.now)}
     pictures = (
         ("scores", score_chart(snapshot, run), "How many live facts have which score"),
         ("facts", facts_chart(snapshot, run), "Facts that the store believed, over time"),
+        ("aspects", aspect_chart(known), "How well each aspect of a life is known"),
     )
     for name, picture, description in pictures:
         await acreate_image_artifact(image_url=as_url(picture), key=f"{run.flow}-{name}", description=description)
@@ -66,11 +77,23 @@ def facts_chart(snapshot: Snapshot, run: Run) -> bytes:
     return _drawn(chart)
 
 
-def _look() -> dict[str, object]:
+def aspect_chart(known: Mapping[str, Profile]) -> bytes:
+    """A radar plot of the fourteen aspects of each namespace, from 0 in the middle to 100, as SVG (S3-19)."""
+    look = {**_look(), **ROUND, "show_legend": len(known) > 1}
+    chart = pygal.Radar(title="Aspects known", fill=True, range=(0, 100), **look)
+    chart.y_labels = range(0, 101, 25)
+    profiles = list(known.values())
+    chart.x_labels = [row.aspect.display_name for row in profiles[0]]
+    for namespace, profile in known.items():
+        chart.add(namespace, [row.score for row in profile])
+    return _drawn(chart)
+
+
+def _look() -> dict[str, Any]:
     return {
         "width": WIDTH,
         "height": HEIGHT,
-        "style": Style(background="white", plot_background="white", **_SIZES),
+        "style": Style(background="white", plot_background="white", colors=_COLOURS, **_SIZES),
         "show_legend": False,
         "truncate_label": -1,
         "show_minor_x_labels": False,

@@ -122,10 +122,15 @@ class _Striking:
         }
 
     def _told_elsewhere(self) -> Quotes:
-        """Erased statements that do not name the subject, as runs and decisions tell them; answers with them go."""
+        """Erased statements that do not name the subject, as runs and decisions tell them; answers with them go.
+
+        What a community was said to be about goes as one: it may tell an erased fact in other words.
+        """
         parts = [
             self._reading.by_ids(name, sorted(self._gone[name]), ["statement"]) for name in (*FACTS, "pending_beliefs")
         ]
+        about = self._reading.by_ids("communities", sorted(self._gone["communities"]), ["summary"])
+        parts.append(about.select(statement="summary"))
         listed = pl.concat(parts)["statement"].drop_nulls().unique(maintain_order=True)
         said = [each for each in listed.filter(~self._names.named(listed)) if len(each.split()) >= LEAST_WORDS]
         if not said:

@@ -10,6 +10,7 @@ from slowwave.errors import RecallFell
 from slowwave.records import Usage
 from storage.upkeep import UpkeepReport
 
+from .communities import Refreshed
 from .consolidation import Consolidated
 from .eviction import Evicted
 from .steward import Pruned, Scored
@@ -105,6 +106,43 @@ class DecayTally(Tally):
         if self.dry_run:
             return ["A dry run: nothing was changed."]
         return [] if self.has_written else ["Nothing to do: nothing has been out of use for so long."]
+
+
+@dataclass
+class CommunityTally(Tally):
+    """Counts of one refresh of communities."""
+
+    is_written: bool = False
+    always: ClassVar[tuple[str, ...]] = ("communities", "communities found", "communities summarised")
+
+    def refreshed(self, refreshed: Refreshed) -> None:
+        """What was found and told."""
+        self.counts.update(refreshed.counts)
+        self.counts["communities not summarised"] += refreshed.failed
+        self.counts["communities left for later"] += refreshed.left
+        self.counts["questions that a model would be asked"] += refreshed.would_ask
+        self.is_written = refreshed.is_written
+        self.told += refreshed.told
+        self.errors = sorted({*self.errors, *refreshed.errors})
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether communities are left that the same command would ask about again."""
+        left = ("communities not summarised", "communities left for later")
+        return any(self.counts[what] for what in left) or super().is_unfinished
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the run changed what is remembered."""
+        return self.is_written
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """What a reader of the counts should know."""
+        if self.dry_run:
+            return ["A dry run: nothing was changed and no model was asked."]
+        if not counts.get("communities"):
+            return ["No communities: no two entities are related yet."]
+        return [] if self.has_written else ["Nothing new: every community is as it was."]
 
 
 @dataclass

@@ -9,12 +9,15 @@ from typing import Any
 
 import polars as pl
 
+from recall.communities import communities
+
 from .engine import is_inline
 from .runs import Run, newest_commit, store_of
 from .tallies import Tally
 
 SHOWN_DECISIONS = 10
 SHOWN_ISSUES = 50
+SHOWN_COMMUNITIES = 50
 
 _SIGNS = re.compile(r"[\\`*_{}\[\]()#+!|~^$-]")
 
@@ -40,6 +43,17 @@ async def publish_summary(run: Run, tally: Tally) -> None:
         await acreate_table_artifact(
             told, key=f"{run.flow}-decisions", description="The most interesting decisions and their reasons"
         )
+
+
+async def publish_communities(run: Run) -> None:
+    """Show the largest communities on the run's page, as a table."""
+    if is_inline():
+        return
+    from prefect.artifacts import acreate_table_artifact
+
+    _, listed = communities(store_of(run).snapshot(), SHOWN_COMMUNITIES)
+    rows = [{"name": one.name, "members": one.size, "relations": one.facts, "about": one.summary} for one in listed]
+    await acreate_table_artifact(rows, key="communities", description="What belongs together, the largest first")
 
 
 def _outcomes(summary: Mapping[str, Any], always: Sequence[str]) -> list[dict[str, Any]]:

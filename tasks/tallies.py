@@ -152,6 +152,7 @@ class IngestTally(Tally):
     """Counts of one ingest run."""
 
     refused: Counter[str] = field(default_factory=Counter)
+    are_communities_due: bool = False
 
     def found(self, sources: Sources) -> None:
         """Which sources there are."""
@@ -193,6 +194,16 @@ class IngestTally(Tally):
             self.counts[OUTCOMES.get(action, f"decisions to {action}")] += number
         self.refused.update(applied.refused)
 
+    def related(self, links: int, joined: int) -> None:
+        """How many links between entities changed, and how many new entities joined a community."""
+        self.counts["links between entities"] += links
+        self.counts["entities that joined a community"] += joined
+
+    @property
+    def has_learned(self) -> bool:
+        """Whether the run applied anything."""
+        return any(self.counts[what] for what in OUTCOMES.values())
+
     @property
     def is_unfinished(self) -> bool:
         """Whether messages wait for another try, or facts for a decision."""
@@ -215,7 +226,8 @@ class IngestTally(Tally):
         if self.dry_run:
             return ["A dry run: this is what would be stored and refused; nothing was changed."]
         if self.has_written:
-            return []
+            due = "Communities are due: `slowwave communities refresh`, or the next night, finds them anew."
+            return [due] if self.are_communities_due else []
         if not counts.get("messages read") and not counts.get("sources known already"):
             return ["Nothing to read: there is no message in it."]
         return ["Nothing new: all of it was known already, and nothing was asked of a model."]

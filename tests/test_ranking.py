@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from math import log
 from random import Random
 
+import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slowwave.diversity import diversify
+from slowwave.fusion import fuse_ranks
+from slowwave.placing import Step, fuse, spread, weighted
 from slowwave.ranking import (
     CONTEXT_CHARACTERS,
     OVERLAP_WEIGHT,
@@ -22,6 +27,7 @@ from slowwave.ranking import (
     rank_facts,
     search_texts,
     stems,
+    with_neighbours,
     word_overlaps,
 )
 
@@ -32,6 +38,15 @@ EVIDENCE = st.dictionaries(
     st.sampled_from([f"f{n}" for n in range(8)]), st.tuples(COSINES, OVERLAPS, st.sets(IDS, min_size=1))
 )
 BM25 = st.dictionaries(IDS, st.floats(0.5, 40.0, allow_nan=False).map(lambda x: round(x, 2)))
+
+ORDERS = st.lists(st.lists(IDS, unique=True), min_size=1, max_size=3)
+SCORES = st.lists(st.floats(0.0, 2.5), max_size=12).map(lambda scores: sorted(scores, reverse=True))
+
+
+def directions(count: int) -> np.ndarray:
+    """Unit rows, the same each time."""
+    rows = np.random.default_rng(count).standard_normal((count, 3)).astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def evidence_of(facts: Mapping[str | None, tuple[float, float, set[str]]]) -> list[Evidence]:
@@ -55,6 +70,7 @@ def conversation(*turns: tuple[str, str], role: str = "user", has_injection: tup
     )
 
 
+@settings(max_examples=30, deadline=None)
 @given(EVIDENCE, BM25, st.sampled_from([0.0, 0.5, 1.0, 2.0]))
 def test_facts_are_ranked_as_brute_force_ranks_them(
     facts: dict[str | None, tuple[float, float, set[str]]], bm25: dict[str, float], weight: float
@@ -76,6 +92,7 @@ def test_facts_are_ranked_as_brute_force_ranks_them(
     assert [fact.score for fact in ranked] == sorted((fact.score for fact in ranked), reverse=True)
 
 
+@settings(max_examples=30, deadline=None)
 @given(EVIDENCE, BM25, st.randoms(use_true_random=False))
 def test_the_order_in_which_evidence_arrives_does_not_matter(
     facts: dict[str | None, tuple[float, float, set[str]]], bm25: dict[str, float], random: Random
@@ -85,6 +102,7 @@ def test_the_order_in_which_evidence_arrives_does_not_matter(
     assert rank_facts(shuffled, lexical_scores(bm25)) == rank_facts(evidence, lexical_scores(bm25))
 
 
+@settings(max_examples=30, deadline=None)
 @given(BM25, st.integers(-6, 6))
 def test_the_scale_of_bm25_does_not_matter(bm25: dict[str, float], power: int) -> None:
     scaled = {message: score * 2.0**power for message, score in bm25.items()}
@@ -120,6 +138,7 @@ def test_words_that_few_statements_say_weigh_more() -> None:
     assert word_overlaps("What coffee does Marta like?", said) == pytest.approx(expected)
 
 
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(["Ann", "works", "lived", "the", "Oslo", "is", "?"])), st.lists(st.text(max_size=30)))
 def test_an_overlap_is_a_share_and_the_query_itself_has_all_of_it(query: list[str], others: list[str]) -> None:
     asked = " ".join(query)
@@ -193,3 +212,144 @@ def test_conversations_do_not_mix_and_rows_keep_their_place() -> None:
 def test_code_is_left_out_unless_there_is_only_code() -> None:
     assert prose("Look:\n```py\nx = 1\n```\nfine") == "Look:\n \nfine"
     assert prose("```py\nx = 1\n```") == "```py\nx = 1\n```"
+
+
+# Fusion of ranks
+
+
+def test_ranks_are_fused_by_their_reciprocals() -> None:
+    fused = fuse_ranks([["a", "b"], ["b", "c"]], [1.0, 2.0])
+    assert fused == pytest.approx({"b": 1 / 62 + 2 / 61, "c": 2 / 62, "a": 1 / 61})
+    assert list(fused) == ["b", "c", "a"]
+
+
+@settings(max_examples=30, deadline=None)
+@given(ORDERS, st.integers(-8, 8), st.integers(1, 100))
+def test_the_fused_order_is_the_same_whatever_the_scale_of_the_weights(
+    orders: list[list[str]], power: int, k: int
+) -> None:
+    weights = [1.0 + n for n in range(len(orders))]
+    scaled = [weight * 2.0**power for weight in weights]
+    assert list(fuse_ranks(orders, scaled, k)) == list(fuse_ranks(orders, weights, k))
+
+
+@settings(max_examples=30, deadline=None)
+@given(ORDERS, st.integers(1, 100))
+def test_one_order_alone_stays_and_every_id_is_fused_once(orders: list[list[str]], k: int) -> None:
+    assert list(fuse_ranks(orders[:1], k=k)) == orders[0]
+    assert set(fuse_ranks(orders, k=k)) == {name for order in orders for name in order}
+    assert fuse_ranks([[*orders[0], *orders[0]]], k=k) == fuse_ranks(orders[:1], k=k)
+
+
+# Diversity
+
+
+@settings(max_examples=30, deadline=None)
+@given(SCORES, st.integers(0, 15))
+def test_without_diversity_nothing_changes(scores: list[float], k: int) -> None:
+    places = [place for place, _ in diversify(scores, directions(max(len(scores), 1))[: len(scores)], 0.0, k)]
+    assert places == list(range(min(k, len(scores))))
+
+
+@settings(max_examples=30, deadline=None)
+@given(SCORES, st.floats(0.01, 1.0))
+def test_what_is_picked_is_each_time_the_best_of_what_is_left(scores: list[float], diversity: float) -> None:
+    vectors = directions(max(len(scores), 1))[: len(scores)]
+    picked = diversify(scores, vectors, diversity, len(scores))
+    assert sorted(place for place, _ in picked) == list(range(len(scores)))
+    kept = [scores[place] * share for place, share in picked]
+    assert all(one >= other - 1e-9 for one, other in pairwise(kept))
+    for turn, (place, share) in enumerate(picked):
+        before = [float(vectors[place] @ vectors[other]) for other, _ in picked[:turn]]
+        assert share == pytest.approx(1.0 - diversity * max([*before, 0.0]), abs=1e-5)
+
+
+@settings(max_examples=30, deadline=None)
+@given(SCORES, st.floats(0.01, 1.0), st.integers(-6, 6))
+def test_diversity_does_not_depend_on_the_scale_of_scores(scores: list[float], diversity: float, power: int) -> None:
+    vectors = directions(max(len(scores), 1))[: len(scores)]
+    scaled = [score * 2.0**power for score in scores]
+    assert diversify(scaled, vectors, diversity, 5) == diversify(scores, vectors, diversity, 5)
+
+
+def test_a_twin_of_the_first_comes_after_something_new() -> None:
+    vectors = np.array([[1, 0, 0], [1, 0, 0], [0, 1, 0]], np.float32)
+    assert [place for place, _ in diversify([1.0, 0.9, 0.8], vectors, 0.5, 3)] == [0, 2, 1]
+    assert diversify([1.0, 1.0], vectors[:2], 1.0, 2) == [(0, 1.0), (1, 0.0)]
+
+
+# Neighbouring turns
+
+
+@settings(max_examples=30, deadline=None)
+@given(BM25, st.floats(0.0, 1.0))
+def test_a_turn_beside_a_match_has_a_share_of_its_score_and_never_less_than_its_own(
+    bm25: dict[str, float], share: float
+) -> None:
+    lexical = lexical_scores(bm25)
+    raised = with_neighbours(lexical, [*((name, f"after {name}") for name in lexical), ("m0", "m1")], share)
+    for name, score in lexical.items():
+        assert raised[f"after {name}"] == share * score
+        assert raised[name] == (max(score, share * lexical.get("m0", 0.0)) if name == "m1" else score)
+
+
+# Stages
+
+
+def placed(**scores: float) -> list[Recalled]:
+    """Facts with these scores, in their order."""
+    return [Recalled(name, (f"m_{name}",), 0.0, 0.0, score, {"search": score}) for name, score in scores.items()]
+
+
+def test_what_the_walk_came_by_gains_its_share_of_the_strongest() -> None:
+    order = placed(a=2.0, b=1.9, c=0.1)
+    fused = fuse(order, {"c": Step(0.8, 1), "b": Step(0.4, 2), "unheard of": Step(0.2, 3)}, 0.3)
+    assert [(fact.fact_id, fact.score) for fact in fused] == [("b", 1.9 + 0.15), ("a", 2.0), ("c", 0.1 + 0.3)]
+    assert fused[0].parts == {"search": 1.9, "fused": fused[0].score, "graph": 0.5, "hops": 2.0}
+    assert "graph" not in fused[1].parts
+
+
+@settings(max_examples=30, deadline=None)
+@given(SCORES, st.integers(-6, 6))
+def test_the_fused_scores_do_not_depend_on_the_scale_of_the_walk(scores: list[float], power: int) -> None:
+    order = placed(**{f"f{n:02d}": score for n, score in enumerate(scores)})
+    walk = {f"f{n:02d}": Step(1.0 / (n + 1), n) for n in range(0, 12, 2)}
+    scaled = {name: Step(step.score * 2.0**power, step.hops) for name, step in walk.items()}
+    assert fuse(order, scaled, 0.5) == fuse(order, walk, 0.5)
+    assert [fact.fact_id for fact in fuse(order, walk, 0.0)] == [fact.fact_id for fact in order]
+
+
+def test_without_a_walk_the_scores_of_search_stay() -> None:
+    order = placed(a=2.0, b=1.0)
+    assert fuse(order, {}, 1.0) == order
+
+
+def test_factors_are_followed_by_sorting_again() -> None:
+    order = placed(a=1.0, b=0.9, c=0.8)
+    factors = {"a": {"status": 0.5, "limbic": 0.5}, "c": {"status": 1.0, "limbic": 1.2}}
+    raised = weighted(order, factors, "limbic")
+    assert [(fact.fact_id, fact.score) for fact in raised] == [("c", 0.8 * 1.2), ("b", 0.9), ("a", 0.5)]
+    assert raised[2].parts == {"search": 1.0, "status": 0.5, "limbic": 0.5}
+
+
+@settings(max_examples=30, deadline=None)
+@given(SCORES, st.floats(0.1, 2.0))
+def test_one_factor_for_all_changes_no_order(scores: list[float], factor: float) -> None:
+    order = placed(**{f"f{n:02d}": round(score, 3) for n, score in enumerate(scores)})
+    raised = weighted(order, {fact.fact_id or "": {"limbic": factor} for fact in order}, "limbic")
+    assert [fact.fact_id for fact in raised] == [fact.fact_id for fact in order]
+
+
+@settings(max_examples=30, deadline=None)
+@given(SCORES, st.floats(0.1, 2.0), st.floats(0.0, 1.0), st.integers(1, 12))
+def test_the_parts_of_a_fact_multiply_to_its_score(
+    scores: list[float], factor: float, diversity: float, k: int
+) -> None:
+    order = placed(**{f"f{n:02d}": score for n, score in enumerate(scores)})
+    raised = weighted(order, {fact.fact_id or "": {"limbic": factor} for fact in order[::2]}, "limbic")
+    told = spread(raised, directions(max(len(order), 1))[: len(order)], diversity, k)
+    assert len(told) == min(k, len(order))
+    for fact in told:
+        parts = fact.parts
+        whole = parts["search"] * parts.get("limbic", 1.0) * parts.get("diversity", 1.0)
+        assert fact.score == pytest.approx(whole)

@@ -1,0 +1,78 @@
+"""The command that draws a memory as one page."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from slowwave.errors import UnusableInput
+from slowwave.timestamps import asked_time
+
+from .options import JsonOption, NamespaceOption, Place, StoreOption
+from .printing import out, print_json
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the command line."""
+    app.command()(atlas)
+
+
+def atlas(
+    file: Annotated[Path, typer.Argument(metavar="FILE.html", help="The page to write.")] = Path("atlas.html"),
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=50_000, help="Entities at most, most related first.")
+    ] = 5_000,
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", metavar="TIME", help="Open the page at this time.", show_default=False)
+    ] = None,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Draw the memory as one HTML page that needs no network: a map, a time slider, stories, aspects and nights."""
+    from recall.atlas import atlas_data
+    from recall.atlas_facts import AtlasLimits
+
+    from .atlas_page import atlas_page
+
+    _require_place(file)
+    moment = asked_time(as_of) if as_of else None
+    limits = AtlasLimits(entities=limit, relations=4 * limit, observations=4 * limit)
+    data = atlas_data(Place.of(store, namespace).store(), datetime.now(UTC), limits)
+    if moment is not None:
+        data["as_of"] = int(moment.timestamp())
+    page = atlas_page(data)
+    file.write_text(page, encoding="utf-8", newline="\n")
+    told = _told(file, page, data)
+    if as_json:
+        print_json(told)
+        return
+    left = ", ".join(f"{count:,} {what}" for what, count in data["left_out"].items() if count)
+    out.print(told["path"], markup=False, soft_wrap=True)
+    out.print(
+        f"{told['entities']:,} entities, {told['facts']:,} facts, {told['communities']:,} communities, "
+        f"{told['runs']:,} runs; {told['bytes'] / 1e6:.1f} MB{f'; left out: {left}' if left else ''}"
+    )
+
+
+def _require_place(file: Path) -> None:
+    """Raise unless the page can be written there."""
+    if file.is_dir():
+        raise UnusableInput(f"{file} is a folder.", f"Name a file in it, for example {file / 'atlas.html'}.")
+    if not file.absolute().parent.is_dir():
+        raise UnusableInput(f"There is no folder {file.parent}.", "Make it first, or write the page somewhere else.")
+
+
+def _told(file: Path, page: str, data: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "path": str(file.absolute()),
+        "bytes": len(page.encode()),
+        "entities": len(data["entities"]["id"]),
+        "facts": len(data["facts"]["id"]),
+        "communities": len(data["communities"]),
+        "runs": len(data["runs"]),
+        "left_out": data["left_out"],
+    }

@@ -1,0 +1,133 @@
+"""Commands about who and what is related: what lies around an entity, how two are related, which are meant."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slowwave.timestamps import asked_time
+
+from .options import JsonOption, NamespaceOption, Place, StoreOption
+from .printing import err, out, print_json, short_id, table, told, validity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from recall.records import RecalledFact
+    from recall.traversal import Path
+
+SHOWN = 50
+TypesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--type",
+        metavar="TYPE",
+        help="Follow only relations of this type (causal, temporal, semantic, hierarchical, co_occurrence); several "
+        "times for several.",
+        show_default=False,
+    ),
+]
+AsOf = Annotated[str | None, typer.Option("--as-of", metavar="TIME", help="What was true then.", show_default=False)]
+KnownAsOf = Annotated[
+    str | None, typer.Option("--known-as-of", metavar="TIME", help="What was believed then.", show_default=False)
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    for command in (neighbours, path, find):
+        app.command()(command)
+
+
+def neighbours(
+    name: Annotated[str, typer.Argument(help="An entity, by any of its names.")],
+    hops: Annotated[int, typer.Option("--hops", min=1, max=20, help="How many relations away.")] = 2,
+    type: TypesOption = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Facts to show, the nearest first.")] = SHOWN,
+    as_of: AsOf = None,
+    known_as_of: KnownAsOf = None,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """What an entity is related to, directly and through others."""
+    with Place.of(store, namespace).memory() as memory:
+        around = memory.neighbours(
+            name, hops, edge_types=type or (), limit=limit, as_of=_time(as_of), known_as_of=_time(known_as_of)
+        )
+    if as_json:
+        print_json(around.as_json())
+        return
+    if not around.facts:
+        out.print(f"Nothing relates {around.entities[0].name} to anything.", markup=False)
+        return
+    rows = [(one.depth, one.name, one.entity_type) for one in around.entities]
+    out.print(table(f"Around {around.entities[0].name}", ("relations away", "name", "type"), rows))
+    _show_facts("By these facts", around.facts)
+    if len(around.facts) == limit:
+        err.print(f"The {limit} nearest facts; --limit shows more.")
+
+
+def path(
+    a: Annotated[str, typer.Argument(metavar="A", help="An entity, by any of its names.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    hops: Annotated[int, typer.Option("--hops", min=1, max=20, help="Relations at most.")] = 6,
+    type: TypesOption = None,
+    as_of: AsOf = None,
+    known_as_of: KnownAsOf = None,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """How two entities are related: the fewest facts that lead from one to the other."""
+    with Place.of(store, namespace).memory() as memory:
+        way = memory.path(a, b, hops, edge_types=type or (), as_of=_time(as_of), known_as_of=_time(known_as_of))
+    if as_json:
+        print_json({"is_connected": way is not None, **(way.as_json() if way else {"entities": [], "facts": []})})
+    elif way is None:
+        out.print(f"Nothing leads from {a} to {b} within {hops} relations. --hops looks farther.", markup=False)
+    elif not way.facts:
+        out.print(f"Both are {way.entities[0].name}.", markup=False)
+    else:
+        _show_facts(_route(way), way.facts)
+
+
+def find(
+    words: Annotated[str, typer.Argument(help="Words, or beginnings of words, of a name or a description.")],
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to show.")] = 10,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Which entities are meant: by their names and descriptions, else by meaning."""
+    with Place.of(store, namespace).memory() as memory:
+        found = memory.find_entities(words, limit)
+    if as_json:
+        print_json({"entities": [one.as_json() for one in found]})
+    elif not found:
+        out.print("No entity is called like that. `slowwave entities` lists them.")
+    else:
+        rows = [(one.name, one.entity_type, one.summary, one.score, one.found_by) for one in found]
+        out.print(table(words, ("name", "type", "summary", "score", "found by"), rows))
+
+
+def _route(way: Path) -> str:
+    return " – ".join(one.name for one in way.entities)
+
+
+def _show_facts(title: str, facts: Sequence[RecalledFact]) -> None:
+    now = datetime.now(UTC)
+    rows = [
+        (
+            fact.subject, fact.predicate, fact.object, told(fact, now),
+            validity(fact.valid_from, fact.valid_to, fact.status == "active"), short_id(fact.id),
+        )
+        for fact in facts
+    ]  # fmt: skip
+    out.print(table(title, ("from", "relation", "to", "fact", "valid", "id"), rows))
+
+
+def _time(asked: str | None) -> datetime | None:
+    return asked_time(asked) if asked is not None else None

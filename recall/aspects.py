@@ -1,0 +1,141 @@
+"""Aspects of a life: how well each is known, and by which facts (S3-18, S3-19).
+
+There are two paths. `stored_aspects` reads what runs wrote down when they were done; `aspects` and `aspects_of` count
+the facts that are live at the moment of asking. The two may differ: a fact may have ended since, or come without a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+
+from slowwave.aspects import BY_SLUG, COUNTED, TAGGED, Aspect, aspect_named, score_aspects, shown
+from slowwave.errors import UnusableInput
+from slowwave.moments import Moment
+from slowwave.usage import evolved_weight
+from slowwave.validity import live_sql
+from storage.rows import quoted
+from storage.snapshots import Reading, Snapshot
+from storage.store import Store
+
+from .facts import HOT, stored
+from .facts import shown as named
+from .records import RecalledFact
+
+_STRENGTH = ("id", "confidence", "evidence_count", "valid_from")
+
+
+@dataclass(frozen=True, slots=True)
+class AspectScore:
+    """How well one aspect is known: a score of 0 to 100 and what it is made of; confidence is a mean in [0, 1].
+
+    `scored_at` is the time that it is true of; None for a stored score that no run has written yet.
+    """
+
+    aspect: Aspect
+    score: float
+    facts: int
+    entities: int
+    predicates: int
+    confidence: float
+    scored_at: datetime | None
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract of an aspect in `--json`; `shown` is the score as people see it, rounded half up."""
+        counts = {name: getattr(self, name) for name in COUNTED}
+        return {**self.aspect.as_json(), **counts, "shown": shown(self.score), "scored_at": self.scored_at}
+
+
+Profile = tuple[AspectScore, ...]
+"""All fourteen aspects, in the order of the taxonomy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """The aspects of several namespaces, each for itself and all together."""
+
+    together: Profile
+    each: Mapping[str, Profile]
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract of `aspects --json`."""
+        each = {name: [row.as_json() for row in profile] for name, profile in self.each.items()}
+        return {"aspects": [row.as_json() for row in self.together], "namespaces": each}
+
+
+def aspects(reading: Reading, now: datetime) -> Profile:
+    """All fourteen aspects, counted from the facts that are live at `now`."""
+    return _profile(scored(reading, now), now)
+
+
+def stored_aspects(reading: Reading) -> Profile:
+    """All fourteen aspects as the last run that changed them left them; where none has, nothing is known of any."""
+    rows = reading.frame("aspect_scores", columns=["id", *COUNTED, "scored_at"])
+    by_slug = {row["id"]: row for row in rows.iter_rows(named=True)}
+    return tuple(
+        AspectScore(aspect, **{name: by_slug[slug][name] for name in (*COUNTED, "scored_at")})
+        if slug in by_slug
+        else AspectScore(aspect, 0.0, 0, 0, 0, 0.0, None)
+        for slug, aspect in BY_SLUG.items()
+    )
+
+
+def aspects_of(uri: str, namespaces: Sequence[str], now: datetime | None = None) -> Profiles:
+    """The aspects of these namespaces of a store, counted at `now`; together, what two of them hold counts once.
+
+    Raises `UnknownName` for a namespace that is not there and `UnusableInput` where none is named.
+    """
+    if not namespaces:
+        raise UnusableInput("No namespace is named.", "Name at least one.")
+    at = now or datetime.now(UTC)
+    parts = {name: _read(Store.open(uri, name).snapshot(), at) for name in dict.fromkeys(namespaces)}
+    each = {name: _profile(score_aspects(*part), at) for name, part in parts.items()}
+    facts, tags = (pl.concat([part[n] for part in parts.values()]) for n in (0, 1))
+    together = score_aspects(facts.unique("id", keep="first", maintain_order=True), tags)
+    return Profiles(_profile(together, at), each)
+
+
+def scored(reading: Reading, now: datetime) -> pl.DataFrame:
+    """Slug and COUNTED of all fourteen aspects, from the facts that are live at `now`; vectors are not read."""
+    return score_aspects(*_read(reading, now))
+
+
+def facts_with_aspect(
+    snapshot: Snapshot, slug: str, moment: Moment, limit: int
+) -> tuple[int, tuple[RecalledFact, ...]]:
+    """How many live facts carry an aspect, and the strongest of them.
+
+    A fact is strong by its confidence raised by recalls (S2-33), then by how many messages say it, then by how late it
+    began to hold. Raises `UnknownName` with the fourteen slugs for another word.
+    """
+    tags = snapshot.frame("fact_aspects", f"slug = {quoted(aspect_named(slug).slug)}", ["fact_id"])
+    live = snapshot.frame("facts", live_sql(moment.now), list(_STRENGTH))
+    tagged = live.join(tags, left_on="id", right_on="fact_id", how="semi")
+    recalls = snapshot.by_ids("fact_usage", tagged["id"], ["id", "link_count"])
+    weighed = tagged.join(recalls, on="id", how="left").with_columns(
+        weight=evolved_weight(pl.col("link_count"), pl.col("confidence").fill_null(0.0))
+    )
+    order = weighed.sort(
+        "weight", "evidence_count", "valid_from", "id", descending=[True, True, True, False], nulls_last=True
+    )
+    first = order.select("id").head(limit)
+    rows = first.join(stored(snapshot, HOT, first["id"]), on="id", how="left", maintain_order="left")
+    return len(tagged), named(snapshot, rows, moment)
+
+
+def _read(reading: Reading, now: datetime) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """What `score_aspects` asks for: facts and tags."""
+    facts = reading.frame("facts", live_sql(now), list(TAGGED))
+    return facts, reading.frame("fact_aspects", columns=["fact_id", "slug"])
+
+
+def _profile(rows: pl.DataFrame, at: datetime) -> Profile:
+    """Slug and COUNTED of the fourteen aspects as records."""
+    return tuple(
+        AspectScore(BY_SLUG[row.pop("slug")], **row, scored_at=at)
+        for row in rows.select("slug", *COUNTED).iter_rows(named=True)
+    )

@@ -1,0 +1,209 @@
+"""Which facts the atlas tells, and how: of whom, since when, until when and why, and who said so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from slowwave.spans import told_spans
+from slowwave.validity import MAX_CHAIN, is_live
+from storage.snapshots import Snapshot
+
+from .facts import ALL
+
+BELIEVED = "status IN ('active', 'superseded', 'archived', 'retracted')"
+"""What was ever believed: candidates and rejected ones never were."""
+_CHOICE = (
+    "id", "kind", "subject_id", "object_id", "owner_entity_id", "status", "valid_from", "valid_to", "expired_at",
+    "replaced_by",
+)  # fmt: skip
+_TEXT = (
+    "id", "statement", "predicate", "object_text", "status_reason", "confidence", "aspect_slugs", "polarity", "pinned",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class AtlasLimits:
+    """How much at most is told, the rest is counted: rows, rows for each entity or fact, and characters of texts."""
+
+    entities: int = 5_000
+    relations: int = 20_000
+    observations: int = 20_000
+    observations_each: int = 40
+    said_each: int = 3
+    aliases: int = 8
+    text: int = 400
+    quote: int = 200
+    runs: int = 60
+    touched: int = 300
+    reasons: int = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What is told. `entities`: id, degree; `facts`: the columns of the choice with `s`, `t`, places of entities.
+
+    `spans` are those of all the facts of the store, in seconds: id, from_, to. `left_out` counts what is not told.
+    """
+
+    entities: pl.DataFrame
+    facts: pl.DataFrame
+    spans: pl.DataFrame
+    left_out: dict[str, int]
+
+
+def chosen_facts(snapshot: Snapshot, now: datetime, limits: AtlasLimits) -> Chosen:
+    """The entities with the most live relations, and the facts about them: live ones first, then the latest."""
+    facts = pl.concat([snapshot.frame(name, BELIEVED, _CHOICE) for name in ALL]).unique("id", keep="first", maintain_order=True)
+    moved = _heirs(snapshot)
+    facts = facts.with_columns(
+        live=is_live(now),
+        s=pl.coalesce("owner_entity_id", "subject_id").replace(moved),
+        o=pl.when(pl.col("kind") == "relation").then(pl.col("object_id").replace(moved)),
+    ).with_columns(s=pl.when(pl.col("o").is_null()).then("s").otherwise(pl.col("subject_id").replace(moved)))
+    facts = facts.with_columns(o=pl.when(pl.col("o") != pl.col("s")).then("o"))
+    everyone = _ranked(snapshot, facts)
+    entities = everyone.head(limits.entities).select("id", "degree")
+    placed = _placed(facts, entities)
+    order = placed.sort("live", "valid_from", "id", descending=[True, True, False], nulls_last=True)
+    relations = order.filter(pl.col("t").is_not_null())
+    alone = order.filter(pl.col("t").is_null())
+    few = alone.filter(pl.int_range(pl.len()).over("s") < limits.observations_each)
+    told = pl.concat([relations.head(limits.relations), few.head(limits.observations)])
+    left_out = {"entities": len(everyone) - len(entities), "facts": len(facts) - len(told)}
+    return Chosen(entities, told, _in_seconds(told_spans(facts)), left_out)
+
+
+def _heirs(snapshot: Snapshot) -> dict[str, str]:
+    """By entity that was merged into another: the one that it is now."""
+    rows = snapshot.frame("entities", "merged_into IS NOT NULL", ["id", "merged_into"])
+    steps = dict(rows.iter_rows())
+    found = {}
+    for start in steps:
+        heir = start
+        for _ in range(MAX_CHAIN):
+            heir = steps.get(heir, heir)
+        found[start] = heir
+    return found
+
+
+def _ranked(snapshot: Snapshot, facts: pl.DataFrame) -> pl.DataFrame:
+    """All entities that are told of: most live relations first, then most facts; archived ones if they have facts."""
+    held = snapshot.frame("entities", "merged_into IS NULL", ["id", "name", "status"])
+    ends = pl.concat([facts.select(id=end, live="live", is_edge=pl.col("o").is_not_null()) for end in ("s", "o")])
+    counts = ends.group_by("id").agg(degree=(pl.col("live") & pl.col("is_edge")).sum(), facts=pl.len())
+    ranked = held.join(counts, on="id", how="left").with_columns(
+        pl.col("degree", "facts").fill_null(0).cast(pl.Int64), kept=pl.col("status").fill_null("active") != "archived"
+    )
+    return ranked.filter(pl.col("kept") | (pl.col("facts") > 0)).sort(
+        "kept", "degree", "facts", "name", "id", descending=[True, True, True, False, False]
+    )
+
+
+def _placed(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
+    """Facts of which every end is among the entities, with `s` and `t` as places there; `t` is null for one end."""
+    index = entities.select("id").with_row_index("place")
+    starts = facts.rename({"s": "subject"}).join(index.rename({"place": "s"}), left_on="subject", right_on="id")
+    both = starts.join(index.rename({"place": "t"}), left_on="o", right_on="id", how="left")
+    return both.filter(pl.col("t").is_not_null() | pl.col("o").is_null()).drop("subject", "o")
+
+
+def _in_seconds(spans: pl.DataFrame) -> pl.DataFrame:
+    return spans.with_columns(pl.col("from_", "to").dt.epoch("s"))
+
+
+def told_facts(snapshot: Snapshot, chosen: Chosen, limits: AtlasLimits) -> dict[str, Any]:
+    """One column per property, in the order of the chosen facts; words that repeat are places in a list of their own.
+
+    `by` is the place of the fact that took this one's place, -1 where there is none or it is not told. `spans` and
+    `said` are told by place: of spans only those that are not simply from `from` to `to`; of what was said (where,
+    which message, who, when, the words) as much as the limits allow.
+    """
+    ids = chosen.facts["id"]
+    held = pl.concat([snapshot.by_ids(name, ids, _TEXT) for name in ALL]).unique("id", keep="first")
+    rows = chosen.facts.join(held, on="id", how="left", maintain_order="left")
+    index = dict(zip(ids, range(len(ids)), strict=True))
+    rows = rows.with_columns(
+        pl.col("valid_from", "valid_to").dt.epoch("s"),
+        pl.col("statement").fill_null("").str.slice(0, limits.text),
+        pl.col("object_text", "status_reason").str.slice(0, limits.quote),
+        by=pl.col("replaced_by").replace_strict(index, default=-1, return_dtype=pl.Int64),
+    )
+    coded = {name: _coded(rows[column]) for name, column in (("p", "predicate"), ("st", "status"))}
+    return {
+        "id": ids.to_list(),
+        "s": rows["s"].to_list(),
+        "t": rows["t"].to_list(),
+        "text": rows["statement"].to_list(),
+        "object": rows["object_text"].to_list(),
+        "from": rows["valid_from"].to_list(),
+        "to": rows["valid_to"].to_list(),
+        "live": rows["live"].fill_null(False).cast(pl.Int8).to_list(),
+        "negated": (rows["polarity"].fill_null("") == "negated").cast(pl.Int8).to_list(),
+        "pinned": rows["pinned"].fill_null(False).cast(pl.Int8).to_list(),
+        "confidence": rows["confidence"].fill_null(0.0).round(2).to_list(),
+        "reason": rows["status_reason"].to_list(),
+        "by": rows["by"].to_list(),
+        "aspects": rows["aspect_slugs"].fill_null([]).to_list(),
+        **{name: codes for name, (codes, _) in coded.items()},
+        "predicates": coded["p"][1],
+        "statuses": coded["st"][1],
+        "spans": _spans(rows, chosen.spans, index),
+        **_said(snapshot, ids, index, limits),
+    }
+
+
+def _coded(values: pl.Series) -> tuple[list[int], list[str]]:
+    """Places in the list of different values, and that list, in order of the alphabet."""
+    names = values.fill_null("").unique().sort()
+    codes = values.fill_null("").replace_strict(names, range(len(names)), return_dtype=pl.Int64)
+    return codes.to_list(), names.to_list()
+
+
+def _spans(rows: pl.DataFrame, spans: pl.DataFrame, index: dict[str, int]) -> dict[str, list[list[int | None]]]:
+    """Spans by place of a fact, of those that are not told simply while they are valid."""
+    own = rows.select("id", from_="valid_from", to="valid_to")
+    found = spans.join(own.select("id"), on="id", how="semi").sort("id", "from_")
+    count = found.group_by("id").agg(spans=pl.len(), first=pl.col("from_").first(), last=pl.col("to").first())
+    usual = own.join(count, on="id", how="left").filter(
+        (pl.col("spans") == 1) & (pl.col("first") == pl.col("from_")) & pl.col("last").eq_missing(pl.col("to"))
+    )
+    odd = own.join(usual, on="id", how="anti")["id"]
+    told: dict[str, list[list[int | None]]] = {str(index[name]): [] for name in odd}
+    for name, start, end in found.join(odd.to_frame(), on="id", how="semi").iter_rows():
+        told[str(index[name])].append([start, end])
+    return told
+
+
+def _said(snapshot: Snapshot, ids: pl.Series, index: dict[str, int], limits: AtlasLimits) -> dict[str, Any]:
+    """Who said it, by place of the fact, earliest first; `said_count` how often in all, where that is more."""
+    evidence = snapshot.by_ids("fact_evidence", ids, ["fact_id", "message_id", "quote", "occurred_at"], key="fact_id")
+    columns = ["id", "conversation_id", "message_id", "speaker", "role", "occurred_at"]
+    messages = snapshot.by_ids("messages", evidence["message_id"], columns)
+    both = evidence.join(messages, left_on="message_id", right_on="id", how="left", suffix="_said").with_columns(
+        at=pl.coalesce("occurred_at", "occurred_at_said").dt.epoch("s"),
+        place=pl.col("fact_id").replace_strict(index, return_dtype=pl.Int64),
+        message=pl.coalesce("message_id_said", "message_id"),
+        who=pl.coalesce("speaker", "role"),
+        where=pl.col("conversation_id").str.split("/").list.last(),  # of a document only its name
+        quote=pl.col("quote").fill_null("").str.slice(0, limits.quote),
+    )
+    both = both.sort("place", "at", "message")
+    counts = both.group_by("place", maintain_order=True).len()
+    few = both.filter(pl.int_range(pl.len()).over("place") < limits.said_each)
+    where, conversations = _coded(few["where"])
+    who, speakers = _coded(few["who"])
+    rows = zip(few["place"], where, few["message"], who, few["at"], few["quote"], strict=True)
+    said: dict[str, list[list[Any]]] = {}
+    for place, *row in rows:
+        said.setdefault(str(place), []).append(row)
+    more = counts.filter(pl.col("len") > limits.said_each)
+    return {
+        "said": said,
+        "said_count": {str(place): count for place, count in more.iter_rows()},
+        "conversations": conversations,
+        "speakers": speakers,
+    }

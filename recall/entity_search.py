@@ -1,0 +1,112 @@
+"""Entities by words: each word of the query begins one of the name or summary; else those near in meaning (S2-26)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from slowwave.name_index import NameIndex, index_names
+from storage.search import nearest
+
+if TYPE_CHECKING:
+    from storage.snapshots import Snapshot
+    from storage.warm import Tables
+
+SEARCH_TABLES = ("entities", "entity_aliases")
+LISTED = "merged_into IS NULL AND (status IS NULL OR status != 'archived')"
+_ENTITY, _ALIAS = ("id", "name", "summary"), ("entity_id", "alias_name")
+
+Vector = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundEntity:
+    """An entity that a query may mean; the score is 0 to 1: of words beside the best match, of meaning the cosine."""
+
+    id: str
+    name: str
+    entity_type: str
+    summary: str | None
+    score: float
+    found_by: Literal["words", "meaning"]
+
+    def as_json(self) -> dict[str, Any]:
+        """As it is shown."""
+        return asdict(self)
+
+
+class EntitySearch:
+    """The index of names, kept as long as no commit changes entities or their other names."""
+
+    def __init__(self) -> None:
+        self._held: tuple[tuple[int, ...], NameIndex] | None = None
+
+    async def at(self, tables: Tables) -> NameIndex:
+        """On the asynchronous road; `tables` holds SEARCH_TABLES."""
+        kept = self._kept(tables.versions)
+        if kept is None:
+            read = asyncio.gather(
+                tables["entities"].query().where(LISTED).select(list(_ENTITY)).to_arrow(),
+                tables["entity_aliases"].query().select(list(_ALIAS)).to_arrow(),
+            )
+            entities, aliases = map(pl.DataFrame, map(pl.from_arrow, await read))
+            kept = self._keep(tables.versions, await asyncio.to_thread(index_names, entities, aliases))
+        return kept
+
+    def of(self, snapshot: Snapshot) -> NameIndex:
+        """Of a snapshot."""
+        kept = self._kept(snapshot.versions)
+        if kept is None:
+            entities = snapshot.frame("entities", LISTED, _ENTITY)
+            kept = self._keep(
+                snapshot.versions, index_names(entities, snapshot.frame("entity_aliases", columns=_ALIAS))
+            )
+        return kept
+
+    def _kept(self, versions: Mapping[str, int]) -> NameIndex | None:
+        held = self._held
+        return held[1] if held is not None and held[0] == _key(versions) else None
+
+    def _keep(self, versions: Mapping[str, int], made: NameIndex) -> NameIndex:
+        self._held = (_key(versions), made)
+        return made
+
+
+def _key(versions: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(versions.get(name, 1) for name in SEARCH_TABLES)
+
+
+def find_entities(
+    snapshot: Snapshot, names: NameIndex, query: str, vector: Vector, limit: int
+) -> tuple[FoundEntity, ...]:
+    """At most `limit` entities that the query means, best first: by words, and if there is none by meaning."""
+    found = names.find(query, limit)
+    if len(found.places):
+        return _shown(snapshot, dict(zip(names.ids.gather(found.places), found.scores, strict=True)), "words")
+    if not vector.any():
+        return ()
+    near = nearest(snapshot, "entities", vector[None], limit, LISTED).filter(pl.col("cosine") > 0.0)
+    return _shown(snapshot, dict(near.select("id", "cosine").iter_rows()), "meaning")
+
+
+async def near_entities(tables: Tables, vector: Vector, limit: int) -> dict[str, float]:
+    """Entities whose descriptions are near in meaning, with cosines above 0."""
+    query = tables["entities"].query().nearest_to(vector).column("vector").distance_type("dot")
+    found = pl.from_arrow(await query.where(LISTED).limit(limit).select(["id", "_distance"]).to_arrow())
+    assert isinstance(found, pl.DataFrame)
+    near = found.select("id", cosine=1.0 - pl.col("_distance").cast(pl.Float64))
+    return dict(near.filter(pl.col("cosine") > 0.0).iter_rows())
+
+
+def _shown(
+    snapshot: Snapshot, scores: Mapping[str, float], found_by: Literal["words", "meaning"]
+) -> tuple[FoundEntity, ...]:
+    rows = snapshot.by_ids("entities", list(scores), ["id", "name", "entity_type", "summary"])
+    known = {id_: (id_, name, kind, summary) for id_, name, kind, summary in rows.iter_rows()}
+    return tuple(FoundEntity(*known[id_], round(float(score), 6), found_by) for id_, score in scores.items())

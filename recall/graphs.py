@@ -1,0 +1,212 @@
+"""Graphs of a store: who is related to whom, read once per state and moment, then walked in memory.
+
+The live graph changes with a commit, and when a fact's end passes; each one knows between which times it holds. A graph
+of the past is that of `Moment`: archived facts answer, and what was learned later is taken back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from slowwave import frames
+from slowwave.graph import Graph, Places, build_graph
+from slowwave.moments import JUDGED, Moment
+from slowwave.seeds import NO_COMMUNITY
+from slowwave.usage import evolved_weight
+from slowwave.walks import Ground
+
+from .entity_search import LISTED, EntitySearch
+from .facts import LEARNED, ends_of
+
+if TYPE_CHECKING:
+    from storage.snapshots import Reading, Snapshot
+    from storage.warm import Tables
+
+_LIVE_TABLES = ("facts", "fact_usage", "entities", "entity_links", "entity_communities")
+_PAST_TABLES = (*_LIVE_TABLES, "facts_archive", "decisions")
+GRAPH_TABLES = (*_PAST_TABLES, "entity_aliases")  # what a walk may read
+PAST_GRAPHS = 4  # kept at most
+_ENDS = ("subject_id", "object_id")
+_RELATION = ("id", *_ENDS, "predicate", "edge_type", "confidence", "valid_from", "valid_to", "scope")
+_RELATIONS = "kind = 'relation' AND object_id IS NOT NULL"  # structure and similarity are no knowledge (T33)
+_CHANGED = "action IN ('close', 'supersede', 'retract', 'shorten')"
+
+Frames = Mapping[str, pl.DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What is read of a table."""
+
+    columns: tuple[str, ...]
+    where: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Landscape:
+    """A graph with what belongs to it: links between the same entities, (n,) communities (-1: none), (m,) scopes.
+
+    It holds at every time from `since` until before `until`, where these are told.
+    """
+
+    graph: Graph
+    similar: Graph
+    communities: Places
+    scopes: pl.Series
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def ground(self, scope: str | None = None, *, with_similar: bool = False) -> Ground:
+        """What is walked on: all relations, or those of one scope."""
+        allowed = None if scope is None else (self.scopes == scope).fill_null(False).to_numpy()
+        return Ground(self.graph, allowed, self.similar if with_similar and len(self.similar.edges) else None)
+
+    def holds_at(self, now: datetime) -> bool:
+        """Whether the same facts are live at `now`."""
+        return (self.since is None or self.since <= now) and (self.until is None or now < self.until)
+
+
+def graph_of(reading: Reading, now: datetime) -> Graph:
+    """The graph of what is live at `now`: relations weighted by use, between entities that are listed (S2-33)."""
+    wanted = _live_reads()
+    names = ("facts", "fact_usage", "entities")
+    return _graph(_live({name: reading.frame(name, wanted[name].where, wanted[name].columns) for name in names}, now))
+
+
+class Graphs:
+    """Landscapes, kept as long as no commit changes what they were made of: the live one, and a few of the past.
+
+    With them the index of `names`, in which a question's entities are found.
+    """
+
+    def __init__(self) -> None:
+        self.names = EntitySearch()
+        self._live: tuple[tuple[object, ...], Landscape] | None = None
+        self._past: OrderedDict[tuple[object, ...], Landscape] = OrderedDict()
+        self._loading = asyncio.Lock()
+
+    async def at(self, tables: Tables, moment: Moment) -> Landscape:
+        """The landscape of a moment, on the asynchronous road; `tables` holds GRAPH_TABLES."""
+        async with self._loading:
+            kept = self._kept(tables.versions, moment)
+            if kept is None:
+                wanted = _reads(moment)
+                parts = await asyncio.gather(*(_frame(tables, name, read) for name, read in wanted.items()))
+                kept = await asyncio.to_thread(_landscape, dict(zip(wanted, parts, strict=True)), moment)
+                self._keep(tables.versions, moment, kept)
+        return kept
+
+    def of(self, snapshot: Snapshot, moment: Moment) -> Landscape:
+        """The landscape of a moment, of a snapshot."""
+        kept = self._kept(snapshot.versions, moment)
+        if kept is None:
+            wanted = _reads(moment)
+            found = {name: snapshot.frame(name, read.where, read.columns) for name, read in wanted.items()}
+            kept = _landscape(found, moment)
+            self._keep(snapshot.versions, moment, kept)
+        return kept
+
+    def _kept(self, versions: Mapping[str, int], moment: Moment) -> Landscape | None:
+        if moment.is_past:
+            key = _key(versions, _PAST_TABLES, moment.as_of, moment.known_as_of)
+            if key in self._past:
+                self._past.move_to_end(key)
+            return self._past.get(key)
+        held = self._live
+        is_kept = held is not None and held[0] == _key(versions, _LIVE_TABLES) and held[1].holds_at(moment.now)
+        return held[1] if held is not None and is_kept else None
+
+    def _keep(self, versions: Mapping[str, int], moment: Moment, made: Landscape) -> None:
+        if not moment.is_past:
+            self._live = (_key(versions, _LIVE_TABLES), made)
+            return
+        self._past[_key(versions, _PAST_TABLES, moment.as_of, moment.known_as_of)] = made
+        while len(self._past) > PAST_GRAPHS:
+            self._past.popitem(last=False)
+
+
+def _key(versions: Mapping[str, int], names: tuple[str, ...], *times: datetime | None) -> tuple[object, ...]:
+    return (*(versions.get(name, 1) for name in names), *times)
+
+
+def _reads(moment: Moment) -> Mapping[str, Read]:
+    return _past_reads(moment) if moment.is_past else _live_reads()
+
+
+def _live_reads() -> dict[str, Read]:
+    """Facts that ended are among them: they tell since when the graph is as it is."""
+    return {
+        "facts": Read(_RELATION, f"{_RELATIONS} AND status = 'active' AND expired_at IS NULL"),
+        "fact_usage": Read(("id", "link_count"), "link_count > 0"),
+        "entities": Read(("id",), LISTED),
+        "entity_links": Read(("id", "a_id", "b_id", "cosine")),
+        "entity_communities": Read(("id", "community_id")),
+    }
+
+
+def _past_reads(moment: Moment) -> dict[str, Read]:
+    """All facts, since what replaced a relation may be of any kind; and entities that are archived by now."""
+    judged = Read(tuple(dict.fromkeys((*_RELATION, "kind", *JUDGED))))
+    reads = _live_reads() | {"facts": judged, "facts_archive": judged, "entities": Read(("id",))}
+    return reads if moment.known_as_of is None else reads | {"decisions": Read(LEARNED, _CHANGED)}
+
+
+async def _frame(tables: Tables, name: str, read: Read) -> pl.DataFrame:
+    query = tables[name].query().select(list(read.columns))
+    found = pl.from_arrow(await (query.where(read.where) if read.where else query).to_arrow())
+    assert isinstance(found, pl.DataFrame)
+    return found
+
+
+def _landscape(read: Frames, moment: Moment) -> Landscape:
+    held = _held(read, moment) if moment.is_past else _live(read, moment.now)
+    graph = _graph(held)
+    ends = read["facts"]["valid_to"].drop_nulls() if not moment.is_past else pl.Series(dtype=frames.TIME)
+    return Landscape(
+        graph,
+        _similar(graph, read["entity_links"]),
+        _communities(graph, read["entity_communities"]),
+        graph.edges.select("id").join(held["facts"], on="id", maintain_order="left")["scope"],
+        _time(ends.filter(ends <= moment.now).max()),
+        _time(ends.filter(ends > moment.now).min()),
+    )
+
+
+def _time(found: object) -> datetime | None:
+    return found if isinstance(found, datetime) else None
+
+
+def _live(read: Frames, now: datetime) -> Frames:
+    return {**read, "facts": read["facts"].filter(pl.col("valid_to").is_null() | (pl.col("valid_to") > now))}
+
+
+def _held(read: Frames, moment: Moment) -> Frames:
+    """The relations of the moment, of those that there ever were."""
+    ever = pl.concat([read["facts"], read["facts_archive"]]).unique("id", keep="first")
+    ends = ends_of(read["decisions"]) if "decisions" in read else None
+    return {**read, "facts": moment.facts(ever, ends).filter(kind="relation").drop_nulls(list(_ENDS))}
+
+
+def _graph(read: Frames) -> Graph:
+    used = read["facts"].join(read["fact_usage"], on="id", how="left")
+    weighed = used.with_columns(weight=evolved_weight(pl.col("link_count"), pl.col("confidence")))
+    return build_graph(read["entities"]["id"], weighed)
+
+
+def _similar(graph: Graph, links: pl.DataFrame) -> Graph:
+    named = links.rename({"a_id": "subject_id", "b_id": "object_id", "cosine": "weight"})
+    return build_graph(graph.ids, frames.conform(named, frames.EDGES))
+
+
+def _communities(graph: Graph, members: pl.DataFrame) -> Places:
+    numbered = members.with_columns(number=pl.col("community_id").rank("dense") - 1)
+    own = pl.DataFrame({"id": graph.ids}).join(numbered, on="id", how="left", maintain_order="left")["number"]
+    return own.cast(pl.Int32).fill_null(NO_COMMUNITY).to_numpy().astype(np.int32)

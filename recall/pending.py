@@ -1,0 +1,83 @@
+"""What a query may hope for where nothing is known: pending beliefs between entities that it names (S2-69)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import combinations
+
+import polars as pl
+
+from slowwave.settings import BeliefSettings
+from slowwave.spotting import named_in, words_of
+from storage.snapshots import Snapshot
+from storage.warm import Tables, fetch
+
+from .beliefs import TOP, uncertain
+from .records import UncertainFact
+
+TABLES = ("pending_beliefs", "entities", "entity_aliases")
+_OPEN = "promoted_at IS NULL AND subject_id IS NOT NULL AND object_id IS NOT NULL"
+Names = Mapping[tuple[str, ...], list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Hopes:
+    """Pairs of entities about which beliefs are pending, and the names of these entities."""
+
+    pairs: frozenset[tuple[str, str]] = frozenset()
+    names: Names = field(default_factory=dict)
+
+    def named_in(self, query: str) -> list[tuple[str, str]]:
+        """Those pairs of which the query names both."""
+        if not self.pairs:
+            return []
+        named = sorted(named_in(query, self.names))
+        return [pair for pair in combinations(named, 2) if pair in self.pairs]
+
+
+class Pending:
+    """Hopes, kept once they were read, as long as no commit changes them; without any, nothing more is read."""
+
+    def __init__(self) -> None:
+        self._held = Hopes()
+        self._at: tuple[int, ...] = ()
+
+    async def of(self, tables: Tables) -> Hopes:
+        """As these tables have them."""
+        versions = tuple(tables.versions[name] for name in TABLES)
+        if versions != self._at:
+            self._held, self._at = await _hopes(tables), versions
+        return self._held
+
+
+async def _hopes(tables: Tables) -> Hopes:
+    if tables.versions["pending_beliefs"] <= 1:
+        return Hopes()
+    query = tables["pending_beliefs"].query().where(_OPEN).select(["subject_id", "object_id"])
+    found = pl.from_arrow(await query.to_arrow())
+    assert isinstance(found, pl.DataFrame)
+    pairs = frozenset((min(pair), max(pair)) for pair in found.unique().iter_rows())
+    ids = sorted({end for pair in pairs for end in pair})
+    called = await fetch(tables["entities"], "id", ids, ["name", "canonical_name", "id"])
+    others = await fetch(tables["entity_aliases"], "entity_id", ids, ["alias_name", "entity_id"])
+    names: dict[tuple[str, ...], set[str]] = {}
+    for *said, entity in (*called.iter_rows(), *others.iter_rows()):
+        for name in said:
+            names.setdefault(words_of(name or ""), set()).add(entity)
+    names.pop((), None)
+    return Hopes(pairs, {words: sorted(of) for words, of in names.items()})
+
+
+def hoped(
+    snapshot: Snapshot, hopes: Hopes, query: str, now: datetime, scope: str | None, settings: BeliefSettings
+) -> tuple[UncertainFact, ...]:
+    """The three most probable pending beliefs between entities that the query names and that no live fact relates."""
+    found = [
+        belief
+        for a, b in hopes.named_in(query)
+        for belief in uncertain(snapshot, a, b, now, settings)
+        if scope is None or belief.scope == scope
+    ]
+    return tuple(sorted(found, key=lambda belief: (-belief.probability, belief.id))[:TOP])

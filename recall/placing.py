@@ -1,0 +1,56 @@
+"""Placing: from what search compared to the facts that are recalled (`slowwave.placing` has the stages)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from slowwave.limbic import fact_factors
+from slowwave.placing import fuse, spread, weighted
+from slowwave.ranking import Recalled
+from slowwave.settings import RecallSettings
+from slowwave.similarity import Vectors
+from storage.warm import Tables
+
+from .search import Question, Ranked, Walk
+from .use import Use
+
+
+async def place(
+    tables: Tables, question: Question, settings: RecallSettings, found: Ranked, walk: Walk, use: Use
+) -> Ranked:
+    """At most `k` facts in the order in which they are told."""
+    order = fuse(found.order, walk, settings.graph_weight)
+    if settings.limbic and order:
+        order = weighted(order, await _use(tables, found, use, question), "limbic")
+    if question.conversation:
+        order = weighted(order, _current(order, found, question, settings.episode_boost), "episode")
+    vectors = _vectors(order, found, len(question.vector)) if settings.diversity else np.empty((0, 0), np.float32)
+    return replace(found, order=spread(order, vectors, settings.diversity, question.k))
+
+
+async def _use(tables: Tables, found: Ranked, use: Use, question: Question) -> dict[str, dict[str, float]]:
+    """What the entities of all facts that were compared weigh among each other, by fact."""
+    known = await use.of(tables)
+    ends = found.facts.select("id", "subject_id", "object_id").rows()
+    entities = {end for _, *both in ends for end in both if end}
+    return fact_factors(ends, known.factors(entities, question.moment.now))
+
+
+def _current(
+    order: Sequence[Recalled], found: Ranked, question: Question, boost: float
+) -> Mapping[str, Mapping[str, float]]:
+    """The factor of facts that the conversation says which is going on: one of their messages is of it (S2-74)."""
+    first = dict(found.facts.select("id", "message_id").iter_rows())
+    said = ((fact.fact_id, {*fact.sources, first[fact.fact_id]}) for fact in order if fact.fact_id)
+    return {name: {"episode": 1.0 if question.conversation.isdisjoint(by) else 1.0 + boost} for name, by in said}
+
+
+def _vectors(order: Sequence[Recalled], found: Ranked, dims: int) -> Vectors:
+    """The vectors of the facts in their order; zeros where there is none."""
+    rows = np.nan_to_num(found.facts["vector"].to_numpy().reshape(-1, dims))
+    places = {fact: n for n, fact in enumerate(found.facts["id"])}
+    chosen: Vectors = rows[[places[fact.fact_id] for fact in order if fact.fact_id]].astype(np.float32)
+    return chosen

@@ -1,0 +1,200 @@
+"""Walks: which relations are near the entities that a query names, and how much each of them counts (S2-30 … S2-35).
+
+A walk starts at several seeds at once. What it says of a relation is the best that any single seed would have said: a
+seed's score is carried along, and only a better one is carried on, so the cost does not grow with the number of seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from slowwave.graph import EDGE_TYPES, UNKNOWN_TIME, Graph, Numbers, Offsets, Places, Steps
+from slowwave.settings import WalkSettings
+
+TYPE_WEIGHTS = {"causal": 1.2, "semantic": 1.0, "temporal": 0.9, "hierarchical": 0.8, "co_occurrence": 0.6}
+MOST_BOOSTED = 2.0
+_WEIGHT_OF_KIND = np.array([TYPE_WEIGHTS[name] for name in EDGE_TYPES])
+_DAY = 86_400_000_000  # microseconds
+_LAST = np.iinfo(np.int32).max
+
+Flags = npt.NDArray[np.bool_]
+IsOver = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """Where walks begin: places in the graph, each once, (s,), and how well the query means them, (0, 1], (s,)."""
+
+    nodes: Places
+    scores: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What is walked on: the relations, or those that are `allowed`, (m,), and links from entities to similar ones.
+
+    `similar` has the same entities; its weights are cosines. A link leads on and is a hop, and is no fact (S2-71).
+    """
+
+    graph: Graph
+    allowed: Flags | None = None
+    similar: Graph | None = None
+
+    def steps(self, nodes: Places, edge_types: Sequence[str] = ()) -> Steps:
+        """All that leads on from these nodes, of these types if any are named; link j is the edge m + j."""
+        found = self.graph.steps(nodes)
+        passed = self._passed(found.edge, edge_types)
+        if passed is not None:
+            found = Steps(found.start[passed], found.end[passed], found.edge[passed])
+        if self.similar is None:
+            return found
+        links = self.similar.steps(nodes)
+        edge = np.concatenate((found.edge, links.edge + np.int32(len(self.graph.edges))))
+        return Steps(np.concatenate((found.start, links.start)), np.concatenate((found.end, links.end)), edge)
+
+    def cosines(self, links: Places) -> Numbers:
+        """The weights of links, counted from 0."""
+        return self.similar.weight[links] if self.similar is not None else np.zeros(0)
+
+    def _passed(self, edge: Places, edge_types: Sequence[str]) -> Flags | None:
+        """Which relations may be walked; None: all."""
+        passed = None if self.allowed is None else self.allowed[edge]
+        if not edge_types:
+            return passed
+        is_asked = np.isin(EDGE_TYPES, list(edge_types))[self.graph.kind[edge]]
+        return is_asked if passed is None else passed & is_asked
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Relations that were found, best first: places of edges, scores, hops, and the seed that each was found from.
+
+    Also the nodes that were reached: the best first, with their levels, 0 to 1, and how many hops away they are.
+    All (f,) and (a,); empty if time ran out (S2-44).
+    """
+
+    edges: Places = field(default_factory=lambda: np.zeros(0, np.int32))
+    scores: Numbers = field(default_factory=lambda: np.zeros(0))
+    hops: Places = field(default_factory=lambda: np.zeros(0, np.int32))
+    seeds: Places = field(default_factory=lambda: np.zeros(0, np.int32))
+    nodes: Places = field(default_factory=lambda: np.zeros(0, np.int32))
+    levels: Numbers = field(default_factory=lambda: np.zeros(0))
+    depths: Places = field(default_factory=lambda: np.zeros(0, np.int32))
+
+
+def never() -> bool:
+    """Of a walk that may take its time."""
+    return False
+
+
+def breadth_first(
+    ground: Ground, seeds: Seeds, settings: WalkSettings, now: datetime, limit: int, is_over: IsOver = never
+) -> Walk:
+    """At most `limit` relations within `max_hops` of the seeds, in either direction, each statement once (S2-30…32).
+
+    Score: match of the seed × 1 / (1 + hop) × weight of the relation × weight of its type, boosted if it is recent; hop
+    is the distance of its nearer end. Relations are those that a walk goes over: none between two entities that are
+    both `max_hops` away. Over a link the match is multiplied by its cosine.
+    """
+    graph = ground.graph
+    nodes, edges = _Best(len(graph)), _Best(len(graph.edges))
+    ring = nodes.offer(seeds.nodes, seeds.scores, seeds.nodes, 0)
+    for hop in range(settings.max_hops):
+        if is_over():
+            return Walk()
+        steps = ground.steps(ring, settings.edge_types)
+        match, seed = nodes.value[steps.start], nodes.seed[steps.start]
+        facts = np.count_nonzero(steps.edge < len(graph.edges))  # they come before links
+        edges.offer(steps.edge[:facts], match[:facts] / (1 + hop), seed[:facts], hop)
+        match[facts:] *= ground.cosines(steps.edge[facts:] - len(graph.edges))
+        ring = nodes.offer(steps.end, match, seed, hop + 1)
+    if is_over():
+        return Walk()
+    met = np.flatnonzero(edges.value).astype(np.int32)
+    scores = edges.value[met] * weights(graph, met)
+    scores = boosted(scores, days_since(graph.since[met], now), settings.temporal_decay_rate)
+    best = best_facts(graph, met, scores, limit)
+    chosen, reached = met[best], ranked(nodes.value, np.flatnonzero(nodes.value).astype(np.int32))
+    return Walk(
+        chosen, scores[best], edges.hop[chosen], edges.seed[chosen], reached, nodes.value[reached], nodes.hop[reached]
+    )
+
+
+class _Best:
+    """The best offer that each place had so far, whose it was, and after how many hops it came."""
+
+    def __init__(self, size: int) -> None:
+        self.value = np.zeros(size)
+        self.seed, self.hop = np.zeros(size, np.int32), np.zeros(size, np.int32)
+
+    def offer(self, places: Places, values: Numbers, seeds: Places, hop: int) -> Places:
+        """Take what is better than before, of equal offers that of the first seed; the places that took one."""
+        better = values > self.value[places]
+        places, values, seeds = places[better], values[better], seeds[better]
+        np.maximum.at(self.value, places, values)
+        is_best = values == self.value[places]
+        self.hop[places], self.seed[places] = hop, _LAST
+        np.minimum.at(self.seed, places[is_best], seeds[is_best])
+        took = np.zeros(len(self.value), np.bool_)
+        took[places] = True
+        return np.flatnonzero(took).astype(np.int32)
+
+
+def weights(graph: Graph, edges: Places) -> Numbers:
+    """What passes over each of these relations: its weight × that of its type (S2-31)."""
+    passing: Numbers = graph.weight[edges] * _WEIGHT_OF_KIND[graph.kind[edges]]
+    return passing
+
+
+def days_since(since: Offsets, now: datetime) -> Numbers:
+    """Ages in days at `now`, none below 0; NaN where nobody said since when (T48)."""
+    age = np.maximum(int(now.timestamp() * 1_000_000) - since, 0) / _DAY
+    return np.where(since == UNKNOWN_TIME, np.nan, age)
+
+
+def recency(days: Numbers, rate: float) -> Numbers:
+    """1 / (1 + days × rate); NaN where the age is not known."""
+    recent: Numbers = 1.0 / (1.0 + days * rate)
+    return recent
+
+
+def boosted(scores: Numbers, days: Numbers, rate: float) -> Numbers:
+    """Scores × (1 + recency), at most doubled; as they are without a rate, or where the age is not known (S2-35)."""
+    if rate == 0.0:
+        return scores
+    return scores * np.minimum(1.0 + np.nan_to_num(recency(days, rate)), MOST_BOOSTED)
+
+
+def best_facts(graph: Graph, edges: Places, scores: Numbers, limit: int) -> Offsets:
+    """Which of these relations are the `limit` best: by score, then id, each statement once (S2-32).
+
+    Two are one statement if source, relation, target and type are the same.
+    """
+    take = limit
+    while True:
+        order = _top(edges, scores, take)
+        told = pl.DataFrame({"source": graph.source[edges[order]], "target": graph.target[edges[order]]})
+        told = told.with_columns(graph.edges["predicate"].gather(edges[order]), kind=graph.kind[edges[order]])
+        kept: Offsets = order[told.select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy()]
+        if len(kept) >= limit or take >= len(edges):
+            return kept[:limit]
+        take *= 8
+
+
+def _top(edges: Places, scores: Numbers, take: int) -> Offsets:
+    places = np.arange(len(scores))
+    if take < len(scores):
+        places = np.flatnonzero(scores >= np.partition(scores, -take)[-take])
+    order: Offsets = places[np.lexsort((edges[places], -scores[places]))]
+    return order[:take]
+
+
+def ranked(levels: Numbers, nodes: Places) -> Places:
+    """The nodes by their levels, the highest first; of equal ones the smaller id."""
+    return nodes[np.lexsort((nodes, -levels[nodes]))]

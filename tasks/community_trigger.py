@@ -1,0 +1,62 @@
+"""When communities are due: each time so many more messages were extracted (S2-24, S2-45)."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from slowwave.communities import is_due
+from storage.rows import quoted
+from storage.snapshots import Reading
+from storage.transactions import Transaction
+
+from .engine import is_inline, log
+from .runs import Run, store_of
+from .statements import CONVERSATION
+
+EXTRACTION_COUNT = "extraction_count"
+REFRESH_DUE = "slowwave.community.refresh_due"
+_EXTRACTED = f"graph_state IN ('done', 'skipped_durability') AND conversation_id != {quoted(CONVERSATION)}"
+
+
+def extractions(place: Run | Reading) -> int:
+    """How often a message reached the extractor, attempts that failed among them (S2-24).
+
+    The messages themselves tell, so it is right after a kill, an undo and an undone undo.
+    """
+    reading = store_of(place).snapshot() if isinstance(place, Run) else place
+    failed = reading.frame("messages", "attempts > 0", ["attempts"])["attempts"].sum()
+    return reading.count("messages", _EXTRACTED) + int(failed or 0)
+
+
+def keep_count(tx: Transaction) -> None:
+    """Write the count down with what was extracted, where it is another than before."""
+    kept = tx.by_ids("metadata", [EXTRACTION_COUNT], ["number"])["number"].to_list()
+    count = float(extractions(tx))
+    if kept != [count]:
+        tx.upsert("metadata", pl.DataFrame({"id": [EXTRACTION_COUNT], "number": [count]}))
+
+
+def note_due(run: Run, before: int, interval: int) -> bool:
+    """Say that communities are due where extractions went past a multiple of the interval since `before` (T17).
+
+    Under Prefect as an event, upon which the deployment `communities` runs. Returns whether they are due.
+    """
+    after = extractions(run)
+    if not is_due(before, after, interval):
+        return False
+    if not is_inline():
+        _emit(run, before, after, interval)
+    return True
+
+
+def _emit(run: Run, before: int, after: int, interval: int) -> None:
+    from prefect.events import emit_event
+
+    resource = {
+        "prefect.resource.id": f"slowwave.namespace.{run.namespace}",
+        "prefect.resource.name": run.namespace,
+        "slowwave.store": run.store,
+    }
+    counts = {"before": before, "after": after, "interval": interval}
+    log.info("Communities of %s are due: %d messages were extracted, %d before.", run.namespace, after, before)
+    emit_event(REFRESH_DUE, resource=resource, payload={"namespace": run.namespace, "store": run.store, **counts})

@@ -1,0 +1,544 @@
+"""The flow `communities`: found once, told once, the same until something changes; and what else touches communities."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from messages_api import Body, MessagesApi, Reply, fault, filled
+from prefect.events.clients import AssertingEventsClient
+from prefect.events.worker import EventsWorker
+from talk import CLAUDE, NOW, assert_same, contents, dying, learn, overtaken, rows, said, written
+from typer.testing import CliRunner
+
+from apps.cli import app
+from flows.communities import communities
+from inference.embedding import open_embedder
+from recall.memory import Memory
+from recall.overview import stats
+from slowwave.settings import CommunitySettings
+from slowwave.text import normalise_name, row_id
+from storage.doctor import examine, repair
+from storage.store import Store
+from storage.undo import undo
+from tasks import community_trigger
+from tasks.communities import assign_new, extractions, note_due, refresh_communities
+from tasks.entities import merge
+from tasks.forgetting import find_subject, forget
+from tasks.runs import Run, existing_run
+
+BAND = ("Anna plays with Ben", "Ben plays with Carla", "Carla plays with Anna")
+SHIP = ("Dario sails with Edna", "Edna sails with Fritz", "Fritz sails with Dario")
+EDGES = (*BAND, *SHIP)
+
+_COMMUNITY = re.compile(r'<community number="(\d+)" members="\d+">\n<names>\n(.*?)</names>\n<facts>\n(.*?)</facts>', re.DOTALL)
+
+
+def entity(name: str) -> str:
+    return row_id("e", name)
+
+
+def relations(sentences: Sequence[str], **more: Any) -> pl.DataFrame:
+    """A live relation of each sentence such as "Anna plays with Ben"."""
+    told = [(each, *re.split(r" (\w+) with ", each)) for each in sentences]
+    made = [
+        {"id": row_id("f", each), "kind": "relation", "subject_id": entity(a), "predicate": f"{verb}_with",
+         "object_id": entity(b), "statement": f"{each}.", "owner_entity_id": entity(a), "status": "active",
+         "confidence": 0.8, "evidence_count": 1, "valid_from": NOW, "edge_type": "semantic", "scope": "global", **more}
+        for each, a, verb, b in told
+    ]  # fmt: skip
+    return pl.DataFrame(made)
+
+
+def people(sentences: Sequence[str]) -> pl.DataFrame:
+    """The entities that the sentences name."""
+    names = sorted({name for each in sentences for name in re.split(r" \w+ with ", each)})
+    return pl.DataFrame(
+        [{"id": entity(name), "name": name, "canonical_name": normalise_name(name), "entity_type": "person",
+          "status": "active", "first_seen_at": NOW, "last_seen_at": NOW} for name in names]
+    )  # fmt: skip
+
+
+def tell(place: Path, sentences: Sequence[str], run: str = "told-2") -> None:
+    """Store these relations, and whoever they name."""
+    with Store.open(str(place)).commit(run, "test", NOW) as tx:
+        known = tx.by_ids("entities", people(sentences)["id"], ["id"])
+        tx.upsert("entities", people(sentences).join(known, on="id", how="anti"))
+        tx.upsert("facts", relations(sentences))
+
+
+def retire(place: Path, *sentences: str, run: str = "retired-3") -> None:
+    """Believe these relations no longer."""
+    gone = relations(sentences, status="retracted", expired_at=NOW)
+    with Store.open(str(place)).commit(run, "test", NOW) as tx:
+        tx.upsert("facts", gone)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with two groups of three, to be copied."""
+    place = tmp_path_factory.mktemp("two") / "memory"
+    seat = open_embedder()
+    Store.create(str(place), "default", (seat.name, seat.dims))
+    tell(place, EDGES, "told-1")
+    return place
+
+
+@pytest.fixture
+def place(two: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(two, tmp_path / "memory"))
+
+
+def refreshed(place: Path, model: str = "rules", **options: Any) -> dict[str, Any]:
+    """One run of the flow; returns its summary."""
+    chosen = options.pop("settings", {})
+    llm = {"model": model, **chosen.pop("llm", {})}
+    known = CommunitySettings.model_validate({"llm": llm, **chosen})
+    return asyncio.run(communities(store=str(place), settings=known, now=options.pop("now", NOW), **options))
+
+
+def commits(place: Path, kind: str = "communities.refresh") -> int:
+    return int((rows(place, "commits")["kind"] == kind).sum())
+
+
+def held(place: Path) -> dict[str, dict[str, Any]]:
+    """Communities by the names of their members in order."""
+    names = dict(rows(place, "entities").select("id", "name").iter_rows())
+    return {
+        ", ".join(sorted(names[id_] for id_ in row["entity_ids"])): row
+        for row in rows(place, "communities").iter_rows(named=True)
+    }
+
+
+# What a model is shown, and how it answers
+
+
+def shown(request: Body) -> dict[int, tuple[list[str], list[str]]]:
+    """Names and facts of each community that a request shows."""
+    content = request["messages"][0]["content"]
+    text = content if isinstance(content, str) else content[0]["text"]
+    return {int(n): (names.split("\n")[:-1], facts.split("\n")[:-1]) for n, names, facts in _COMMUNITY.findall(text)}
+
+
+def summariser(request: Body, but: str = "") -> Reply:
+    """A model that names the first member of each community; those of `but` it leaves out, unless they are alone."""
+    told = shown(request)
+    summaries = [
+        {"community": n, "summary": f"All about {names[0]}."}
+        for n, (names, _) in told.items()
+        if not but or but not in names or len(told) == 1
+    ]
+    return filled("CommunitySummaries", {"summaries": summaries})
+
+
+Serve = Callable[..., MessagesApi]
+
+
+# Without a model
+
+
+def test_without_a_model_communities_are_found_and_told_by_their_strongest_facts(place: Path) -> None:
+    summary = refreshed(place)
+    assert summary["state"] == "completed"
+    assert summary["counts"] == {"communities": 2, "communities found": 2, "communities summarised": 2}
+    band = held(place)["Anna, Ben, Carla"]
+    assert set(band["summary"].split(". ")) <= {f"{each}." for each in BAND} | {*BAND}
+    assert band["summarised_by"] == "rule"
+    assert band["facts"] == 3
+    assert set(band["name"].split(", ")) == {"Anna", "Ben", "Carla"}
+    members = dict(rows(place, "entity_communities").select("id", "community_id").iter_rows())
+    assert {members[entity(name)] for name in ("Anna", "Ben", "Carla")} == {band["id"]}
+    assert set(rows(place, "decisions", "action = 'gather'")["subject_id"]) == {each["id"] for each in held(place).values()}
+    assert examine(Store.open(str(place))) == ()
+
+
+def test_a_second_run_on_an_unchanged_graph_commits_nothing(place: Path) -> None:
+    refreshed(place)
+    before, made = contents(place), commits(place)
+    again = refreshed(place, now=NOW + timedelta(days=1))
+    assert again["counts"] == {"communities": 2}
+    assert again["notes"] == ["Nothing new: every community is as it was."]
+    assert commits(place) == made == 1
+    assert_same(before, contents(place))
+
+
+def test_similar_entities_and_closed_relations_are_no_knowledge(place: Path) -> None:  # T33
+    refreshed(place)
+    with Store.open(str(place)).commit("noise-2", "test", NOW) as tx:
+        pair = {"a_id": entity("Anna"), "b_id": entity("Dario")}
+        tx.upsert("entity_links", pl.DataFrame([{"id": "l", **pair, "cosine": 0.99}]))
+        tx.upsert("facts", relations(["Anna swims with Dario"], kind="similarity"))
+        tx.upsert("facts", relations(["Anna dives with Edna"], valid_to=NOW))
+    assert refreshed(place)["counts"] == {"communities": 2}
+
+
+def test_a_dry_run_tells_what_would_be_found_and_asks_and_writes_nothing(place: Path, serve: Serve) -> None:
+    api = serve(summariser)
+    before = Store.open(str(place)).head.sequence
+    summary = refreshed(place, CLAUDE, dry_run=True)
+    assert summary["counts"]["communities found"] == 2
+    assert summary["counts"]["questions that a model would be asked"] == 1
+    assert len(summary["decisions"]) == 2
+    assert api.requests == []
+    assert Store.open(str(place)).head.sequence == before
+
+
+def test_a_refresh_is_undone_byte_for_byte(place: Path) -> None:
+    refreshed(place)
+    before = contents(place)
+    tell(place, ["Gil plays with Anna", "Gil plays with Ben"])
+    retire(place, *SHIP)
+    told = contents(place)
+    summary = refreshed(place)
+    assert summary["counts"]["communities changed"] == summary["counts"]["communities dissolved"] == 1
+    store = Store.open(str(place))
+    undo(store, summary["run"], "undo-1", NOW)
+    assert_same(told, contents(place))
+    for name in ("communities", "entity_communities"):
+        assert contents(place)[name].equals(before[name])
+    undo(store, "undo-1", "undo-2", NOW)
+    assert list(held(place)) == ["Anna, Ben, Carla, Gil"]
+
+
+def test_what_no_longer_belongs_together_is_gone_with_its_memberships(place: Path) -> None:
+    refreshed(place)
+    ship = held(place)["Dario, Edna, Fritz"]["id"]
+    retire(place, *SHIP)
+    refreshed(place)
+    assert list(held(place)) == ["Anna, Ben, Carla"]
+    assert ship not in rows(place, "entity_communities")["community_id"].to_list()
+    (gone,) = rows(place, "decisions", "action = 'dissolve'").iter_rows(named=True)
+    assert gone["subject_id"] == ship
+    assert "Dario" in gone["reason"]
+
+
+def test_where_nobody_is_related_there_is_no_community(place: Path) -> None:
+    retire(place, *EDGES)
+    summary = refreshed(place)
+    assert summary["notes"] == ["No communities: no two entities are related yet."]
+    assert commits(place) == 0
+
+
+def test_a_limit_of_nothing_means_no_summaries(place: Path, serve: Serve) -> None:
+    api = serve(summariser)
+    off = {"max_prompt_bytes": 0}
+    assert refreshed(place, CLAUDE, settings=off)["counts"] == {"communities": 2, "communities found": 2}
+    assert rows(place, "communities")["summary"].null_count() == 2
+    assert refreshed(place, CLAUDE, settings=off)["counts"] == {"communities": 2}
+    assert api.requests == []
+
+
+# With a model
+
+
+def test_a_model_is_asked_once_about_all_and_never_again_while_nothing_changes(place: Path, serve: Serve) -> None:
+    api = serve(summariser)
+    summary = refreshed(place, CLAUDE)
+    assert summary["llm"]["calls"] == len(api.requests) == 1
+    told = shown(api.requests[0])
+    assert sorted(sorted(names) for names, _ in told.values()) == [["Anna", "Ben", "Carla"], ["Dario", "Edna", "Fritz"]]
+    assert sorted(fact for _, facts in told.values() for fact in facts) == sorted(f"{each}." for each in EDGES)
+    band = held(place)["Anna, Ben, Carla"]
+    assert band["summary"].startswith("All about ")
+    assert (band["summarised_by"], bool(band["prompt_version"])) == ("model", True)
+    assert refreshed(place, CLAUDE)["llm"] == {**summary["llm"], "calls": 0, "tokens_in": 0, "tokens_out": 0, "usd": 0}
+    assert len(api.requests) == commits(place) == 1
+
+
+def test_one_changed_relation_asks_about_its_community_alone_which_keeps_its_id(place: Path, serve: Serve) -> None:
+    api = serve(summariser)
+    refreshed(place, CLAUDE)
+    before = held(place)
+    tell(place, ["Ben sings with Anna"])
+    summary = refreshed(place, CLAUDE, now=NOW + timedelta(days=1))
+    assert summary["llm"]["calls"] == 1
+    ((names, facts),) = shown(api.requests[1]).values()
+    assert sorted(names) == ["Anna", "Ben", "Carla"]
+    assert "Ben sings with Anna." in facts
+    after = held(place)
+    assert after["Dario, Edna, Fritz"] == before["Dario, Edna, Fritz"]
+    assert after["Anna, Ben, Carla"]["id"] == before["Anna, Ben, Carla"]["id"]
+    assert after["Anna, Ben, Carla"]["fingerprint"] != before["Anna, Ben, Carla"]["fingerprint"]
+    assert after["Anna, Ben, Carla"]["created_at"] == before["Anna, Ben, Carla"]["created_at"]
+
+
+def test_a_call_that_failed_is_made_again_by_the_next_run(place: Path, serve: Serve) -> None:  # T14
+    api = serve(fault(400, "broken"))
+    summary = refreshed(place, CLAUDE)
+    assert summary["state"] == "incomplete"
+    assert summary["counts"]["communities not summarised"] == 2
+    assert summary["errors"]
+    for name in ("summary", "fingerprint"):
+        assert rows(place, "communities")[name].null_count() == 2
+    api.otherwise = summariser
+    healed = refreshed(place, CLAUDE)
+    assert healed["state"] == "completed"
+    assert healed["counts"]["communities summarised"] == 2
+    assert rows(place, "communities")["fingerprint"].null_count() == 0
+
+
+def test_what_an_answer_leaves_out_is_asked_about_alone(place: Path, serve: Serve) -> None:
+    api = serve(lambda request: summariser(request, but="Edna"))
+    summary = refreshed(place, CLAUDE)
+    assert summary["state"] == "completed"
+    assert [sorted(shown(request)) for request in api.requests] == [[1, 2], [1]]
+    assert held(place)["Dario, Edna, Fritz"]["summary"]
+
+
+def test_numbers_that_nobody_asked_about_and_markup_are_not_taken(place: Path, serve: Serve) -> None:  # T37
+    answers = [(7, "Strange."), (1, "<b>One</b> of `two`."), (2, "Second."), (1, "Told twice.")]
+    told = [{"community": n, "summary": text} for n, text in answers]
+    serve(filled("CommunitySummaries", {"summaries": told}))
+    refreshed(place, CLAUDE)
+    assert sorted(rows(place, "communities")["summary"]) == ["One of two.", "Second."]
+
+
+def test_a_budget_that_is_spent_leaves_the_rest_for_the_next_run(place: Path, serve: Serve) -> None:
+    api = serve(summariser)
+    small = {"max_prompt_bytes": 330, "llm": {"max_calls": 1}}
+    summary = refreshed(place, CLAUDE, settings=dict(small, llm=dict(small["llm"])))  # type: ignore[arg-type]
+    assert summary["state"] == "stopped"
+    assert summary["counts"]["communities left for later"] == 1
+    assert rows(place, "communities")["summary"].null_count() == 1
+    again = refreshed(place, CLAUDE, settings={"max_prompt_bytes": 330})
+    assert again["llm"]["calls"] == 1
+    assert again["state"] == "completed"
+    assert len(api.requests) == 2
+
+
+def test_a_model_tells_better_what_rules_told_once_and_rules_leave_what_it_told(place: Path, serve: Serve) -> None:
+    refreshed(place)
+    api = serve(summariser)
+    assert refreshed(place, CLAUDE)["counts"]["communities summarised"] == 2
+    assert set(rows(place, "communities")["summarised_by"]) == {"model"}
+    before = contents(place)
+    assert refreshed(place)["counts"] == refreshed(place, CLAUDE)["counts"] == {"communities": 2}
+    assert_same(before, contents(place))
+    assert len(api.requests) == 1
+
+
+def test_what_was_paid_before_a_kill_is_not_paid_again(
+    place: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = serve(summariser)
+    with dying(monkeypatch, "communities.refresh", "before"):
+        refreshed(place, CLAUDE)
+    assert rows(place, "communities").is_empty()
+    summary = refreshed(place, CLAUDE)
+    assert summary["counts"]["communities summarised"] == 2
+    assert summary["llm"]["calls"] == 0
+    assert len(api.requests) == 1
+
+
+def test_who_vanished_meanwhile_is_not_written_and_a_summary_of_what_was_is_dropped(
+    place: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(summariser)
+
+    def archive() -> None:
+        with Store.open(str(place)).commit("other-1", "test", NOW) as tx:
+            rows_ = tx.by_ids("entities", [entity("Fritz")], with_vector=True)
+            tx.upsert("entities", rows_.with_columns(status=pl.lit("archived")))
+
+    with overtaken(monkeypatch, "communities.refresh", archive):
+        refreshed(place, CLAUDE)
+    assert list(held(place)) == ["Anna, Ben, Carla", "Dario, Edna"]
+    assert held(place)["Dario, Edna"]["summary"] is None
+    assert held(place)["Anna, Ben, Carla"]["summary"]
+    assert entity("Fritz") not in rows(place, "entity_communities")["id"].to_list()
+
+
+# Who is new
+
+
+def a_run(place: Path, flow: str = "ingest") -> Run:
+    return existing_run(flow, str(place), "default", NOW)
+
+
+def test_who_is_new_joins_at_once_and_the_next_refresh_tells_the_community_anew(place: Path) -> None:
+    refreshed(place)
+    band = held(place)["Anna, Ben, Carla"]["id"]
+    tell(place, ["Gil plays with Anna", "Gil plays with Ben", "Gil sails with Edna", "Hugo knows with Ida"])
+    run = a_run(place)
+    assert assign_new(run) == 1
+    assert assign_new(run) == 0
+    assert commits(place, "communities.assign") == 1
+    grown = held(place)["Anna, Ben, Carla, Gil"]
+    assert (grown["id"], grown["fingerprint"], grown["facts"]) == (band, None, 5)
+    assert entity("Ida") not in rows(place, "entity_communities")["id"].to_list()
+    refreshed(place)
+    assert held(place)["Anna, Ben, Carla, Gil"]["id"] == band
+    assert held(place)["Anna, Ben, Carla, Gil"]["fingerprint"]
+
+
+def test_joining_is_undone_with_its_run(place: Path) -> None:
+    refreshed(place)
+    tell(place, ["Gil plays with Anna"])
+    before = contents(place)
+    run = a_run(place)
+    assign_new(run)
+    undo(Store.open(str(place)), run.id, "undo-1", NOW)
+    assert_same(before, contents(place))
+
+
+def test_nobody_joins_where_there_are_no_communities(place: Path) -> None:
+    assert assign_new(a_run(place)) == 0
+    assert commits(place, "communities.assign") == 0
+
+
+# When they are due (S2-24, S2-45)
+
+
+def test_every_message_that_reached_the_extractor_is_counted_once_also_after_an_undo(tmp_path: Path) -> None:
+    place = tmp_path / "m"
+    first = learn(written(tmp_path / "a.jsonl", said()), place)
+    count = extractions(a_run(place))
+    assert count == len(rows(place, "messages", "graph_state IN ('done', 'skipped_durability')")) > 0
+    assert rows(place, "metadata", "id = 'extraction_count'")["number"].to_list() == [count]
+    more = said([("Zoe", "I work at Acme as a nurse."), ("Zoe", "I live in Oslo now.")], conversation="c2")
+    second = learn(written(tmp_path / "b.jsonl", more), place)
+    assert extractions(a_run(place)) == count + 2
+    store = Store.open(str(place))
+    undo(store, str(second["run"]), "undo-1", NOW)
+    assert rows(place, "metadata", "id = 'extraction_count'")["number"].to_list() == [count]
+    undo(store, "undo-1", "undo-2", NOW)
+    assert rows(place, "metadata", "id = 'extraction_count'")["number"].to_list() == [count + 2]
+    undo(store, str(first["run"]), "undo-3", NOW)
+    assert extractions(a_run(place)) == 2
+
+
+def test_communities_are_due_by_an_event_that_names_the_memory(place: Path) -> None:
+    with Store.open(str(place)).commit("heard-1", "test", NOW) as tx:
+        tx.upsert("messages", pl.DataFrame(
+            [{"id": f"m_{n}", "message_id": f"{n}", "conversation_id": "c", "graph_state": state, "attempts": tries}
+             for n, (state, tries) in enumerate([("done", 0), ("done", 2), ("failed", 1), ("pending", 0)])]
+        ))  # fmt: skip
+    run = a_run(place)
+    assert extractions(run) == 5
+    assert note_due(run, 3, 4)
+    assert not note_due(run, 4, 4)
+    assert not note_due(run, 0, 0)
+    AssertingEventsClient.reset()
+    EventsWorker.set_client_override(AssertingEventsClient)
+    try:
+        community_trigger._emit(run, 3, 5, 4)
+        EventsWorker.instance(AssertingEventsClient).drain()
+        (event,) = [event for client in AssertingEventsClient.all for event in client.events]
+    finally:
+        EventsWorker.set_client_override(None)  # type: ignore[arg-type]
+    assert event.event == "slowwave.community.refresh_due"
+    assert event.resource.id == "slowwave.namespace.default"
+    counts = {"before": 3, "after": 5, "interval": 4}
+    assert event.payload == {"namespace": "default", "store": str(place), **counts}
+
+
+# What else touches them
+
+
+def test_what_is_forgotten_is_in_no_community_any_more(place: Path) -> None:
+    refreshed(place)
+    run = a_run(place, "forget")
+    report = forget(run, find_subject(run, "Carla"))
+    assert report.left == ()
+    assert list(held(place)) == ["Dario, Edna, Fritz"]
+    assert set(rows(place, "entities")["name"]) == {"Anna", "Ben", "Dario", "Edna", "Fritz"}
+    assert len(rows(place, "entity_communities")) == 3
+    assert examine(Store.open(str(place))) == ()
+    refreshed(place)
+    assert "Anna, Ben" in held(place)
+
+
+def test_a_summary_of_erased_facts_goes_though_it_names_nobody(place: Path, serve: Serve) -> None:
+    serve(filled("CommunitySummaries", {"summaries": [{"community": n, "summary": "Old songs at night."} for n in (1, 2)]}))
+    refreshed(place, CLAUDE)
+    run = a_run(place, "forget")
+    forget(run, find_subject(run, "Carla"))
+    assert list(held(place)) == ["Dario, Edna, Fritz"]
+    assert Store.open(str(place)).log("llm_calls").is_empty()
+
+
+def test_who_was_merged_is_no_member_any_more(place: Path) -> None:
+    refreshed(place)
+    before = contents(place, but=("runs",))
+    with Store.open(str(place)).commit("links-2", "test", NOW) as tx:
+        tx.upsert("entity_links", pl.DataFrame([{"id": "l", "a_id": entity("Fritz"), "b_id": entity("Edna")}]))
+    run = a_run(place, "entity-merge")
+    merge(run, "Fritz", "Edna")
+    assert entity("Fritz") not in rows(place, "entity_communities")["id"].to_list()
+    ship = held(place)["Dario, Edna"]
+    assert ship["fingerprint"] is None
+    assert rows(place, "entity_links").is_empty()
+    assert examine(Store.open(str(place))) == ()
+    undo(Store.open(str(place)), run.id, "undo-1", NOW)
+    assert contents(place)["communities"].equals(before["communities"])
+    assert contents(place)["entity_communities"].equals(before["entity_communities"])
+
+
+def test_the_doctor_finds_members_of_nothing_and_removes_them(place: Path) -> None:
+    refreshed(place)
+    with Store.open(str(place)).commit("damage-1", "test", NOW) as tx:
+        stray = [{"id": "e_nobody", "community_id": held(place)["Anna, Ben, Carla"]["id"]}]
+        tx.upsert("entity_communities", pl.DataFrame([*stray, {"id": entity("Anna"), "community_id": "c_none"}]))
+    store = Store.open(str(place))
+    found = {(finding.check, finding.row_id) for finding in examine(store)}
+    assert found == {("stray member of a community", "e_nobody"), ("stray member of a community", entity("Anna"))}
+    repair(store, "repair-1", NOW)
+    assert examine(store) == ()
+
+
+# Looking at them
+
+
+def test_memory_shows_the_largest_with_their_members_and_the_one_of_an_entity(place: Path) -> None:
+    tell(place, ["Gil plays with Anna", "Gil plays with Ben"])
+    with Memory.open(str(place)) as memory:
+        assert memory.communities() == (0, ())
+        refreshed(place)
+        total, (first,) = memory.communities(1)
+        assert total == 2
+        assert first.size == len(first.members) == 4
+        assert {member.name for member in first.members} == {"Anna", "Ben", "Carla", "Gil"}
+        assert first.facts == 5
+        assert memory.community_of("Gil") == first
+        story = memory.why(first.id)
+    assert story.title == first.name
+    assert [action for _, action, *_ in story.decisions] == ["gather"]
+    assert stats(Store.open(str(place)), NOW)["communities"] == 2
+
+
+def invoked(*arguments: object) -> tuple[int, str]:
+    result = CliRunner(env={"COLUMNS": "220"}).invoke(app, [*map(str, arguments)])
+    return result.exit_code, result.stdout
+
+
+def test_the_command_lists_communities_and_finds_them(place: Path) -> None:
+    at = ("--store", place)
+    code, told = invoked("communities", *at)
+    assert (code, "slowwave communities refresh" in told) == (0, True)
+    code, told = invoked("communities", "refresh", *at, "--llm", "rules", "--dry-run", "--json")
+    assert (code, '"communities found": 2' in told) == (0, True)
+    code, told = invoked("communities", *at, "refresh", "--llm", "rules", "--algorithm", "label_propagation")
+    assert (code, "gather" in told) == (0, True)
+    code, told = invoked("communities", *at, "--limit", 1)
+    assert code == 0
+    assert "1 of 2" in told
+    code, told = invoked("communities", *at, "--json")
+    document = __import__("json").loads(told)
+    assert document["total"] == len(document["communities"]) == 2
+    keys = {"id", "name", "summary", "summarised_by", "size", "facts", "aspects", "members"}
+    assert all(set(each) == keys for each in document["communities"])
+
+
+def test_an_unknown_algorithm_is_refused_with_the_known_ones(place: Path) -> None:
+    result = CliRunner().invoke(app, ["communities", "refresh", "--store", str(place), "--algorithm", "magic"])
+    assert result.exit_code != 0
+    assert "label_propagation" in str(result.exception)
+    assert Mapping
+    assert refresh_communities

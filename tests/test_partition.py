@@ -1,0 +1,210 @@
+"""Which entities belong together: label propagation, Leiden, and the groups that are made of either (S2-46)."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.communities import likeness, small
+from slowwave import frames
+from slowwave.errors import MissingDependency
+from slowwave.graph import Graph, build_graph
+from slowwave.label_propagation import propagate_labels, visiting_order
+from slowwave.leiden import leiden_labels
+from slowwave.partition import NO_GROUP, find_groups
+from slowwave.settings import CommunitySettings
+
+Pairs = Sequence[tuple[int, int]]
+LEIDEN = CommunitySettings(algorithm="leiden")
+LABELS = CommunitySettings()
+
+
+def graph(nodes: int, pairs: Pairs, prefix: str = "e") -> Graph:
+    """The graph of nodes that are named in order, and of relations between them."""
+    names = [f"{prefix}{number:06d}" for number in range(nodes)]
+    ends = {"subject_id": [names[a] for a, _ in pairs], "object_id": [names[b] for _, b in pairs]}
+    edges = pl.DataFrame({"id": [f"f{number:05d}" for number in range(len(pairs))], **ends})
+    return build_graph(pl.Series(names, dtype=pl.String), frames.conform(edges, frames.EDGES))
+
+
+def one_by_one(of: Graph, max_rounds: int = 50, order: Sequence[int] | None = None) -> list[int]:
+    """Label propagation as it is told: one node after the other, in order of the digests of their ids."""
+    ids = of.ids.to_list()
+    neighbours: list[list[int]] = [[] for _ in ids]
+    for a, b in zip(of.source.tolist(), of.target.tolist(), strict=True):
+        neighbours[a].append(b)
+        neighbours[b].append(a)
+    digests = [hashlib.blake2b(each.encode(), digest_size=8).digest() for each in ids]
+    order = order or sorted(range(len(ids)), key=lambda node: digests[node])
+    labels = list(range(len(ids)))
+    for _ in range(max_rounds):
+        before = list(labels)
+        for node in order:
+            votes = Counter(labels[other] for other in neighbours[node])
+            if votes:
+                labels[node] = min(votes, key=lambda label: (-votes[label], label))
+        if labels == before:
+            break
+    return labels
+
+
+def ascending(of: Graph) -> list[int]:
+    """The same, but visited in order of the ids."""
+    return one_by_one(of, order=range(len(of)))
+
+
+def clique(first: int, size: int) -> list[tuple[int, int]]:
+    return [(a, b) for a in range(first, first + size) for b in range(a + 1, first + size)]
+
+
+def star(centre: int, first: int, size: int) -> list[tuple[int, int]]:
+    return [(centre, leaf) for leaf in range(first, first + size)]
+
+
+def chain(first: int, size: int) -> list[tuple[int, int]]:
+    return [(node, node + 1) for node in range(first, first + size - 1)]
+
+
+@st.composite
+def multigraphs(draw: st.DrawFn) -> Graph:
+    """Random relations, some of them parallel, over cliques, a star and a chain; some nodes have none."""
+    pairs = draw(st.lists(st.tuples(st.integers(0, 45), st.integers(0, 45)), max_size=120))
+    pairs += clique(0, draw(st.integers(0, 9))) + clique(10, draw(st.integers(0, 9)))
+    pairs += star(20, 21, draw(st.integers(0, 12))) + chain(34, draw(st.integers(1, 8)))
+    return graph(50, pairs, draw(st.sampled_from(["e", "x", "name "])))
+
+
+def groups(found: np.ndarray) -> set[frozenset[int]]:
+    return {frozenset(np.flatnonzero(found == number).tolist()) for number in set(found.tolist()) - {NO_GROUP}}
+
+
+@settings(max_examples=60, deadline=None)
+@given(multigraphs(), st.sampled_from([1, 2, 3, 50]))
+def test_s2_46_many_nodes_at_once_come_to_what_one_after_the_other_does(of: Graph, max_rounds: int) -> None:
+    assert propagate_labels(of, max_rounds).tolist() == one_by_one(of, max_rounds)
+
+
+def test_s2_46_a_large_graph_with_hubs_comes_to_the_same() -> None:
+    chance = np.random.default_rng(5)
+    ends = (600 * chance.random((4000, 2)) ** 3).astype(int)
+    of = graph(600, [(int(a), int(b)) for a, b in ends])
+    assert of.degree.max() > 500
+    assert propagate_labels(of).tolist() == one_by_one(of)
+
+
+def test_s2_46_of_very_many_pairs_each_is_called_by_whoever_is_visited_last() -> None:
+    nodes = 140_000
+    of = graph(nodes, [(node, node + 1) for node in range(0, nodes, 2)])
+    rank = np.argsort(visiting_order(of.ids)).reshape(-1, 2)
+    last = np.arange(0, nodes, 2) + rank.argmax(axis=1)
+    assert (propagate_labels(of) == np.repeat(last, 2)).all()
+
+
+@pytest.mark.parametrize(
+    ("pairs", "nodes"), [([(0, 1)], 2), (chain(0, 10), 10), (star(0, 1, 6), 7), (clique(0, 12), 12)]
+)
+def test_t16_a_pair_a_chain_a_star_and_a_clique_are_one_group_each(pairs: Pairs, nodes: int) -> None:
+    names = [graph(nodes, pairs, prefix) for prefix in "abcdefgh"]
+    found = [groups(find_groups(of, LABELS)) for of in names]
+    assert all(len(parts) >= 1 and all(len(part) > 1 for part in parts) for parts in found)
+    if nodes != 10:  # a chain is cut where the visits of some order begin
+        assert found == [{frozenset(range(nodes))}] * len(names)
+
+
+def test_s2_46_parallel_relations_count_each() -> None:
+    between = [(16, 0), (16, 1), (16, 2), (16, 8)]  # three of one clique, one of the other
+    once = find_groups(graph(17, [*clique(0, 8), *clique(8, 8), *between]), LABELS)
+    often = find_groups(graph(17, [*clique(0, 8), *clique(8, 8), *between, *[(16, 8)] * 4]), LABELS)
+    assert (once[16], often[16]) == (once[0], often[8])
+    assert once[0] != once[8]
+    assert often[0] != often[8]
+
+
+def test_t15_the_order_of_visits_depends_on_ids_alone_and_not_on_their_order() -> None:
+    few, many = (pl.Series([f"e{number}" for number in range(100, 100 + size)]) for size in (40, 200))
+    order = [many[place] for place in visiting_order(many).tolist()]
+    assert [few[place] for place in visiting_order(few).tolist()] == [each for each in order if each in set(few)]
+    assert order != sorted(order)
+
+
+def test_s2_46_it_stops_after_the_last_round() -> None:
+    of = graph(60, chain(0, 60))
+    assert propagate_labels(of, 1).tolist() == one_by_one(of, 1) != one_by_one(of)
+    assert propagate_labels(of, 0).tolist() == list(range(60))
+
+
+@pytest.mark.parametrize("chosen", [LABELS, LEIDEN], ids=["labels", "leiden"])
+def test_s2_46_fewer_than_two_related_entities_are_no_group(chosen: CommunitySettings) -> None:
+    assert find_groups(graph(0, []), chosen).tolist() == []
+    assert find_groups(graph(1, [(0, 0)]), chosen).tolist() == [NO_GROUP]
+    assert find_groups(graph(4, [(1, 2)]), chosen).tolist() == [NO_GROUP, 0, 0, NO_GROUP]
+
+
+@pytest.mark.parametrize("chosen", [LABELS, LEIDEN], ids=["labels", "leiden"])
+def test_groups_are_numbered_by_their_smallest_ids_and_are_the_same_every_time(chosen: CommunitySettings) -> None:
+    blocks = [(0, 8), (8, 8), (16, 8), (24, 8)]
+    names = [number * 7 % 32 for number in range(32)]
+    of = graph(32, [(names[a], names[b]) for first, size in blocks for a, b in clique(first, size)])
+    found = find_groups(of, chosen)
+    assert groups(found) == {frozenset(names[first : first + size]) for first, size in blocks}
+    first_met = list(dict.fromkeys(found.tolist()))
+    assert first_met == [0, 1, 2, 3]
+    assert found.dtype == np.int32
+    assert find_groups(of, chosen).tolist() == found.tolist()
+
+
+def test_likeness_of_partitions_is_their_normalised_mutual_information() -> None:
+    assert likeness([0, 0, 1, 1], [7, 7, 3, 3]) == pytest.approx(1.0)
+    assert likeness([0, 0, 1, 1], [0, 1, 0, 1]) == pytest.approx(0.0)
+    assert likeness([0, 0, 1, 1], [0, 0, 1, 2]) == pytest.approx(0.8)
+    assert likeness([0, 0], [5, 5]) == 1.0
+
+
+def test_t15_planted_groups_are_found_though_ids_are_in_their_order() -> None:
+    drawn = [small(10, 10, 0.5, 0.5, seed) for seed in range(8)]
+    means = [
+        np.mean([likeness(each.truth, found(each.graph)) for each in drawn])
+        for found in (propagate_labels, leiden_labels, ascending)
+    ]
+    assert means[0] > 0.90
+    assert means[1] > 0.95
+    assert means[2] < 0.87
+
+
+def test_leiden_finds_the_same_for_the_same_seed_and_leaves_chance_as_it_was() -> None:
+    of = small(10, 10, 0.5, 0.5, 3).graph
+    random.seed(11)
+    expected = random.random()
+    random.seed(11)
+    once = leiden_labels(of, seed=4).tolist()
+    assert random.random() == expected
+    random.random()
+    assert leiden_labels(of, seed=4).tolist() == once
+
+
+def test_a_higher_resolution_of_leiden_finds_more_groups() -> None:
+    of = small(10, 10, 0.5, 1.0, 1).graph
+    coarse, fine = (len(set(leiden_labels(of, resolution).tolist())) for resolution in (0.1, 4.0))
+    assert coarse < 10 < fine
+
+
+def test_leiden_counts_parallel_relations() -> None:
+    ring = [(0, 1), (1, 2), (2, 3), (3, 0)]
+    assert groups(find_groups(graph(4, ring + [(0, 1), (2, 3)] * 5), LEIDEN)) == {frozenset({0, 1}), frozenset({2, 3})}
+    assert groups(find_groups(graph(4, ring + [(1, 2), (3, 0)] * 5), LEIDEN)) == {frozenset({1, 2}), frozenset({0, 3})}
+
+
+def test_where_igraph_is_missing_leiden_names_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "igraph", None)
+    with pytest.raises(MissingDependency, match=r'pip install "slowwave\[leiden\]"'):
+        find_groups(graph(3, [(0, 1)]), LEIDEN)
+    assert find_groups(graph(3, [(0, 1)]), LABELS).tolist() == [0, 0, NO_GROUP]
