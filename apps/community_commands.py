@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +13,8 @@ from .options import JsonOption, MaxCallsOption, MaxUsdOption, NamespaceOption, 
 from .printing import end, out, print_json, short_id, table
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from recall.communities import Community
 
 NAMED = 8
@@ -47,7 +50,12 @@ def communities(
         out.print("No communities were found yet. Find them with: slowwave communities refresh")
     else:
         caption = f"{len(found)} of {total}; the story of one: slowwave why ID"
-        out.print(table("Communities", ("name", "count", "about", "members", "id"), list(map(_cells, found)), caption))
+        out.print(community_table(found, caption))
+
+
+def community_table(found: Sequence[Community], caption: str = "") -> RenderableType:
+    """Communities as a table; the count is of members."""
+    return table("Communities", ("name", "count", "about", "members", "id"), list(map(_cells, found)), caption)
 
 
 def _cells(one: Community) -> tuple[str, int, str, str, str]:

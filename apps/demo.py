@@ -1,4 +1,5 @@
-"""The demo: the bundled conversations through ingestion, what was learned and refused, and three questions."""
+"""The demo: the bundled conversations through ingestion, what was learned and refused, what belongs together, and four
+questions."""
 
 from __future__ import annotations
 
@@ -13,15 +14,18 @@ from typing import Any
 
 from rich.console import RenderableType
 
+from flows.communities import communities
 from flows.ingest import ingest
+from recall.communities import Community
 from recall.entities import Entity
 from recall.memory import Memory
 from recall.overview import changes, quality, repeated, stats
 from recall.records import RecalledFact, Recollection
 from slowwave.launcher import project_folder
-from slowwave.settings import IngestSettings, LanguageSettings
+from slowwave.settings import CommunitySettings, IngestSettings, LanguageSettings
 from storage.store import Store
 
+from .community_commands import community_table
 from .printing import out, print_json, progress, table, validity
 from .read_commands import entity_table
 from .recall_tables import recall_table, source_names
@@ -32,6 +36,7 @@ QUESTIONS = (
     "Where does Tomás live now?",
     "What is the rate limit of Kestrel?",
 )
+OVER_TWO_RELATIONS = "Where does Tomás Rey's sister live?"
 PERSON = "Marta Oliveira"
 
 
@@ -46,17 +51,19 @@ class _Shown:
     repeated: list[dict[str, Any]]
     entities: list[Entity]
     known: tuple[RecalledFact, ...]
+    communities: tuple[Community, ...]
     found: list[Recollection]
+    walked: Recollection
 
 
 def run_demo(keep: Path | None, as_json: bool) -> None:
     """Ingest the examples into a fresh store and show it."""
     with _store(keep) as uri, progress(quiet=as_json):
-        settings = IngestSettings(llm=LanguageSettings(model="rules"))
-        shown = _look(uri, asyncio.run(ingest(_inputs(), store=uri, settings=settings)))
+        shown = _look(uri, asyncio.run(_learn(uri)))
     if as_json:
-        recalls = [each.as_json() for each in shown.found]
+        recalls = [each.as_json() for each in (*shown.found, shown.walked)]
         told = {"ingest": shown.summary, "stats": shown.stats, "changes": shown.changes, "repeated": shown.repeated}
+        told["communities"] = [one.as_json() for one in shown.communities]
         print_json({**told, "recalls": recalls})
         return
     for title, tables in _sections(shown):
@@ -66,14 +73,25 @@ def run_demo(keep: Path | None, as_json: bool) -> None:
     _next_commands(keep)
 
 
+async def _learn(uri: str) -> dict[str, Any]:
+    """What ingestion counted; communities are found after it."""
+    keyless = LanguageSettings(model="rules")
+    summary = await ingest(_inputs(), store=uri, settings=IngestSettings(llm=keyless))
+    await communities(store=uri, settings=CommunitySettings(llm=keyless))
+    return summary
+
+
 def _look(uri: str, summary: dict[str, Any]) -> _Shown:
     with Memory.open(uri) as memory:
         found = [memory.recall(question, k=3) for question in QUESTIONS]
+        walked = memory.recall(OVER_TWO_RELATIONS, k=5, graph="bfs")
+        _, together = memory.communities(limit=3)
         _, entities = memory.entities(limit=12)
         _, known = memory.facts_of(PERSON)
         changed, again = changes(memory.snapshot), repeated(memory.snapshot)
     store = Store.open(uri)
-    return _Shown(summary, stats(store, datetime.now(UTC)), quality(store), changed, again, entities, known, found)
+    counted = stats(store, datetime.now(UTC))
+    return _Shown(summary, counted, quality(store), changed, again, entities, known, together, found, walked)
 
 
 def _sections(shown: _Shown) -> Iterator[tuple[str, list[RenderableType]]]:
@@ -88,7 +106,9 @@ def _sections(shown: _Shown) -> Iterator[tuple[str, list[RenderableType]]]:
     gates = shown.quality["gates"]
     rows = [(g["gate"], g["refused"], (g["example"] or "").replace("\n", " ")[:60], g["reason"]) for g in gates]
     yield "What was refused, and why", [table("", ("gate", "count", "for example", "why"), rows)]
+    yield "What belongs together", [community_table(shown.communities)]
     yield "Three questions", [recall_table(each) for each in shown.found]
+    yield "A question over two relations: his sister, and where she lives", [recall_table(shown.walked)]
 
 
 def _telling(known: tuple[RecalledFact, ...]) -> list[RecalledFact]:
@@ -116,6 +136,8 @@ def _next_commands(keep: Path | None) -> None:
     if keep is None:
         out.print("slowwave demo --keep ./memory          keep this store and look around in it", markup=False)
     out.print(f'slowwave recall "Who is Marta\'s manager?"{place}', markup=False)
+    out.print(f'slowwave path "Marta Oliveira" Lisbon{place}       how two of them are related', markup=False)
     out.print(f"slowwave facts Kestrel{place}", markup=False)
     out.print(f'slowwave history "Marta Oliveira"{place}', markup=False)
+    out.print(f"slowwave atlas{place}          all of it as one page", markup=False)
     out.print("slowwave ingest ~/.claude/projects --store ./mine      your own conversations", markup=False)

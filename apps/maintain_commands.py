@@ -145,7 +145,7 @@ def sleep(
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
 ) -> None:
-    """The whole night: consolidate, steward, decay, communities, upkeep. A phase after which recall got worse is taken back."""
+    """The whole night, phase by phase. A phase after which recall got worse is taken back."""
     from flows.sleep import NIGHT
     from flows.sleep import sleep as flow
 

