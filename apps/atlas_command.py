@@ -50,12 +50,11 @@ def atlas(
     if as_json:
         print_json(told)
         return
-    left = ", ".join(f"{count:,} {what}" for what, count in data["left_out"].items() if count)
+    left = ", ".join(f"{what}: {count:,}" for what, count in data["left_out"].items() if count)
     out.print(told["path"], markup=False, soft_wrap=True)
-    out.print(
-        f"{told['entities']:,} entities, {told['facts']:,} facts, {told['communities']:,} communities, "
-        f"{told['runs']:,} runs; {told['bytes'] / 1e6:.1f} MB{f'; left out: {left}' if left else ''}"
-    )
+    kinds = ("entities", "facts", "communities", "runs")
+    counts = ", ".join(f"{kind}: {told[kind]:,}" for kind in kinds)
+    out.print(f"{counts}; {told['bytes'] / 1e6:.1f} MB{f'; left out: {left}' if left else ''}")
 
 
 def _require_place(file: Path) -> None:

@@ -57,9 +57,11 @@ def _fingerprint(text: str) -> str:
 
 
 def _library(name: str) -> str:
-    """A bundled library without its pointer to a source map, which a page on its own does not have."""
+    """A bundled library under its licence, without its pointer to a source map, which a page alone does not have."""
+    licence = _read(f"{name.partition('.')[0]}.LICENSE.txt")
     lines = _read(name).splitlines(keepends=True)
-    return "".join(line for line in lines if not line.startswith("//# sourceMappingURL="))
+    code = "".join(line for line in lines if not line.startswith("//# sourceMappingURL="))
+    return f"/*!\n{licence.strip()}\n*/\n{code}"
 
 
 def _read(name: str) -> str:

@@ -26,6 +26,7 @@ BENCHMARKS: Mapping[str, str] = {
     "embedding": "texts per second of the embedder",
     "ingest": "keyless ingest: rate, time by stage, memory",
     "latency": "recall over 10,000 and 100,000 facts",
+    "modes": "which way of recalling finds most, and what it costs",
     "examples": "evidence recall on the bundled examples",
     "consolidation": "planted repetitions and contradictions; LoCoMo said twice",
     "steward": "a sweep over 100,000 and 1,000,000 facts",
@@ -35,6 +36,7 @@ BENCHMARKS: Mapping[str, str] = {
     "pairs": "near-duplicate pairs, beside SemHash",
     "merging": "the steward's merge phase, beside SemHash",
     "guards": "what the guards of a merge let through",
+    "walks": "breadth first and spreading activation on a million relations, beside peers",
     "communities": "groups in a graph of a million relations, beside igraph and networkit",
 }
 RESULTS = Path(__file__).resolve().parent / "results"

@@ -57,14 +57,7 @@ class Chosen:
 
 def chosen_facts(snapshot: Snapshot, now: datetime, limits: AtlasLimits) -> Chosen:
     """The entities with the most live relations, and the facts about them: live ones first, then the latest."""
-    facts = pl.concat([snapshot.frame(name, BELIEVED, _CHOICE) for name in ALL]).unique("id", keep="first", maintain_order=True)
-    moved = _heirs(snapshot)
-    facts = facts.with_columns(
-        live=is_live(now),
-        s=pl.coalesce("owner_entity_id", "subject_id").replace(moved),
-        o=pl.when(pl.col("kind") == "relation").then(pl.col("object_id").replace(moved)),
-    ).with_columns(s=pl.when(pl.col("o").is_null()).then("s").otherwise(pl.col("subject_id").replace(moved)))
-    facts = facts.with_columns(o=pl.when(pl.col("o") != pl.col("s")).then("o"))
+    facts = _believed(snapshot, now)
     everyone = _ranked(snapshot, facts)
     entities = everyone.head(limits.entities).select("id", "degree")
     placed = _placed(facts, entities)
@@ -75,6 +68,22 @@ def chosen_facts(snapshot: Snapshot, now: datetime, limits: AtlasLimits) -> Chos
     told = pl.concat([relations.head(limits.relations), few.head(limits.observations)])
     left_out = {"entities": len(everyone) - len(entities), "facts": len(facts) - len(told)}
     return Chosen(entities, told, _in_seconds(told_spans(facts)), left_out)
+
+
+def _believed(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
+    """Every fact that was ever believed: whether it is `live`, and its ends as entities of today.
+
+    `s` is whom it is about and `o` the other end of a relation; null where there is none, or it is the same entity.
+    """
+    rows = pl.concat([snapshot.frame(name, BELIEVED, _CHOICE) for name in ALL])
+    heirs = _heirs(snapshot)
+    subject, owner, other = (pl.col(f"{end}_id").replace(heirs) for end in ("subject", "owner_entity", "object"))
+    is_edge = (pl.col("kind") == "relation") & subject.is_not_null() & (other != subject)
+    return rows.unique("id", keep="first", maintain_order=True).with_columns(
+        live=is_live(now),
+        s=pl.when(is_edge).then(subject).otherwise(pl.coalesce(owner, subject)),
+        o=pl.when(is_edge).then(other),
+    )
 
 
 def _heirs(snapshot: Snapshot) -> dict[str, str]:

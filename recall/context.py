@@ -45,7 +45,7 @@ def render_context(facts: Sequence[RecalledFact], token_budget: int | None) -> s
     head = [HEADER, WARNING]
     left = (token_budget or 0) - sum(map(_cost, head))
     lines: list[str] = []
-    for line in dict.fromkeys(filter(None, map(fact_line, facts))):
+    for line in _lines(facts):
         if _cost(line) <= left:
             lines.append(line)
             left -= _cost(line)
@@ -57,10 +57,24 @@ def fact_line(fact: RecalledFact) -> str:
 
     What has an end, is disputed, or leans on what is over says so before its confidence. Empty where nothing is said.
     """
+    said = _said(fact)
+    return f"- {said} (confidence: {fact.confidence:.2f})" if said else ""
+
+
+def _lines(facts: Sequence[RecalledFact]) -> Iterator[str]:
+    """The lines that say something, each thing once: with the confidence of the fact that comes first."""
+    first: dict[str, RecalledFact] = {}
+    for fact in facts:
+        first.setdefault(_said(fact), fact)
+    return filter(None, map(fact_line, first.values()))
+
+
+def _said(fact: RecalledFact) -> str:
+    """A line without its confidence."""
     is_triple = bool(fact.subject and fact.predicate and fact.object) and fact.polarity != "negated"
     parts = (fact.subject, fact.predicate, fact.object or "") if is_triple else (fact.statement,)
-    said = _MARKUP.sub("", " ".join(filter(None, map(inert, parts))))
-    return f"- {' '.join([said, *_marks(fact)])} (confidence: {fact.confidence:.2f})" if said else ""
+    words = _MARKUP.sub("", " ".join(filter(None, map(inert, parts))))
+    return " ".join([words, *_marks(fact)]) if words else ""
 
 
 def _marks(fact: RecalledFact) -> Iterator[str]:

@@ -30,12 +30,12 @@ from slowwave.ranking import (
     word_overlaps,
 )
 from slowwave.settings import RecallSettings
-from slowwave.validity import MAX_CHAIN
 from storage.rows import empty_frame, quoted
 from storage.search import words
-from storage.warm import Tables, fetch
+from storage.warm import Tables
 
-from .facts import ALL, HOT, LEARNED, NEEDED, ends_of
+from .candidates import candidates
+from .facts import ALL, HOT, NEEDED
 from .quality import Faded
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ QUERY_BYTES = 1000  # a longer query costs full-text search milliseconds and fin
 MESSAGES_PER_FACT = 2
 LEAST = 10  # who asks for one fact gets the first of ten, not the best of three messages
 FARTHEST = 64  # times the usual reach
+LOUDEST = 5  # matching messages whose neighbours are looked at; those of thirty find no more
 _PROBES = 20
 MESSAGE = ("id", "conversation_id", "message_id", "occurred_at")
 _HEARD = (*MESSAGE, "ordinal", "vector")
@@ -141,17 +142,14 @@ async def _search(
     """The ranked facts, and whether everything that could match was looked at."""
     wide = max(question.k, LEAST) * reach
     limit = settings.expansion * wide
-    heard, (near, is_near_all) = await asyncio.gather(
-        _by_words(tables["messages"], question, limit), _by_meaning(tables, question, limit)
+    (heard, lexical), (near, is_near_all) = await asyncio.gather(
+        _lexical(tables["messages"], question, limit, settings.neighbours), _by_meaning(tables, question, limit)
     )
-    lexical = lexical_scores(dict(heard.select("id", "_score").iter_rows()))
-    if settings.neighbours:
-        lexical = with_neighbours(lexical, await _beside(tables["messages"], heard), settings.neighbours)
     compared = [*zip(heard["id"], _cosines(heard, question.vector), strict=True), *near.iter_rows()]
     top = best_messages(lexical, compared, MESSAGES_PER_FACT * wide, settings.vector_weight)
-    is_all = len(heard) < limit and is_near_all and len({message for message, _ in compared}) <= len(top)
+    is_all = len(heard) < limit and is_near_all and {message for message, _ in compared} <= {*top}
     met = await walk if walk is not None else NO_WALK
-    facts, evidence = await _about(tables, top, question, met)
+    facts, evidence = await candidates(tables, top, question, met)
     if not question.moment.is_past and (low := await faded.among(tables, facts["id"].to_list())):
         facts = facts.filter(~pl.col("id").is_in(low))
     overlaps = word_overlaps(question.text, facts["statement"].to_list())
@@ -161,17 +159,29 @@ async def _search(
     return Ranked(order, facts, heard.select(MESSAGE)), is_all
 
 
+async def _lexical(
+    messages: AsyncTable, question: Question, limit: int, neighbours: float
+) -> tuple[pl.DataFrame, dict[str, float]]:
+    """The messages that match in words, and the lexical scores of these and, by a share, of the turns beside them."""
+    heard = await _by_words(messages, question, limit)
+    lexical = lexical_scores(dict(heard.select("id", "_score").iter_rows()))
+    if neighbours:
+        loudest = heard.sort("_score", "id", descending=[True, False]).head(LOUDEST)
+        lexical = with_neighbours(lexical, await _beside(messages, loudest), neighbours)
+    return heard, lexical
+
+
 async def _beside(messages: AsyncTable, heard: pl.DataFrame) -> list[tuple[str, str]]:
     """The turns right before and after these, as pairs of messages (of `heard`, beside it)."""
-    turns = pl.concat([heard.with_columns(pl.col("ordinal") + step) for step in (-1, 1)])
+    placed = heard.select("conversation_id", "ordinal", heard="id").drop_nulls()
+    turns = pl.concat([placed.with_columns(pl.col("ordinal") + step) for step in (-1, 1)])
     if turns.is_empty():
         return []
-    talks = ", ".join(map(quoted, heard["conversation_id"].unique().sort()))
+    talks = ", ".join(map(quoted, turns["conversation_id"].unique().sort()))
     places = ", ".join(map(str, turns["ordinal"].unique().sort()))
     query = messages.query().where(f"conversation_id IN ({talks}) AND ordinal IN ({places})")
     found = _frame(await query.select(["id", "conversation_id", "ordinal"]).to_arrow())
-    both = turns.select("conversation_id", "ordinal", heard="id").join(found, on=["conversation_id", "ordinal"])
-    return both.select("heard", "id").rows()
+    return turns.join(found, on=["conversation_id", "ordinal"]).select("heard", "id").rows()
 
 
 def _each_sentence_once(order: Iterable[Recalled], facts: pl.DataFrame) -> list[Recalled]:
@@ -223,57 +233,6 @@ async def _nearest(facts: AsyncTable, question: Question, limit: int) -> tuple[p
 
 def _near(found: pl.DataFrame) -> pl.DataFrame:
     return found.select("message_id", cosine=1.0 - pl.col("_distance").cast(pl.Float64))
-
-
-async def _about(
-    tables: Tables, messages: list[str], question: Question, walk: Walk
-) -> tuple[pl.DataFrame, Iterable[tuple[str, str]]]:
-    """The facts that the messages support, or the walk came by, and that may answer; and which message supports which.
-
-    What the walk alone came by stands for the message that said it first.
-    """
-    first, support = await asyncio.gather(
-        _facts(tables, "message_id", messages, question),
-        fetch(tables["fact_evidence"], "message_id", messages, ["fact_id", "message_id"]),
-    )
-    elsewhere = sorted({*support["fact_id"], *walk} - {*first["id"]})
-    if elsewhere:
-        first = pl.concat([first, await _facts(tables, "id", elsewhere, question)])
-    facts = await _held(tables, first, question)
-    wanted = set(messages)
-    own = {*zip(facts["id"], facts["message_id"], strict=True)}
-    pairs = {(fact, said) for fact, said in own if said in wanted} | {*support.iter_rows()}
-    reached = walk.keys() - {fact for fact, _ in pairs}
-    return facts, sorted(pairs | {(fact, said) for fact, said in own if fact in reached})
-
-
-async def _facts(tables: Tables, key: str, ids: list[str], question: Question) -> pl.DataFrame:
-    """Facts by a key, out of every table that may answer, each once."""
-    parts = await asyncio.gather(*(fetch(tables[name], key, ids, question.columns) for name in question.tables))
-    return parts[0] if len(parts) == 1 else pl.concat(parts).unique("id", keep="first", maintain_order=True)
-
-
-async def _held(tables: Tables, rows: pl.DataFrame, question: Question) -> pl.DataFrame:
-    """Only what may answer: what holds at the moment, and is of the scope.
-
-    About the past this depends on replacements, which are looked up step by step where they are not among the rows.
-    """
-    kept = rows if question.scope is None else rows.filter(pl.col("scope") == question.scope)
-    if question.about is not None:
-        kept = kept.filter(pl.any_horizontal(pl.col("subject_id", "object_id").is_in(sorted(question.about))))
-    if not question.moment.is_past:
-        return question.moment.facts(kept)
-    wide, asked = kept, {*kept["id"]}
-    for _ in range(MAX_CHAIN):
-        missing = {*wide["replaced_by"].drop_nulls()} - asked
-        if not missing:
-            break
-        asked |= missing
-        wide = pl.concat([wide, await _facts(tables, "id", sorted(missing), question)])
-    ended = wide.filter(pl.col("valid_to").is_not_null(), question.moment.known_as_of is not None)["id"].to_list()
-    closed = await fetch(tables["decisions"], "subject_id", ended, LEARNED)
-    then = question.moment.facts(wide, ends_of(closed))
-    return then.join(kept.select("id"), on="id", how="semi", maintain_order="left")
 
 
 def _cosines(rows: pl.DataFrame, vector: Vector) -> list[float]:

@@ -13,7 +13,7 @@ import polars as pl
 from slowwave import frames
 from slowwave.company import Company, build_company
 from slowwave.entity_usage import entity_usage_of
-from slowwave.limbic import limbic_factors
+from slowwave.limbic import limbic_factors, standing
 from slowwave.usage import survivors
 from storage.rows import empty_frame
 from storage.warm import Tables, fetch
@@ -34,8 +34,11 @@ class Known:
     def factors(self, ids: Iterable[str], now: datetime) -> pl.DataFrame:
         """What each of these entities weighs beside the others (`limbic_factors`); unknown ones are left out."""
         asked = pl.Series("id", sorted(set(ids)), pl.String)
-        places = self.ids.search_sorted(asked).to_numpy().astype(np.int64)
-        places = places[self.ids.gather(np.minimum(places, len(self.ids) - 1)).to_numpy() == asked.to_numpy()]
+        if self.ids.is_empty():
+            asked = asked.head(0)
+        slots = self.ids.search_sorted(asked).to_numpy()
+        is_known = self.ids.gather(np.minimum(slots, len(self.ids) - 1)) == asked
+        places = slots[is_known.to_numpy()].astype(np.int64)
         return limbic_factors(self.rows[places], self.company.among(places, now), now)
 
 
@@ -72,7 +75,8 @@ async def _known(tables: Tables) -> Known:
         .sort("id")
     )
     met = pairs.with_columns(pl.col("a_id", "b_id").replace(heirs)) if heirs else pairs
-    return Known(told["id"], told, build_company(told["id"], met))
+    weighed = standing(told).select("id", "access_count", "access_days", "degree", "since", "standing")
+    return Known(told["id"], weighed, build_company(told["id"], met))
 
 
 async def _whole(tables: Tables, name: str, columns: Sequence[str]) -> pl.DataFrame:

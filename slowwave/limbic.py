@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave.importance import importance, temporal
+from slowwave.importance import DAYS_BOOST, DECAY_PER_HOUR, DEGREE_BOOST, MAX_DEGREE, TEMPORAL_FLOOR
 
 IMPORTANCE_WEIGHT = 0.5
 COMPANY_WEIGHT = 0.01
 STATUS_FACTORS: Mapping[str, float] = MappingProxyType(
     {"active": 1.0, "paused": 0.85, "completed": 0.7, "archived": 0.5}
 )
+_HOUR = 3_600_000_000
 FACTORS = ("importance", "recency", "company", "status")
 Parts = Mapping[str, float]
 
@@ -28,7 +29,7 @@ Parts = Mapping[str, float]
 def limbic_factors(entities: pl.DataFrame, company: npt.NDArray[np.float64], now: datetime) -> pl.DataFrame:
     """(id, importance, recency, company, status, limbic) of the entities that are ranked against each other (S0-26).
 
-    - `entities`: id, status, created_at, access_count, access_days, last_access_at, degree; nulls where nothing was
+    - `entities`: id, access_count, access_days, degree, and since and standing (`standing`); nulls where nothing was
       read or counted. The largest counts among them are the measure of importance.
     - `company`: (n,) of each of them, how much it was read together with the others.
 
@@ -36,16 +37,45 @@ def limbic_factors(entities: pl.DataFrame, company: npt.NDArray[np.float64], now
     status in [0.5, 1], 1 where it is unknown; `limbic` is their product. Where nothing was ever read and all entities
     are of one age, all have the same factor, and no order changes.
     """
-    access, days = pl.col("access_count"), pl.col("access_days")
-    whole = importance(access, access.max().fill_null(0), pl.col("degree"), days, days.max().fill_null(0))
-    told = entities.select(
-        "id",
-        importance=1.0 + IMPORTANCE_WEIGHT * whole,
-        recency=temporal(pl.coalesce("last_access_at", "created_at"), now),
-        company=1.0 + COMPANY_WEIGHT * pl.Series(company, dtype=pl.Float64),
-        status=pl.col("status").replace_strict(STATUS_FACTORS, default=1.0, return_dtype=pl.Float64),
+    hours = (now.timestamp() * 1e6 - _numbers(entities, "since", np.nan)) / _HOUR
+    recency = np.maximum(np.exp(-DECAY_PER_HOUR * np.maximum(hours, 0.0)), TEMPORAL_FLOOR)
+    told = {
+        "importance": 1.0 + IMPORTANCE_WEIGHT * _importance(entities),
+        "recency": np.where(np.isnan(recency), 1.0, recency),
+        "company": 1.0 + COMPANY_WEIGHT * company,
+        "status": _numbers(entities, "standing", 1.0),
+    }
+    return pl.DataFrame({"id": entities["id"], **told, "limbic": np.prod([*told.values()], axis=0)})
+
+
+def standing(entities: pl.DataFrame) -> pl.DataFrame:
+    """The entities with what does not depend on the question: `since` when they were left alone, and `standing`.
+
+    `since` is microseconds since 1970, `standing` the factor of their status.
+    """
+    return entities.with_columns(
+        since=pl.coalesce("last_access_at", "created_at").dt.epoch("us").cast(pl.Float64),
+        standing=pl.col("status").replace_strict(STATUS_FACTORS, default=1.0, return_dtype=pl.Float64),
     )
-    return told.with_columns(limbic=pl.col("importance") * pl.col("recency") * pl.col("company") * pl.col("status"))
+
+
+def _importance(entities: pl.DataFrame) -> npt.NDArray[np.float64]:
+    """`importance` of these entities among each other, on arrays: a recall has no milliseconds for expressions."""
+    access, days = _numbers(entities, "access_count", 0.0), _numbers(entities, "access_days", 1.0)
+    most = access.max(initial=0.0)
+    if most <= 0.0:
+        return np.zeros(len(access))
+    most_days = _numbers(entities, "access_days", 0.0).max(initial=0.0)
+    by_days = DAYS_BOOST * np.log1p(days) / np.log1p(most_days) if most_days > 1.0 else 0.0
+    degrees = np.clip(_numbers(entities, "degree", 0.0), 0.0, MAX_DEGREE) / MAX_DEGREE
+    whole: npt.NDArray[np.float64] = (
+        np.log1p(access) / np.log1p(most) * (1.0 + DEGREE_BOOST * degrees) * (1.0 + by_days)
+    )
+    return whole
+
+
+def _numbers(entities: pl.DataFrame, name: str, otherwise: float) -> npt.NDArray[np.float64]:
+    return entities[name].cast(pl.Float64).fill_null(otherwise).to_numpy()
 
 
 def fact_factors(

@@ -44,7 +44,8 @@ class Discs:
         """How far each place lies outside of its disc, as a vector away from the middle; zero inside."""
         away = places - self.middle
         length = np.hypot(*away.T)
-        return away * (np.maximum(length - self.radius, 0.0) / np.maximum(length, 1e-12))[:, None]
+        share: Numbers = np.maximum(length - self.radius, 0.0) / np.maximum(length, 1e-12)
+        return away * share[:, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ def _homes(nodes: int, source: Places, target: Places, groups: Places) -> Places
 
 def _tied(source: Places, target: Places, homes: Places, groups: int, room: Numbers) -> Points:
     """Positions of nodes that have a relation or a group: every group gets a disc, its nodes settle within."""
-    areas = np.bincount(homes, weights=(LOOSENESS * room) ** 2, minlength=groups)
+    areas: Numbers = np.bincount(homes, weights=(LOOSENESS * room) ** 2, minlength=groups).astype(np.float64)
     middles = _packed(source, target, homes, areas)
     degree = np.bincount(np.concatenate((source, target)), minlength=len(homes))
     unit = LOOSENESS * float(np.median(room))
@@ -185,7 +186,8 @@ def _ring(count: int, reach: float, room: float) -> Points:
 def _at_most(moves: Points, longest: float) -> Points:
     """The moves, none longer than that."""
     length = np.hypot(*moves.T)[:, None]
-    return moves * np.minimum(1.0, longest / np.maximum(length, 1e-12))
+    share: Numbers = np.minimum(1.0, longest / np.maximum(length, 1e-12))
+    return moves * share
 
 
 def _add_pull(force: Points, places: Points, source: Places, target: Places, weight: Numbers, far: float) -> None:

@@ -934,10 +934,18 @@ class RecallSettings(Group):
         "spreading activation.",
     )
     graph_weight: float = Field(
-        1.0, ge=0.0, le=10.0, title="Weight of the graph", description="Of the walk's ranks beside those of search."
+        0.2,
+        ge=0.0,
+        le=10.0,
+        title="Weight of the graph",
+        description="What the strongest fact of a walk gains; others by their share of it. Words alone give 1.",
     )
     rrf_k: int = Field(
-        60, ge=1, le=10_000, title="Rank constant", description="k of reciprocal-rank fusion: 1 / (k + rank) (S0-26)."
+        60,
+        ge=1,
+        le=10_000,
+        title="Rank constant",
+        description="k of reciprocal-rank fusion, 1 / (k + rank), where entities are searched (S0-26).",
     )
     limbic: bool = Field(
         True,

@@ -57,6 +57,7 @@ class _State:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.levels, self.facts = np.zeros(len(graph)), np.zeros(len(graph.edges))
+        self.is_lit = np.zeros(len(graph.edges), np.bool_)
         self.depths, self.origin = np.zeros(len(graph), np.int32), np.zeros(len(graph), np.int32)
         self.came_by = np.zeros(0, np.int64)  # edge and receiver, as one number
 
@@ -82,6 +83,7 @@ class _State:
         ends = np.stack((self.levels[self.graph.source[edges]], self.levels[self.graph.target[edges]]))
         is_lit = (ends.min(axis=0) >= threshold) & (ends.min(axis=0) > 0.0)
         lit = edges[is_lit]
+        self.is_lit[lit] = True
         self.facts[lit] = np.maximum(self.facts[lit], ends.max(axis=0)[is_lit])
 
 
@@ -128,7 +130,7 @@ def _passages(edge: Places, node: Places, nodes: int) -> Offsets:
 
 
 def _walk(graph: Graph, state: _State, threshold: float, limit: int) -> Walk:
-    met = np.flatnonzero(state.facts).astype(np.int32)
+    met = np.flatnonzero(state.is_lit).astype(np.int32)
     best = best_facts(graph, met, state.facts[met], limit)
     edges = met[best]
     source, target = graph.source[edges], graph.target[edges]

@@ -6,13 +6,13 @@ seed's score is carried along, and only a better one is carried on, so the cost 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from slowwave.graph import EDGE_TYPES, UNKNOWN_TIME, Graph, Numbers, Offsets, Places, Steps
 from slowwave.settings import WalkSettings
@@ -75,8 +75,8 @@ class Ground:
 class Walk:
     """Relations that were found, best first: places of edges, scores, hops, and the seed that each was found from.
 
-    Also the nodes that were reached: the best first, with their levels, 0 to 1, and how many hops away they are.
-    All (f,) and (a,); empty if time ran out (S2-44).
+    All (f,). Of spreading activation also the active nodes, (a,), the most active first, with their levels, 0 to 1, and
+    the hop at which each got its level. Empty if time ran out (S2-44).
     """
 
     edges: Places = field(default_factory=lambda: np.zeros(0, np.int32))
@@ -108,42 +108,45 @@ def breadth_first(
     for hop in range(settings.max_hops):
         if is_over():
             return Walk()
-        steps = ground.steps(ring, settings.edge_types)
+        steps = ground.steps(distinct(ring, len(graph)), settings.edge_types)
         match, seed = nodes.value[steps.start], nodes.seed[steps.start]
         facts = np.count_nonzero(steps.edge < len(graph.edges))  # they come before links
         edges.offer(steps.edge[:facts], match[:facts] / (1 + hop), seed[:facts], hop)
-        match[facts:] *= ground.cosines(steps.edge[facts:] - len(graph.edges))
-        ring = nodes.offer(steps.end, match, seed, hop + 1)
+        if hop + 1 < settings.max_hops:
+            match[facts:] *= ground.cosines(steps.edge[facts:] - len(graph.edges))
+            ring = nodes.offer(steps.end, match, seed, hop + 1)
     if is_over():
         return Walk()
-    met = np.flatnonzero(edges.value).astype(np.int32)
+    met = np.flatnonzero(edges.is_met).astype(np.int32)
     scores = edges.value[met] * weights(graph, met)
     scores = boosted(scores, days_since(graph.since[met], now), settings.temporal_decay_rate)
     best = best_facts(graph, met, scores, limit)
-    chosen, reached = met[best], ranked(nodes.value, np.flatnonzero(nodes.value).astype(np.int32))
-    return Walk(
-        chosen, scores[best], edges.hop[chosen], edges.seed[chosen], reached, nodes.value[reached], nodes.hop[reached]
-    )
+    return Walk(met[best], scores[best], edges.hop[met[best]], edges.seed[met[best]])
 
 
 class _Best:
     """The best offer that each place had so far, whose it was, and after how many hops it came."""
 
     def __init__(self, size: int) -> None:
-        self.value = np.zeros(size)
+        self.value, self.is_met = np.zeros(size), np.zeros(size, np.bool_)
         self.seed, self.hop = np.zeros(size, np.int32), np.zeros(size, np.int32)
 
     def offer(self, places: Places, values: Numbers, seeds: Places, hop: int) -> Places:
         """Take what is better than before, of equal offers that of the first seed; the places that took one."""
-        better = values > self.value[places]
+        better = np.flatnonzero(values > self.value[places])
         places, values, seeds = places[better], values[better], seeds[better]
         np.maximum.at(self.value, places, values)
-        is_best = values == self.value[places]
-        self.hop[places], self.seed[places] = hop, _LAST
+        self.is_met[places], self.hop[places], self.seed[places] = True, hop, _LAST
+        is_best = np.flatnonzero(values == self.value[places])
         np.minimum.at(self.seed, places[is_best], seeds[is_best])
-        took = np.zeros(len(self.value), np.bool_)
-        took[places] = True
-        return np.flatnonzero(took).astype(np.int32)
+        return places
+
+
+def distinct(places: Places, size: int) -> Places:
+    """Each place once, in order; faster than by sorting them."""
+    is_there = np.zeros(size, np.bool_)
+    is_there[places] = True
+    return np.flatnonzero(is_there).astype(np.int32)
 
 
 def weights(graph: Graph, edges: Places) -> Numbers:
@@ -176,15 +179,24 @@ def best_facts(graph: Graph, edges: Places, scores: Numbers, limit: int) -> Offs
 
     Two are one statement if source, relation, target and type are the same.
     """
-    take = limit
+    take = 4 * limit
     while True:
         order = _top(edges, scores, take)
-        told = pl.DataFrame({"source": graph.source[edges[order]], "target": graph.target[edges[order]]})
-        told = told.with_columns(graph.edges["predicate"].gather(edges[order]), kind=graph.kind[edges[order]])
-        kept: Offsets = order[told.select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy()]
+        kept = list(islice(_first_told(graph, edges[order]), limit))
         if len(kept) >= limit or take >= len(edges):
-            return kept[:limit]
+            return order[kept]
         take *= 8
+
+
+def _first_told(graph: Graph, edges: Places) -> Iterator[int]:
+    """Which of these relations say what none before them says."""
+    predicates = graph.edges["predicate"].gather(edges)
+    ends = (graph.source[edges].tolist(), graph.target[edges].tolist(), graph.kind[edges].tolist())
+    met: set[tuple[object, ...]] = set()
+    for place, said in enumerate(zip(predicates, *ends, strict=True)):
+        if said not in met:
+            met.add(said)
+            yield place
 
 
 def _top(edges: Places, scores: Numbers, take: int) -> Offsets:

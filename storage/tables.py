@@ -593,7 +593,7 @@ _FACT_ASPECTS = Table(
     {
         "fact_id": _text("The fact.", required=True, refers="facts"),
         "slug": _text("The aspect.", required=True),
-        "via": _text("regex, model or both."),
+        "via": _text("regex or model."),
     },
     lookup=("fact_id",),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 from slowwave.communities import is_due
@@ -45,18 +47,21 @@ def note_due(run: Run, before: int, interval: int) -> bool:
     if not is_due(before, after, interval):
         return False
     if not is_inline():
-        _emit(run, before, after, interval)
+        from prefect.events import emit_event
+
+        log.info("Communities of %s are due: %d messages were extracted, %d before.", run.namespace, after, before)
+        emit_event(**due_event(run, before, after, interval))
     return True
 
 
-def _emit(run: Run, before: int, after: int, interval: int) -> None:
-    from prefect.events import emit_event
-
-    resource = {
-        "prefect.resource.id": f"slowwave.namespace.{run.namespace}",
-        "prefect.resource.name": run.namespace,
-        "slowwave.store": run.store,
-    }
+def due_event(run: Run, before: int, after: int, interval: int) -> dict[str, Any]:
+    """The event that says so: the deployment takes namespace and store from what it carries."""
     counts = {"before": before, "after": after, "interval": interval}
-    log.info("Communities of %s are due: %d messages were extracted, %d before.", run.namespace, after, before)
-    emit_event(REFRESH_DUE, resource=resource, payload={"namespace": run.namespace, "store": run.store, **counts})
+    return {
+        "event": REFRESH_DUE,
+        "resource": {
+            "prefect.resource.id": f"slowwave.namespace.{run.namespace}",
+            "prefect.resource.name": run.namespace,
+        },
+        "payload": {"namespace": run.namespace, "store": run.store, **counts},
+    }

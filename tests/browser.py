@@ -19,9 +19,9 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (
     "--headless", "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--hide-scrollbars",
     "--no-first-run", "--disable-extensions", "--disable-background-networking", "--disable-component-update",
-    "--window-size=1400,900", "--remote-debugging-port=0",
+    "--remote-debugging-port=0",
 )  # fmt: skip
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def chromium() -> str | None:
@@ -32,8 +32,8 @@ def chromium() -> str | None:
 class Browser:
     """A browser of its own with one page; what the page complains about and asks the network for is kept."""
 
-    def __init__(self, program: str, profile: Path) -> None:
-        command = [program, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
+    def __init__(self, program: str, profile: Path, size: tuple[int, int] = (900, 600)) -> None:
+        command = [program, *FLAGS, f"--window-size={size[0]},{size[1]}", f"--user-data-dir={profile}", "about:blank"]
         self._process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         self._numbers = itertools.count(1)
         self.complaints: list[str] = []

@@ -89,9 +89,10 @@ def test_what_is_over_or_in_doubt_says_so() -> None:
     assert fact_line(marked) == said_of_it
 
 
-def test_the_same_line_is_told_once_and_one_without_words_not_at_all() -> None:
-    block = render_context([fact(), fact(target=None, statement=" \u200b\n"), fact(id="g")], ROOM)
-    assert block.count("\n") == 2
+def test_the_same_is_told_once_as_surely_as_the_best_says_it_and_nothing_not_at_all() -> None:
+    nothing = fact(target=None, statement=" \u200b\n")
+    block = render_context([fact(), nothing, fact(id="g", confidence=0.4)], ROOM)
+    assert block.splitlines()[2:] == ["- Marta works_at Ferrywise (confidence: 0.95)"]
 
 
 @pytest.mark.parametrize("budget", [None, 0, -5, 1, 30])

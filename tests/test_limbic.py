@@ -21,7 +21,8 @@ from recall.memory import Memory
 from slowwave import frames
 from slowwave.company import build_company
 from slowwave.entity_ranking import base_scores, rank_entities
-from slowwave.limbic import fact_factors, limbic_factors
+from slowwave.importance import importance, temporal
+from slowwave.limbic import fact_factors, limbic_factors, standing
 from slowwave.settings import RecallSettings
 from slowwave.text import digest
 from storage.store import Store
@@ -39,7 +40,7 @@ Row = dict[str, Any]
 def known(*rows: Row) -> pl.DataFrame:
     """Entities that were made just now, and never read unless a row says so."""
     fresh = {"status": "active", "created_at": NOW}
-    return pl.DataFrame([{**fresh, **row} for row in rows], schema=SCHEMA)
+    return standing(pl.DataFrame([{**fresh, **row} for row in rows], schema=SCHEMA))
 
 
 def factors(*rows: Row, company: Sequence[float] | None = None) -> dict[str, Row]:
@@ -60,6 +61,26 @@ def test_an_entity_weighs_by_reads_relations_days_recency_company_and_status() -
     assert (told["a"]["status"], told["b"]["status"]) == (1.0, 0.85)
     for row in told.values():
         assert row["limbic"] == pytest.approx(row["importance"] * row["recency"] * row["company"] * row["status"])
+
+
+COUNT = st.none() | st.integers(0, 200)
+AGE = st.none() | st.integers(-9, 2000).map(lambda days: NOW - days * DAY)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(COUNT, COUNT, COUNT, AGE, AGE), min_size=1, max_size=5))
+def test_importance_and_recency_are_those_that_the_steward_writes(rows: list[tuple[Any, ...]]) -> None:
+    named = ("access_count", "access_days", "degree", "last_access_at", "created_at")
+    entities = known(*({"id": f"e{n}", **dict(zip(named, row, strict=True))} for n, row in enumerate(rows)))
+    access, days = pl.col("access_count"), pl.col("access_days")
+    most, most_days = access.max().fill_null(0), days.max().fill_null(0)
+    expected = entities.select(
+        importance=1.0 + 0.5 * importance(access, most, pl.col("degree"), days, most_days),
+        recency=temporal(pl.coalesce("last_access_at", "created_at"), NOW),
+    )
+    told = limbic_factors(entities, np.zeros(len(rows)), NOW)
+    for name in expected.columns:
+        assert told[name].to_list() == pytest.approx(expected[name].to_list())
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,12 @@ def test_s2_71_each_entity_looks_for_no_more_than_its_nearest(place: Path) -> No
     assert [pair[:2] for pair in links(place)] == [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]
 
 
+def test_of_many_that_are_the_same_the_first_are_the_nearest(place: Path) -> None:
+    put(place, {"a": 0, "b": 0, "c": 0, "d": 0})
+    link(place, ["d"], top_k=1)
+    assert links(place) == [("a", "d", 1.0)]
+
+
 def test_s2_71_off_means_off(place: Path) -> None:
     put(place, {"a": 0, "b": 1})
     assert link(place, enabled=False) == 0

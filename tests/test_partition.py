@@ -162,6 +162,12 @@ def test_groups_are_numbered_by_their_smallest_ids_and_are_the_same_every_time(c
     assert find_groups(of, chosen).tolist() == found.tolist()
 
 
+@pytest.mark.parametrize("chosen", [LABELS, LEIDEN], ids=["labels", "leiden"])
+def test_pairs_that_enclose_each_other_are_numbered_from_the_outermost(chosen: CommunitySettings) -> None:
+    of = graph(20, [(node, 19 - node) for node in range(10)])
+    assert find_groups(of, chosen).tolist() == [*range(10), *reversed(range(10))]
+
+
 def test_likeness_of_partitions_is_their_normalised_mutual_information() -> None:
     assert likeness([0, 0, 1, 1], [7, 7, 3, 3]) == pytest.approx(1.0)
     assert likeness([0, 0, 1, 1], [0, 1, 0, 1]) == pytest.approx(0.0)
@@ -193,7 +199,7 @@ def test_leiden_finds_the_same_for_the_same_seed_and_leaves_chance_as_it_was() -
 
 def test_a_higher_resolution_of_leiden_finds_more_groups() -> None:
     of = small(10, 10, 0.5, 1.0, 1).graph
-    coarse, fine = (len(set(leiden_labels(of, resolution).tolist())) for resolution in (0.1, 4.0))
+    coarse, fine = (len(set(leiden_labels(of, resolution).tolist())) for resolution in (0.1, 8.0))
     assert coarse < 10 < fine
 
 

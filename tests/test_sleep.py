@@ -219,7 +219,7 @@ def test_a_night_that_died_before_anybody_looked_is_checked_by_the_next(
     bury(store)
     summary = slept(store, now=now)
     assert rows(store, "facts").sort("id").select("id", "status").equals(before.select("id", "status"))
-    assert list(summary["phases"]) == ["consolidate", "steward", "decay", "upkeep"]
+    assert list(summary["phases"]) == ["consolidate", "steward", "decay", "communities", "upkeep"]
     assert "undone" in rows(store, "runs", "flow = 'sleep'")["state"].to_list()
 
 
@@ -237,7 +237,7 @@ def test_undo_of_a_night_takes_all_of_its_phases_back(store: Path) -> None:
 
 def test_a_night_runs_every_phase_once_and_the_next_finds_nothing_to_do(store: Path) -> None:
     summary = slept(store)
-    assert list(summary["phases"]) == ["consolidate", "steward", "decay", "upkeep"]
+    assert list(summary["phases"]) == ["consolidate", "steward", "decay", "communities", "upkeep"]
     assert summary["counts"]["steward: facts pruned"] > 50
     assert {phase: gate["fell"] for phase, gate in summary["gates"].items()} == {
         "consolidate": False, "steward": False, "decay": False,
@@ -260,7 +260,7 @@ def test_a_night_that_was_killed_goes_on_with_the_phases_that_are_left(
     summary = slept(store, now=now)
     broken = rows(store, "runs", "flow = 'sleep'").sort("started_at")["id"][0]
     assert summary["resumes"] == broken
-    assert list(summary["phases"]) == ["steward", "decay", "upkeep"]
+    assert list(summary["phases"]) == ["steward", "decay", "communities", "upkeep"]
     assert len(rows(store, "runs", "flow = 'consolidate'")) == 1
     assert slept(store, now=now)["resumes"] == ""
 

@@ -220,7 +220,7 @@ def plain_spread(
     return lit, _best(facts, {one["id"]: one for one in edges})
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 @given(graphs(), st.integers(0, 4), st.sampled_from([0.0, 0.1]), st.sampled_from([(), ("causal", "semantic")]))
 def test_s2_30_a_walk_from_several_seeds_is_the_best_of_the_walks_from_each(
     made: tuple[list[Edge], dict[str, float]], hops: int, rate: float, types: tuple[str, ...]
@@ -235,7 +235,7 @@ def test_s2_30_a_walk_from_several_seeds_is_the_best_of_the_walks_from_each(
     assert told(graph, cut) == told(graph, walk)[:3]
 
 
-@settings(deadline=None, max_examples=70)
+@settings(deadline=None, max_examples=40)
 @given(
     graphs(), st.integers(1, 4), st.sampled_from([0.0, 0.01]), st.sampled_from([0.05, 0.1, 0.3]),
     st.sampled_from([0.5, 0.8, 1.0]), st.sampled_from([3, 50]), st.booleans(), st.booleans(),
@@ -260,7 +260,7 @@ def test_s2_41_spreading_in_arrays_is_spreading_in_a_loop(
     assert {seed for *_, seed in told(graph, walk)} <= {*seeds}
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15)
 @given(graphs(), st.integers(0, 5))
 def test_s2_37_a_path_is_as_short_as_the_rings_around_its_beginning_say(
     made: tuple[list[Edge], dict[str, float]], hops: int
@@ -309,7 +309,6 @@ def test_relations_that_are_not_allowed_are_not_walked_at_all() -> None:
     for walk in (breadth_first, spread):
         found = walk(ground, from_(graph, A=1.0), WalkSettings(max_hops=5), NOW, 9)
         assert [name for name, *_ in told(graph, found)] == ["ab"]
-        assert {*levels(graph, found)} == {"A", "B"}
 
 
 def test_s2_71_a_link_to_a_similar_entity_leads_on_and_is_no_fact() -> None:

@@ -24,7 +24,7 @@ const atlas = {
   select(e, isQuiet) {
     remember();
     Object.assign(atlas.state, { entity: e, fact: -1, focus: null });
-    look.centre = e;
+    Object.assign(look, { centre: e, fact: -1 });
     light([e, ...edgesOf[e].filter((n) => toldEdges[n]).map((n) => (edges[n].s === e ? edges[n].t : edges[n].s))]);
     drawPanel();
     if (!isQuiet) bringIntoView([e, ...edgesOf[e].map((n) => (edges[n].s === e ? edges[n].t : edges[n].s))]);
@@ -32,16 +32,18 @@ const atlas = {
   openFact(f) {
     remember();
     Object.assign(atlas.state, { fact: f, entity: F.s[f], focus: null });
-    look.centre = -1;
-    light(F.t[f] === null ? [F.s[f]] : [F.s[f], F.t[f]]);
+    Object.assign(look, { centre: -1, fact: f });
+    const ends = F.t[f] === null ? [F.s[f]] : [F.s[f], F.t[f]];
+    light(ends);
     drawPanel();
+    if (!ends.every(isInView)) bringIntoView(ends);
   },
   showGroup(n) { focusOn("group", n, "groups", membersOf[n], true); },
   showAspect(slug) { focusOn("aspect", slug, "aspects", aspectEntities(slug)); },
   showRun(id) { focusOn("run", id, "nights", (data.runs.find((run) => run.id === id) || { touched: [] }).touched); },
   openTab(tab) {
     Object.assign(atlas.state, { tab, entity: -1, fact: -1, focus: null, past: [] });
-    look.centre = -1;
+    Object.assign(look, { centre: -1, fact: -1 });
     light(null);
     drawPanel();
   },
@@ -90,7 +92,7 @@ function light(entities) {
 function focusOn(kind, place, tab, entities, isMoving) {
   const was = atlas.state.focus, isSame = was && was.kind === kind && was.place === place;
   Object.assign(atlas.state, { tab, entity: -1, fact: -1, focus: isSame ? null : { kind, place } });
-  look.centre = -1;
+  Object.assign(look, { centre: -1, fact: -1 });
   light(isSame ? null : entities);
   drawPanel();
   if (isMoving || isSame) bringIntoView(isSame ? null : entities);

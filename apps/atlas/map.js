@@ -34,8 +34,9 @@ const sizeOf = (e) => Math.min(2.6 + 1.5 * Math.sqrt(E.degree[e]), 17) * (entity
 for (let e = 0; e < entityCount; e++) graph.addNode(e, { x: E.x[e], y: E.y[e], size: sizeOf(e), label: E.name[e] });
 edges.forEach((edge, n) => graph.addEdgeWithKey(n, edge.s, edge.t));
 
-/** What the map shows: `lit` (entities, or null for all) stay as they are while all else fades. */
-const look = { lit: null, centre: -1, hovered: -1, near: null, colours: null };
+/** What the map shows: `lit` (entities, or null for all) stay as they are while all else fades; `fact` is shown even if it is over. */
+const look = { lit: null, centre: -1, fact: -1, hovered: -1, near: null, colours: null };
+const isOf = (e, f) => f >= 0 && (F.s[f] === e || F.t[f] === e);
 let renderer = null;
 
 function paint() {
@@ -54,6 +55,7 @@ const isLit = (e) => (look.near ? look.near.has(e) : look.lit ? look.lit[e] === 
 function nodeLook(key, attributes) {
   const e = Number(key), shown = { ...attributes, color: look.colours[e], zIndex: 1 };
   const isStrong = look.hovered === e || look.centre === e;
+  if (isOf(e, look.fact) && isLit(e)) return { ...shown, forceLabel: true, zIndex: 3 };
   if (!isLit(e) || (!toldEntities[e] && !isStrong)) {
     return { ...shown, color: look.faded, label: isLit(e) && (look.lit || look.near) ? shown.label : "", zIndex: 0 };
   }
@@ -65,6 +67,7 @@ function nodeLook(key, attributes) {
 
 function lineLook(key) {
   const n = Number(key), edge = edges[n];
+  if (look.fact >= 0 && look.hovered < 0 && edge.facts.includes(look.fact)) return { color: look.ink, size: 2, zIndex: 3 };
   if (!toldEdges[n]) return { hidden: true };
   const size = 0.7 + 0.5 * Math.min(Math.sqrt(toldEdges[n]), 3);
   const centre = look.hovered >= 0 ? look.hovered : look.centre;
@@ -129,26 +132,13 @@ function drawMap(container) {
     defaultDrawNodeLabel: keepLabel, defaultDrawNodeHover: keepHover,
     labelFont: css("--sans"), labelSize: 12.5, labelWeight: "400",
     labelDensity: entityCount > 600 ? 1 : 6, labelGridCellSize: 110, labelRenderedSizeThreshold: entityCount > 600 ? 7 : 0,
-    minCameraRatio: 0.02, maxCameraRatio: 2.5, stagePadding: 46,
+    minCameraRatio: 0.02, maxCameraRatio: 2.5, stagePadding: 46, hideEdgesOnMove: edges.length > 20000,
     allowInvalidContainer: true,
   });
   if (camera) renderer.getCamera().setState(camera);
   renderer.on("afterRender", () => drawLabels(placeRegions()));
-  renderer.getCamera().on("updated", watchPace);
   makeRegions();
   return renderer;
-}
-
-// Where drawing is slow (no graphics card), lines are left out while the map moves.
-const SLOW_MS = 50;
-const pace = { before: 0, slow: 0 };
-
-function watchPace() {
-  const at = performance.now(), took = at - pace.before;
-  pace.before = at;
-  if (took > 2000) return;  // a pause, not a frame
-  pace.slow = took > SLOW_MS ? pace.slow + 1 : 0;
-  if (pace.slow > 5 && !renderer.getSetting("hideEdgesOnMove")) renderer.setSetting("hideEdgesOnMove", true);
 }
 
 let refreshing = 0;
@@ -196,12 +186,18 @@ function placeRegions() {
     const at = renderer.graphToViewport(region);
     const box = [at.x - region.width / 2 - 6, at.y - region.height * region.lift, region.width + 12, region.height];
     const isFree = !taken.some((other) => overlaps(box, other));
-    const isShown = isFree && nearness > 0 && !look.near && (!look.lit || membersOf[region.group].some((e) => look.lit[e]));
+    const isShown = isFree && nearness > 0 && !look.near && look.centre < 0 && look.fact < 0 && (!look.lit || membersOf[region.group].some((e) => look.lit[e]));
     if (isShown) taken.push(box);
     region.label.style.opacity = isShown ? 0.92 * nearness : 0;
     region.label.style.transform = `translate(${box[0] + 6}px, ${box[1]}px)`;
   }
   return taken;
+}
+
+function isInView(e) {
+  if (!renderer) return true;
+  const at = renderer.graphToViewport({ x: E.x[e], y: E.y[e] }), { width, height } = renderer.getDimensions();
+  return at.x > 20 && at.y > 20 && at.x < width - 20 && at.y < height - 20;
 }
 
 /** Bring entities into view; without any, the whole map. */
@@ -213,5 +209,5 @@ function bringIntoView(entities) {
   const xs = places.map((p) => p.x), ys = places.map((p) => p.y);
   const span = Math.max(Math.max(...xs) - Math.min(...xs), Math.max(...ys) - Math.min(...ys));
   const middle = { x: (Math.max(...xs) + Math.min(...xs)) / 2, y: (Math.max(...ys) + Math.min(...ys)) / 2 };
-  camera.animate({ ...middle, ratio: Math.min(1, Math.max(0.14, span * 1.35)) }, how);
+  camera.animate({ ...middle, ratio: Math.min(1, Math.max(entityCount > SMALL ? 0.14 : 0.4, span * 1.35)) }, how);
 }

@@ -23,7 +23,10 @@ function dot(group) {
 const counted = (count, one, many) => `${count.toLocaleString("en-GB")} ${count === 1 ? one : many || one + "s"}`;
 const shortId = (id) => id.slice(id.lastIndexOf("_") + 1).slice(0, 8);
 const plain = (name) => (name || "").replaceAll("_", " ");
-const entityLink = (e) => button({ class: "link", onclick: () => atlas.select(e) }, E.name[e]);
+
+/** Words in a text that lead to something on this page. */
+const link = (open, text) => make("a", { class: "link", href: "#", onclick: (event) => { event.preventDefault(); open(); } }, text);
+const entityLink = (e) => link(() => atlas.select(e), E.name[e]);
 
 /** A list that shows `first` items and, on request, all others. */
 function listed(items, draw, first) {
@@ -82,7 +85,7 @@ function bar(aspect) {
 function aspectsPanel() {
   const categories = [...new Set(data.aspects.map((aspect) => aspect.category))];
   return [
-    make("p", { class: "note" }, "How well each aspect of a life is known, 0 to 100. Click one to see who it touches."),
+    make("p", { class: "note" }, "How well each aspect of a life is known, 0 to 100. Click one to see what it touches."),
     ...categories.flatMap((category) => [
       make("h3", {}, category),
       make("ul", { class: "rows" }, ...data.aspects.filter((aspect) => aspect.category === category).map(bar)),
@@ -105,17 +108,17 @@ function told_changes(changes) {
 
 /** A reason as text; facts that it names by id become links to their stories. */
 function reasonText(reason) {
-  return reason.split(/\b([a-z]{1,3}_[0-9a-f][0-9a-f_]{7,})/).map((part, n) => {
-    if (n % 2 === 0) return part;
+  return reason.split(/\b([a-z]{1,3}_\w+)/).map((part) => {
     const f = factIndex().get(part);
-    return f === undefined ? shortId(part) : factLink(f);
+    if (f !== undefined) return factLink(f);
+    return /^[a-z]{1,3}_[0-9a-f_]{8,}$/.test(part) ? shortId(part) : plain(part);
   });
 }
 
 let placesOfFacts = null;
 const factIndex = () => (placesOfFacts = placesOfFacts || new Map(F.id.map((id, f) => [id, f])));
 const shortened = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
-const factLink = (f) => button({ class: "link", onclick: () => atlas.openFact(f) }, `“${shortened(F.text[f], 90)}”`);
+const factLink = (f) => link(() => atlas.openFact(f), `“${shortened(F.text[f], 90)}”`);
 
 function runItem(run) {
   const isOpen = Boolean(atlas.state.focus && atlas.state.focus.kind === "run" && atlas.state.focus.place === run.id);
@@ -161,7 +164,7 @@ function entityPanel(e) {
     back(),
     make("h2", {}, E.name[e]),
     make("p", { class: "lead" }, plain(E.type[e]), E.archived[e] ? " · archived" : "",
-      group >= 0 ? " · " : null, group >= 0 ? button({ class: "link", onclick: () => atlas.showGroup(group) }, groups[group].name) : null),
+      group >= 0 ? " · " : null, group >= 0 ? link(() => atlas.showGroup(group), groups[group].name) : null),
     E.aliases[e].length ? make("p", { class: "note" }, `Also called ${E.aliases[e].join(", ")}`) : null,
     E.summary[e] ? make("p", { class: "note" }, E.summary[e]) : null,
     holding.length ? null : make("p", { class: "note" }, time === null ? "Nothing holds now." : `Nothing held on ${day(time)}.`),
@@ -182,8 +185,9 @@ function storyPanel(f) {
   const row = (name, ...value) => rows.push(make("dt", {}, name), make("dd", {}, ...value));
   row("About", entityLink(F.s[f]), ` ${plain(F.predicates[F.p[f]])} `, F.t[f] !== null ? entityLink(F.t[f]) : F.object[f] || "");
   row("Valid", validity(f) || "nobody said since when");
-  row("State", F.live[f] ? "holds now" : `${status === "active" ? "no longer holds" : status}${F.reason[f] ? ": " : ""}`,
-    ...(F.live[f] ? [] : reasonText(F.reason[f] || "")));
+  const reason = (F.reason[f] || "").replace(F.by[f] >= 0 ? /:? ?\w+ by [a-z]{1,3}_\w+\.?$/ : /$^/, "");  // it has a row of its own
+  row("State", F.live[f] ? "holds now" : `${status === "active" ? "no longer holds" : status}${reason ? ": " : ""}`,
+    ...(F.live[f] ? [] : reasonText(reason)));
   if (F.by[f] >= 0) row("Replaced by", factLink(F.by[f]));
   if (previous.length) row("Took over", ...previous.slice(0, 5).map((old) => make("div", {}, factLink(old))));
   row("Confidence", `${Math.round(100 * F.confidence[f])} %`, F.pinned[f] ? ", pinned" : "");

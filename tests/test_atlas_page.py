@@ -1,0 +1,167 @@
+"""The atlas in a browser: it opens without a complaint, and does what a person asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser import Browser, chromium
+from conftest import TINY
+from test_atlas import FACTS, HOSTILE, NOW, filled, seconds
+
+from apps.atlas_page import atlas_page
+from recall.atlas import atlas_data
+from storage.store import Store
+
+PROGRAM = chromium()
+pytestmark = pytest.mark.skipif(
+    PROGRAM is None, reason="No Chromium on this machine: install it, or name it in $CHROMIUM."
+)
+
+EDGES = (
+    "atlas.shownEdges().map(([a, b, facts]) => [[a, b].map(name => name.slice(0, 9)).sort().join(' '), facts]).sort()"
+)
+PANEL = "document.getElementById('panel').textContent"
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("page")
+    store = filled(Store.create(str(folder / "store"), "default", TINY))
+    path = folder / "atlas.html"
+    path.write_text(atlas_page({**atlas_data(store, NOW), "namespace": HOSTILE}), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    assert PROGRAM
+    with Browser(PROGRAM, tmp_path_factory.mktemp("profile")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def opened(running: Browser, page: Path) -> Browser:
+    """The browser with the page in it."""
+    running.open(page)
+    return running
+
+
+@pytest.fixture
+def browser(opened: Browser) -> Iterator[Browser]:
+    """The page as it is at first: the present, nothing chosen, an empty search box. Afterwards it has no complaint."""
+    opened.ask("atlas.setTime(null), atlas.openTab('groups'), atlas.search(''), document.activeElement.blur()")
+    yield opened
+    assert opened.complaints == []
+
+
+def test_the_page_opens_without_a_complaint_or_a_request_and_draws_every_entity(browser: Browser, page: Path) -> None:
+    assert browser.ask("atlas.renderer.getGraph().order") == 5
+    assert browser.ask("document.querySelectorAll('#map canvas').length > 3")
+    assert browser.ask(EDGES) == [["</script> Ben", 2], ["</script> Carl", 1], ["Ben Dora", 1]]
+    assert browser.ask("document.getElementById('tally').textContent") == "5 facts about 4 entities"
+    assert browser.complaints == []
+    assert browser.requests == [page.as_uri()]
+
+
+def test_stored_text_that_wants_to_be_a_script_is_shown_as_it_is(browser: Browser) -> None:
+    browser.ask("atlas.select(atlas.data.entities.id.indexOf('e_anna'))")
+    assert browser.ask("document.querySelector('#panel h2').textContent") == HOSTILE
+    assert browser.ask("document.querySelector('#masthead h1').textContent") == HOSTILE
+    browser.ask("atlas.search('script')")
+    assert HOSTILE in browser.ask("document.getElementById('suggestions').textContent")
+    assert browser.ask("window.broken === undefined")
+    assert browser.ask("document.querySelectorAll('img').length") == 0
+    assert browser.ask(
+        "new Promise(done => { addEventListener('securitypolicyviolation', event => done(event.effectiveDirective));"
+        " const forged = document.createElement('script'); forged.textContent = 'window.broken = 1';"
+        " document.body.append(forged); })"
+    ).startswith("script-src"), "what is not of the page would not run even if it got in"
+    assert browser.ask("window.broken === undefined")
+    (complaint,) = browser.complaints
+    assert "Content Security Policy" in complaint
+    browser.complaints.clear()
+
+
+def test_search_finds_names_aliases_and_statements_from_the_keyboard(browser: Browser) -> None:
+    browser.press("/")
+    assert browser.ask("document.activeElement.id") == "search"
+    for key in "ANNI":
+        browser.press(key)
+    assert browser.ask("document.getElementById('suggestions').hidden") is False
+    browser.press("Enter")
+    assert browser.ask("atlas.data.entities.id[atlas.state.entity]") == "e_anna", "by another of its names"
+    found = browser.ask("atlas.search('joined')")
+    assert found == ["ben joined dora"]
+    assert browser.ask("atlas.search('nobody')") == ["Nothing of that name"]
+    browser.ask("document.getElementById('search').focus()")
+    browser.press("Escape")
+    assert browser.ask("document.getElementById('suggestions').hidden") is True
+
+
+def test_a_fact_tells_its_story_and_leads_to_what_replaced_it(browser: Browser) -> None:
+    browser.ask("atlas.openFact(atlas.data.facts.id.indexOf('f_left'))")
+    told = browser.ask(PANEL)
+    assert "3 Jan 2026" in told
+    assert "10 Feb 2026" in told
+    assert "conflict: later" in told
+    assert "slowwave why left" in told
+    browser.ask("[...document.querySelectorAll('#panel dd a')].at(-1).click()")
+    assert browser.ask("atlas.data.facts.id[atlas.state.fact]") == "f_joined"
+    assert "Took over“ben left carl”" in browser.ask(PANEL)
+    browser.ask("atlas.openFact(atlas.data.facts.id.indexOf('f_met'))")
+    met = browser.ask(PANEL)
+    assert "Said 5 times" in met
+    assert "quote 0Anna · 1 Jan 2026 · may.md" in met
+    browser.ask("document.querySelector('.back').click()")
+    assert browser.ask("atlas.data.facts.id[atlas.state.fact]") == "f_joined"
+    browser.press("Escape")
+    assert browser.ask("[atlas.state.entity, atlas.state.fact]") == [-1, -1]
+
+
+def test_the_slider_shows_what_held_then_and_now_brings_the_present_back(browser: Browser) -> None:
+    browser.ask("Object.assign(document.getElementById('slider'), { value: 0 }).dispatchEvent(new Event('input'))")
+    assert browser.ask("atlas.toldFacts()") == ["f_lived"]
+    assert browser.ask(EDGES) == []
+    browser.ask(f"atlas.setTime({seconds(15)})")
+    assert browser.ask(EDGES) == [["</script> Ben", 2], ["</script> Carl", 1], ["Ben Carl", 1]]
+    assert "16 Jan 2026" in browser.ask("document.getElementById('tally').textContent")
+    browser.ask("document.getElementById('now').click()")
+    assert browser.ask("atlas.state.time") is None
+    live = sorted(row["id"] for row in FACTS if row["status"] == "active")
+    assert sorted(browser.ask("atlas.toldFacts()")) == live
+    browser.ask("document.getElementById('play').click()")
+    assert browser.ask(
+        "new Promise(done => { const look = () => atlas.state.time === null ? requestAnimationFrame(look) : done(true);"
+        " look(); })"
+    )
+    browser.press("Escape")
+    assert browser.ask("document.getElementById('play').getAttribute('aria-label')") == "Play"
+
+
+def test_nights_aspects_and_communities_light_up_whom_they_touch(browser: Browser) -> None:
+    lit = "atlas.data.entities.id.filter((id, e) => atlas.renderer.getNodeDisplayData(e).zIndex === 2)"
+    wait = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))"
+    for act, names in (
+        ("atlas.showRun('sleep-1')", {"e_anna", "e_ben", "e_carl", "e_dora"}),
+        ("atlas.showAspect('health')", {"e_anna"}),
+        ("atlas.showGroup(1)", {"e_carl", "e_dora"}),
+    ):
+        browser.ask(act)
+        browser.ask(wait)
+        assert set(browser.ask(lit)) == names, act
+    browser.ask("atlas.openTab('nights')")
+    browser.ask("document.querySelector('.run button').click()")
+    assert "replaced: “ben joined dora” says otherwise." in browser.ask(PANEL)
+    browser.ask("atlas.openTab('aspects')")
+    assert browser.ask("document.querySelectorAll('.bar').length") == 14
+
+
+def test_an_empty_memory_says_how_to_begin(running: Browser, empty_store: Path, tmp_path: Path) -> None:
+    path = tmp_path / "empty.html"
+    path.write_text(atlas_page(atlas_data(Store.open(str(empty_store)), NOW)), encoding="utf-8")
+    running.open(path, is_dark=True)
+    assert "slowwave ingest" in running.ask("document.body.innerText")
+    assert running.ask("document.getElementById('stage').offsetParent === null")
+    assert running.complaints == []
