@@ -32,7 +32,7 @@ PAUSE = timedelta(hours=12)
 MODES: tuple[str, ...] = get_args(GraphMode)
 FRESH: Mapping[str, Mapping[str, Any]] = {
     "as it is": {},
-    **{f"graph {mode}": {"graph": mode} for mode in MODES},
+    **{f"graph {mode}": {"graph": mode} for mode in MODES if mode != "none"},
     **{f"graph {mode}, weight 1": {"graph": mode, "graph_weight": 1.0} for mode in MODES if mode != "none"},
     **{f"neighbours {share}": {"neighbours": share} for share in (0.3, 0.5, 0.7)},
     **{f"diversity {share}": {"diversity": share} for share in (0.3, 0.5)},

@@ -150,7 +150,7 @@ def _packed(source: Places, target: Places, homes: Places, areas: Numbers) -> Po
     places[order] = _spiral(np.sqrt(np.cumsum(areas[order]) / 0.5))
     span, weight = float(np.sqrt(areas.sum())), np.log1p(count)
     busy = np.bincount(pairs.ravel(), weights=np.tile(weight, 2), minlength=len(areas)) + 1.0
-    for step in np.geomspace(span / 8.0, span / 200.0, min(GROUP_ROUNDS, 20 + 200_000 // len(areas))):
+    for step in np.geomspace(span / 8.0, span / 200.0, min(GROUP_ROUNDS, 20 + 30_000 // len(areas))):
         force = -0.5 * places / (np.hypot(*places.T)[:, None] + radius.mean())
         drawn = np.zeros_like(force)
         _add_pull(drawn, places, pairs[0], pairs[1], weight, span / 8.0)

@@ -100,23 +100,37 @@ def breadth_first(
 
     Score: match of the seed × 1 / (1 + hop) × weight of the relation × weight of its type, boosted if it is recent; hop
     is the distance of its nearer end. Relations are those that a walk goes over: none between two entities that are
-    both `max_hops` away. Over a link the match is multiplied by its cosine.
+    both `max_hops` away. Over a link the match is multiplied by its cosine. Once there are `limit` relations that score
+    more than any farther one can, the walk goes no farther: that changes nothing but the time it takes.
     """
     graph = ground.graph
     nodes, edges = _Best(len(graph)), _Best(len(graph.edges))
-    ring = nodes.offer(seeds.nodes, seeds.scores, seeds.nodes, 0)
+    ring, worst = nodes.offer(seeds.nodes, seeds.scores, seeds.nodes, 0), 0.0
     for hop in range(settings.max_hops):
         if is_over():
             return Walk()
-        steps = ground.steps(distinct(ring, len(graph)), settings.edge_types)
+        ring = distinct(ring, len(graph))
+        ring = ring[_at_most(nodes.value[ring] / (1 + hop), settings) >= worst]
+        steps = ground.steps(ring, settings.edge_types)
         match, seed = nodes.value[steps.start], nodes.seed[steps.start]
         facts = np.count_nonzero(steps.edge < len(graph.edges))  # they come before links
         edges.offer(steps.edge[:facts], match[:facts] / (1 + hop), seed[:facts], hop)
         if hop + 1 < settings.max_hops:
             match[facts:] *= ground.cosines(steps.edge[facts:] - len(graph.edges))
             ring = nodes.offer(steps.end, match, seed, hop + 1)
-    if is_over():
-        return Walk()
+            found = _best_met(graph, edges, settings, now, limit)
+            worst = found.scores[-1] if len(found.scores) == limit else 0.0
+    return Walk() if is_over() else _best_met(graph, edges, settings, now, limit)
+
+
+def _at_most(match: Numbers, settings: WalkSettings) -> Numbers:
+    """What no relation scores more than, where the match and the hop leave so much; who has less need not go on."""
+    boost = MOST_BOOSTED if settings.temporal_decay_rate else 1.0
+    most: Numbers = match * max(TYPE_WEIGHTS.values()) * boost
+    return most
+
+
+def _best_met(graph: Graph, edges: _Best, settings: WalkSettings, now: datetime, limit: int) -> Walk:
     met = np.flatnonzero(edges.is_met).astype(np.int32)
     scores = edges.value[met] * weights(graph, met)
     scores = boosted(scores, days_since(graph.since[met], now), settings.temporal_decay_rate)

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from messages_api import Body, MessagesApi, Reply, fault, filled
 from prefect.events import Event
-from talk import CLAUDE, NOW, ROOT, assert_same, contents, dying, learn, overtaken, rows, said, written
+from talk import CLAUDE, NOW, ROOT, assert_same, contents, dying, overtaken, rows
 from typer.testing import CliRunner
 
 from apps.cli import app
@@ -24,15 +24,18 @@ from flows.communities import communities
 from inference.embedding import open_embedder
 from recall.memory import Memory
 from recall.overview import stats
+from slowwave.erased_names import Names
 from slowwave.settings import CommunitySettings
 from slowwave.text import normalise_name, row_id
-from storage.doctor import examine, repair
+from storage.checks import Patient, find_stray_members, remove_rows
+from storage.doctor import CHECKS
 from storage.store import Store
+from storage.tables import TABLES
 from storage.undo import undo
 from tasks.communities import assign_new, extractions, note_due
-from tasks.community_trigger import due_event
-from tasks.entities import merge
-from tasks.forgetting import find_subject, forget
+from tasks.community_trigger import due_event, keep_count
+from tasks.entities import merge_entities
+from tasks.erasure_plan import plan_erasure
 from tasks.runs import Run, existing_run
 
 BAND = ("Anna plays with Ben", "Ben plays with Carla", "Carla plays with Anna")
@@ -99,6 +102,19 @@ def place(two: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(two, tmp_path / "memory"))
 
 
+@pytest.fixture(scope="module")
+def told_by_rule(two: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same store once its communities were found without a model, to be copied."""
+    copied = Path(shutil.copytree(two, tmp_path_factory.mktemp("found") / "memory"))
+    refreshed(copied)
+    return copied
+
+
+@pytest.fixture
+def found(told_by_rule: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(told_by_rule, tmp_path / "found"))
+
+
 def refreshed(place: Path, model: str = "rules", **options: Any) -> dict[str, Any]:
     """One run of the flow; returns its summary."""
     chosen = options.pop("settings", {})
@@ -161,27 +177,24 @@ def test_without_a_model_communities_are_found_and_told_by_their_strongest_facts
     assert set(rows(place, "decisions", "action = 'gather'")["subject_id"]) == {
         each["id"] for each in held(place).values()
     }
-    assert examine(Store.open(str(place))) == ()
 
 
-def test_a_second_run_on_an_unchanged_graph_commits_nothing(place: Path) -> None:
-    refreshed(place)
-    before, made = contents(place), commits(place)
-    again = refreshed(place, now=NOW + timedelta(days=1))
+def test_a_second_run_on_an_unchanged_graph_commits_nothing(found: Path) -> None:
+    before, made = contents(found), commits(found)
+    again = refreshed(found, now=NOW + timedelta(days=1))
     assert again["counts"] == {"communities": 2}
     assert again["notes"] == ["Nothing new: every community is as it was."]
-    assert commits(place) == made == 1
-    assert_same(before, contents(place))
+    assert commits(found) == made == 1
+    assert_same(before, contents(found))
 
 
-def test_similar_entities_and_closed_relations_are_no_knowledge(place: Path) -> None:  # T33
-    refreshed(place)
-    with Store.open(str(place)).commit("noise-2", "test", NOW) as tx:
+def test_similar_entities_and_closed_relations_are_no_knowledge(found: Path) -> None:  # T33
+    with Store.open(str(found)).commit("noise-2", "test", NOW) as tx:
         pair = {"a_id": entity("Anna"), "b_id": entity("Dario")}
         tx.upsert("entity_links", pl.DataFrame([{"id": "l", **pair, "cosine": 0.99}]))
         tx.upsert("facts", relations(["Anna swims with Dario"], kind="similarity"))
         tx.upsert("facts", relations(["Anna dives with Edna"], valid_to=NOW))
-    assert refreshed(place)["counts"] == {"communities": 2}
+    assert refreshed(found)["counts"] == {"communities": 2}
 
 
 def test_a_dry_run_tells_what_would_be_found_and_asks_and_writes_nothing(place: Path, serve: Serve) -> None:
@@ -195,31 +208,29 @@ def test_a_dry_run_tells_what_would_be_found_and_asks_and_writes_nothing(place: 
     assert Store.open(str(place)).head.sequence == before
 
 
-def test_a_refresh_is_undone_byte_for_byte(place: Path) -> None:
-    refreshed(place)
-    before = contents(place)
-    tell(place, ["Gil plays with Anna", "Gil plays with Ben"])
-    retire(place, *SHIP)
-    told = contents(place)
-    summary = refreshed(place)
+def test_a_refresh_is_undone_byte_for_byte(found: Path) -> None:
+    before = contents(found)
+    tell(found, ["Gil plays with Anna", "Gil plays with Ben"])
+    retire(found, *SHIP)
+    told = contents(found)
+    summary = refreshed(found)
     assert summary["counts"]["communities changed"] == summary["counts"]["communities dissolved"] == 1
-    store = Store.open(str(place))
+    store = Store.open(str(found))
     undo(store, summary["run"], "undo-1", NOW)
-    assert_same(told, contents(place))
+    assert_same(told, contents(found))
     for name in ("communities", "entity_communities"):
-        assert contents(place)[name].equals(before[name])
+        assert contents(found)[name].equals(before[name])
     undo(store, "undo-1", "undo-2", NOW)
-    assert list(held(place)) == ["Anna, Ben, Carla, Gil"]
+    assert list(held(found)) == ["Anna, Ben, Carla, Gil"]
 
 
-def test_what_no_longer_belongs_together_is_gone_with_its_memberships(place: Path) -> None:
-    refreshed(place)
-    ship = held(place)["Dario, Edna, Fritz"]["id"]
-    retire(place, *SHIP)
-    refreshed(place)
-    assert list(held(place)) == ["Anna, Ben, Carla"]
-    assert ship not in rows(place, "entity_communities")["community_id"].to_list()
-    (gone,) = rows(place, "decisions", "action = 'dissolve'").iter_rows(named=True)
+def test_what_no_longer_belongs_together_is_gone_with_its_memberships(found: Path) -> None:
+    ship = held(found)["Dario, Edna, Fritz"]["id"]
+    retire(found, *SHIP)
+    refreshed(found)
+    assert list(held(found)) == ["Anna, Ben, Carla"]
+    assert ship not in rows(found, "entity_communities")["community_id"].to_list()
+    (gone,) = rows(found, "decisions", "action = 'dissolve'").iter_rows(named=True)
     assert gone["subject_id"] == ship
     assert "Dario" in gone["reason"]
 
@@ -317,14 +328,13 @@ def test_a_budget_that_is_spent_leaves_the_rest_for_the_next_run(place: Path, se
     assert len(api.requests) == 2
 
 
-def test_a_model_tells_better_what_rules_told_once_and_rules_leave_what_it_told(place: Path, serve: Serve) -> None:
-    refreshed(place)
+def test_a_model_tells_better_what_rules_told_once_and_rules_leave_what_it_told(found: Path, serve: Serve) -> None:
     api = serve(summariser)
-    assert refreshed(place, CLAUDE)["counts"]["communities summarised"] == 2
-    assert set(rows(place, "communities")["summarised_by"]) == {"model"}
-    before = contents(place)
-    assert refreshed(place)["counts"] == refreshed(place, CLAUDE)["counts"] == {"communities": 2}
-    assert_same(before, contents(place))
+    assert refreshed(found, CLAUDE)["counts"]["communities summarised"] == 2
+    assert set(rows(found, "communities")["summarised_by"]) == {"model"}
+    before = contents(found)
+    assert refreshed(found)["counts"] == refreshed(found, CLAUDE)["counts"] == {"communities": 2}
+    assert_same(before, contents(found))
     assert len(api.requests) == 1
 
 
@@ -366,30 +376,28 @@ def a_run(place: Path, flow: str = "ingest") -> Run:
     return existing_run(flow, str(place), "default", NOW)
 
 
-def test_who_is_new_joins_at_once_and_the_next_refresh_tells_the_community_anew(place: Path) -> None:
-    refreshed(place)
-    band = held(place)["Anna, Ben, Carla"]["id"]
-    tell(place, ["Gil plays with Anna", "Gil plays with Ben", "Gil sails with Edna", "Hugo knows with Ida"])
-    run = a_run(place)
+def test_who_is_new_joins_at_once_and_the_next_refresh_tells_the_community_anew(found: Path) -> None:
+    band = held(found)["Anna, Ben, Carla"]["id"]
+    tell(found, ["Gil plays with Anna", "Gil plays with Ben", "Gil sails with Edna", "Hugo knows with Ida"])
+    run = a_run(found)
     assert assign_new(run) == 1
     assert assign_new(run) == 0
-    assert commits(place, "communities.assign") == 1
-    grown = held(place)["Anna, Ben, Carla, Gil"]
+    assert commits(found, "communities.assign") == 1
+    grown = held(found)["Anna, Ben, Carla, Gil"]
     assert (grown["id"], grown["fingerprint"], grown["facts"]) == (band, None, 5)
-    assert entity("Ida") not in rows(place, "entity_communities")["id"].to_list()
-    refreshed(place)
-    assert held(place)["Anna, Ben, Carla, Gil"]["id"] == band
-    assert held(place)["Anna, Ben, Carla, Gil"]["fingerprint"]
+    assert entity("Ida") not in rows(found, "entity_communities")["id"].to_list()
+    refreshed(found)
+    assert held(found)["Anna, Ben, Carla, Gil"]["id"] == band
+    assert held(found)["Anna, Ben, Carla, Gil"]["fingerprint"]
 
 
-def test_joining_is_undone_with_its_run(place: Path) -> None:
-    refreshed(place)
-    tell(place, ["Gil plays with Anna"])
-    before = contents(place)
-    run = a_run(place)
+def test_joining_is_undone_with_its_run(found: Path) -> None:
+    tell(found, ["Gil plays with Anna"])
+    before = contents(found)
+    run = a_run(found)
     assign_new(run)
-    undo(Store.open(str(place)), run.id, "undo-1", NOW)
-    assert_same(before, contents(place))
+    undo(Store.open(str(found)), run.id, "undo-1", NOW)
+    assert_same(before, contents(found))
 
 
 def test_nobody_joins_where_there_are_no_communities(place: Path) -> None:
@@ -400,16 +408,31 @@ def test_nobody_joins_where_there_are_no_communities(place: Path) -> None:
 # When they are due (S2-24, S2-45)
 
 
-def test_every_message_that_reached_the_extractor_is_counted_also_after_an_undo(place: Path, tmp_path: Path) -> None:
-    talk = [("Zoe", "I work at Acme as a nurse."), ("Zoe", "Ok."), ("Zoe", "I live in Oslo now.")]
-    learned = learn(written(tmp_path / "talk.jsonl", said(talk)), place)
-    reached = len(rows(place, "messages", "graph_state IN ('done', 'skipped_durability')"))
-    assert counted(place) == [extractions(a_run(place))] == [reached] != [0]
+def test_every_message_that_reached_the_extractor_is_counted(learned: tuple[Path, dict[str, object]]) -> None:
+    reached = len(rows(learned[0], "messages", "graph_state IN ('done', 'skipped_durability')"))
+    assert counted(learned[0]) == [extractions(a_run(learned[0]))] == [reached] != [0]
+
+
+def test_the_count_is_right_after_an_undo_and_one_of_a_run_that_others_followed(place: Path) -> None:
     store = Store.open(str(place))
-    undo(store, str(learned["run"]), "undo-1", NOW)
-    assert (counted(place), extractions(a_run(place))) == ([], 0)
+    for run, number in (("heard-1", 2), ("heard-2", 3)):
+        with store.commit(run, "test", NOW) as tx:
+            tx.upsert("messages", heard(run, *[("done", 0)] * number))
+            keep_count(tx)
+    undo(store, "heard-2", "undo-1", NOW)
+    assert counted(place) == [extractions(store.snapshot())] == [2]
     undo(store, "undo-1", "undo-2", NOW)
-    assert counted(place) == [reached]
+    assert counted(place) == [5]
+    undo(store, "heard-1", "undo-3", NOW)
+    assert extractions(store.snapshot()) == 3
+
+
+def heard(run: str, *states: tuple[str, int]) -> pl.DataFrame:
+    """Messages in these states after so many attempts in vain."""
+    return pl.DataFrame(
+        [{"id": f"m_{run}_{n}", "message_id": f"{n}", "conversation_id": run, "graph_state": state, "attempts": tries}
+         for n, (state, tries) in enumerate(states)]
+    )  # fmt: skip
 
 
 def counted(place: Path) -> list[float]:
@@ -418,10 +441,7 @@ def counted(place: Path) -> list[float]:
 
 def test_communities_are_due_by_an_event_that_names_the_memory(place: Path) -> None:
     with Store.open(str(place)).commit("heard-1", "test", NOW) as tx:
-        tx.upsert("messages", pl.DataFrame(
-            [{"id": f"m_{n}", "message_id": f"{n}", "conversation_id": "c", "graph_state": state, "attempts": tries}
-             for n, (state, tries) in enumerate([("done", 0), ("done", 2), ("failed", 1), ("pending", 0)])]
-        ))  # fmt: skip
+        tx.upsert("messages", heard("c", ("done", 0), ("done", 2), ("failed", 1), ("pending", 0)))
     run = a_run(place)
     assert extractions(run) == 5
     assert note_due(run, 3, 4)
@@ -442,42 +462,51 @@ def test_what_is_forgotten_takes_its_community_with_it_and_what_a_model_said_of_
     told = [{"community": n, "summary": "Old songs at night."} for n in (1, 2)]
     serve(filled("CommunitySummaries", {"summaries": told}))
     refreshed(place, CLAUDE)
-    assert len(Store.open(str(place)).log("llm_calls")) == 1
-    run = a_run(place, "forget")
-    assert forget(run, find_subject(run, "Carla")).left == ()
-    assert list(held(place)) == ["Dario, Edna, Fritz"]
-    assert set(rows(place, "entities")["name"]) == {"Anna", "Ben", "Dario", "Edna", "Fritz"}
-    assert len(rows(place, "entity_communities")) == 3
-    assert Store.open(str(place)).log("llm_calls").is_empty()
-    refreshed(place)
-    assert "Anna, Ben" in held(place)
+    band = held(place)["Anna, Ben, Carla"]
+    plan = plan_erasure(Store.open(str(place)).snapshot(), entity("Carla"), Names.of(["Carla"]))
+    assert plan.gone["communities"] == {band["id"]}
+    assert plan.gone["entity_communities"] == {entity(name) for name in ("Anna", "Ben", "Carla")}
+    assert plan.gone["entities"] == {entity("Carla")}
+    assert len(plan.gone["facts"]) == 2
+    assert plan.gone["llm_calls"] == set(Store.open(str(place)).log("llm_calls")["id"]) != set()
+    assert not any("Carla" in (reason or "") for reason in plan.struck["decisions"]["reason"])
 
 
-def test_who_was_merged_is_no_member_any_more(place: Path) -> None:
-    refreshed(place)
-    before = [rows(place, name) for name in ("communities", "entity_communities")]
-    with Store.open(str(place)).commit("links-2", "test", NOW) as tx:
+def test_a_community_goes_with_a_relation_within_it_though_its_members_stay(found: Path) -> None:
+    with Store.open(str(found)).commit("spoken-2", "test", NOW) as tx:
+        tx.upsert("facts", relations([SHIP[0]], message_id="m_1"))
+        said = {"id": "m_1", "message_id": "1", "conversation_id": "c", "speaker": "Zoe", "content": "They sail."}
+        tx.upsert("messages", pl.DataFrame([said]))
+    plan = plan_erasure(Store.open(str(found)).snapshot(), "", Names.of(["Zoe"]))
+    assert plan.gone["communities"] == {held(found)["Dario, Edna, Fritz"]["id"]}
+    assert plan.gone["entities"] == set()
+
+
+def test_who_was_merged_is_no_member_any_more(found: Path) -> None:
+    before = [rows(found, name) for name in ("communities", "entity_communities")]
+    with Store.open(str(found)).commit("links-2", "test", NOW) as tx:
         tx.upsert("entity_links", pl.DataFrame([{"id": "l", "a_id": entity("Fritz"), "b_id": entity("Edna")}]))
-    run = a_run(place, "entity-merge")
-    merge(run, "Fritz", "Edna")
-    assert entity("Fritz") not in rows(place, "entity_communities")["id"].to_list()
-    assert held(place)["Dario, Edna"]["fingerprint"] is None
-    assert rows(place, "entity_links").is_empty()
-    undo(Store.open(str(place)), run.id, "undo-1", NOW)
-    after = [rows(place, name) for name in ("communities", "entity_communities")]
+    run = a_run(found, "entity-merge")
+    merge_entities(run, "Fritz", "Edna")
+    assert entity("Fritz") not in rows(found, "entity_communities")["id"].to_list()
+    assert held(found)["Dario, Edna"]["fingerprint"] is None
+    assert rows(found, "entity_links").is_empty()
+    undo(Store.open(str(found)), run.id, "undo-1", NOW)
+    after = [rows(found, name) for name in ("communities", "entity_communities")]
     assert all(left.equals(right) for left, right in zip(before, after, strict=True))
 
 
-def test_the_doctor_finds_members_of_nothing_and_removes_them(place: Path) -> None:
-    refreshed(place)
-    with Store.open(str(place)).commit("damage-1", "test", NOW) as tx:
-        stray = [{"id": "e_nobody", "community_id": held(place)["Anna, Ben, Carla"]["id"]}]
+def test_the_doctor_finds_members_of_nothing_and_removes_them(found: Path) -> None:
+    store = Store.open(str(found))
+    with store.commit("damage-1", "test", NOW) as tx:
+        stray = [{"id": "e_nobody", "community_id": held(found)["Anna, Ben, Carla"]["id"]}]
         tx.upsert("entity_communities", pl.DataFrame([*stray, {"id": entity("Anna"), "community_id": "c_none"}]))
-    store = Store.open(str(place))
-    found = {(finding.check, finding.row_id) for finding in examine(store)}
-    assert found == {("stray member of a community", "e_nobody"), ("stray member of a community", entity("Anna"))}
-    repair(store, "repair-1", NOW)
-    assert len(rows(place, "entity_communities")) == 5
+    strays = find_stray_members(Patient(store.snapshot(), frozenset(TABLES), ""))
+    assert set(strays["row_id"]) == {"e_nobody", entity("Anna")}
+    assert find_stray_members in {check.find for check in CHECKS}
+    with store.commit("repair-1", "repair", NOW) as tx:
+        remove_rows(tx, strays)
+    assert find_stray_members(Patient(store.snapshot(), frozenset(TABLES), "")).is_empty()
 
 
 # Looking at them

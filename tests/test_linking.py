@@ -263,7 +263,7 @@ NAMES = st.sampled_from("abcdefghij")
 MEMORIES = st.dictionaries(NAMES, st.integers(0, 90).map(float), min_size=1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(MEMORIES, st.sets(NAMES)), max_size=4), MEMORIES, st.integers(1, 4))
 def test_t34_a_look_at_all_leaves_what_it_would_find_from_nothing(
     earlier: list[tuple[dict[str, float], set[str]]], last: dict[str, float], top_k: int

@@ -10,10 +10,12 @@ from typing import Any
 import polars as pl
 import pytest
 from conftest import EPOCH
+from rich.console import Console
 from talk import NOW
 from test_memory import Row, remembered
 from test_memory import fact as plain_fact
 
+from apps.recall_tables import parts_table
 from recall.memory import Memory
 from slowwave.errors import UnknownName, UnusableInput
 from slowwave.settings import RecallSettings
@@ -181,6 +183,21 @@ def test_parts_are_told_only_where_they_are_asked_for(memory: Memory) -> None:
         factors = parts["importance"] * parts["recency"] * parts["company"] * parts["status"]
         assert parts["limbic"] == pytest.approx(factors, abs=1e-5)
         assert told["score"] == pytest.approx(parts["search"] * parts["limbic"], abs=1e-5)
+
+
+def test_the_table_of_parts_leaves_out_factors_that_are_one_for_all(memory: Memory) -> None:
+    def shown(**how: Any) -> str:
+        console = Console(width=250)
+        with console.capture() as captured:
+            console.print(parts_table(memory.recall(QUESTION, now=NOW, **how)))
+        return captured.get()
+
+    plain, walked = shown(), shown(graph="bfs", episode="d")
+    heads = [next(line for line in text.splitlines() if "words" in line) for text in (plain, walked)]
+    looked_for = ("search", "recency", "graph", "hops", "fused", "episode", "status")
+    assert [word for word in looked_for if word in heads[0]] == ["search", "recency"]
+    assert "episode" in heads[1]
+    assert "Without effect here: place, importance, company, status." in plain
 
 
 def test_diversity_tells_a_repetition_later(tmp_path: Path) -> None:
