@@ -100,7 +100,7 @@ def _relations(entities: int, relations: int) -> tuple[pl.Series, pl.DataFrame, 
 
 
 def _walk(graph: Graph, walk: Callable[..., Any]) -> Callable[[npt.NDArray[np.int32]], Any]:
-    settings, ground = WalkSettings(temporal_decay_rate=0.1, max_hops=HOPS), Ground(graph)
+    settings, ground = WalkSettings(max_hops=HOPS), Ground(graph)
     return lambda seeds: walk(ground, Seeds(seeds, np.linspace(1.0, 0.1, len(seeds))), settings, NOW, FACTS)
 
 

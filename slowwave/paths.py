@@ -11,9 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowwave.graph import Numbers, Offsets, Places, Steps
-from slowwave.walks import Flags, Ground
+from slowwave.walks import Ground
 
 UNREACHED = -1
+NEVER = -1.0
+_LAST = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +56,30 @@ def shortest_path(ground: Ground, start: int, end: int, hops: int, edge_types: S
     Of ways with as few the surest: the one whose weights multiply to most, then the one with the smallest ids.
     """
     size = len(ground.graph)
-    sureness, came_over, came_from = np.zeros(size), np.full(size, UNREACHED, np.int32), np.zeros(size, np.int32)
-    is_met = np.zeros(size, np.bool_)
-    is_met[start], sureness[start], ring = True, 1.0, np.array([start], np.int32)
+    sureness = np.full(size, NEVER)
+    came_over, came_from = np.full(size, _LAST, np.int32), np.zeros(size, np.int32)
+    sureness[start], ring = 1.0, np.array([start], np.int32)
     for _ in range(hops):
-        if is_met[end] or not len(ring):
+        if sureness[end] != NEVER or not len(ring):
             break
         steps = ground.steps(ring, edge_types)
-        offered = sureness[steps.start] * ground.graph.weight[steps.edge]
-        best = _surest(steps, offered, ~is_met[steps.end])
+        arrives = steps.end == end
+        wanted = np.flatnonzero(arrives if arrives.any() else sureness[steps.end] == NEVER)
+        steps = Steps(steps.start[wanted], steps.end[wanted], steps.edge[wanted])
+        best = _surest(steps, sureness, ground.graph.weight[steps.edge], came_over)
         ring = steps.end[best]
-        is_met[ring], sureness[ring] = True, offered[best]
-        came_over[ring], came_from[ring] = steps.edge[best], steps.start[best]
-    return _way_back(start, end, came_over, came_from) if is_met[end] else None
+        came_from[ring] = steps.start[best]
+    return _way_back(start, end, came_over, came_from) if sureness[end] != NEVER else None
 
 
-def _surest(steps: Steps, offered: Numbers, is_open: Flags) -> Offsets:
-    """For each open end the step that offers most, then the one over the smallest edge."""
-    places = np.flatnonzero(is_open)
-    order = places[np.lexsort((steps.edge[places], -offered[places], steps.end[places]))]
-    first: Offsets = order[np.unique(steps.end[order], return_index=True)[1]]
-    return first
+def _surest(steps: Steps, sureness: Numbers, weight: Numbers, came_over: Places) -> Offsets:
+    """For each end the step that makes it surest, then the one over the smallest edge; both are noted down."""
+    offered = sureness[steps.start] * weight
+    np.maximum.at(sureness, steps.end, offered)
+    best = np.flatnonzero(offered == sureness[steps.end])
+    np.minimum.at(came_over, steps.end[best], steps.edge[best])
+    chosen: Offsets = best[steps.edge[best] == came_over[steps.end[best]]]
+    return chosen
 
 
 def _way_back(start: int, end: int, came_over: Places, came_from: Places) -> Places:
