@@ -24,11 +24,13 @@ async def candidates(
 
     What the walk alone came by stands for the message that said it first.
     """
-    first, support = await asyncio.gather(
-        _facts(tables, "message_id", messages, question),
+    asked = [("message_id", messages), *([("id", sorted(walk))] if walk else [])]
+    support, *found = await asyncio.gather(
         fetch(tables["fact_evidence"], "message_id", messages, ["fact_id", "message_id"]),
+        *(_facts(tables, key, ids, question) for key, ids in asked),
     )
-    elsewhere = sorted({*support["fact_id"], *walk} - {*first["id"]})
+    first = pl.concat(found).unique("id", keep="first", maintain_order=True)
+    elsewhere = sorted({*support["fact_id"]} - {*first["id"]})
     if elsewhere:
         first = pl.concat([first, await _facts(tables, "id", elsewhere, question)])
     facts = await _held(tables, first, question)

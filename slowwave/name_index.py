@@ -55,25 +55,34 @@ class NameIndex:
     def find(self, query: str, limit: int) -> Found:
         """At most `limit` entities: by words (BM25), or because another name of theirs holds the whole query."""
         asked = cut_bytes(query, LONGEST_QUERY)
-        raw = self._by_words([word for word in asked.split() if word not in OPERATORS])
-        owners = self._by_other_names(asked)
-        raw[owners] = np.maximum(raw[owners], ALIAS_SCORE)
-        found = np.flatnonzero(raw).astype(np.int32)
-        best = found[np.lexsort((found, -raw[found]))][:limit]
-        return Found(best, raw[best] / raw.max(initial=0.0) if len(best) else np.zeros(0))
+        by_words = self._by_words([word for word in asked.split() if word not in OPERATORS])
+        by_names = np.unique(self._by_other_names(asked))
+        found = np.union1d(by_words.places, by_names)
+        raw = np.zeros(len(found))
+        raw[np.searchsorted(found, by_words.places)] = by_words.scores
+        named = np.searchsorted(found, by_names)
+        raw[named] = np.maximum(raw[named], ALIAS_SCORE)
+        best = np.lexsort((found, -raw))[:limit]
+        scores = raw[best] / raw.max() if len(best) else raw
+        return Found(found[best].astype(np.int32), scores)
 
-    def _by_words(self, asked: list[str]) -> Numbers:
-        """(n,) sums over the words of the query; 0 unless each of them begins a word of the entity."""
-        total, is_met = np.zeros(len(self.ids)), np.ones(len(self.ids), np.bool_)
-        wanted = words_of(pl.Series([" ".join(asked)]))[0].to_list()
-        for word in dict.fromkeys(wanted):
-            slots = slice(
-                self.starts[bisect_left(self.words, word)], self.starts[bisect_left(self.words, word + _LAST)]
-            )
-            count = np.bincount(self.places[slots], self.counts[slots], len(self.ids))
-            total += _rarity(len(self.ids), int(np.count_nonzero(count))) * count * (_K1 + 1.0) / (count + self.damping)
-            is_met &= count > 0.0
-        return np.where(is_met, total, 0.0) if wanted else total
+    def _by_words(self, asked: list[str]) -> Found:
+        """Those of which each word of the query begins a word, in order of place, with the sums over its words."""
+        met = Found(np.empty(0, np.int32), np.empty(0))
+        wanted = dict.fromkeys(words_of(pl.Series([" ".join(asked)]))[0].to_list())
+        for number, word in enumerate(wanted):
+            one = self._by_word(word)
+            _, ours, theirs = np.intersect1d(met.places, one.places, assume_unique=True, return_indices=True)
+            met = Found(met.places[ours], met.scores[ours] + one.scores[theirs]) if number else one
+        return met
+
+    def _by_word(self, word: str) -> Found:
+        """Those of which a word begins like this, in order of place (BM25)."""
+        slots = slice(self.starts[bisect_left(self.words, word)], self.starts[bisect_left(self.words, word + _LAST)])
+        places, group = np.unique(self.places[slots], return_inverse=True)
+        count = np.bincount(group, self.counts[slots], len(places))
+        scores = _rarity(len(self.ids), len(places)) * count * (_K1 + 1.0) / (count + self.damping[places])
+        return Found(places, scores)
 
     def _by_other_names(self, asked: str) -> Places:
         part = " ".join(folded(pl.Series([asked]))[0].split())

@@ -290,7 +290,7 @@ FACT = st.tuples(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(FACT, min_size=1, max_size=6))
 def test_spans_are_the_times_at_which_a_question_would_be_answered_so(made: list[tuple[Any, ...]]) -> None:
     rows = [

@@ -79,8 +79,10 @@ function lineLook(key) {
   return { color: look.lines[n], size, zIndex: 1 };
 }
 
-// Names are drawn when all of a frame are known: the larger first, and none over another.
-let labels = [];
+// Names are drawn when all of a frame are known: the larger first, and none over another. Each is drawn once, with its
+// halo, and then copied: outlines of letters are what costs most on a canvas.
+const LABEL_HEIGHT = 22, PICTURES = 3000;
+let labels = [], pictures = new Map();
 const keepLabel = (context, node, settings) => { if (node.label) labels.push({ context, node, settings, isStrong: node.highlighted }); };
 
 function keepHover(context, node, settings) {
@@ -89,18 +91,34 @@ function keepHover(context, node, settings) {
   context.lineWidth = 2;
   context.strokeStyle = look.ink;
   context.stroke();
-  if (node.label) drawLabel(context, node, settings, "600");
+  if (node.label) copyLabel(context, node, settings, "600");
 }
 
-function drawLabel(context, node, settings, weight) {
-  const size = settings.labelSize, x = node.x + node.size + 4, y = node.y + size / 3;
-  context.font = `${weight} ${size}px ${settings.labelFont}`;
-  context.lineJoin = "round";
-  context.lineWidth = 3.5;
-  context.strokeStyle = look.paper;
-  context.strokeText(node.label, x, y);
-  context.fillStyle = look.ink;
-  context.fillText(node.label, x, y);
+/** The picture of a name and how wide it is, in pixels of the page. */
+function labelPicture(text, settings, weight) {
+  const key = `${weight} ${text}`;
+  if (pictures.has(key)) return pictures.get(key);
+  if (pictures.size > PICTURES) pictures.clear();
+  const canvas = document.createElement("canvas"), context = canvas.getContext("2d"), scale = window.devicePixelRatio || 1;
+  context.font = `${weight} ${settings.labelSize}px ${settings.labelFont}`;
+  const width = Math.ceil(context.measureText(text).width) + 8;
+  canvas.width = width * scale;
+  canvas.height = LABEL_HEIGHT * scale;
+  context.scale(scale, scale);
+  Object.assign(context, {
+    font: `${weight} ${settings.labelSize}px ${settings.labelFont}`, lineJoin: "round", lineWidth: 3.5, textBaseline: "middle",
+    strokeStyle: look.paper, fillStyle: look.ink,
+  });
+  context.strokeText(text, 4, LABEL_HEIGHT / 2);
+  context.fillText(text, 4, LABEL_HEIGHT / 2);
+  const made = { canvas, width };
+  pictures.set(key, made);
+  return made;
+}
+
+function copyLabel(context, node, settings, weight) {
+  const { canvas, width } = labelPicture(node.label, settings, weight);
+  context.drawImage(canvas, Math.round(node.x + node.size), Math.round(node.y - LABEL_HEIGHT / 2), width, LABEL_HEIGHT);
 }
 
 const overlaps = (a, b) => a[0] < b[0] + b[2] && b[0] < a[0] + a[2] && a[1] < b[1] + b[3] && b[1] < a[1] + a[3];
@@ -109,11 +127,10 @@ const overlaps = (a, b) => a[0] < b[0] + b[2] && b[0] < a[0] + a[2] && a[1] < b[
 function drawLabels(taken) {
   labels.sort((a, b) => Number(b.isStrong) - Number(a.isStrong) || b.node.size - a.node.size);
   for (const { context, node, settings, isStrong } of labels) {
-    context.font = `400 ${settings.labelSize}px ${settings.labelFont}`;
-    const box = [node.x + node.size + 2, node.y - 8, context.measureText(node.label).width + 6, 16];
+    const box = [node.x + node.size + 2, node.y - 8, labelPicture(node.label, settings, "400").width - 4, 16];
     if (!isStrong && taken.some((other) => overlaps(box, other))) continue;
     taken.push(box);
-    if (!isStrong) drawLabel(context, node, settings, "400");
+    if (!isStrong) copyLabel(context, node, settings, "400");
   }
   labels = [];
 }
@@ -123,6 +140,7 @@ function drawMap(container) {
   const camera = renderer ? renderer.getCamera().getState() : null;
   if (renderer) renderer.kill();
   paint();
+  pictures.clear();
   const border = Sigma.rendering.createNodeBorderProgram({
     borders: [{ size: { value: 0.1 }, color: { value: look.paper } }, { size: { fill: true }, color: { attribute: "color" } }],
   });
@@ -132,13 +150,28 @@ function drawMap(container) {
     defaultDrawNodeLabel: keepLabel, defaultDrawNodeHover: keepHover,
     labelFont: css("--sans"), labelSize: 12.5, labelWeight: "400",
     labelDensity: entityCount > 600 ? 1 : 6, labelGridCellSize: 110, labelRenderedSizeThreshold: entityCount > 600 ? 7 : 0,
-    minCameraRatio: 0.02, maxCameraRatio: 2.5, stagePadding: 46, hideEdgesOnMove: edges.length > 20000,
+    minCameraRatio: 0.02, maxCameraRatio: 2.5, stagePadding: 46,
     allowInvalidContainer: true,
   });
   if (camera) renderer.getCamera().setState(camera);
   renderer.on("afterRender", () => drawLabels(placeRegions()));
+  renderer.getCamera().on("updated", watchPace);
   makeRegions();
   return renderer;
+}
+
+// Where drawing is slow (no graphics card), lines and names are left out while the map moves.
+const SLOW_MS = 50, SLOW_FRAMES = 4;
+const pace = { isMeasuring: false, slow: 0 };
+
+function watchPace() {
+  if (pace.isMeasuring || renderer.getSetting("hideEdgesOnMove")) return;
+  pace.isMeasuring = true;
+  requestAnimationFrame((first) => requestAnimationFrame((second) => {
+    pace.isMeasuring = false;
+    pace.slow = second - first > SLOW_MS ? pace.slow + 1 : 0;
+    if (pace.slow >= SLOW_FRAMES) renderer.setSettings({ hideEdgesOnMove: true, hideLabelsOnMove: true });
+  }));
 }
 
 let refreshing = 0;
