@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar, cast, get_args
 import typer
 
 from slowwave.errors import RecallFell, UnusableInput
-from slowwave.questions import Mode
+from slowwave.merging.questions import Mode
 from slowwave.settings import (
     CommunitySettings,
     ConsolidateSettings,

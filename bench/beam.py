@@ -14,8 +14,8 @@ import polars as pl
 
 from inference.embedding import open_embedder
 from recall.memory import Memory
-from slowwave.counterparts import claims_of, find_counterparts
-from slowwave.ranking import prose
+from slowwave.application.counterparts import claims_of, find_counterparts
+from slowwave.ranking.ranking import prose
 from slowwave.similarity import Vectors
 from storage.search import unit_matrix
 from storage.store import Store

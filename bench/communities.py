@@ -13,9 +13,9 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave import frames
-from slowwave.graph import Graph, build_graph
-from slowwave.label_propagation import propagate_labels
-from slowwave.leiden import leiden_labels
+from slowwave.graph.graph import Graph, build_graph
+from slowwave.graph.label_propagation import propagate_labels
+from slowwave.graph.leiden import leiden_labels
 
 from .figures import Absent, Cost, Figure, Options, measured
 from .metrics import mean

@@ -14,7 +14,7 @@ import polars as pl
 from flows.consolidate import consolidate
 from inference.embedding import open_embedder
 from recall.memory import Memory
-from slowwave.patches import statement_hash
+from slowwave.application.patches import statement_hash
 from slowwave.settings import ConsolidateSettings
 from storage.store import Store
 

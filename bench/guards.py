@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from inference.embedding import open_embedder
-from slowwave.guards import guards_pass
+from slowwave.merging.guards import guards_pass
 from slowwave.settings import MergeSettings
 from slowwave.similarity import word_overlap
 from slowwave.text import sentences as split_sentences

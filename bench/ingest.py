@@ -19,7 +19,7 @@ ORCHESTRATION_BAR = 15.0
 
 STAGES: Mapping[str, tuple[str, ...]] = {
     "reading files": ("tasks.intake:read_source",),
-    "redaction and injection": ("slowwave.cleaning:redact_all", "tasks.admission:injection_flags"),
+    "redaction and injection": ("slowwave.intake.cleaning:redact_all", "tasks.admission:injection_flags"),
     "gates": ("tasks.admission:gate", "tasks.admission:learn_noise"),
     "embedding": ("inference.embedding:StaticEmbedder.embed",),
     "windows and prompts": ("tasks.extraction:plan_windows", "tasks.extraction:render_extraction"),

@@ -14,13 +14,13 @@ import polars as pl
 from recall.graphs import Graphs
 from recall.traversal import FARTHEST
 from slowwave import frames
-from slowwave.graph import EDGE_TYPES, Graph, build_graph
+from slowwave.graph.graph import EDGE_TYPES, Graph, build_graph
+from slowwave.graph.name_index import index_names
+from slowwave.graph.paths import shortest_path
+from slowwave.graph.spreading import spread
+from slowwave.graph.walks import Ground, Seeds, breadth_first
 from slowwave.moments import Moment
-from slowwave.name_index import index_names
-from slowwave.paths import shortest_path
 from slowwave.settings import WalkSettings
-from slowwave.spreading import spread
-from slowwave.walks import Ground, Seeds, breadth_first
 from storage.store import Store
 
 from . import synthetic

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from slowwave.questions import Mode
+from slowwave.merging.questions import Mode
 from slowwave.settings import ConsolidateSettings
 from tasks.artifacts import link_artifacts
 from tasks.aspects import refresh_aspects

@@ -14,7 +14,7 @@ Rule = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 def extract_facts(context: Mapping[str, Any]) -> dict[str, Any]:
     """What the keyless extractor finds in the window."""
-    from slowwave.rules_extraction import extract_window
+    from slowwave.reading.rules_extraction import extract_window
 
     return extract_window(context["window"])
 

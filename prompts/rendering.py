@@ -23,7 +23,8 @@ from prompts.responses import (
     RevisionVerdicts,
     WindowExtraction,
 )
-from slowwave.predicates import DEFAULT as KNOWN_RELATIONS
+from slowwave.application.predicates import DEFAULT as KNOWN_RELATIONS
+from slowwave.merging.verdicts import Cluster
 from slowwave.records import (
     ArtifactQuestion,
     CommunityQuestion,
@@ -36,7 +37,6 @@ from slowwave.records import (
 )
 from slowwave.settings import ExtractSettings
 from slowwave.text import as_json, digest
-from slowwave.verdicts import Cluster
 
 FOLDER = Path(__file__).parent
 RESPONSES: Mapping[str, type[BaseModel]] = MappingProxyType(

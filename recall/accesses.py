@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import polars as pl
 
-from slowwave.redaction import redact_all
+from slowwave.intake.redaction import redact_all
 from slowwave.text import digest, readable
 from slowwave.timestamps import in_utc
 from storage.store import Store

@@ -15,8 +15,8 @@ import polars as pl
 
 from slowwave.aspects import BY_SLUG, COUNTED, TAGGED, Aspect, aspect_named, score_aspects, shown
 from slowwave.errors import UnusableInput
+from slowwave.maintenance.usage import evolved_weight
 from slowwave.moments import Moment
-from slowwave.usage import evolved_weight
 from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot

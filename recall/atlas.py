@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from slowwave.map_layout import lay_out
+from slowwave.graph.map_layout import lay_out
 from slowwave.validity import live_sql
 from storage.snapshots import Snapshot
 from storage.store import Store

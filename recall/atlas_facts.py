@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.spans import told_spans
+from slowwave.graph.spans import told_spans
 from slowwave.validity import MAX_CHAIN, is_live
 from storage.snapshots import Snapshot
 

@@ -6,8 +6,8 @@ from datetime import datetime
 
 import polars as pl
 
-from slowwave.belief_growth import decayed_at
-from slowwave.patches import quotes
+from slowwave.application.belief_growth import decayed_at
+from slowwave.application.patches import quotes
 from slowwave.settings import BeliefSettings
 from slowwave.validity import live_sql
 from storage.rows import quoted

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from slowwave.passages import count_tokens
+from slowwave.intake.passages import count_tokens
 
 from .records import RecalledFact
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.duplicates import Duplicates, find_duplicates
 from slowwave.errors import UnusableInput
-from slowwave.observations import KINDS, unit_rows
-from slowwave.similar_pairs import Likeness
+from slowwave.merging.duplicates import Duplicates, find_duplicates
+from slowwave.merging.observations import KINDS, unit_rows
+from slowwave.merging.similar_pairs import Likeness
 from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.snapshots import Snapshot

@@ -9,10 +9,10 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.entity_ranking import base_scores, rank_entities
-from slowwave.limbic import FACTORS
-from slowwave.name_index import NameIndex
-from slowwave.seeds import query_words
+from slowwave.graph.name_index import NameIndex
+from slowwave.graph.seeds import query_words
+from slowwave.ranking.entity_ranking import base_scores, rank_entities
+from slowwave.ranking.limbic import FACTORS
 from slowwave.settings import RecallSettings
 from storage.warm import Tables, fetch
 

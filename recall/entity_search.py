@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave.name_index import NameIndex, index_names
+from slowwave.graph.name_index import NameIndex, index_names
 from storage.search import nearest
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from slowwave.moments import Moment
-from slowwave.ranking import Recalled
+from slowwave.ranking.ranking import Recalled
 from slowwave.validity import MAX_CHAIN
 from storage.snapshots import Snapshot
 

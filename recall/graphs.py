@@ -17,11 +17,11 @@ import numpy as np
 import polars as pl
 
 from slowwave import frames
-from slowwave.graph import Graph, Places, build_graph
+from slowwave.graph.graph import Graph, Places, build_graph
+from slowwave.graph.seeds import NO_COMMUNITY
+from slowwave.graph.walks import Ground
+from slowwave.maintenance.usage import evolved_weight
 from slowwave.moments import JUDGED, Moment
-from slowwave.seeds import NO_COMMUNITY
-from slowwave.usage import evolved_weight
-from slowwave.walks import Ground
 
 from .entity_search import LISTED, EntitySearch
 from .facts import LEARNED, ends_of

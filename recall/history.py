@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from slowwave import lineage
+from slowwave.application import lineage
 from slowwave.errors import UnknownName
 from slowwave.moments import Moment, as_known
 from slowwave.validity import MAX_CHAIN

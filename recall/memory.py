@@ -12,7 +12,7 @@ from typing import Self, get_args
 from inference.embedding import Embedder, open_embedder
 from slowwave.errors import UnusableInput
 from slowwave.moments import Moment
-from slowwave.placing import Step
+from slowwave.ranking.placing import Step
 from slowwave.settings import BeliefSettings, GraphMode, RecallSettings
 from storage.snapshots import Snapshot
 from storage.store import Store

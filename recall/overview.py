@@ -8,9 +8,9 @@ from typing import Any
 import polars as pl
 
 from slowwave import frames
+from slowwave.maintenance.steward import events_to_learn, is_learning
+from slowwave.maintenance.usage import usage_of
 from slowwave.settings import RecallSettings, StewardSettings
-from slowwave.steward import events_to_learn, is_learning
-from slowwave.usage import usage_of
 from slowwave.validity import live_sql
 from storage.snapshots import Snapshot
 from storage.store import Store

@@ -9,8 +9,8 @@ from itertools import combinations
 
 import polars as pl
 
+from slowwave.ranking.spotting import named_in, words_of
 from slowwave.settings import BeliefSettings
-from slowwave.spotting import named_in, words_of
 from storage.snapshots import Snapshot
 from storage.warm import Tables, fetch
 

@@ -1,4 +1,4 @@
-"""Placing: from what search compared to the facts that are recalled (`slowwave.placing` has the stages)."""
+"""Placing: from what search compared to the facts that are recalled (`slowwave.ranking.placing` has the stages)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from slowwave.limbic import fact_factors
-from slowwave.placing import fuse, spread, weighted
-from slowwave.ranking import Recalled
+from slowwave.ranking.limbic import fact_factors
+from slowwave.ranking.placing import fuse, spread, weighted
+from slowwave.ranking.ranking import Recalled
 from slowwave.settings import RecallSettings
 from slowwave.similarity import Vectors
 from storage.warm import Tables

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from slowwave.steward import ENDS, is_kept
+from slowwave.maintenance.steward import ENDS, is_kept
 from storage.warm import Tables, fetch
 
 LEARNING = "steward.learning"

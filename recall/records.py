@@ -34,7 +34,7 @@ class RecalledFact:
 
     `polarity` is affirmed or negated, `suspect_of` a fact that no longer holds and that this one leans on,
     `conflicts_with` facts whose relations seem to contradict it and that nobody has decided about yet (S2-75). `parts`
-    say how its score came about (`slowwave.placing`).
+    say how its score came about (`slowwave.ranking.placing`).
     """
 
     id: str

@@ -1,8 +1,8 @@
 """Search: the words of messages and the meaning of facts, in one order.
 
 Two rounds of reads: full text over messages beside vectors over facts, then everything about the messages that look
-best, and the facts that a walk along relations came by. `slowwave.ranking` says why these two channels, and how they
-are put together; what becomes of the scores afterwards is in `placing`.
+best, and the facts that a walk along relations came by. `slowwave.ranking.ranking` says why these two channels, and
+how they are put together; what becomes of the scores afterwards is in `placing`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave.moments import Moment
-from slowwave.placing import Step
-from slowwave.ranking import (
+from slowwave.ranking.placing import Step
+from slowwave.ranking.ranking import (
     Evidence,
     Recalled,
     best_messages,

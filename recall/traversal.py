@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from slowwave.application.patches import EDGE_ALIASES
 from slowwave.errors import UnknownName
-from slowwave.graph import EDGE_TYPES, Graph, Offsets, Places
+from slowwave.graph.graph import EDGE_TYPES, Graph, Offsets, Places
+from slowwave.graph.paths import UNREACHED, Rings, rings, shortest_path
 from slowwave.moments import Moment
-from slowwave.patches import EDGE_ALIASES
-from slowwave.paths import UNREACHED, Rings, rings, shortest_path
 from storage.snapshots import Snapshot
 
 from .entities import Entity

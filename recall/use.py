@@ -11,10 +11,10 @@ import numpy as np
 import polars as pl
 
 from slowwave import frames
-from slowwave.company import Company, build_company
-from slowwave.entity_usage import entity_usage_of
-from slowwave.limbic import limbic_factors, standing
-from slowwave.usage import survivors
+from slowwave.maintenance.entity_usage import entity_usage_of
+from slowwave.maintenance.usage import survivors
+from slowwave.ranking.company import Company, build_company
+from slowwave.ranking.limbic import limbic_factors, standing
 from storage.rows import empty_frame
 from storage.warm import Tables, fetch
 

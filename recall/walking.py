@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slowwave.seeds import choose_seeds, query_words
+from slowwave.graph.seeds import choose_seeds, query_words
+from slowwave.graph.spreading import spread
+from slowwave.graph.walks import Seeds, Walk, breadth_first
 from slowwave.settings import RecallSettings, WalkSettings
-from slowwave.spreading import spread
-from slowwave.walks import Seeds, Walk, breadth_first
 
 from .entity_search import near_entities
 from .graphs import Graphs, Landscape
 
 if TYPE_CHECKING:
-    from slowwave.graph import Graph
-    from slowwave.name_index import NameIndex
+    from slowwave.graph.graph import Graph
+    from slowwave.graph.name_index import NameIndex
     from storage.warm import Tables
 
     from .search import Question

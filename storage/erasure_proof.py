@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from slowwave.erased_names import Names
-from slowwave.erasure import VOCABULARY
+from slowwave.maintenance.erased_names import Names
+from slowwave.maintenance.erasure import VOCABULARY
 
 from .connection import HEAD, is_remote
 from .erasure import LEDGER

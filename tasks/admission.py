@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave.injection import injection_flags
-from slowwave.ranking import CONTEXT_ROLES, prose, search_texts
+from slowwave.gates.surprise import SurpriseState
+from slowwave.intake.injection import injection_flags
+from slowwave.ranking.ranking import CONTEXT_ROLES, prose, search_texts
 from slowwave.settings import IngestSettings
-from slowwave.surprise import SurpriseState
 from slowwave.text import digest, row_id
 from storage.rows import quoted
 from storage.snapshots import Reading

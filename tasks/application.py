@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 
 from slowwave import frames
-from slowwave.application import ApplicationPlan, Surroundings, plan_application
-from slowwave.conflicts import NO_VERDICTS, Verdicts, single_valued
-from slowwave.evaluation import EvaluationPlan, evaluate
-from slowwave.patches import DIRECTIVES
-from slowwave.repeats import NEIGHBOURS
+from slowwave.application.application import ApplicationPlan, Surroundings, plan_application
+from slowwave.application.conflicts import NO_VERDICTS, Verdicts, single_valued
+from slowwave.application.evaluation import EvaluationPlan, evaluate
+from slowwave.application.patches import DIRECTIVES
+from slowwave.application.repeats import NEIGHBOURS
 from slowwave.settings import IngestSettings, ReviseSettings
 from slowwave.text import row_id
 from slowwave.validity import live_sql

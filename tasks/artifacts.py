@@ -12,8 +12,8 @@ import polars as pl
 from inference.language import Language
 from prompts.rendering import prompt_version, render_artifact_links
 from prompts.responses import ArtifactLinks
-from slowwave.artifact_pairs import NEAR, measure_pairs
-from slowwave.artifacts import LINKED, ArtifactPlan, Verdict, Verdicts, find_questions, plan_artifacts
+from slowwave.merging.artifact_pairs import NEAR, measure_pairs
+from slowwave.merging.artifacts import LINKED, ArtifactPlan, Verdict, Verdicts, find_questions, plan_artifacts
 from slowwave.records import ArtifactQuestion
 from slowwave.settings import ArtifactSettings, MergeSettings
 from slowwave.validity import live_sql

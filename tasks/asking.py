@@ -10,9 +10,9 @@ import polars as pl
 from inference.language import Language
 from prompts.rendering import render_consolidation
 from prompts.responses import ClusterVerdict, Consolidation
-from slowwave.questions import plan_clusters, plan_pairs
+from slowwave.merging.questions import plan_clusters, plan_pairs
+from slowwave.merging.verdicts import Cluster, Judged, Verdict, check_verdicts
 from slowwave.settings import MergeSettings
-from slowwave.verdicts import Cluster, Judged, Verdict, check_verdicts
 
 from .comparison import View, resolve_of
 from .engine import report_progress

@@ -7,9 +7,9 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
-from slowwave.belief_routes import Held
-from slowwave.beliefs import BeliefPlan, plan_beliefs
-from slowwave.patches import Candidates, quotes
+from slowwave.application.belief_routes import Held
+from slowwave.application.beliefs import BeliefPlan, plan_beliefs
+from slowwave.application.patches import Candidates, quotes
 from slowwave.settings import BeliefSettings
 from slowwave.validity import live_sql
 from storage.snapshots import Reading

@@ -9,14 +9,14 @@ import polars as pl
 
 from inference.answers import Answer
 from prompts.responses import WindowExtraction
-from slowwave.beliefs import BeliefPlan
-from slowwave.claims import Said, collect
-from slowwave.noise import TEACHING_GATES
-from slowwave.patches import Candidates, build_candidates
-from slowwave.resolution import Resolution
+from slowwave.application.beliefs import BeliefPlan
+from slowwave.application.patches import Candidates, build_candidates
+from slowwave.gates.noise import TEACHING_GATES
+from slowwave.intake.windows import PlannedWindow
+from slowwave.reading.claims import Said, collect
+from slowwave.reading.resolution import Resolution
 from slowwave.settings import ExtractSettings, IngestSettings
 from slowwave.text import row_id
-from slowwave.windows import PlannedWindow
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 

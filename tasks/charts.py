@@ -11,7 +11,7 @@ import pygal
 from pygal.style import Style
 
 from recall.aspects import Profile, aspects
-from slowwave.timeline import believed_over_time, score_bins
+from slowwave.maintenance.timeline import believed_over_time, score_bins
 from slowwave.validity import live_sql
 from storage.snapshots import Snapshot
 

@@ -14,11 +14,11 @@ import polars as pl
 
 from inference.language import Language
 from recall.graphs import graph_of
-from slowwave.communities import Grouping, group_entities
-from slowwave.community_members import JoinPlan, plan_joining
-from slowwave.community_plan import CommunityPlan, needs_summary, plan_communities
-from slowwave.community_summaries import Summary, strongest_facts, summary_by_rule
-from slowwave.partition import find_groups
+from slowwave.graph.communities import Grouping, group_entities
+from slowwave.graph.community_members import JoinPlan, plan_joining
+from slowwave.graph.community_plan import CommunityPlan, needs_summary, plan_communities
+from slowwave.graph.community_summaries import Summary, strongest_facts, summary_by_rule
+from slowwave.graph.partition import find_groups
 from slowwave.settings import CommunitySettings
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction

@@ -13,7 +13,7 @@ from inference.language import Language
 from prompts.packing import Pack, pack_communities
 from prompts.rendering import prompt_version, render_communities
 from prompts.responses import CommunitySummaries
-from slowwave.community_summaries import Summary, cleaned_answer, questions_about
+from slowwave.graph.community_summaries import Summary, cleaned_answer, questions_about
 from slowwave.settings import CommunitySettings
 
 PROMPT = "summarize_communities"

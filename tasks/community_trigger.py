@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.communities import is_due
+from slowwave.graph.communities import is_due
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction

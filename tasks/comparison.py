@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave.blocking import find_pairs
-from slowwave.merge_rules import MergeRule, by_words
-from slowwave.merges import KINDS, Merges, Pool, merge_by, select_seeds
+from slowwave.merging.blocking import find_pairs
+from slowwave.merging.merge_rules import MergeRule, by_words
+from slowwave.merging.merges import KINDS, Merges, Pool, merge_by, select_seeds
 from slowwave.profiles import profile_of
 from slowwave.settings import MergeSettings
 from slowwave.validity import is_live, live_sql, time_sql

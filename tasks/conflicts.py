@@ -14,8 +14,8 @@ import polars as pl
 from inference.language import Language
 from prompts.rendering import render_conflicts, render_revisions
 from prompts.responses import ConflictVerdict, ConflictVerdicts, RevisionVerdicts
-from slowwave.application import ApplicationPlan
-from slowwave.conflicts import BOTH, NO_VERDICTS, Verdicts
+from slowwave.application.application import ApplicationPlan
+from slowwave.application.conflicts import BOTH, NO_VERDICTS, Verdicts
 from slowwave.records import ConflictQuestion, RevisionQuestion
 from slowwave.settings import IngestSettings, ReviseSettings
 from storage.snapshots import Reading

@@ -14,10 +14,10 @@ import polars as pl
 
 from inference.language import Language
 from prompts.rendering import prompt_version
-from slowwave.consolidation import ConsolidationPlan, plan_consolidation
-from slowwave.questions import Mode, uses_pairs
+from slowwave.merging.consolidation import ConsolidationPlan, plan_consolidation
+from slowwave.merging.questions import Mode, uses_pairs
+from slowwave.merging.verdicts import Judged
 from slowwave.settings import MergeSettings
-from slowwave.verdicts import Judged
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
 

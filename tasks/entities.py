@@ -9,10 +9,10 @@ import polars as pl
 
 from recall.entities import exact_row
 from slowwave import frames
-from slowwave.entity_conflicts import Conflict
-from slowwave.entity_holdings import is_between
-from slowwave.entity_merges import EntityMerge, plan_merge, refusal
 from slowwave.errors import Refused
+from slowwave.maintenance.entity_conflicts import Conflict
+from slowwave.maintenance.entity_holdings import is_between
+from slowwave.maintenance.entity_merges import EntityMerge, plan_merge, refusal
 from slowwave.settings import BeliefSettings
 from slowwave.text import normalise_name
 from slowwave.validity import is_live, live_sql

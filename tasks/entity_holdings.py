@@ -8,7 +8,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
-from slowwave.entity_holdings import ENDS, Holdings, Pair, is_between
+from slowwave.maintenance.entity_holdings import ENDS, Holdings, Pair, is_between
 from slowwave.text import normalise_name
 from slowwave.validity import is_live, live_sql
 from storage.rows import column_names, quoted

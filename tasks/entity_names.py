@@ -10,12 +10,12 @@ import polars as pl
 
 from recall.entities import exact_row
 from slowwave import frames
-from slowwave.entity_merges import alias_rows
-from slowwave.entity_story import decision
 from slowwave.errors import Refused, UnusableInput
-from slowwave.injection import injection_reason
-from slowwave.mentions import MIN_NAME_BYTES, embed_texts
-from slowwave.redaction import has_secret
+from slowwave.intake.injection import injection_reason
+from slowwave.intake.redaction import has_secret
+from slowwave.maintenance.entity_merges import alias_rows
+from slowwave.maintenance.entity_story import decision
+from slowwave.reading.mentions import MIN_NAME_BYTES, embed_texts
 from slowwave.text import MAX_NAME_BYTES, cut_bytes, digest, normalise_name, readable
 from slowwave.validity import live_sql
 from storage.snapshots import Reading

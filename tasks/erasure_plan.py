@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from slowwave import erasure
-from slowwave.erased_names import Names
-from slowwave.erasure import Ids, Keys
-from slowwave.mentions import embed_texts
-from slowwave.pastes import embedded_text
+from slowwave.intake.pastes import embedded_text
+from slowwave.maintenance import erasure
+from slowwave.maintenance.erased_names import Names
+from slowwave.maintenance.erasure import Ids, Keys
+from slowwave.reading.mentions import embed_texts
 from slowwave.text import digest, row_id
 from storage.snapshots import Reading
 from storage.tables import TABLES, Role, tables_of

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from slowwave import eviction, frames
-from slowwave.beliefs import crowded_out, eviction_rows
-from slowwave.eviction import ARCHIVED, ENDS, FOR_WANT_OF_ROOM, CapPlan, plan_cap, plan_orphans, removable
-from slowwave.implicit import KIND
+from slowwave import frames
+from slowwave.application.beliefs import crowded_out, eviction_rows
+from slowwave.application.implicit import KIND
+from slowwave.maintenance import eviction
+from slowwave.maintenance.eviction import ARCHIVED, ENDS, FOR_WANT_OF_ROOM, CapPlan, plan_cap, plan_orphans, removable
 from slowwave.settings import DecaySettings
 from slowwave.text import as_json, timed_id
 from slowwave.validity import live_sql, time_sql

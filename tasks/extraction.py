@@ -10,10 +10,10 @@ import polars as pl
 from inference.language import Language
 from prompts.rendering import render_extraction
 from prompts.responses import WindowExtraction
-from slowwave.claims import Said
+from slowwave.intake.windows import COLUMNS, PlannedWindow, plan_windows
+from slowwave.reading.claims import Said
 from slowwave.settings import ExtractSettings, IngestSettings
 from slowwave.validity import time_sql
-from slowwave.windows import COLUMNS, PlannedWindow, plan_windows
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 

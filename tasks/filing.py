@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave.artifacts import as_filed
-from slowwave.formats import DOCUMENTS, MIXED
-from slowwave.injection import injection_reason
-from slowwave.pastes import document, drafts, embedded_text, pasted, type_of_file, without_orders
-from slowwave.redaction import redact_lines
+from slowwave.intake.formats import DOCUMENTS, MIXED
+from slowwave.intake.injection import injection_reason
+from slowwave.intake.pastes import document, drafts, embedded_text, pasted, type_of_file, without_orders
+from slowwave.intake.redaction import redact_lines
+from slowwave.merging.artifacts import as_filed
 from slowwave.settings import ArtifactSettings
 from slowwave.text import cut_long, digest, readable
 from storage.transactions import Transaction

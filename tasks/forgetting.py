@@ -2,7 +2,7 @@
 
 Not a Prefect task, because its parameters would keep the name; nor are the names in the run's row.
 
-What is found and what goes is decided by `slowwave.erasure`, written by `storage.erasure`, proved by
+What is found and what goes is decided by `slowwave.maintenance.erasure`, written by `storage.erasure`, proved by
 `storage.erasure_proof`. The run is three steps, each of which the next run finishes if this one dies: one commit that
 writes every table anew, the logs, the older versions.
 """
@@ -17,10 +17,10 @@ from typing import Any
 import polars as pl
 
 from recall.entities import exact_row
-from slowwave import erasure
-from slowwave.erased_names import Names, check_name
-from slowwave.erasure import Ids
 from slowwave.errors import Refused, StoreMismatch, UnknownName
+from slowwave.maintenance import erasure
+from slowwave.maintenance.erased_names import Names, check_name
+from slowwave.maintenance.erasure import Ids
 from slowwave.records import Usage
 from slowwave.text import as_json, normalise_name, timed_id
 from storage import erasure_proof

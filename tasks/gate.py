@@ -13,8 +13,8 @@ import polars as pl
 from recall.memory import Memory
 from slowwave import frames
 from slowwave.errors import SlowwaveError
-from slowwave.probe_outcomes import Standing, Verdict, compare
-from slowwave.probes import FIRST_PLACES, KINDS, Probe, plan_probes, staying
+from slowwave.maintenance.probe_outcomes import Standing, Verdict, compare
+from slowwave.maintenance.probes import FIRST_PLACES, KINDS, Probe, plan_probes, staying
 from slowwave.settings import GateSettings, RecallSettings, StewardSettings
 from slowwave.text import as_json, run_id, timed_id
 from slowwave.validity import MAX_CHAIN, live_sql

@@ -11,10 +11,10 @@ import numpy.typing as npt
 import polars as pl
 
 from inference.embedding import open_embedder
-from slowwave.noise import ContentScorer, plan_gates, plan_prototypes, prototype_texts
-from slowwave.noise_scores import is_relearning_due
+from slowwave.gates.noise import ContentScorer, plan_gates, plan_prototypes, prototype_texts
+from slowwave.gates.noise_scores import is_relearning_due
+from slowwave.gates.surprise import SurpriseState, plan_surprise
 from slowwave.settings import IngestSettings, NoiseSettings
-from slowwave.surprise import SurpriseState, plan_surprise
 from slowwave.text import row_id
 from slowwave.validity import live_sql
 from storage.search import unit_matrix

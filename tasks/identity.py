@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from slowwave.redaction import redact_all
+from slowwave.intake.redaction import redact_all
 from slowwave.text import digest, row_id
 from storage.snapshots import Reading
 

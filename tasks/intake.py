@@ -9,7 +9,7 @@ import polars as pl
 
 from inference.language import Language
 from inference.ledger import MemoryLedger
-from slowwave.conversations import Conversations
+from slowwave.intake.conversations import Conversations
 from slowwave.settings import IngestSettings
 
 from .reading import ReadBatch, read_source

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from slowwave.counterparts import claims_of, find_counterparts
+from slowwave.application.counterparts import claims_of, find_counterparts
+from slowwave.intake.windows import PlannedWindow
 from slowwave.settings import ExtractSettings
 from slowwave.validity import live_sql
-from slowwave.windows import PlannedWindow
 from storage.search import near_ids, unit_matrix
 from storage.snapshots import Snapshot
 

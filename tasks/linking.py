@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from slowwave.linking import ENDS, LINKABLE, NEAR, PAIRS, LinkPlan, find_links, plan_links, to_measure
+from slowwave.graph.linking import ENDS, LINKABLE, NEAR, PAIRS, LinkPlan, find_links, plan_links, to_measure
 from slowwave.settings import LinkSettings
 from storage.rows import quoted
 from storage.search import Nearest, nearest_in, unit_matrix

@@ -18,14 +18,14 @@ import polars as pl
 from inference.language import Language
 from prompts.rendering import prompt_version
 from slowwave import frames
-from slowwave.blocking import find_nearest_pairs
-from slowwave.consolidation import ConsolidationPlan
 from slowwave.errors import SlowwaveError
-from slowwave.merge_rules import by_use
-from slowwave.merges import Merges, Pool, merge_by
-from slowwave.questions import uses_pairs
+from slowwave.merging.blocking import find_nearest_pairs
+from slowwave.merging.consolidation import ConsolidationPlan
+from slowwave.merging.merge_rules import by_use
+from slowwave.merging.merges import Merges, Pool, merge_by
+from slowwave.merging.questions import uses_pairs
+from slowwave.merging.verdicts import Judged
 from slowwave.settings import MergeSettings, StewardSettings
-from slowwave.verdicts import Judged
 from storage.search import FOUND, by_scope, nearest, unit_matrix
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction

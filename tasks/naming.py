@@ -10,9 +10,9 @@ import polars as pl
 from inference.language import Language
 from prompts.rendering import render_resolution
 from prompts.responses import NameResolution
-from slowwave.mentions import Mentions, embed_texts, mentions_in
+from slowwave.reading.mentions import Mentions, embed_texts, mentions_in
+from slowwave.reading.resolution import LIKENESS, Resolution, ResolutionPlan, finish, plan_resolution
 from slowwave.records import NameQuestion
-from slowwave.resolution import LIKENESS, Resolution, ResolutionPlan, finish, plan_resolution
 from slowwave.settings import ResolveSettings
 from storage.rows import quoted
 from storage.search import nearest

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from slowwave.errors import RecallFell
-from slowwave.probe_outcomes import Verdict
+from slowwave.maintenance.probe_outcomes import Verdict
 from slowwave.settings import SleepSettings
 from slowwave.validity import time_sql
 from storage.rows import quoted

@@ -10,7 +10,8 @@ from typing import Any
 import polars as pl
 
 from slowwave.errors import Refused, UnusableInput
-from slowwave.observations import (
+from slowwave.maintenance.retirement import BY_A_PERSON, Retirement
+from slowwave.merging.observations import (
     KINDS,
     LEAST_OF_ID,
     MARKS,
@@ -20,7 +21,6 @@ from slowwave.observations import (
     stale_flags,
     unit_rows,
 )
-from slowwave.retirement import BY_A_PERSON, Retirement
 from slowwave.settings import IngestSettings
 from slowwave.validity import live_sql
 from storage.connection import namespaces

@@ -13,7 +13,7 @@ from inference.language import Language
 from prompts.rendering import prompt_version, render_relations
 from prompts.responses import RelationNames
 from slowwave import frames
-from slowwave.predicates import Cardinality, Names, canonicalise, learned_rows, settle_names
+from slowwave.application.predicates import Cardinality, Names, canonicalise, learned_rows, settle_names
 from slowwave.records import RelationQuestion
 from slowwave.settings import ReviseSettings
 from slowwave.text import as_json, timed_id

@@ -9,9 +9,9 @@ import polars as pl
 
 from recall.entities import exact_row
 from slowwave import frames
-from slowwave.entity_story import decision
 from slowwave.errors import UnusableInput
-from slowwave.observations import LEAST_OF_ID
+from slowwave.maintenance.entity_story import decision
+from slowwave.merging.observations import LEAST_OF_ID
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction

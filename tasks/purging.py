@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from slowwave import frames
-from slowwave.eviction import POINTERS, deletable, without_pointers
-from slowwave.usage import REDUNDANT, usage_of
+from slowwave.maintenance.eviction import POINTERS, deletable, without_pointers
+from slowwave.maintenance.usage import REDUNDANT, usage_of
 from storage.changes import references_to
 from storage.snapshots import Reading
 from storage.tables import TABLES

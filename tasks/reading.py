@@ -15,15 +15,15 @@ from typing import TextIO
 import polars as pl
 
 from slowwave import text
-from slowwave.conversations import Conversations, empty_frame
 from slowwave.errors import UnusableInput
-from slowwave.formats import DOCUMENTS, MIXED
-from slowwave.json_values import Loaded, Note, load_lines, load_values
-from slowwave.passages import document_head, passages
-from slowwave.redaction import redact, redact_lines
+from slowwave.intake.conversations import Conversations, empty_frame
+from slowwave.intake.formats import DOCUMENTS, MIXED
+from slowwave.intake.json_values import Loaded, Note, load_lines, load_values
+from slowwave.intake.passages import document_head, passages
+from slowwave.intake.redaction import redact, redact_lines
+from slowwave.intake.transcripts import PARSERS, Message, Origin, Parsed
 from slowwave.settings import IngestSettings
 from slowwave.timestamps import parse_time
-from slowwave.transcripts import PARSERS, Message, Origin, Parsed
 from tasks.sources import LISTED, READABLE, ReadIssue, SourceInfo, find_sources
 
 _CHUNK = 1_048_576

@@ -9,10 +9,10 @@ from datetime import datetime
 import polars as pl
 
 from recall.stories import fact_named
-from slowwave.conflicts import single_valued
+from slowwave.application.conflicts import single_valued
 from slowwave.errors import Refused, UnknownName, UnusableInput
-from slowwave.resolution import revived
-from slowwave.restoration import READ, Departure, RestorationPlan, departure_of, plan_restoration
+from slowwave.maintenance.restoration import READ, Departure, RestorationPlan, departure_of, plan_restoration
+from slowwave.reading.resolution import revived
 from slowwave.validity import live_sql, time_sql
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import polars as pl
 
-from slowwave.retirement import NOTHING, Cause, Measures, Retirement, plan_retirement
+from slowwave.maintenance.retirement import NOTHING, Cause, Measures, Retirement, plan_retirement
 from slowwave.validity import live_sql
 from storage.snapshots import Reading
 from storage.transactions import Transaction

@@ -18,8 +18,8 @@ import polars as pl
 
 from inference.embedding import Embedder, open_embedder
 from inference.language import Language
+from slowwave.intake.redaction import redact
 from slowwave.records import Usage
-from slowwave.redaction import redact
 from slowwave.settings import LanguageSettings, RetentionSettings
 from slowwave.text import as_json, run_id
 from slowwave.timestamps import in_utc

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from slowwave import text
-from slowwave.cleaning import hidden_names
 from slowwave.errors import UnusableInput
-from slowwave.formats import (
+from slowwave.intake.cleaning import hidden_names
+from slowwave.intake.formats import (
     DOCUMENT_SUFFIXES,
     DOCUMENTS,
     FORMATS,
@@ -27,7 +27,7 @@ from slowwave.formats import (
     sniff_format,
     top_keys,
 )
-from slowwave.redaction import redact
+from slowwave.intake.redaction import redact
 
 READABLE = f"slowwave reads {', '.join(FORMATS)}"
 LISTED = 200

@@ -8,7 +8,7 @@ from datetime import timedelta
 import polars as pl
 
 from slowwave import frames
-from slowwave.patches import MAX_QUOTE, build_candidates
+from slowwave.application.patches import MAX_QUOTE, build_candidates
 from slowwave.settings import ExtractSettings
 from slowwave.text import digest, row_id
 from storage.rows import quoted

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import polars as pl
 
 from slowwave import frames
-from slowwave import steward as rules
+from slowwave.maintenance import steward as rules
+from slowwave.maintenance.steward import ENDS, PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune, score_facts
 from slowwave.settings import RecallSettings, StewardSettings
-from slowwave.steward import ENDS, PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune, score_facts
 from slowwave.validity import live_sql
 from storage.snapshots import Reading
 from storage.store import Store

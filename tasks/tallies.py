@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from inference.answers import Role
 from inference.language import Language
-from slowwave.probe_outcomes import Verdict
+from slowwave.maintenance.probe_outcomes import Verdict
 from slowwave.records import Usage
 
 from .admission import Admitted

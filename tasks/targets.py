@@ -10,10 +10,10 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.errors import UnknownName, UnusableInput
-from slowwave.injection import injection_reason
-from slowwave.mentions import RAW_MENTIONS, TYPES, mentions_in
-from slowwave.redaction import has_secret
-from slowwave.resolution import LIKENESS, Resolution, finish, plan_resolution, revivals, revived
+from slowwave.intake.injection import injection_reason
+from slowwave.intake.redaction import has_secret
+from slowwave.reading.mentions import RAW_MENTIONS, TYPES, mentions_in
+from slowwave.reading.resolution import LIKENESS, Resolution, finish, plan_resolution, revivals, revived
 from slowwave.settings import ResolveSettings
 from slowwave.text import normalise_name
 from storage.snapshots import Reading

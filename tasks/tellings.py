@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from slowwave.consolidation import ConsolidationPlan
+from slowwave.merging.consolidation import ConsolidationPlan
 
 TOLD = 10
 LISTED = 1000

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import polars as pl
 
 from slowwave import frames
-from slowwave.entity_usage import company, entity_usage_of, fold_company, fold_reads
-from slowwave.importance import noticeable, weigh
+from slowwave.maintenance.entity_usage import company, entity_usage_of, fold_company, fold_reads
+from slowwave.maintenance.importance import noticeable, weigh
+from slowwave.maintenance.usage import REDUNDANT, fade, fold_recalls, usage_of
 from slowwave.settings import DecaySettings
-from slowwave.usage import REDUNDANT, fade, fold_recalls, usage_of
 from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.snapshots import Reading

@@ -9,11 +9,11 @@ from typing import Any
 import polars as pl
 
 from slowwave import frames
-from slowwave.application import ApplicationPlan, Surroundings, plan_application
-from slowwave.conflicts import NO_VERDICTS
-from slowwave.evaluation import EvaluationPlan, evaluate
-from slowwave.patches import CLAIMS, MESSAGES, Candidates, build_candidates
-from slowwave.repeats import NEIGHBOURS
+from slowwave.application.application import ApplicationPlan, Surroundings, plan_application
+from slowwave.application.conflicts import NO_VERDICTS
+from slowwave.application.evaluation import EvaluationPlan, evaluate
+from slowwave.application.patches import CLAIMS, MESSAGES, Candidates, build_candidates
+from slowwave.application.repeats import NEIGHBOURS
 from slowwave.settings import EvaluateSettings, ExtractSettings, ReviseSettings
 from slowwave.validity import is_live, valid_facts
 

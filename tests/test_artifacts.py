@@ -18,11 +18,11 @@ from talk import CLAUDE, NOW, STAMPS, START, assert_same, contents, learn, overt
 from inference.language import Language
 from inference.ledger import MemoryLedger
 from recall.memory import Memory
-from slowwave.artifact_pairs import NEAR, measure_pairs, shingle_jaccard, title_jaccard
-from slowwave.artifacts import ArtifactPlan, Verdict, find_questions, plan_artifacts
 from slowwave.errors import UnknownName
 from slowwave.frames import ARTIFACTS, conform
-from slowwave.pastes import LEFT_OUT, pasted, pieces, summary_of
+from slowwave.intake.pastes import LEFT_OUT, pasted, pieces, summary_of
+from slowwave.merging.artifact_pairs import NEAR, measure_pairs, shingle_jaccard, title_jaccard
+from slowwave.merging.artifacts import ArtifactPlan, Verdict, find_questions, plan_artifacts
 from slowwave.settings import DEFAULT_EMBEDDER, ArtifactSettings, LanguageSettings, MergeSettings
 from slowwave.text import digest
 from storage.doctor import examine

@@ -24,8 +24,8 @@ from recall.atlas import atlas_data
 from recall.atlas_facts import AtlasLimits
 from recall.overview import stats
 from slowwave import frames
-from slowwave.map_layout import lay_out
-from slowwave.spans import told_spans
+from slowwave.graph.map_layout import lay_out
+from slowwave.graph.spans import told_spans
 from slowwave.validity import STATUSES, valid_facts
 from storage.store import Store
 

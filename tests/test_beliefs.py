@@ -15,9 +15,9 @@ from talk import START, assert_same, contents, learn, rows, said, written
 
 from recall.memory import Memory
 from slowwave import frames
-from slowwave.belief_growth import decayed, decayed_at, noisy_or
-from slowwave.beliefs import BeliefPlan, Held, plan_beliefs
-from slowwave.patches import DIRECTIVES, MESSAGES, Candidates, statement_hash
+from slowwave.application.belief_growth import decayed, decayed_at, noisy_or
+from slowwave.application.beliefs import BeliefPlan, Held, plan_beliefs
+from slowwave.application.patches import DIRECTIVES, MESSAGES, Candidates, statement_hash
 from slowwave.settings import BeliefSettings
 from storage.doctor import examine
 from storage.store import Store

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
-from slowwave import close_vectors, shared_words
-from slowwave.blocking import CROWD, PAIRS, SEED_MATCHES, Vectors, find_pairs
-from slowwave.close_vectors import close_pairs
+from slowwave.merging import close_vectors, shared_words
+from slowwave.merging.blocking import CROWD, PAIRS, SEED_MATCHES, Vectors, find_pairs
+from slowwave.merging.close_vectors import close_pairs
 from slowwave.settings import MergeSettings
 from slowwave.similarity import jaccard
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prompts.responses import WindowExtraction
-from slowwave.claims import Said, collect
+from slowwave.intake.windows import PlannedWindow
+from slowwave.reading.claims import Said, collect
 from slowwave.records import Turn, Window
-from slowwave.windows import PlannedWindow
 
 AT = datetime(2026, 3, 2, tzinfo=UTC)
 

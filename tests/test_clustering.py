@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave import clustering
-from slowwave.clustering import clusters_of
+from slowwave.merging import clustering
+from slowwave.merging.clustering import clusters_of
 from slowwave.settings import MergeSettings
 from slowwave.similarity import Vectors
 

@@ -17,17 +17,17 @@ from hypothesis import strategies as st
 from prompts.packing import CUT, pack_communities
 from prompts.rendering import render_communities
 from slowwave import frames
-from slowwave.communities import Grouping, fingerprint, group_entities, is_due
-from slowwave.community_members import NONE, join_neighbours, plan_joining
-from slowwave.community_plan import CommunityPlan, aspect_counts, community_names, needs_summary, plan_communities
-from slowwave.community_summaries import (
+from slowwave.graph.communities import Grouping, fingerprint, group_entities, is_due
+from slowwave.graph.community_members import NONE, join_neighbours, plan_joining
+from slowwave.graph.community_plan import CommunityPlan, aspect_counts, community_names, needs_summary, plan_communities
+from slowwave.graph.community_summaries import (
     MAX_CHARS,
     Summary,
     cleaned_answer,
     strongest_facts,
     summary_by_rule,
 )
-from slowwave.graph import Graph, build_graph
+from slowwave.graph.graph import Graph, build_graph
 from slowwave.records import CommunityQuestion
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)

@@ -24,7 +24,7 @@ from flows.communities import communities
 from inference.embedding import open_embedder
 from recall.memory import Memory
 from recall.overview import stats
-from slowwave.erased_names import Names
+from slowwave.maintenance.erased_names import Names
 from slowwave.settings import CommunitySettings
 from slowwave.text import normalise_name, row_id
 from storage.checks import Patient, find_stray_members, remove_rows

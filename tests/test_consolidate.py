@@ -19,7 +19,7 @@ from apps.cli import app
 from flows.consolidate import consolidate
 from inference.embedding import open_embedder
 from recall.memory import Memory
-from slowwave.patches import statement_hash
+from slowwave.application.patches import statement_hash
 from slowwave.settings import ConsolidateSettings
 from slowwave.text import normalise_name, row_id
 from storage.doctor import examine

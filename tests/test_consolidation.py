@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave import frames
-from slowwave.consolidation import (
+from slowwave.application.patches import statement_hash
+from slowwave.merging.consolidation import (
     Cluster,
     ConsolidationPlan,
     Judged,
@@ -30,7 +31,6 @@ from slowwave.consolidation import (
     select_seeds,
     uses_pairs,
 )
-from slowwave.patches import statement_hash
 from slowwave.settings import MergeSettings
 from slowwave.similarity import Vectors, jaccard
 from slowwave.text import row_id

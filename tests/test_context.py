@@ -21,7 +21,7 @@ from apps.cli import app
 from recall.context import HEADER, WARNING, context_share, fact_line, inert, most_tokens, render_context
 from recall.memory import Memory
 from recall.records import Mention, RecalledFact
-from slowwave.passages import count_tokens
+from slowwave.intake.passages import count_tokens
 from storage.store import Store
 
 LINE = re.compile(r"- (.+) \(confidence: \d\.\d\d\)")

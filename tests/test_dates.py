@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave.dates import resolve_hint
-from slowwave.hints import find_hint
+from slowwave.reading.dates import resolve_hint
+from slowwave.reading.hints import find_hint
 
 SAID = datetime(2026, 4, 9, 17, 5, tzinfo=UTC)  # a Thursday
 

@@ -21,15 +21,15 @@ from inference.embedding import open_embedder
 from recall.entities import exact_row
 from recall.memory import Memory
 from slowwave import frames
-from slowwave.belief_growth import noisy_or
-from slowwave.belief_merges import join_beliefs
-from slowwave.belief_routes import belief_ids
-from slowwave.entity_holdings import ENDS
-from slowwave.entity_merges import ancestors, joined_summary, refusal
+from slowwave.application.belief_growth import noisy_or
+from slowwave.application.belief_merges import join_beliefs
+from slowwave.application.belief_routes import belief_ids
+from slowwave.application.patches import statement_hash
 from slowwave.errors import Refused, UnknownName, UnusableInput
-from slowwave.mentions import embed_texts, mentions_in, new_id
-from slowwave.patches import statement_hash
-from slowwave.resolution import LIKENESS, finish, plan_resolution
+from slowwave.maintenance.entity_holdings import ENDS
+from slowwave.maintenance.entity_merges import ancestors, joined_summary, refusal
+from slowwave.reading.mentions import embed_texts, mentions_in, new_id
+from slowwave.reading.resolution import LIKENESS, finish, plan_resolution
 from slowwave.settings import DEFAULT_EMBEDDER, ResolveSettings
 from slowwave.text import as_json, row_id
 from slowwave.validity import live_sql

@@ -20,7 +20,7 @@ from recall.memory import Memory
 from recall.overview import changes, stats
 from slowwave import frames
 from slowwave.errors import UndoRefused
-from slowwave.eviction import deletable
+from slowwave.maintenance.eviction import deletable
 from slowwave.settings import DecaySettings
 from slowwave.validity import STATUSES, valid_facts
 from storage.doctor import examine

@@ -21,9 +21,9 @@ from typer.testing import CliRunner
 
 from apps import forget_commands
 from recall.memory import Memory
-from slowwave.erased_names import FORGOTTEN, Names
-from slowwave.erasure import VOCABULARY, label_names
 from slowwave.errors import Refused, StoreMismatch, UndoRefused, UnknownName, UnusableInput
+from slowwave.maintenance.erased_names import FORGOTTEN, Names
+from slowwave.maintenance.erasure import VOCABULARY, label_names
 from storage.doctor import examine
 from storage.lease import new_owner
 from storage.snapshots import Snapshot

@@ -20,11 +20,11 @@ from recall.memory import Memory
 from recall.stories import story_of
 from slowwave import frames
 from slowwave.errors import RecallFell
-from slowwave.probe_outcomes import Standing, Verdict, compare
-from slowwave.probes import Probe, plan_probes, question, staying
-from slowwave.ranking import stems
+from slowwave.maintenance.probe_outcomes import Standing, Verdict, compare
+from slowwave.maintenance.probes import Probe, plan_probes, question, staying
+from slowwave.maintenance.usage import usage_of
+from slowwave.ranking.ranking import stems
 from slowwave.settings import GateSettings, RecallSettings, StewardSettings
-from slowwave.usage import usage_of
 from storage.store import Store
 from tasks.gate import Frozen, check_recall, freeze_probes
 from tasks.runs import Run, existing_run, recorded, store_of

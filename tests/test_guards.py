@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.guards import CHANGES, changed
-from slowwave.guard_pairs import ENDS
-from slowwave.guard_stems import stem
-from slowwave.guards import (
+from slowwave.merging.guard_pairs import ENDS
+from slowwave.merging.guard_stems import stem
+from slowwave.merging.guards import (
     GUARDS,
     Guard,
     guards_pass,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave import frames
-from slowwave.importance import TEMPORAL_FLOOR, degrees, importance, is_stale, noticeable, temporal, weigh
+from slowwave.maintenance.importance import TEMPORAL_FLOOR, degrees, importance, is_stale, noticeable, temporal, weigh
 
 NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
 MEASURES = ("access", "max_access", "degree", "days", "max_days")

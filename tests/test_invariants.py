@@ -61,8 +61,13 @@ def test_only_the_rule_of_application_makes_anything_active() -> None:
     makers = {path for path, tree in sources(*FLOORS) if writes(tree, "active")}
     # `closing` marks candidates while `application` decides them; `resolution` makes entities and `artifacts`
     # documents, which are no facts, and `eviction` archives and revives entities; `moments` shows a fact as it was.
-    shown = {"slowwave/resolution.py", "slowwave/eviction.py", "slowwave/artifacts.py", "slowwave/moments.py"}
-    assert makers == {"slowwave/application.py", "slowwave/closing.py", *shown}
+    shown = {
+        "slowwave/reading/resolution.py",
+        "slowwave/maintenance/eviction.py",
+        "slowwave/merging/artifacts.py",
+        "slowwave/moments.py",
+    }
+    assert makers == {"slowwave/application/application.py", "slowwave/application/closing.py", *shown}
 
 
 def test_only_the_tasks_of_candidates_and_application_write_facts() -> None:

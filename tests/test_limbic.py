@@ -19,10 +19,10 @@ from test_memory import fact, remembered
 from inference.embedding import open_embedder
 from recall.memory import Memory
 from slowwave import frames
-from slowwave.company import build_company
-from slowwave.entity_ranking import base_scores, rank_entities
-from slowwave.importance import importance, temporal
-from slowwave.limbic import fact_factors, limbic_factors, standing
+from slowwave.maintenance.importance import importance, temporal
+from slowwave.ranking.company import build_company
+from slowwave.ranking.entity_ranking import base_scores, rank_entities
+from slowwave.ranking.limbic import fact_factors, limbic_factors, standing
 from slowwave.settings import RecallSettings
 from slowwave.text import digest
 from storage.store import Store

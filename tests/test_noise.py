@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.noise import ContentScorer, group_topics, plan_gates, plan_prototypes, prototype_texts
-from slowwave.noise_scores import Vectors
+from slowwave.gates.noise import ContentScorer, group_topics, plan_gates, plan_prototypes, prototype_texts
+from slowwave.gates.noise_scores import Vectors
 from slowwave.settings import NoiseSettings
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)

@@ -21,12 +21,19 @@ from apps.cli import main
 from inference.embedding import Embedder, open_embedder
 from recall.memory import Memory
 from slowwave import frames
-from slowwave.duplicates import connected, find_duplicates
-from slowwave.entity_text import CHARACTERS, RELATION_CHARACTERS, Named, Observed, entity_text, lexical_diversity
 from slowwave.errors import Refused, UnknownName, UnusableInput
-from slowwave.observations import named_by, plan_flags, screen, stale_flags, unit_rows
+from slowwave.maintenance.entity_text import (
+    CHARACTERS,
+    RELATION_CHARACTERS,
+    Named,
+    Observed,
+    entity_text,
+    lexical_diversity,
+)
+from slowwave.merging.duplicates import connected, find_duplicates
+from slowwave.merging.observations import named_by, plan_flags, screen, stale_flags, unit_rows
+from slowwave.merging.similar_pairs import Likeness, similar_pairs
 from slowwave.settings import DEFAULT_EMBEDDER, EvaluateSettings, IngestSettings, ResolveSettings
-from slowwave.similar_pairs import Likeness, similar_pairs
 from slowwave.similarity import Vectors, similarity
 from slowwave.validity import live_sql
 from storage.doctor import examine

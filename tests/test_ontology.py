@@ -16,7 +16,7 @@ from messages_api import Body, MessagesApi, Reply, fault, filled
 from talk import CLAUDE, NOW, learn, rows, said, texts_of, written
 
 from slowwave import frames
-from slowwave.predicates import DEFAULT, canonicalise, learned_rows, settle_names
+from slowwave.application.predicates import DEFAULT, canonicalise, learned_rows, settle_names
 from slowwave.settings import IngestSettings
 from storage.store import Store
 from storage.undo import undo

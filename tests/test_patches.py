@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from patchwork import NOW, TYPES, Memory, claim, day
 
-from slowwave.evaluation import grounding
+from slowwave.application.evaluation import grounding
 from slowwave.settings import EvaluateSettings
 from slowwave.text import normalise_name
 from slowwave.validity import check_transition, successors
@@ -406,7 +406,7 @@ def brute_contained(texts: list[str]) -> set[tuple[int, int]]:
 )
 @settings(max_examples=20, deadline=None)
 def test_containment_by_rare_words_finds_what_comparing_all_pairs_finds(texts: list[str]) -> None:
-    from slowwave.repeats import _contained
+    from slowwave.application.repeats import _contained
 
     rows = pl.DataFrame(
         {

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.diversity import diversify
-from slowwave.fusion import fuse_ranks
-from slowwave.placing import Step, fuse, spread, weighted
-from slowwave.ranking import (
+from slowwave.ranking.diversity import diversify
+from slowwave.ranking.fusion import fuse_ranks
+from slowwave.ranking.placing import Step, fuse, spread, weighted
+from slowwave.ranking.ranking import (
     CONTEXT_CHARACTERS,
     OVERLAP_WEIGHT,
     Evidence,

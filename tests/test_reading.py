@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slowwave.conversations import COLUMNS
 from slowwave.errors import SlowwaveError, UnknownName, UnusableInput
-from slowwave.formats import FORMATS
+from slowwave.intake.conversations import COLUMNS
+from slowwave.intake.formats import FORMATS
 from tasks.reading import ReadBatch, read_paths
 from tasks.sources import ReadIssue, find_sources
 from tasks.summaries import _table

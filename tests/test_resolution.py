@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave import frames
-from slowwave.mentions import RAW_MENTIONS, embed_texts, mentions_in, new_id
-from slowwave.resolution import LIKENESS, Resolution, finish, must_differ, plan_resolution, with_questions
+from slowwave.reading.mentions import RAW_MENTIONS, embed_texts, mentions_in, new_id
+from slowwave.reading.resolution import LIKENESS, Resolution, finish, must_differ, plan_resolution, with_questions
 from slowwave.settings import ResolveSettings
 from storage.tables import STAMPS, TABLES
 

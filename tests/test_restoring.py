@@ -23,7 +23,7 @@ from recall.archive import archived
 from recall.memory import Memory
 from slowwave import frames
 from slowwave.errors import Refused, UnknownName, UnusableInput
-from slowwave.restoration import plan_restoration
+from slowwave.maintenance.restoration import plan_restoration
 from slowwave.settings import StewardSettings
 from storage.doctor import examine
 from storage.store import Store

@@ -17,10 +17,10 @@ from patchwork import NOW, Memory, claim, day
 from talk import CLAUDE, assert_same, contents, learn, rows, said, written
 
 from slowwave import frames
-from slowwave.conflicts import Verdicts
-from slowwave.places import COUNTRY, REGION, TOWN, are_apart, level_of
-from slowwave.revision import is_one_domain
-from slowwave.rivals import Forms, exclude, read_claim
+from slowwave.application.conflicts import Verdicts
+from slowwave.application.places import COUNTRY, REGION, TOWN, are_apart, level_of
+from slowwave.application.revision import is_one_domain
+from slowwave.application.rivals import Forms, exclude, read_claim
 from slowwave.validity import MAX_CHAIN, is_live, successors
 from storage.store import Store
 from storage.undo import undo

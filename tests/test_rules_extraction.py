@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave import dates
+from slowwave.reading import dates
+from slowwave.reading.rules_extraction import extract_window
 from slowwave.records import KnownFact, Turn, Window
-from slowwave.rules_extraction import extract_window
 
 NOW = datetime(2026, 4, 9, 12, 0, tzinfo=UTC)  # a Thursday
 ANA = "Ana Lima"

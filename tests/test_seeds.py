@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_walks import edge, graph_of
 
-from slowwave.graph import Graph
-from slowwave.name_index import NameIndex, index_names, words_of
-from slowwave.seeds import choose_seeds, connectedness, query_words, structural_scores
+from slowwave.graph.graph import Graph
+from slowwave.graph.name_index import NameIndex, index_names, words_of
+from slowwave.graph.seeds import choose_seeds, connectedness, query_words, structural_scores
 from slowwave.settings import WalkSettings
 
 TOOLS = {

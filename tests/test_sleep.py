@@ -26,8 +26,8 @@ from flows.steward import steward
 from flows.upkeep import upkeep
 from recall.memory import Memory
 from slowwave.errors import RecallFell
+from slowwave.maintenance.timeline import believed_over_time, score_bins
 from slowwave.settings import DecaySettings, GateSettings, SleepSettings, StewardSettings
-from slowwave.timeline import believed_over_time, score_bins
 from storage.doctor import examine
 from storage.lease import new_owner
 from storage.store import Store

@@ -20,8 +20,7 @@ from inference.embedding import open_embedder
 from recall.memory import Memory
 from recall.overview import quality
 from slowwave import frames
-from slowwave.settings import RecallSettings, StewardSettings
-from slowwave.steward import (
+from slowwave.maintenance.steward import (
     KEPT_KINDS,
     USE,
     PrunePlan,
@@ -33,6 +32,7 @@ from slowwave.steward import (
     score_facts,
     worth_days,
 )
+from slowwave.settings import RecallSettings, StewardSettings
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo

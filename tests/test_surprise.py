@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slowwave.gates.surprise import SurpriseState, candidate_names, plan_surprise, score_surprise
 from slowwave.settings import SurpriseSettings
-from slowwave.surprise import SurpriseState, candidate_names, plan_surprise, score_surprise
 
 ON = SurpriseSettings(enabled=True)
 SAME = np.array([1, 0], dtype=np.float32)

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.conversations import Conversations
 from slowwave.errors import UnknownName
-from slowwave.formats import binary_kind, encoding_of, known_format, sniff_format
-from slowwave.json_values import Note, load_lines, load_values
+from slowwave.intake.conversations import Conversations
+from slowwave.intake.formats import binary_kind, encoding_of, known_format, sniff_format
+from slowwave.intake.json_values import Note, load_lines, load_values
+from slowwave.intake.transcripts import PARSERS, Message, Origin, parse_chatgpt, parse_claude_code, parse_message
 from slowwave.timestamps import parse_time
-from slowwave.transcripts import PARSERS, Message, Origin, parse_chatgpt, parse_claude_code, parse_message
 
 ORIGIN = Origin("file", "global")
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -18,11 +18,11 @@ from talk import dying, overtaken, started
 from inference.embedding import open_embedder
 from recall.memory import Memory
 from slowwave import frames
-from slowwave.entity_usage import LARGEST_SET, company, entity_usage_of, fold_company, fold_reads
 from slowwave.errors import UnknownName
+from slowwave.maintenance.entity_usage import LARGEST_SET, company, entity_usage_of, fold_company, fold_reads
+from slowwave.maintenance.usage import evolved_weight, fade, fold_recalls, usage_of
 from slowwave.settings import DEFAULT_EMBEDDER, DecaySettings
 from slowwave.text import digest
-from slowwave.usage import evolved_weight, fade, fold_recalls, usage_of
 from storage.doctor import examine
 from storage.store import Store
 from storage.tables import TABLES

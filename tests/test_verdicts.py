@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 from slowwave import frames
-from slowwave.absorption import Absorption, absorb
-from slowwave.merges import Merges, Pool, merge_alike
+from slowwave.merging.absorption import Absorption, absorb
+from slowwave.merging.merges import Merges, Pool, merge_alike
+from slowwave.merging.verdicts import Cluster, ClusterFact, Judged, Verdict, check_verdict, check_verdicts, new_wording
+from slowwave.merging.wordings import lost
 from slowwave.settings import MergeSettings
-from slowwave.verdicts import Cluster, ClusterFact, Judged, Verdict, check_verdict, check_verdicts, new_wording
-from slowwave.wordings import lost
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 MANAGED = ("Marta manages Devon at the office.", "At the office Devon is managed by Marta.")

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave import frames
-from slowwave.graph import EDGE_TYPES, Graph, build_graph
-from slowwave.paths import rings, shortest_path
+from slowwave.graph.graph import EDGE_TYPES, Graph, build_graph
+from slowwave.graph.paths import rings, shortest_path
+from slowwave.graph.spreading import spread
+from slowwave.graph.walks import TYPE_WEIGHTS, Ground, Seeds, Walk, boosted, breadth_first, recency
 from slowwave.settings import SpreadSettings, WalkSettings
-from slowwave.spreading import spread
-from slowwave.walks import TYPE_WEIGHTS, Ground, Seeds, Walk, boosted, breadth_first, recency
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 EVERYTHING = 10_000

@@ -9,8 +9,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slowwave.intake.windows import COLUMNS, PlannedWindow, plan_windows
 from slowwave.settings import ExtractSettings
-from slowwave.windows import COLUMNS, PlannedWindow, plan_windows
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 SCHEMA = {

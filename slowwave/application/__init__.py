@@ -1,0 +1,1 @@
+"""Application: claims become candidates, candidates become facts, contradictions are settled."""

@@ -1,0 +1,290 @@
+"""Passed candidates become knowledge: repeats, replacements, ends, and the row that tells of each (S3-11, §6.2, §6.3).
+
+The only rule that makes a fact active. It never retires a fact for being similar: only what a claim says is over is
+closed (T10, T21), by nothing weaker (S1-22), and never by what was said before it (§6.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import polars as pl
+
+from slowwave import aspects, frames
+from slowwave.application.application_story import decision_rows
+from slowwave.application.board import Closings
+from slowwave.application.closing import READ, Tools, close_facts
+from slowwave.application.conflicts import NO_VERDICTS, Rivals, Verdicts
+from slowwave.application.evidence import evidence_rows, heard_of, with_evidence
+from slowwave.application.implicit import find_implicit_conflicts, flag_doubts
+from slowwave.application.patches import DIRECTIVES, MESSAGES
+from slowwave.application.repeats import NEIGHBOURS, came_back, find_flags, find_repeats, pairs_of, with_keys
+from slowwave.application.revision import find_revisions
+from slowwave.application.rivals import names_of
+from slowwave.application.suspects import mark_suspects
+from slowwave.settings import EvaluateSettings, ReviseSettings
+from slowwave.validity import is_live
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What memory holds near a batch of candidates. Every frame may be wider than its schema.
+
+    `facts`: rows with a candidate's id, statement_hash, subject or directive's known_id, and its neighbours, of any
+    status. `evidence`: FACT_EVIDENCE of those facts. `neighbours`: (candidate_id, fact_id, cosine) to facts and among
+    candidates.
+    `entities`, `aliases`: those that the facts and candidates are about. `lineage`: steps from those facts.
+    `predicates`: what was learned about relations.
+    """
+
+    facts: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.FACTS))
+    evidence: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.FACT_EVIDENCE))
+    neighbours: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=NEIGHBOURS))
+    entities: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.ENTITIES))
+    aliases: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.ALIASES))
+    lineage: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.LINEAGE))
+    predicates: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PREDICATES))
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationPlan:
+    """Rows to upsert: decided candidates and changed facts in one frame, and everything that hangs on them.
+
+    `pairs` are PAIR_DECISIONS that are new. A model may be asked about `disputes` (new id, known id), of conflicts, and
+    `doubts` (new id, known id, cosine), of revisions; the plan is made without waiting for an answer.
+    """
+
+    facts: pl.DataFrame
+    evidence: pl.DataFrame
+    lineage: pl.DataFrame
+    aspects: pl.DataFrame
+    batches: pl.DataFrame
+    decisions: pl.DataFrame
+    pairs: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PAIR_DECISIONS))
+    disputes: tuple[tuple[str, str], ...] = ()
+    doubts: tuple[tuple[str, str, float], ...] = ()
+
+    def summary(self) -> dict[str, int]:
+        """How many decisions of each kind."""
+        return dict(self.decisions.group_by("action").len().sort("action").iter_rows())
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What a batch comes to: which candidates repeat, what is closed, what may be revised."""
+
+    fresh: pl.DataFrame
+    repeats: pl.DataFrame
+    closings: Closings
+    doubts: pl.DataFrame
+
+
+def plan_application(
+    passed: pl.DataFrame,
+    directives: pl.DataFrame,
+    messages: pl.DataFrame,
+    batches: pl.DataFrame,
+    near: Surroundings,
+    settings: EvaluateSettings,
+    now: datetime,
+    *,
+    revise: ReviseSettings | None = None,
+    verdicts: Verdicts = NO_VERDICTS,
+) -> ApplicationPlan:
+    """Decide every passed candidate, in the order in which they were said (§6.5 step 3).
+
+    It ends active; or rejected with reason `repeats <fact>`, its message being evidence of that fact; or superseded at
+    once, because what it would replace was said later. What it replaces is closed by the first rule that means it: a
+    directive, a conflict, a revision. A candidate that is already decided in `near.facts` is left alone, so a second
+    application changes nothing. `verdicts` are answers of a model to what an earlier plan left open.
+    """
+    revise = revise or ReviseSettings()
+    others = _known(near, now)
+    fresh = _undecided(passed, near.facts, messages)
+    pairs = pairs_of(fresh, others, near.neighbours)
+    outcome = _carry_out(fresh, others, pairs, directives, messages, near, settings, revise, verdicts, now)
+    fresh, repeats, closings = outcome.fresh, outcome.repeats, outcome.closings
+    kept = fresh.join(repeats, on="id", how="anti", maintain_order="left")
+    gone = closings.facts["id"].implode()
+    staying = kept.filter(~pl.col("id").is_in(gone))
+    live = others.filter(pl.col("is_live") & ~pl.col("id").is_in(gone))
+    flags = find_flags(staying, live, pairs, settings)
+    evidence = evidence_rows(fresh, repeats, near.evidence, near.facts)
+    going_on, everyone = (
+        pl.concat([part.select(READ) for part in pair]) for pair in ((live, staying), (others, fresh))
+    )
+    marks, told = mark_suspects(
+        closings.retired, everyone, going_on, near.facts, near.lineage, evidence, names_of(near.entities, near.aliases)
+    )
+    decided = _decided(fresh, repeats, flags)
+    facts = with_evidence(pl.concat([decided, near.facts], how="diagonal"), fresh, repeats, evidence)
+    facts = _changed(_with_marks(_with_closings(facts, closings), marks), near.facts)
+    typed = _typed(
+        facts.filter((pl.col("status") == "active") & pl.col("id").is_in(kept["id"].implode())), near.entities
+    )
+    return ApplicationPlan(
+        facts,
+        evidence,
+        closings.lineage,
+        aspects.aspect_rows(typed),
+        _applied(batches, fresh),
+        decision_rows(staying, repeats, flags, [*closings.decisions, *told], settings, now),
+        pl.concat(
+            [
+                find_implicit_conflicts(staying, live, revise, now),
+                flag_doubts(closings.doubts, closings.facts["id"], revise, now),
+            ]
+        ).unique("id", maintain_order=True),
+        closings.disputes,
+        tuple(outcome.doubts.select("id", "target_id", "cosine").iter_rows()),
+    )
+
+
+def _together(*parts: pl.DataFrame) -> pl.DataFrame:
+    return pl.concat([part.select(READ) for part in parts])
+
+
+def _carry_out(
+    fresh: pl.DataFrame,
+    others: pl.DataFrame,
+    pairs: pl.DataFrame,
+    directives: pl.DataFrame,
+    messages: pl.DataFrame,
+    near: Surroundings,
+    settings: EvaluateSettings,
+    revise: ReviseSettings,
+    verdicts: Verdicts,
+    now: datetime,
+) -> _Outcome:
+    """Repetitions, then what the rest closes; again while that ends what a later candidate repeats."""
+    names = names_of(near.entities, near.aliases)
+    types = dict(near.entities.select("id", "entity_type").iter_rows())
+    ordered = directives_of(directives, fresh)
+    for _ in range(1 + fresh.height):
+        reinforced, doubts = find_revisions(fresh, others, pairs, revise, verdicts)
+        repeats = find_repeats(fresh, others, pairs, settings, reinforced)
+        doubts = doubts.join(repeats, on="id", how="anti").sort("id", "target_id")
+        heard = heard_of(fresh, repeats, near.evidence, messages)
+        rivals = Rivals(fresh["predicate"], near.predicates, names, types, heard)
+        revisions = dict(doubts.group_by("id", maintain_order=True).agg("target_id").iter_rows())
+        tools = Tools(revise, verdicts, names, rivals, {id_: tuple(known) for id_, known in revisions.items()})
+        closings = close_facts(fresh, repeats, others, ordered, tools, now)
+        again = came_back(fresh, repeats, closings.retired)
+        if again["segment"].equals(fresh["segment"], null_equal=True):
+            break
+        fresh = again
+    return _Outcome(fresh, repeats, closings, doubts)
+
+
+def activated(candidates: pl.DataFrame, reason: str) -> pl.DataFrame:
+    """Candidates that another rule of the house has decided about already, as active facts: a reworded survivor."""
+    return candidates.with_columns(status=pl.lit("active"), status_reason=pl.lit(reason))
+
+
+def directives_of(directives: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
+    """The directives of these candidates in their order, first said first."""
+    rows = frames.conform(directives, DIRECTIVES).rename({"candidate_id": "id"})
+    return rows.join(fresh.select("id", "place"), on="id").sort("place", maintain_order=True).drop("place")
+
+
+def _undecided(passed: pl.DataFrame, known: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
+    """Candidates that nobody decided yet in order of being said, with said_at, place and the keys of repetition."""
+    decided = known.filter(pl.col("status") != "candidate")
+    said = frames.conform(messages, MESSAGES).select(message_id="id", said_at="occurred_at").unique("message_id")
+    fresh = (
+        passed.filter(pl.col("status") == "candidate")
+        .unique("id", keep="first", maintain_order=True)
+        .join(decided, on="id", how="anti", maintain_order="left")
+        .join(said, on="message_id", how="left", maintain_order="left")
+        .with_columns(said_at=pl.coalesce("said_at", "valid_from"))
+        .sort("said_at", "valid_from", "id")
+        .with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64))
+    )
+    return with_keys(fresh)
+
+
+def _known(near: Surroundings, now: datetime) -> pl.DataFrame:
+    """Facts that hold or held, with said_at (latest evidence), place -1, and the keys of repetition."""
+    said = near.evidence.group_by(id="fact_id").agg(said_at=pl.col("occurred_at").max())
+    held = frames.conform(near.facts, frames.FACTS).unique("id", keep="first", maintain_order=True)
+    held = held.filter(pl.col("status").is_in(["active", "superseded"])).join(
+        said, on="id", how="left", maintain_order="left"
+    )
+    return with_keys(
+        held.with_columns(
+            said_at=pl.coalesce("said_at", "valid_from"),
+            place=pl.lit(-1, dtype=pl.Int64),
+            is_live=is_live(now).fill_null(False),
+            from_="valid_from",
+            to="valid_to",
+        )
+    )
+
+
+def _decided(fresh: pl.DataFrame, repeats: pl.DataFrame, flags: pl.DataFrame) -> pl.DataFrame:
+    """The candidates with their new status and what they resemble, without the columns of this rule."""
+    own = ["said_at", "place", "object_key", "day", "segment"]
+    marks = ["similar_to_id", "similarity_score", "related_id"]
+    rows = fresh.drop(own).drop(marks, strict=False)
+    rows = rows.join(
+        repeats.select("id", repeated="target_id", how="cosine"), on="id", how="left", maintain_order="left"
+    )
+    rows = rows.join(flags, on="id", how="left", maintain_order="left")
+    is_repeat = pl.col("repeated").is_not_null()
+    return rows.with_columns(
+        status=pl.when(is_repeat).then(pl.lit("rejected")).otherwise(pl.lit("active")),
+        status_reason=pl.when(is_repeat).then(pl.lit("repeats ") + pl.col("repeated")).otherwise(pl.lit("applied")),
+        similar_to_id=pl.coalesce("repeated", "similar_to_id"),
+        similarity_score=pl.coalesce("how", "similarity_score"),
+        similarity_flag=~is_repeat & pl.col("similar_to_id").is_not_null(),
+    ).drop("repeated", "how")
+
+
+def _with_closings(facts: pl.DataFrame, closings: Closings) -> pl.DataFrame:
+    """The facts with the changes of `closings` where those have a value."""
+    return facts.update(closings.facts, on="id").update(closings.predecessors, on="id")
+
+
+def _with_marks(facts: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
+    """The facts with `suspect_of` as the marks say; a mark without a fact takes the mark away."""
+    marked = frames.conform(facts, frames.FACTS).join(
+        marks.rename({"suspect_of": "mark"}).with_columns(is_marked=True), on="id", how="left", maintain_order="left"
+    )
+    said = pl.when(pl.col("is_marked").fill_null(False)).then("mark").otherwise("suspect_of")
+    return marked.with_columns(suspect_of=said).drop("mark", "is_marked")
+
+
+def _changed(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+    """The rows that are new or differ from what was there before; the order of columns is that of a fact."""
+    columns = [
+        "status",
+        "status_reason",
+        "valid_to",
+        "expired_at",
+        "replaced_by",
+        "supersedes_id",
+        "confidence",
+        "evidence_count",
+        "entrenchment",
+        "suspect_of",
+    ]
+    rows = frames.conform(facts, frames.FACTS).unique("id", keep="first", maintain_order=True)
+    old = frames.conform(before, frames.FACTS).select("id", *columns)
+    return rows.join(old, on=["id", *columns], how="anti", nulls_equal=True, maintain_order="left")
+
+
+def _typed(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
+    """The facts with the types of their ends, as the classifier of aspects reads them."""
+    types = entities.select("id", "entity_type").unique("id")
+    for end in ("subject", "object"):
+        named = types.rename({"id": f"{end}_id", "entity_type": f"{end}_type"})
+        facts = facts.join(named, on=f"{end}_id", how="left", maintain_order="left")
+    return facts
+
+
+def _applied(batches: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
+    """The batches of these candidates, applied."""
+    return batches.filter(pl.col("id").is_in(fresh["patch_batch_id"].unique().to_list())).with_columns(
+        state=pl.lit("applied")
+    )

@@ -1,0 +1,323 @@
+"""Of two objects of a relation that allows one at a time, one holds: which, and since when (S2-58b, S2-59).
+
+What is said later and began later takes the place of what was known. What comes late is applied as already closed
+(§6.3), and so is what merely tells of an earlier beginning. But only what says that it changed ends another fact, or
+what is known to exclude it: two towns, two amounts. Else both stay, for a person or a model to settle; and so they do
+where being said and beginning disagree, where a relation never changes in life, and where somebody else speaks of a
+subject that spoke for itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import polars as pl
+
+from slowwave.application.board import Board, Fact
+from slowwave.application.entrenchment import rank_of
+from slowwave.application.evidence import Heard
+from slowwave.application.predicates import canonicalise, domain_of, is_learned
+from slowwave.application.rivals import (
+    Claim,
+    Forms,
+    are_other_places,
+    exclude,
+    is_lasting,
+    names_both,
+    plain,
+    read_claim,
+    tells_what_ended,
+)
+from slowwave.settings import ReviseSettings
+from slowwave.validity import is_out_of_order
+
+REASON = "conflict"
+BOTH = ""
+_UNSAID = "Nothing says that it changed, so both stay."
+_HEARSAY = "Its subject said it, and somebody else says otherwise, so both stay."
+_UNCLEAR = "It was said later but began earlier: which holds is not clear, so both stay."
+# Parts of parts are parts: two wholes are no conflict, and `contains` is structure, no knowledge (T33).
+_NEVER = ("part_of", "contains", "similar_to")
+_KINDS = ("relation", None)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """What a model said, by the ids of the new and the known fact (S2-59, S2-62).
+
+    `conflicts`: the id of the one that holds, empty if both can. `revisions`: contradict, reinforce or unrelated.
+    """
+
+    conflicts: Mapping[tuple[str, str], str] = field(default_factory=lambda: MappingProxyType({}))
+    revisions: Mapping[tuple[str, str], str] = field(default_factory=lambda: MappingProxyType({}))
+    reasons: Mapping[tuple[str, str], str] = field(default_factory=lambda: MappingProxyType({}))
+    model: str = ""
+
+
+NO_VERDICTS = Verdicts()
+NOTHING: Mapping[str, object] = MappingProxyType({})
+
+
+class Rivals:
+    """What is known about objects: which relations allow one, what objects are called, what was said in one breath."""
+
+    def __init__(
+        self,
+        predicates: pl.Series,
+        learned: pl.DataFrame,
+        names: Mapping[str, frozenset[str]],
+        types: Mapping[str, str],
+        heard: Heard,
+    ) -> None:
+        self.single = single_valued(predicates, learned)
+        self._names, self._types, self._heard = names, types, heard
+        self._classes: dict[tuple[str, str, str], list[Fact]] = defaultdict(list)
+        self._claims: dict[str, tuple[Claim, Forms]] = {}
+
+    def candidates(self, fresh: pl.DataFrame) -> set[str]:
+        """Ids of candidates whose relation allows one object."""
+        rows = fresh.filter(pl.col("predicate").is_in(list(self.single)), pl.col("kind") == "relation", _is_said())
+        return set(rows["id"])
+
+    def place(self, facts: Iterable[Fact]) -> None:
+        """Sort facts into classes of which one at a time can hold."""
+        for fact in facts:
+            if fact["predicate"] in self.single and fact["polarity"] != "negated" and fact["object_text"]:
+                self._classes[fact["scope"], fact["subject_id"], fact["predicate"]].append(fact)
+
+    def of(self, fact: Fact) -> list[Fact]:
+        """The others of its class that were there before it and whose object excludes its own."""
+        mates = self._classes.get((fact["scope"], fact["subject_id"], fact["predicate"]), [])
+        return [mate for mate in mates if mate["place"] < fact["place"] and self._exclude(fact, mate)]
+
+    def is_event(self, fact: Fact) -> bool:
+        """Whether it tells of a beginning, not of the time when it was said."""
+        return self._read(fact)[0].is_event
+
+    def doubt(self, winner: Fact, loser: Fact, later: Fact) -> str:
+        """Why the winner may not end the loser by itself; empty if it may. `later` is the one that followed."""
+        if self._is_own(loser) and not self._is_own(winner):
+            return _HEARSAY
+        earlier = loser if later is winner else winner
+        return "" if self._tells_change(later, earlier) or self._are_known_apart(later, earlier) else _UNSAID
+
+    def _is_own(self, fact: Fact) -> bool:
+        """Whether its subject said it."""
+        names = self._names.get(fact["subject_id"], frozenset())
+        return any(plain(self._heard.speakers.get(message, "")) in names for message in self._messages(fact))
+
+    def _tells_change(self, later: Fact, earlier: Fact) -> bool:
+        """Whether it says that this is new: in words, or by a beginning of its own after the other one's."""
+        claim, others = self._read(later)[0], self._read(earlier)[1].names
+        if is_lasting(later["predicate"]) or (claim.is_event and later["valid_from"] < earlier["valid_from"]):
+            return False
+        times = self._heard.times.get(later["id"], frozenset()) | {later["said_at"]}
+        has_beginning = later["valid_from"] not in times and later["valid_from"] > earlier["valid_from"]
+        return claim.tells_change or has_beginning or tells_what_ended(later["statement"] or "", others)
+
+    def _are_known_apart(self, a: Fact, b: Fact) -> bool:
+        """Whether nobody needs to say that it changed: two towns or countries, two amounts of a learned relation."""
+        (claim, forms), (other, others), relation = self._read(a), self._read(b), a["predicate"]
+        if is_lasting(relation):
+            return False
+        are_places = forms.type == others.type == "place" or domain_of(relation) == "home"
+        are_values = claim.kind == other.kind == "value" and is_learned(relation)
+        return are_values or (are_places and are_other_places(forms, others))
+
+    def _exclude(self, new: Fact, known: Fact) -> bool:
+        """Whether the two cannot both hold: both plainly so, of the same time, not said in one message."""
+        if self._same_object(new, known) or self._messages(new) & self._messages(known):
+            return False
+        if max(new["valid_from"], known["valid_from"]) > max(new["said_at"], known["said_at"]):
+            return False  # a plan: it may come otherwise
+        if new["valid_to"] and new["valid_to"] <= known["valid_from"]:
+            return False
+        (claim, forms), (other, other_forms) = self._read(new), self._read(known)
+        if not (claim.is_plain and other.is_plain and exclude(forms, other_forms, (claim.kind, other.kind))):
+            return False
+        return not (names_both(new["statement"], other_forms.names) or names_both(known["statement"], forms.names))
+
+    def _same_object(self, a: Fact, b: Fact) -> bool:
+        return bool(a["object_id"] and a["object_id"] == b["object_id"])
+
+    def _messages(self, fact: Fact) -> frozenset[str]:
+        return self._heard.messages.get(fact["id"], frozenset()) | ({fact["message_id"]} - {None})
+
+    def _read(self, fact: Fact) -> tuple[Claim, Forms]:
+        if fact["id"] not in self._claims:
+            text, entity = fact["object_text"], fact["object_id"] or ""
+            forms = Forms(self._names.get(entity, frozenset()) | {plain(text)} - {""}, self._types.get(entity, ""))
+            self._claims[fact["id"]] = read_claim(fact["statement"] or "", text), forms
+        return self._claims[fact["id"]]
+
+
+def single_valued(predicates: pl.Series, learned: pl.DataFrame) -> frozenset[str]:
+    """Those of these canonical predicates that allow one object at a time (S2-61)."""
+    forms = canonicalise(predicates, learned)
+    single = forms.filter((pl.col("cardinality") == "1") & (pl.col("canonical") == pl.col("raw")))
+    return frozenset(single["raw"]) - {*_NEVER}
+
+
+def _is_said() -> pl.Expr:
+    return (pl.col("polarity") != "negated").fill_null(True) & (pl.col("object_text").fill_null("") != "")
+
+
+def settle_conflicts(board: Board, rivals: Rivals, new: Fact, settings: ReviseSettings, verdicts: Verdicts) -> None:
+    """Carry out what a new fact means for the others of its class, oldest first."""
+    mates = sorted(rivals.of(new), key=lambda fact: (fact["valid_from"], fact["id"]))
+    for known in mates:
+        if not board.is_open(new):
+            break
+        if board.is_open(known):
+            _settle(board, rivals, new, known, settings, verdicts)
+    if board.is_open(new):
+        _find_place(board, rivals, new, mates)
+
+
+def _settle(board: Board, rivals: Rivals, new: Fact, known: Fact, settings: ReviseSettings, verdicts: Verdicts) -> None:
+    """One new fact and one that holds: out of order, else by the strategy."""
+    is_history = rivals.is_event(new) and new["valid_from"] < known["valid_from"]
+    is_late = is_history or is_out_of_order(new["said_at"], known["said_at"])
+    holds, model = (known["id"], "") if is_late else judged(new, known, settings, verdicts)
+    if settings.strategy == "llm" and not is_late:
+        board.disputes.append((new["id"], known["id"]))
+    winner, loser = (known, new) if holds == known["id"] else (new, known)
+    if holds == BOTH:
+        told = verdicts.reasons.get((new["id"], known["id"]), "") if model else ""
+        _leave_both(board, new, known, settings, told or _UNCLEAR, model)
+    elif doubt := _doubt(board, rivals, winner, loser, known if is_late else new, model):
+        _leave_both(board, new, known, settings, doubt, model)
+    elif is_late:
+        _come_late(board, new, known, settings)
+    else:
+        replace(board, loser, winner, settings, REASON, model)
+
+
+def _doubt(board: Board, rivals: Rivals, winner: Fact, loser: Fact, later: Fact, model: str) -> str:
+    """Why both stay; a model's word is enough, and where rank forbids it, that is said instead."""
+    return "" if model or board.refusal(winner, winner, loser) else rivals.doubt(winner, loser, later)
+
+
+def _leave_both(board: Board, new: Fact, known: Fact, settings: ReviseSettings, reason: str, model: str) -> None:
+    """Both stay; unless a model said that they can, the pair waits for somebody who knows."""
+    _note(board, "refuse", new, known, settings, reason, model)
+    if not model:
+        board.doubts.append((new["id"], known["id"]))
+
+
+def judged(new: Fact, known: Fact, settings: ReviseSettings, verdicts: Verdicts) -> tuple[str, str]:
+    """Which of two holds (empty: both, or nobody can say), and the model if a model said so (S2-59)."""
+    pair = new["id"], known["id"]
+    if settings.strategy == "llm" and pair in verdicts.conflicts:
+        return verdicts.conflicts[pair], verdicts.model
+    surer = (new["confidence"] or 0.0) - (known["confidence"] or 0.0)
+    if settings.strategy == "confidence" and surer:
+        return (new if surer > 0 else known)["id"], ""
+    return (new["id"] if new["valid_from"] >= known["valid_from"] else BOTH), ""
+
+
+def replace(
+    board: Board,
+    loser: Fact,
+    winner: Fact,
+    settings: ReviseSettings,
+    why: str,
+    model: str = "",
+    seen: Mapping[str, object] = NOTHING,
+) -> None:
+    """The winner takes the place of the loser, unless rank, a circle or a full chain forbids it."""
+    new = winner if winner["place"] > loser["place"] else loser
+    if refusal := board.refusal(winner, winner, loser):
+        _note(board, "refuse", winner, loser, settings, refusal, model, seen)
+        return
+    is_mistake = why == REASON and is_lasting(loser["predicate"])  # it never was: no time is left in which it held
+    ends = loser["valid_from"] if is_mistake else max(winner["valid_from"], loser["valid_from"])
+    until = loser["valid_to"]
+    is_linked = board.supersede(loser, winner, why, f"replaced by {winner['id']}", ends=ends)
+    if loser is not new:
+        board.retire(loser, winner, new, is_mistake=is_mistake)
+    if not is_linked:
+        return
+    reason = "One of the two can hold, and this one was." if model else _reason(winner, loser, settings, why)
+    moved = {"valid_to": [until, loser["valid_to"]]}
+    _note(board, "supersede", winner, loser, settings, reason, model, {**seen, **moved})
+    if settings.retain_alternatives and why == REASON:
+        kept = {name: loser[name] for name in ("id", "object_text", "valid_from", "confidence")}
+        seen = {"strategy": settings.strategy, "alternatives": [kept]}
+        board.decide("prefer", winner["id"], [loser["id"]], [winner["id"]], "What it was preferred to.", seen, model)
+
+
+def _reason(winner: Fact, loser: Fact, settings: ReviseSettings, why: str) -> str:
+    if why != REASON:
+        return "It says the same two things differently, and later."
+    if settings.strategy == "confidence" and winner["confidence"] != loser["confidence"]:
+        return "Its relation allows one object at a time, and the other one is surer."
+    return "Its relation allows one object at a time, and the other one began later."
+
+
+def _come_late(board: Board, new: Fact, known: Fact, settings: ReviseSettings) -> None:
+    """It was over when what holds began, or at the latest when that was said again (§6.3)."""
+    if refusal := board.refusal(known, known, new):
+        _note(board, "refuse", known, new, settings, refusal, "")
+        return
+    began = known["valid_from"]
+    board.comes_late(new, known, began if began > new["valid_from"] else known["said_at"], REASON)
+
+
+def _find_place(board: Board, rivals: Rivals, new: Fact, mates: list[Fact]) -> None:
+    """Where a late fact stands among those that are over: before the next one, and after the one whose end it tells.
+
+    A(2020) ended with C(2024) because nothing in between was known; B(2022) arrives: A ended with B, B with C. An end
+    that somebody told (a directive) is left as it is.
+    """
+    over = [mate for mate in mates if not board.is_open(mate) and _lasted(mate)]
+    for mate in over:
+        is_late = rivals.is_event(new) or is_out_of_order(new["said_at"], mate["said_at"])
+        is_next = is_late and mate["valid_from"] > new["valid_from"]
+        if is_next and not board.refusal(mate, mate, new) and not rivals.doubt(mate, new, mate):
+            board.comes_late(new, mate, mate["valid_from"], REASON)
+    for mate in over:
+        is_inferred = mate["status"] == "superseded" and str(mate["status_reason"]).startswith(f"{REASON}:")
+        inside = mate["valid_from"] <= new["valid_from"] < (mate["valid_to"] or new["valid_from"])
+        may = _may_shorten(board, new, mate) and not rivals.doubt(new, mate, new)
+        if is_inferred and inside and mate["said_at"] <= new["said_at"] and may:
+            until, before = mate["valid_to"], mate["replaced_by"]
+            board.supersede(mate, new, REASON, f"replaced by {new['id']}", ends=new["valid_from"])
+            seen = {"valid_to": [until, mate["valid_to"]], "replaced_by": [before, mate["replaced_by"]]}
+            late = "A message that came late tells what followed it."
+            board.decide("shorten", mate["id"], [mate["id"], new["id"]], [mate["id"]], late, seen)
+
+
+def _lasted(fact: Fact) -> bool:
+    return fact["status"] != "retracted" and (fact["valid_to"] is None or fact["valid_to"] > fact["valid_from"])
+
+
+def _may_shorten(board: Board, new: Fact, mate: Fact) -> bool:
+    return rank_of(new["entrenchment"]) >= rank_of(mate["entrenchment"]) and not board.refusal(new, new, mate)
+
+
+def _note(
+    board: Board,
+    action: str,
+    winner: Fact,
+    loser: Fact,
+    settings: ReviseSettings,
+    reason: str,
+    model: str,
+    seen: Mapping[str, object] = NOTHING,
+) -> None:
+    """A decision about two facts: both values, when they began, how sure they are, and the strategy."""
+    both = (loser, winner)
+    out = [fact["id"] for fact in both] if action == "supersede" else []
+    values = {
+        "strategy": settings.strategy,
+        "relation": loser["predicate"],
+        "objects": [fact["object_text"] for fact in both],
+        "valid_from": [fact["valid_from"] for fact in both],
+        "confidence": [fact["confidence"] for fact in both],
+        "entrenchment": [fact["entrenchment"] for fact in both],
+    }
+    board.decide(action, loser["id"], [fact["id"] for fact in both], out, reason, {**values, **seen}, model)

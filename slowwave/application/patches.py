@@ -1,0 +1,286 @@
+"""Claims become candidate facts, grouped in patch batches that are decided together (S2-12, S2-18, S3-02 … S3-12).
+
+A candidate is invisible. `evaluation.evaluate` says which pass; only `application.plan_application` makes one active.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import polars as pl
+
+from slowwave import aspects, frames
+from slowwave.application import predicates
+from slowwave.merging.guard_words import FUNCTION_WORDS, POLARITY
+from slowwave.reading.dates import resolve_hint
+from slowwave.settings import ExtractSettings
+from slowwave.text import cut_bytes, digest, normalise_name, normalise_statement, readable, row_id, sentences, timed_id
+
+MAX_STATEMENT_BYTES = 2048
+MAX_QUOTE = 500
+EDGE_TYPES = ("semantic", "temporal", "causal", "hierarchical", "co_occurrence")
+EDGE_ALIASES = {"entity": "hierarchical", "cooccurrence": "co_occurrence", "co-occurrence": "co_occurrence"}
+_NEGATION = (
+    r"\b(?:" + "|".join(POLARITY[name] for name in ("no longer", "used to", "not", "never", "no", "stop")) + r")\b"
+)
+_STATED_BY = ("user", "person")
+_ENDING = r"(?:ing|ed|es|s|e)$"
+
+RESOLVES = pl.Struct({"known_id": pl.String(), "object": pl.String(), "action": pl.String(), "reason": pl.String()})
+CLAIMS: frames.Schema = {
+    "window": pl.Int64(),
+    "message_id": pl.String(),
+    "kind": pl.String(),
+    "subject": pl.String(),
+    "relation": pl.String(),
+    "object": pl.String(),
+    "statement": pl.String(),
+    "edge_type": pl.String(),
+    "confidence": pl.Float64(),
+    "temporal_hint": pl.String(),
+    "ended": pl.Boolean(),
+    "aspects": frames.TEXTS,
+    "resolves": pl.List(RESOLVES),
+}
+MESSAGES: frames.Schema = {
+    "id": pl.String(),
+    "conversation_id": pl.String(),
+    "role": pl.String(),
+    "speaker": pl.String(),
+    "content": pl.String(),
+    "occurred_at": frames.TIME,
+    "scope": pl.String(),
+    "episode_id": pl.String(),
+    "content_score": pl.Float64(),
+}
+DIRECTIVES: frames.Schema = {
+    "candidate_id": pl.String(),
+    "known_id": pl.String(),
+    "object": pl.String(),
+    "action": pl.String(),
+    "reason": pl.String(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Candidate facts (FACTS), what they do away with (DIRECTIVES), their batches, and what was not taken."""
+
+    facts: pl.DataFrame
+    directives: pl.DataFrame
+    batches: pl.DataFrame
+    unmapped: tuple[str, ...]
+    dropped: Mapping[str, int]
+
+
+def build_candidates(
+    claims: pl.DataFrame,
+    messages: pl.DataFrame,
+    names: pl.DataFrame,
+    learned: pl.DataFrame,
+    settings: ExtractSettings,
+    now: datetime,
+) -> Candidates:
+    """Facts with status candidate from CLAIMS in order of extraction.
+
+    `messages` has MESSAGES (absent columns are null), `names` is `Resolution.names`, `learned` the stored predicates.
+    A claim is dropped and counted when its message is missing or over the limit, when its subject is no entity, or when
+    it was made before word for word; an object that is no entity is kept as text.
+    """
+    said = frames.conform(messages, MESSAGES).select(*MESSAGES).rename({"id": "message_id"})
+    taken = frames.conform(claims, CLAIMS).select(*CLAIMS)
+    limited = taken.filter(pl.int_range(pl.len()).over("message_id") < settings.max_facts_per_message)
+    placed = limited.join(said, on="message_id", how="inner", maintain_order="left")
+    linked = _linked(placed, names).filter(pl.col("subject_id").is_not_null())
+    relations = predicates.canonicalise(linked["relation"], learned)
+    tagging, facts = _facts(linked, relations, settings, now)
+    facts = _with_batches(facts)
+    unique = facts.unique("id", keep="first", maintain_order=True)
+    dropped = {
+        "over_limit": taken.height - limited.height,
+        "no_message": limited.height - placed.height,
+        "no_subject": placed.height - linked.height,
+        "repeated": facts.height - unique.height,
+        "unknown_aspects": tagging.unknown,
+    }
+    rows = frames.conform(unique, frames.FACTS).select(*frames.FACTS)
+    return Candidates(rows, _directives(unique), _batches(unique), tuple(predicates.unmapped(relations)), dropped)
+
+
+def content_stems(text: str, *, drop: str | None = None) -> pl.Expr:
+    """Distinct content words of column `text`, without function words, those of column `drop`, and common endings."""
+    words = _words(pl.col(text)).list.set_difference(pl.lit(pl.Series([sorted(FUNCTION_WORDS)])))
+    if drop is not None:
+        words = words.list.set_difference(_words(pl.col(drop).fill_null("")))
+    bare = pl.element().str.replace(r"['’]s$", "")
+    stem = pl.when(bare.str.len_chars() > 3).then(bare.str.replace(_ENDING, "")).otherwise(bare)
+    return words.list.eval(stem).list.unique()
+
+
+def _words(text: pl.Expr) -> pl.Expr:
+    return text.str.to_lowercase().str.extract_all(r"[\p{L}\p{M}\p{N}]+(?:['’][\p{L}]+)?")
+
+
+def _linked(claims: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """Adds subject_id, subject_type, object_id, object_type; a name means what its own window says it means."""
+    said = pl.concat([claims["subject"], claims["object"]]).drop_nulls().unique().to_list()
+    canonical = {name: normalise_name(name) for name in said}
+    for end in ("subject", "object"):
+        known = names.select(
+            "window",
+            pl.col("canonical_name").alias("name"),
+            pl.col("entity_id").alias(f"{end}_id"),
+            pl.col("entity_type").alias(f"{end}_type"),
+        )
+        claims = claims.with_columns(name=pl.col(end).replace(canonical)).join(
+            known, on=["window", "name"], how="left", maintain_order="left"
+        )
+    return claims.drop("name")
+
+
+def _deciding_part() -> pl.Expr:
+    """The words that say whether the relation holds: up to its object, unless the statement begins with that.
+
+    "Ana lives in vim, so show diffs and not mouse clicks" does not deny vim.
+    """
+    straight = pl.col("statement").str.to_lowercase().str.replace_all("[’‘]", "'")
+    before = straight.str.splitn(pl.col("object").str.to_lowercase(), 2).struct.field("field_0")
+    is_told = before.str.count_matches(r"\w+") >= 2
+    return pl.when((pl.col("object").fill_null("") != "") & is_told).then(before).otherwise(straight)
+
+
+def _facts(
+    claims: pl.DataFrame, relations: pl.DataFrame, settings: ExtractSettings, now: datetime
+) -> tuple[aspects.Tagging, pl.DataFrame]:
+    """The claims with every column of a fact that they decide."""
+    spoken = claims.join(
+        relations.rename({"raw": "relation", "canonical": "predicate"}),
+        on="relation",
+        how="left",
+        maintain_order="left",
+    )
+    spoken = spoken.with_columns(_cleaned(spoken["statement"]), object=pl.col("object").str.strip_chars())
+    edge = pl.col("edge_type").str.strip_chars().str.to_lowercase().replace(EDGE_ALIASES)
+    has_object = pl.col("object").fill_null("") != ""
+    rows = spoken.with_columns(
+        kind=pl.when((pl.col("kind") == "observation") | ~has_object)
+        .then(pl.lit("observation"))
+        .otherwise(pl.lit("relation")),
+        predicate_raw="relation",
+        predicate=pl.col("predicate").fill_null(""),
+        edge_type=pl.when(edge.is_in(EDGE_TYPES)).then(edge).otherwise(pl.lit("semantic")),
+        object_text=pl.when(has_object).then("object"),
+        owner_entity_id="subject_id",
+        scope=pl.col("scope").fill_null("global"),
+        polarity=pl.when(pl.col("ended").fill_null(False) | _deciding_part().str.contains(_NEGATION))
+        .then(pl.lit("negated"))
+        .otherwise(pl.lit("affirmed")),
+        status=pl.lit("candidate"),
+        valid_from=_valid_from(spoken, now),
+        confidence=pl.col("confidence").fill_nan(None).fill_null(settings.default_confidence).clip(0.0, 1.0),
+        evidence_count=pl.lit(1, dtype=pl.Int64),
+        entrenchment=pl.when(pl.col("role").is_in(_STATED_BY))
+        .then(pl.lit("user_stated"))
+        .otherwise(pl.lit("system_inferred")),
+        pinned=pl.lit(False),
+        similarity_flag=pl.lit(False),
+    )
+    tagging = aspects.merge(rows["aspects"], aspects.classify(rows))
+    rows = rows.with_columns(quotes(rows), aspect_slugs=tagging.slugs)
+    identity = rows.select(
+        "valid_from", "message_id", "subject_id", "predicate", pl.coalesce("object_id", "object_text"), "statement"
+    )
+    ids = [timed_id("f", at, *parts) for at, *parts in identity.iter_rows()]
+    hashes = {text: statement_hash(text) for text in rows["statement"].unique()}
+    return tagging, rows.with_columns(
+        id=pl.Series(ids, dtype=pl.String),
+        statement_hash=pl.col("statement").replace_strict(hashes, return_dtype=pl.String),
+    )
+
+
+def statement_hash(statement: str) -> str:
+    """What repetitions are found by: the hash of the normalised statement (§6.2 S1)."""
+    return digest(normalise_statement(statement))
+
+
+def _cleaned(statements: pl.Series) -> pl.Series:
+    clean = {
+        raw: cut_bytes(" ".join(readable(raw).split()), MAX_STATEMENT_BYTES) for raw in statements.drop_nulls().unique()
+    }
+    return statements.replace(clean).fill_null("").alias("statement")
+
+
+def _valid_from(claims: pl.DataFrame, now: datetime) -> pl.Series:
+    """When it became true: what the hint means, else when it was said, else now (S3-11)."""
+    spoken = claims.select("temporal_hint", "statement", at=pl.col("occurred_at").fill_null(now))
+    start = spoken["at"].to_list()
+    for row, (hint, statement, at) in enumerate(spoken.iter_rows()):
+        span = resolve_hint(hint, at, statement) if hint else None
+        start[row] = span.start if span else at
+    return pl.Series("valid_from", start, dtype=frames.TIME)
+
+
+def quotes(rows: pl.DataFrame) -> pl.Series:
+    """The sentence of its message that shares most content words with each statement, the first of equals.
+
+    `rows` needs message_id, content and statement.
+    """
+    said = rows.select("message_id", pl.col("content").fill_null("")).unique("message_id").iter_rows()
+    parts = [(message, sentence) for message, content in said for sentence in sentences(content)]
+    spread = pl.DataFrame(
+        {
+            "message_id": pl.Series([message for message, _ in parts], dtype=pl.String),
+            "sentence": pl.Series([sentence for _, sentence in parts], dtype=pl.String),
+        }
+    )
+    spread = spread.with_columns(words=content_stems("sentence")).with_row_index("place")
+    claims = rows.select("message_id", stems=content_stems("statement")).with_row_index("row")
+    best = (
+        claims.join(spread, on="message_id")
+        .with_columns(shared=pl.col("stems").list.set_intersection("words").list.len())
+        .sort("row", -pl.col("shared").cast(pl.Int64), "place")
+        .unique("row", keep="first", maintain_order=True)
+    )
+    quoted = claims.select("row").join(best.select("row", "sentence"), on="row", how="left", maintain_order="left")
+    return quoted.select(quote=pl.col("sentence").str.slice(0, MAX_QUOTE))["quote"]
+
+
+def _with_batches(facts: pl.DataFrame) -> pl.DataFrame:
+    """One batch per conversation or document and the messages that it brings (S3-08)."""
+    groups = facts.group_by("conversation_id", maintain_order=True).agg(pl.col("message_id").unique().sort())
+    ids = {source: row_id("p", source, listed) for source, listed in groups.iter_rows()}
+    return facts.with_columns(
+        patch_batch_id=pl.col("conversation_id").replace_strict(ids, default=None, return_dtype=pl.String)
+    )
+
+
+def _batches(facts: pl.DataFrame) -> pl.DataFrame:
+    rows = facts.group_by("patch_batch_id", maintain_order=True).agg(
+        source_key=pl.col("conversation_id").first(), candidates=pl.len().cast(pl.Int64)
+    )
+    return frames.conform(
+        rows.rename({"patch_batch_id": "id"}).with_columns(
+            origin=pl.lit("ingest"), state=pl.lit("open"), passed=pl.lit(0, dtype=pl.Int64), decided_by=pl.lit("rule")
+        ),
+        frames.PATCH_BATCHES,
+    )
+
+
+def _directives(facts: pl.DataFrame) -> pl.DataFrame:
+    """What the candidates say is over: their own directives, and the end of what a claim says has ended."""
+    said = (
+        facts.select(pl.col("id").alias("candidate_id"), "resolves")
+        .explode("resolves")
+        .drop_nulls("resolves")
+        .unnest("resolves")
+    )
+    ended = facts.filter(pl.col("ended").fill_null(False) & pl.col("object_text").is_not_null()).select(
+        candidate_id="id", object="object_text", action=pl.lit("retract"), reason=pl.lit("temporal_change")
+    )
+    rows = pl.concat([frames.conform(part, DIRECTIVES) for part in (said, ended)])
+    named = rows.filter(pl.col("known_id").is_not_null() | (pl.col("object").fill_null("").str.strip_chars() != ""))
+    return named.with_columns(
+        pl.col("action").fill_null("supersede"), pl.col("reason").fill_null("temporal_change")
+    ).unique(maintain_order=True)

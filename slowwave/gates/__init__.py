@@ -1,0 +1,1 @@
+"""Gates: what is refused before it is stored as knowledge."""

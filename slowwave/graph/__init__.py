@@ -1,0 +1,1 @@
+"""The graph: relations as arrays, communities, links and walks."""

@@ -1,0 +1,150 @@
+"""Everything that a refresh of communities changes, as one plan: new, told anew, gone (S2-47 … S2-49)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.graph.communities import Grouping
+from slowwave.graph.community_story import COMPARED, beside, decisions_of
+from slowwave.graph.community_summaries import Summary, one_line
+from slowwave.text import as_json
+
+NAMED = 3
+_SUMMARY = ("summary", "summarised_by", "prompt_version")
+_ACTIONS = {"gather": "communities found", "regroup": "communities changed", "dissolve": "communities dissolved"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommunityPlan:
+    """Rows to write and ids to remove.
+
+    `communities` (COMMUNITIES) and `members` (ENTITY_COMMUNITIES) are those that are new or different, `dropped` and
+    `left` ids of communities and memberships that go. `decisions` tell of each community that was found, changed,
+    dissolved or summarised. `total` is how many there are then, `waiting` how many of them are still to be summarised.
+    """
+
+    communities: pl.DataFrame
+    dropped: pl.Series
+    members: pl.DataFrame
+    left: pl.Series
+    decisions: pl.DataFrame
+    total: int
+    waiting: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changes."""
+        return not any(len(each) for each in (self.communities, self.dropped, self.members, self.left))
+
+    def summary(self) -> dict[str, int]:
+        """What it comes to."""
+        made = dict(self.decisions["action"].value_counts().iter_rows())
+        summaries = self.decisions["measures"].str.json_path_match("$.summarised_by").drop_nulls()
+        return {
+            "communities": self.total,
+            **{what: made.get(action, 0) for action, what in _ACTIONS.items()},
+            "communities summarised": len(summaries),
+        }
+
+
+def needs_summary(grouping: Grouping, held: pl.DataFrame, *, has_model: bool) -> pl.DataFrame:
+    """The groups that are new or changed, or have no summary; where a model is there, also those a rule spoke for.
+
+    A model's summary stays as long as its community does, also when rules run.
+    """
+    both = beside(grouping.groups, held)
+    is_told = (pl.col("held_fingerprint") == pl.col("fingerprint")) & pl.col("held_summary").is_not_null()
+    is_good = is_told & (pl.col("held_summarised_by") != "rule") if has_model else is_told
+    return both.filter(~is_good.fill_null(False)).select(grouping.groups.columns)
+
+
+def plan_communities(
+    grouping: Grouping,
+    held: pl.DataFrame,
+    memberships: pl.DataFrame,
+    names: pl.DataFrame,
+    aspects: pl.DataFrame,
+    summaries: Mapping[str, Summary],
+    now: datetime,
+) -> CommunityPlan:
+    """The plan for these groups beside what is held (COMMUNITIES, ENTITY_COMMUNITIES).
+
+    `names` are (id, name) of entities, `aspects` (fact_id, slug) of facts, `summaries` by fingerprint. A group that has
+    none and that is not as it was when it was summarised is left without, to be asked about again (T14).
+    """
+    rows = _rows(grouping, held, names, aspects, summaries)
+    fresh = rows.join(
+        held.select("id", *COMPARED), on=["id", *COMPARED], how="anti", nulls_equal=True, maintain_order="left"
+    )
+    dropped = held.join(rows, on="id", how="anti").sort("id")
+    key = ["id", "community_id"]
+    members = grouping.members.join(memberships, on=key, how="anti", maintain_order="left")
+    return CommunityPlan(
+        frames.conform(fresh.with_columns(refreshed_at=pl.lit(now, dtype=frames.TIME)), frames.COMMUNITIES),
+        dropped["id"],
+        frames.conform(members, frames.ENTITY_COMMUNITIES),
+        memberships.join(grouping.members, on="id", how="anti")["id"].sort(),
+        decisions_of(grouping, fresh, dropped, held, summaries, now),
+        len(rows),
+        rows["summary"].null_count(),
+    )
+
+
+def community_names(groups: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """(id, name): the three most connected members of each, and how many there are beside them (S2-49).
+
+    For people to tell communities apart by; two may be called the same, because nothing is found by it.
+    """
+    first = groups.select("id", entity_id=pl.col("entity_ids").list.head(NAMED)).explode("entity_id")
+    called = first.join(names.rename({"id": "entity_id"}), on="entity_id", how="left", maintain_order="left")
+    told = called.with_columns(pl.coalesce("name", "entity_id").map_elements(one_line, pl.String).alias("name"))
+    joined = told.group_by("id", maintain_order=True).agg(pl.col("name").str.join(", "))
+    more = groups.select("id", more=pl.col("entity_ids").list.len().cast(pl.Int64) - NAMED)
+    both = joined.join(more, on="id", maintain_order="left")
+    whole = pl.when(pl.col("more") > 0).then(pl.format("{} +{}", "name", "more")).otherwise("name")
+    return both.select("id", name=whole)
+
+
+def aspect_counts(grouping: Grouping, aspects: pl.DataFrame) -> pl.DataFrame:
+    """(id, aspects): as JSON how many relations within each community touch which aspect, for those with any (C16)."""
+    met = grouping.relations.join(aspects.unique(["fact_id", "slug"]), on="fact_id")
+    counts = met.group_by("community_id", "slug").agg(count=pl.len()).sort("community_id", "slug")
+    listed = counts.group_by("community_id", maintain_order=True).agg("slug", "count")
+    texts = [as_json(dict(zip(slugs, numbers, strict=True))) for _, slugs, numbers in listed.iter_rows()]
+    return listed.select(pl.Series("aspects", texts, dtype=pl.String), id="community_id").select("id", "aspects")
+
+
+def _rows(
+    grouping: Grouping,
+    held: pl.DataFrame,
+    names: pl.DataFrame,
+    aspects: pl.DataFrame,
+    summaries: Mapping[str, Summary],
+) -> pl.DataFrame:
+    """id and the columns that are told, of every group."""
+    said = pl.DataFrame(
+        [(told, each.text, each.by, each.prompt_version or None) for told, each in summaries.items()],
+        schema=dict.fromkeys(("fingerprint", *_SUMMARY), pl.String),
+        orient="row",
+    )
+    both = beside(grouping.groups, held).join(said, on="fingerprint", how="left", maintain_order="left")
+    is_fresh, is_same = pl.col("summary").is_not_null(), pl.col("held_fingerprint") == pl.col("fingerprint")
+    kept = [
+        pl.when(is_fresh).then(name).when(is_same).then(f"held_{name}").otherwise(None).alias(name) for name in _SUMMARY
+    ]
+    named = both.with_columns(kept).join(community_names(grouping.groups, names), on="id", maintain_order="left")
+    whole = named.join(aspect_counts(grouping, aspects), on="id", how="left", maintain_order="left")
+    return whole.select(
+        "id",
+        "name",
+        *_SUMMARY,
+        pl.when(pl.col("summary").is_not_null()).then("fingerprint").alias("fingerprint"),
+        "entity_ids",
+        "facts",
+        pl.col("aspects").fill_null("{}"),
+    )

@@ -1,0 +1,151 @@
+"""Entities by the words of their names and summaries: every word of a query begins one of theirs (S2-26).
+
+Words are sorted, so those with one beginning lie together, and so do the places where they occur: a prefix is a slice.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from slowwave.graph.graph import Numbers, Offsets, Places
+from slowwave.text import cut_bytes
+
+NAME_WEIGHT, SUMMARY_WEIGHT = 10.0, 1.0
+ALIAS_SCORE = 0.5  # of another name that holds the query, beside the sums of BM25
+LONGEST_QUERY = 512  # bytes
+OPERATORS = frozenset({"AND", "OR", "NOT", "NEAR"})
+_COLUMN_WEIGHTS = np.array([NAME_WEIGHT, SUMMARY_WEIGHT])
+_K1, _B = 1.2, 0.75
+_MARKS = "[\u0300-\u036f]"  # accents, which nobody types
+_WORD = r"[\p{L}\p{N}\p{M}]+"
+_LAST = "\U0010ffff"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Places of entities that a query names, (f,), with scores in (0, 1]; best first, of equal ones the smaller id."""
+
+    places: Places
+    scores: Numbers
+
+
+@dataclass(frozen=True)
+class NameIndex:
+    """n entities, ids sorted, and where each of w words occurs: `places[starts[j]:starts[j + 1]]`, with `counts`.
+
+    A count is 10 for each time in the name and 1 for each in the summary; `damping`, (n,), is what BM25 holds against
+    long texts. `names` are their other names, one a line, that begin at `lines` and are names of `owners`.
+    """
+
+    ids: pl.Series
+    words: list[str]
+    starts: Offsets
+    places: Places
+    counts: Numbers
+    damping: Numbers
+    names: str
+    lines: Offsets
+    owners: Places
+
+    def find(self, query: str, limit: int) -> Found:
+        """At most `limit` entities: by words (BM25), or because another name of theirs holds the whole query."""
+        asked = cut_bytes(query, LONGEST_QUERY)
+        by_words = self._by_words([word for word in asked.split() if word not in OPERATORS])
+        by_names = np.unique(self._by_other_names(asked))
+        found = np.union1d(by_words.places, by_names)
+        raw = np.zeros(len(found))
+        raw[np.searchsorted(found, by_words.places)] = by_words.scores
+        named = np.searchsorted(found, by_names)
+        raw[named] = np.maximum(raw[named], ALIAS_SCORE)
+        best = np.lexsort((found, -raw))[:limit]
+        scores = raw[best] / raw.max() if len(best) else raw
+        return Found(found[best].astype(np.int32), scores)
+
+    def _by_words(self, asked: list[str]) -> Found:
+        """Those of which each word of the query begins a word, in order of place, with the sums over its words."""
+        met = Found(np.empty(0, np.int32), np.empty(0))
+        wanted = dict.fromkeys(words_of(pl.Series([" ".join(asked)]))[0].to_list())
+        for number, word in enumerate(wanted):
+            one = self._by_word(word)
+            _, ours, theirs = np.intersect1d(met.places, one.places, assume_unique=True, return_indices=True)
+            met = Found(met.places[ours], met.scores[ours] + one.scores[theirs]) if number else one
+        return met
+
+    def _by_word(self, word: str) -> Found:
+        """Those of which a word begins like this, in order of place (BM25)."""
+        slots = slice(self.starts[bisect_left(self.words, word)], self.starts[bisect_left(self.words, word + _LAST)])
+        places, group = np.unique(self.places[slots], return_inverse=True)
+        count = np.bincount(group, self.counts[slots], len(places))
+        scores = _rarity(len(self.ids), len(places)) * count * (_K1 + 1.0) / (count + self.damping[places])
+        return Found(places, scores)
+
+    def _by_other_names(self, asked: str) -> Places:
+        part = " ".join(folded(pl.Series([asked]))[0].split())
+        hits = [hit.start() for hit in re.finditer(re.escape(part), self.names)] if part else []
+        return self.owners[np.searchsorted(self.lines, hits, "right") - 1]
+
+
+def index_names(entities: pl.DataFrame, aliases: pl.DataFrame) -> NameIndex:
+    """The index of entities (id, name, summary) and of their other names (entity_id, alias_name).
+
+    A name that is among the aliases too counts as the name alone: else "sql" would find GraphQL.
+    """
+    own = entities.sort("id")
+    occurrences = pl.concat([_words(own[column], number) for number, column in enumerate(("name", "summary"))])
+    distinct = occurrences["word"].unique().sort()
+    numbered = occurrences.join(distinct.to_frame().with_row_index("number"), on="word", maintain_order="left")
+    where = numbered["number"].to_numpy().astype(np.int64) * len(own) + numbered["place"].to_numpy()
+    coded = np.sort(2 * where + numbered["column"].to_numpy())  # one sort, much faster than groups of pairs
+    first = np.flatnonzero(np.diff(coded // 2, prepend=-1))
+    words, places = np.divmod(coded[first] // 2, max(len(own), 1))
+    counts = np.add.reduceat(_COLUMN_WEIGHTS[coded % 2], first) if len(first) else np.zeros(0)
+    starts = np.concatenate(([0], np.cumsum(np.bincount(words, minlength=len(distinct)))))
+    lengths = np.bincount(numbered["place"].to_numpy(), minlength=len(own))
+    damping = (_K1 * (1.0 - _B + _B * lengths / max(len(numbered) / max(len(own), 1), 1.0))).astype(np.float64)
+    return NameIndex(
+        own["id"], distinct.to_list(), starts, places.astype(np.int32), counts, damping, *_other(own, aliases)
+    )
+
+
+def folded(texts: pl.Series) -> pl.Series:
+    """Texts as they are compared: compatible forms, lower case, no accents."""
+    lower = texts.cast(pl.String).str.to_lowercase()
+    accented = (lower.str.len_bytes() != lower.str.len_chars()).arg_true()
+    if not len(accented):
+        return lower
+    plain = lower.gather(accented).str.normalize("NFKD").str.replace_all(_MARKS, "").str.to_lowercase()
+    return lower.scatter(accented, plain)
+
+
+def words_of(texts: pl.Series) -> pl.Series:
+    """The words of each text, a list: runs of letters and digits."""
+    return folded(texts).str.extract_all(_WORD)
+
+
+def _words(texts: pl.Series, column: int) -> pl.DataFrame:
+    """(place, word, column) for each word of each text."""
+    words = pl.DataFrame({"word": words_of(texts)}).with_row_index("place").explode("word")
+    return words.drop_nulls("word").with_columns(column=pl.lit(column))
+
+
+def _rarity(entities: int, holding: int) -> float:
+    """How much a word says that so many of the entities have (BM25, never negative)."""
+    return float(np.log1p((entities - holding + 0.5) / (holding + 0.5)))
+
+
+def _other(entities: pl.DataFrame, aliases: pl.DataFrame) -> tuple[str, Offsets, Places]:
+    places = entities.select(pl.col("id"), own=folded(entities["name"])).with_row_index("place")
+    named = aliases.select(id="entity_id", name=folded(aliases["alias_name"]).str.replace_all(r"\s+", " "))
+    other = named.join(places, on="id").filter(pl.col("name") != pl.col("own")).unique(["id", "name"])
+    other = other.sort("place", "name")
+    ends = np.cumsum(other["name"].str.len_chars().to_numpy().astype(np.int64) + 1)
+    return (
+        "\n".join(other["name"]),
+        np.concatenate(([0], ends[:-1])).astype(np.int64),
+        other["place"].cast(pl.Int32).to_numpy(),
+    )

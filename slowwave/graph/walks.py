@@ -1,0 +1,226 @@
+"""Walks: which relations are near the entities that a query names, and how much each of them counts (S2-30 … S2-35).
+
+A walk starts at several seeds at once. What it says of a relation is the best that any single seed would have said: a
+seed's score is carried along, and only a better one is carried on, so the cost does not grow with the number of seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+from slowwave.graph.graph import EDGE_TYPES, UNKNOWN_TIME, Graph, Numbers, Offsets, Places, Steps
+from slowwave.settings import WalkSettings
+
+TYPE_WEIGHTS = {"causal": 1.2, "semantic": 1.0, "temporal": 0.9, "hierarchical": 0.8, "co_occurrence": 0.6}
+MOST_BOOSTED = 2.0
+_WEIGHT_OF_KIND = np.array([TYPE_WEIGHTS[name] for name in EDGE_TYPES])
+_DAY = 86_400_000_000  # microseconds
+_LAST = np.iinfo(np.int32).max
+
+Flags = npt.NDArray[np.bool_]
+IsOver = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """Where walks begin: places in the graph, each once, (s,), and how well the query means them, (0, 1], (s,)."""
+
+    nodes: Places
+    scores: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What is walked on: the relations, or those that are `allowed`, (m,), and links from entities to similar ones.
+
+    `similar` has the same entities; its weights are cosines. A link leads on and is a hop, and is no fact (S2-71).
+    """
+
+    graph: Graph
+    allowed: Flags | None = None
+    similar: Graph | None = None
+
+    def steps(self, nodes: Places, edge_types: Sequence[str] = ()) -> Steps:
+        """All that leads on from these nodes, of these types if any are named; link j is the edge m + j."""
+        found = self.graph.steps(nodes)
+        passed = self._passed(found.edge, edge_types)
+        if passed is not None:
+            found = Steps(found.start[passed], found.end[passed], found.edge[passed])
+        if self.similar is None:
+            return found
+        links = self.similar.steps(nodes)
+        edge = np.concatenate((found.edge, links.edge + np.int32(len(self.graph.edges))))
+        return Steps(np.concatenate((found.start, links.start)), np.concatenate((found.end, links.end)), edge)
+
+    def cosines(self, links: Places) -> Numbers:
+        """The weights of links, counted from 0."""
+        return self.similar.weight[links] if self.similar is not None else np.zeros(0)
+
+    def _passed(self, edge: Places, edge_types: Sequence[str]) -> Flags | None:
+        """Which relations may be walked; None: all."""
+        passed = None if self.allowed is None else self.allowed[edge]
+        if not edge_types:
+            return passed
+        is_asked = np.isin(EDGE_TYPES, list(edge_types))[self.graph.kind[edge]]
+        return is_asked if passed is None else passed & is_asked
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Relations that were found, best first: places of edges, scores, hops, and the seed that each was found from.
+
+    All (f,). Of spreading activation also the active nodes, (a,), the most active first, with their levels, 0 to 1, and
+    the hop at which each got its level. Empty if time ran out (S2-44).
+    """
+
+    edges: Places = field(default_factory=lambda: np.zeros(0, np.int32))
+    scores: Numbers = field(default_factory=lambda: np.zeros(0))
+    hops: Places = field(default_factory=lambda: np.zeros(0, np.int32))
+    seeds: Places = field(default_factory=lambda: np.zeros(0, np.int32))
+    nodes: Places = field(default_factory=lambda: np.zeros(0, np.int32))
+    levels: Numbers = field(default_factory=lambda: np.zeros(0))
+    depths: Places = field(default_factory=lambda: np.zeros(0, np.int32))
+
+
+def never() -> bool:
+    """Of a walk that may take its time."""
+    return False
+
+
+def breadth_first(
+    ground: Ground, seeds: Seeds, settings: WalkSettings, now: datetime, limit: int, is_over: IsOver = never
+) -> Walk:
+    """At most `limit` relations within `max_hops` of the seeds, in either direction, each statement once (S2-30…32).
+
+    Score: match of the seed × 1 / (1 + hop) × weight of the relation × weight of its type, boosted if it is recent; hop
+    is the distance of its nearer end. Relations are those that a walk goes over: none between two entities that are
+    both `max_hops` away. Over a link the match is multiplied by its cosine. Once there are `limit` relations that score
+    more than any farther one can, the walk goes no farther: that changes nothing but the time it takes.
+    """
+    graph = ground.graph
+    nodes, edges = _Best(len(graph)), _Best(len(graph.edges))
+    ring, worst = nodes.offer(seeds.nodes, seeds.scores, seeds.nodes, 0), 0.0
+    for hop in range(settings.max_hops):
+        if is_over():
+            return Walk()
+        ring = distinct(ring, len(graph))
+        ring = ring[_at_most(nodes.value[ring] / (1 + hop), settings) >= worst]
+        steps = ground.steps(ring, settings.edge_types)
+        match, seed = nodes.value[steps.start], nodes.seed[steps.start]
+        facts = np.count_nonzero(steps.edge < len(graph.edges))  # they come before links
+        edges.offer(steps.edge[:facts], match[:facts] / (1 + hop), seed[:facts], hop)
+        if hop + 1 < settings.max_hops:
+            match[facts:] *= ground.cosines(steps.edge[facts:] - len(graph.edges))
+            ring = nodes.offer(steps.end, match, seed, hop + 1)
+            found = _best_met(graph, edges, settings, now, limit)
+            worst = found.scores[-1] if len(found.scores) == limit else 0.0
+    return Walk() if is_over() else _best_met(graph, edges, settings, now, limit)
+
+
+def _at_most(match: Numbers, settings: WalkSettings) -> Numbers:
+    """What no relation scores more than, where the match and the hop leave so much; who has less need not go on."""
+    boost = MOST_BOOSTED if settings.temporal_decay_rate else 1.0
+    most: Numbers = match * max(TYPE_WEIGHTS.values()) * boost
+    return most
+
+
+def _best_met(graph: Graph, edges: _Best, settings: WalkSettings, now: datetime, limit: int) -> Walk:
+    met = np.flatnonzero(edges.is_met).astype(np.int32)
+    scores = edges.value[met] * weights(graph, met)
+    scores = boosted(scores, days_since(graph.since[met], now), settings.temporal_decay_rate)
+    best = best_facts(graph, met, scores, limit)
+    return Walk(met[best], scores[best], edges.hop[met[best]], edges.seed[met[best]])
+
+
+class _Best:
+    """The best offer that each place had so far, whose it was, and after how many hops it came."""
+
+    def __init__(self, size: int) -> None:
+        self.value, self.is_met = np.zeros(size), np.zeros(size, np.bool_)
+        self.seed, self.hop = np.zeros(size, np.int32), np.zeros(size, np.int32)
+
+    def offer(self, places: Places, values: Numbers, seeds: Places, hop: int) -> Places:
+        """Take what is better than before, of equal offers that of the first seed; the places that took one."""
+        better = np.flatnonzero(values > self.value[places])
+        places, values, seeds = places[better], values[better], seeds[better]
+        np.maximum.at(self.value, places, values)
+        self.is_met[places], self.hop[places], self.seed[places] = True, hop, _LAST
+        is_best = np.flatnonzero(values == self.value[places])
+        np.minimum.at(self.seed, places[is_best], seeds[is_best])
+        return places
+
+
+def distinct(places: Places, size: int) -> Places:
+    """Each place once, in order; faster than by sorting them."""
+    is_there = np.zeros(size, np.bool_)
+    is_there[places] = True
+    return np.flatnonzero(is_there).astype(np.int32)
+
+
+def weights(graph: Graph, edges: Places) -> Numbers:
+    """What passes over each of these relations: its weight × that of its type (S2-31)."""
+    passing: Numbers = graph.weight[edges] * _WEIGHT_OF_KIND[graph.kind[edges]]
+    return passing
+
+
+def days_since(since: Offsets, now: datetime) -> Numbers:
+    """Ages in days at `now`, none below 0; NaN where nobody said since when (T48)."""
+    age = np.maximum(int(now.timestamp() * 1_000_000) - since, 0) / _DAY
+    return np.where(since == UNKNOWN_TIME, np.nan, age)
+
+
+def recency(days: Numbers, rate: float) -> Numbers:
+    """1 / (1 + days × rate); NaN where the age is not known."""
+    recent: Numbers = 1.0 / (1.0 + days * rate)
+    return recent
+
+
+def boosted(scores: Numbers, days: Numbers, rate: float) -> Numbers:
+    """Scores × (1 + recency), at most doubled; as they are without a rate, or where the age is not known (S2-35)."""
+    if rate == 0.0:
+        return scores
+    return scores * np.minimum(1.0 + np.nan_to_num(recency(days, rate)), MOST_BOOSTED)
+
+
+def best_facts(graph: Graph, edges: Places, scores: Numbers, limit: int) -> Offsets:
+    """Which of these relations are the `limit` best: by score, then id, each statement once (S2-32).
+
+    Two are one statement if source, relation, target and type are the same.
+    """
+    take = 4 * limit
+    while True:
+        order = _top(edges, scores, take)
+        kept = list(islice(_first_told(graph, edges[order]), limit))
+        if len(kept) >= limit or take >= len(edges):
+            return order[kept]
+        take *= 8
+
+
+def _first_told(graph: Graph, edges: Places) -> Iterator[int]:
+    """Which of these relations say what none before them says."""
+    predicates = graph.edges["predicate"].gather(edges)
+    ends = (graph.source[edges].tolist(), graph.target[edges].tolist(), graph.kind[edges].tolist())
+    met: set[tuple[object, ...]] = set()
+    for place, said in enumerate(zip(predicates, *ends, strict=True)):
+        if said not in met:
+            met.add(said)
+            yield place
+
+
+def _top(edges: Places, scores: Numbers, take: int) -> Offsets:
+    places = np.arange(len(scores))
+    if take < len(scores):
+        places = np.flatnonzero(scores >= np.partition(scores, -take)[-take])
+    order: Offsets = places[np.lexsort((edges[places], -scores[places]))]
+    return order[:take]
+
+
+def ranked(levels: Numbers, nodes: Places) -> Places:
+    """The nodes by their levels, the highest first; of equal ones the smaller id."""
+    return nodes[np.lexsort((nodes, -levels[nodes]))]

@@ -1,0 +1,1 @@
+"""Intake: files become messages, cleaned and redacted."""

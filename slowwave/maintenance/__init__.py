@@ -1,0 +1,1 @@
+"""Maintenance: use, scores, what fades, what is put right, what is forgotten, and the gate."""

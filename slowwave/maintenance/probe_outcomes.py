@@ -1,0 +1,162 @@
+"""What the probes say of a maintenance run: which facts they found before it and after it, and whether recall fell."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from slowwave.errors import RecallFell
+from slowwave.maintenance.probes import Probe
+from slowwave.settings import GateSettings
+from slowwave.validity import successors
+
+FEWEST = 10  # probes below which one of them says nothing about all
+LEAST_LOST = 2  # probes, net: one may turn on a hair
+NAMED = 3
+_ROUNDING = 1e-9
+_GOES_ON = ("active", "superseded")  # with an end that has come and no replacement, such a fact is over
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What became of facts: who replaced whom, what each says, and which no longer answer anything by right."""
+
+    replaced_by: Mapping[str, str]
+    statements: Mapping[str, str]
+    over: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, rows: pl.DataFrame, now: datetime) -> Standing:
+        """From rows (id, statement, status, valid_to, replaced_by) of facts and all that replaced them.
+
+        Over is what was retracted, or has ended without a replacement, itself or as the last that replaced it: the
+        world changed. What was archived is not over.
+        """
+        steps = dict(rows.filter(pl.col("replaced_by").is_not_null()).select("id", "replaced_by").iter_rows())
+        has_ended = pl.col("status").is_in(_GOES_ON) & (pl.col("valid_to") <= now).fill_null(False)
+        is_last = pl.col("replaced_by").is_null()
+        ended = {*rows.filter(is_last & has_ended)["id"], *rows.filter(pl.col("status") == "retracted")["id"]}
+        over = frozenset(id_ for id_ in rows["id"] if [id_, *successors(id_, steps)][-1] in ended)
+        return cls(steps, dict(rows.select("id", "statement").iter_rows()), over)
+
+    def found(self, probe: Probe, recalled: Mapping[str, str]) -> frozenset[str]:
+        """Which of the expected facts were recalled (id → statement): themselves, what replaced them, or their twins.
+
+        A twin says the same sentence; recall tells a sentence once.
+        """
+        said = set(recalled.values())
+        heirs = {id_: (id_, *successors(id_, self.replaced_by)) for id_ in probe.expected}
+        return frozenset(
+            id_
+            for id_, chain in heirs.items()
+            if any(one in recalled or self.statements.get(one) in said for one in chain)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A question that found a fact before and does not any more."""
+
+    query: str
+    fact_id: str
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Recall over the same probes before and after, each the mean share in [0, 1] of the expected facts found.
+
+    `undone` are the runs that were taken back because it fell, `obstacle` why that could not be done.
+    """
+
+    recall_before: float
+    recall_after: float
+    probes: int
+    tolerance: float
+    fell: bool
+    lost: tuple[Lost, ...] = ()
+    undone: tuple[str, ...] = ()
+    obstacle: str = ""
+    is_telling: bool = True
+
+    def sentence(self) -> str:
+        """For people."""
+        if not self.is_telling:
+            return f"Only {self.probes} questions could be asked before and after: too few to tell whether recall fell."
+        verb = "fell" if self.fell else "held"
+        return (
+            f"Recall {verb}: {self.recall_before:.3f} before, {self.recall_after:.3f} after, over {self.probes} "
+            f"questions (tolerance {self.tolerance:g})."
+        )
+
+    def reason(self) -> str:
+        """For the ledger: the sentence, and what came of it; nothing that was stored is quoted."""
+        return f"{self.sentence()} {self._consequence()}" if self.fell else self.sentence()
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        told = {"fell": self.fell, "is_telling": self.is_telling, "undone": list(self.undone)}
+        return {**self.measures(), **told, "obstacle": self.obstacle, "lost": [asdict(lost) for lost in self.lost]}
+
+    def measures(self) -> dict[str, Any]:
+        """The numbers."""
+        return {
+            "before": round(self.recall_before, 4),
+            "after": round(self.recall_after, 4),
+            "probes": self.probes,
+            "tolerance": self.tolerance,
+            "lost": len(self.lost),
+        }
+
+    def enforce(self) -> None:
+        """Raise `RecallFell` if it fell."""
+        if self.fell:
+            raise RecallFell(
+                f"{self.sentence()} {self._named()}{self._consequence()}",
+                "Where the loss is meant, run it again with a higher `tolerance` of its gate (the night's is [sleep] "
+                "tolerance), or with --no-gate.",
+                self.as_json(),
+            )
+
+    def _named(self) -> str:
+        some = ", ".join(f"{lost.query!r} no longer finds {lost.statement!r}" for lost in self.lost[:NAMED])
+        more = f", and {len(self.lost) - NAMED} more" if len(self.lost) > NAMED else ""
+        return f"Lost: {some}{more}. " if some else ""
+
+    def _consequence(self) -> str:
+        if self.undone:
+            return f"Taken back: {', '.join(self.undone)}."
+        return f"Nothing was taken back: {self.obstacle or 'there is no run to undo.'}"
+
+
+def compare(
+    probes: Sequence[Probe],
+    before: Sequence[Collection[str]],
+    after: Sequence[Collection[str]],
+    standing: Standing,
+    settings: GateSettings,
+) -> Verdict:
+    """The verdict over probes with the expected facts that each found `before` and `after`; `standing` is of after.
+
+    Recall fell if the mean share found did by more than the tolerance, and by two whole probes at least. Expected facts
+    that are over leave both sides; a probe of which none is left says nothing.
+    """
+    shares, lost = [], []
+    for probe, first, second in zip(probes, before, after, strict=True):
+        expected = [id_ for id_ in probe.expected if id_ not in standing.over]
+        if not expected:
+            continue
+        shares.append(tuple(sum(id_ in found for id_ in expected) / len(expected) for found in (first, second)))
+        gone = (id_ for id_ in expected if id_ in first and id_ not in second)
+        lost += [Lost(probe.query, id_, standing.statements.get(id_, id_)) for id_ in gone]
+    count = len(shares)
+    was, now_is = (sum(share[side] for share in shares) for side in (0, 1))
+    net = was - now_is
+    is_telling = count >= FEWEST
+    fell = is_telling and net >= LEAST_LOST - _ROUNDING and net / count > settings.tolerance + _ROUNDING
+    size = max(count, 1)
+    return Verdict(was / size, now_is / size, count, settings.tolerance, fell, tuple(lost), is_telling=is_telling)

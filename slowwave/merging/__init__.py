@@ -1,0 +1,1 @@
+"""Merging: what says the same becomes one, guarded."""

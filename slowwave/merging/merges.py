@@ -1,0 +1,261 @@
+"""What is looked at, and what says the same so plainly that nobody need be asked (S1-01, S1-04, S1-10, §6.2).
+
+A merge needs words or meaning nearly equal *and* every guard. It is never handed on: whatever a fact absorbs was
+compared with that fact itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.application.entrenchment import entrenchment_rank
+from slowwave.application.repeats import with_keys
+from slowwave.merging.guards import guards_pass, is_same_identity, may_yield
+from slowwave.merging.merge_rules import MergeRule, by_words
+from slowwave.settings import MergeSettings
+
+KINDS = ("relation", "observation", "note")
+"""Kinds of fact that can say the same as another; structure and similarity are no knowledge (T33)."""
+PAIRS: frames.Schema = {"a_id": frames.TEXT, "b_id": frames.TEXT, "cosine": frames.NUMBER, "jaccard": frames.NUMBER}
+UNDECIDED: frames.Schema = {**PAIRS, "guard": frames.TEXT}
+LOSERS: frames.Schema = {
+    "loser_id": frames.TEXT,
+    "winner_id": frames.TEXT,
+    "cosine": frames.NUMBER,
+    "jaccard": frames.NUMBER,
+    "stage": frames.TEXT,
+}
+LIKENESS = "likeness"
+"""The guard of a pair that is not alike enough to be merged without a model."""
+_EQUAL = 1.0 - 1e-6  # cosine of equal vectors in float32
+_COMPARED = (
+    "id kind scope subject_id predicate object_id object_text polarity statement entrenchment pinned valid_to day"
+).split()
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The facts of one consolidation and what is known about their pairs.
+
+    `facts`: FACTS with created_at and is_seed, live, seeds and neighbours. `pairs`: PAIRS among them, those worth a
+    look. `decided`: PAIR_DECISIONS about these pairs. `prompt_version`: of the prompt that a model will be asked with;
+    empty where nobody can be asked.
+    """
+
+    facts: pl.DataFrame
+    pairs: pl.DataFrame
+    decided: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PAIR_DECISIONS))
+    prompt_version: str = ""
+
+    def seeds(self) -> pl.Series:
+        """Ids of the facts that this run is about."""
+        return self.facts.filter(pl.col("is_seed").fill_null(False))["id"]
+
+    def settled(self) -> pl.DataFrame:
+        """(a_id, b_id) of pairs of which a person, or a model with the present prompt, said: keep both (S1-13)."""
+        current = pl.col("prompt_version") == self.prompt_version if self.prompt_version else pl.lit(True)
+        by_whom = (pl.col("decided_by") == "person") | ((pl.col("decided_by") == "model") & current)
+        kept = self.decided.filter((pl.col("outcome") == "keep_all") & by_whom & is_redundancy())
+        return kept.select("a_id", "b_id").unique()
+
+
+@dataclass(frozen=True, slots=True)
+class Merges:
+    """`losers`: LOSERS, each absorbed by its winner without a model. `undecided`: UNDECIDED, what else is alike.
+
+    With `joins_notes` a note that survives goes on in the words of those it absorbs, too (S4-09).
+    """
+
+    losers: pl.DataFrame = field(default_factory=lambda: frames.empty(LOSERS))
+    undecided: pl.DataFrame = field(default_factory=lambda: frames.empty(UNDECIDED))
+    joins_notes: bool = False
+
+
+def is_redundancy() -> pl.Expr:
+    """Rows of PAIR_DECISIONS that are about saying the same, not about contradicting."""
+    return pl.col("kind").fill_null("redundant") == "redundant"
+
+
+def select_seeds(facts: pl.DataFrame, pending: pl.DataFrame, has_model: bool, max_attempts: int = 3) -> pl.Series:
+    """Ids of the facts to consolidate, oldest first: those that nobody looked at yet (S1-01).
+
+    `facts` are all live facts, with created_at; `pending` are PAIR_DECISIONS. With a model, the facts of a pair that
+    waits for one, or that one failed to decide while attempts are left, are looked at again although they are marked.
+    """
+    ours = frames.conform(facts, frames.FACTS).filter(pl.col("kind").is_in(KINDS))
+    fresh = pl.col("consolidated_at").is_null()
+    if has_model:
+        failing = (pl.col("outcome") == "failed").fill_null(False)
+        waiting = pending.filter(((pl.col("outcome") == "pending") | failing) & is_redundancy())
+        open_ = ours.filter(pl.col("consolidation_attempts").fill_null(0) < max_attempts)["id"].implode()
+        there = ours["id"].implode()
+        both = pl.all_horizontal(pl.col(end).is_in(there) for end in ("a_id", "b_id"))
+        tried = pl.all_horizontal(pl.col(end).is_in(open_) for end in ("a_id", "b_id"))
+        again = waiting.filter(both & (~failing | tried))
+        fresh |= pl.col("id").is_in(pl.concat([again["a_id"], again["b_id"]]).implode())
+    return ours.filter(fresh).sort("created_at", "id")["id"]
+
+
+def merge_alike(pool: Pool, settings: MergeSettings) -> Merges:
+    """The short-cut: pairs of nearly the same words or meaning whose every guard agrees (S1-04, S1-10, §6.2 S6).
+
+    Of two facts the one survives that is pinned, then better entrenched, has more evidence, is surer, shorter, older.
+    Neither says more than the other, the guards see to that: of "By the way: X" and "X" the plain one stays.
+    """
+    return merge_by(pool, by_words(settings))
+
+
+def merge_by(pool: Pool, rule: MergeRule) -> Merges:
+    """What is merged without a model under a rule; the guards stand in front of each.
+
+    In order of rank every fact that was not absorbed absorbs what may yield to it directly: who was absorbed absorbs
+    nobody (S4-10). What a loser alone was compared with is then compared with the one that absorbed it.
+    """
+    pairs = _measured(pool)
+    ranked = _ranked(pool.facts, rule)
+    guarded = _guarded(pairs, ranked, rule)
+    losers = _losers(guarded, ranked, rule)
+    while len(more := _handed_on(guarded, losers, ranked, pool, rule)):
+        guarded = pl.concat([guarded, _guarded(more, ranked, rule)])
+        losers = _losers(guarded, ranked, rule)
+    gone = losers["loser_id"].implode()
+    left = guarded.filter(~pl.col("a_id").is_in(gone), ~pl.col("b_id").is_in(gone)).sort("a_id", "b_id")
+    return Merges(losers, left.select(*UNDECIDED))
+
+
+def _measured(pool: Pool) -> pl.DataFrame:
+    """PAIRS of comparable facts of one scope, with a seed, that nobody settled; smaller id first, each once."""
+    seeds = pool.seeds().implode()
+    ends = pool.facts.filter(pl.col("kind").is_in(KINDS)).select("id", "scope")
+    ordered = pool.pairs.select(
+        "cosine", "jaccard", a_id=pl.min_horizontal("a_id", "b_id"), b_id=pl.max_horizontal("a_id", "b_id")
+    ).filter(pl.col("a_id") != pl.col("b_id"), pl.col("a_id").is_in(seeds) | pl.col("b_id").is_in(seeds))
+    sides = ordered.join(ends, left_on="a_id", right_on="id").join(ends, left_on="b_id", right_on="id", suffix="_b")
+    within = sides.filter(pl.col("scope").eq_missing(pl.col("scope_b")))
+    unsettled = within.join(pool.settled(), on=["a_id", "b_id"], how="anti")
+    return unsettled.group_by("a_id", "b_id").agg(pl.col("cosine", "jaccard").max()).select(*PAIRS).sort("a_id", "b_id")
+
+
+def _ranked(facts: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
+    """The facts, best survivor first, with the keys of repetition."""
+    keyed = with_keys(facts.with_columns(pl.col("statement").fill_null("")))
+    return keyed.sort(~pl.col("pinned").fill_null(False), -entrenchment_rank("entrenchment"), *rule.order)
+
+
+def _guarded(pairs: pl.DataFrame, facts: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
+    """The pairs with `guard`, the first that keeps them apart (null: none), and which side may yield to the other."""
+    far = pairs.filter(~rule.is_alike).with_columns(guard=pl.lit(LIKENESS))
+    close = _about_one(pairs.filter(rule.is_alike), facts)
+    apart = pl.concat([far, close.filter(pl.col("guard").is_not_null())])
+    read = _read(close.filter(pl.col("guard").is_null()).drop("guard"), facts)
+    return pl.concat([read, apart.with_columns(a_yields=pl.lit(False), b_yields=pl.lit(False))])
+
+
+def _about_one(pairs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
+    """The pairs with `guard` where polarity or subject differ: most of them do, and whole rows of facts are wide."""
+    codes = facts.select("id", *(pl.col(name).rank("dense").fill_null(0) for name in ("polarity", "subject_id")))
+    sides = pairs.join(codes, left_on="a_id", right_on="id", maintain_order="left").join(
+        codes, left_on="b_id", right_on="id", maintain_order="left", suffix="_b"
+    )
+    apart = pl.coalesce(_unless_same("polarity", "polarity"), _unless_same("subject_id", "identity"))
+    return sides.select(*PAIRS, guard=apart)
+
+
+def _read(pairs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
+    """Pairs about one thing as `_guarded` has them; texts are read only where nothing else keeps them apart."""
+    sides = pairs.join(facts.select(_COMPARED), left_on="a_id", right_on="id", maintain_order="left").join(
+        facts.select(_COMPARED), left_on="b_id", right_on="id", maintain_order="left", suffix="_b"
+    )
+    flipped = sides.select(
+        **{name: f"{name}_b" for name in _COMPARED[1:]}, **{f"{name}_b": name for name in _COMPARED[1:]}
+    )
+    apart = pl.coalesce(
+        pl.when(~is_same_identity()).then(pl.lit("identity")),
+        _unless_same("valid_to", "validity"),
+        _unless_same("day", "day"),
+    )
+    sides = sides.with_columns(guard=apart, a_yields=may_yield(), b_yields=flipped.select(yields=may_yield())["yields"])
+    read = sides["guard"].is_null().arg_true()
+    failed = guards_pass(sides["statement"].gather(read), sides["statement_b"].gather(read))["failed_guard"]
+    texts = pl.Series("text_guard", [None], dtype=pl.String).new_from_index(0, len(sides)).scatter(read, failed)
+    no_one_yields = pl.when(~(pl.col("a_yields") | pl.col("b_yields"))).then(pl.lit("rank"))
+    return sides.select(*PAIRS, "a_yields", "b_yields", guard=pl.coalesce("guard", texts, no_one_yields)).select(
+        *PAIRS, "guard", "a_yields", "b_yields"
+    )
+
+
+def _unless_same(column: str, guard: str) -> pl.Expr:
+    return pl.when(pl.col(column).ne_missing(pl.col(f"{column}_b"))).then(pl.lit(guard))
+
+
+def _losers(pairs: pl.DataFrame, ranked: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
+    """LOSERS: in order of rank, every fact that was not absorbed absorbs what may yield to it directly."""
+    passing = pairs.filter(pl.col("guard").is_null())
+    edges = pl.concat(
+        [
+            passing.filter("a_yields").select("cosine", "jaccard", loser_id="a_id", winner_id="b_id"),
+            passing.filter("b_yields").select("cosine", "jaccard", loser_id="b_id", winner_id="a_id"),
+        ]
+    )
+    places = ranked.select("id", place=pl.int_range(pl.len()))
+    placed = edges.join(places, left_on="winner_id", right_on="id").join(
+        places, left_on="loser_id", right_on="id", suffix="_loser"
+    )
+    downhill = placed.filter(pl.col("place") < pl.col("place_loser")).sort("place", "place_loser")
+    taken = dict(_stars(downhill.select("winner_id", "loser_id").iter_rows()))
+    found = pl.DataFrame(list(taken.items()), schema={"loser_id": pl.String, "winner_id": pl.String}, orient="row")
+    rows = found.join(edges, on=["loser_id", "winner_id"], maintain_order="left").with_columns(stage=rule.stage)
+    return frames.conform(rows, LOSERS).select(*LOSERS).sort("loser_id")
+
+
+def _stars(edges: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """(loser, winner) of edges (winner, loser) sorted by rank of the winner: who was taken takes nobody."""
+    taken: set[str] = set()
+    for winner, loser in edges:
+        if winner not in taken and loser not in taken:
+            taken.add(loser)
+            yield loser, winner
+
+
+def _handed_on(
+    guarded: pl.DataFrame, losers: pl.DataFrame, ranked: pl.DataFrame, pool: Pool, rule: MergeRule
+) -> pl.DataFrame:
+    """PAIRS not measured before: a survivor and what one of its losers could have absorbed.
+
+    Of a crowd of twins not every pair is measured. Who was measured with the loser alone would be left behind.
+    """
+    seeds = pool.seeds().implode()
+    alike = guarded.filter(pl.col("guard").is_null())
+    both = pl.concat(
+        [
+            alike.select("cosine", loser_id="a_id", other="b_id"),
+            alike.select("cosine", loser_id="b_id", other="a_id"),
+        ]
+    ).join(losers.select("loser_id", "winner_id", twin="cosine"), on="loser_id")
+    named = both.filter(pl.col("other") != pl.col("winner_id")).select(
+        a_id=pl.min_horizontal("winner_id", "other"),
+        b_id=pl.max_horizontal("winner_id", "other"),
+        cosine=pl.when(pl.col("twin") >= _EQUAL).then("cosine"),
+    )
+    fresh = named.group_by("a_id", "b_id").agg(pl.col("cosine").max()).join(guarded, on=["a_id", "b_id"], how="anti")
+    fresh = fresh.filter(pl.col("a_id").is_in(seeds) | pl.col("b_id").is_in(seeds)).sort("a_id", "b_id")
+    said = ranked.select("id", "statement")
+    texts = fresh.join(said, left_on="a_id", right_on="id", maintain_order="left").join(
+        said, left_on="b_id", right_on="id", maintain_order="left", suffix="_b"
+    )
+    return rule.measure(texts).select(*PAIRS).filter(rule.is_alike)
+
+
+def standing(merges: Merges, facts: pl.DataFrame) -> Merges:
+    """The merges whose both sides are still among the facts, with a loser that may still yield (T40)."""
+    columns = ["id", "pinned", "entrenchment"]
+    sides = merges.losers.join(facts.select(columns), left_on="loser_id", right_on="id", maintain_order="left").join(
+        facts.select(columns), left_on="winner_id", right_on="id", maintain_order="left", suffix="_b"
+    )
+    there = facts["id"].implode()
+    open_ = merges.undecided.filter(pl.col("a_id").is_in(there), pl.col("b_id").is_in(there))
+    return replace(merges, losers=sides.filter(may_yield()).select(*LOSERS), undecided=open_)

@@ -1,0 +1,1 @@
+"""Ranking: in which order facts and entities are recalled."""

@@ -1,0 +1,167 @@
+"""What is searched, and in which order it is recalled.
+
+Two channels see different things: BM25 finds the words of a message and of the turn that it answers, vectors find the
+meaning of the single statements in it; the words that a statement shares with the query tell which of them answers. A
+convex combination of the scores beats rank fusion, because it keeps how much better one hit is than the next (Bruch,
+Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", ACM TOIS 42(1), 2023).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import log1p
+
+import polars as pl
+
+from slowwave.merging.guard_words import FUNCTION_WORDS
+from slowwave.text import strip_code
+
+VECTOR_WEIGHT = 1.0
+OVERLAP_WEIGHT = 0.5  # below the channels: it decides among the facts of a message and between messages that are close
+CONTEXT_CHARACTERS = 200
+CONTEXT_ROLES = ("user", "assistant")
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
+_ENDING = re.compile(r"(?:ing|ed|es|s|e)$")
+
+
+def prose(text: str) -> str:
+    """What of a text or a query is compared: without fenced code, unless there is nothing else."""
+    return strip_code(text).strip() or text
+
+
+def search_texts(messages: pl.DataFrame) -> pl.Series:
+    """The text under which each message is found: the end of the turn that it answers, then speaker and prose.
+
+    Reads `conversation_id, ordinal, role, speaker, content, has_injection`; row order is kept. A question holds the
+    words by which its answer is asked for later. Only turns of people and assistants give context, and none that gives
+    orders to its reader; passages of documents take none. Earlier messages of a conversation must be in the frame for
+    its first new one to get its context.
+    """
+    said = pl.format("{}: {}", pl.col("speaker").fill_null(""), pl.col("prose"))
+    talks = pl.col("role").is_in(CONTEXT_ROLES)
+    gives = talks & ~pl.col("has_injection").fill_null(False) & (pl.col("prose") != "")
+    end = pl.format("{}: {}\n", pl.col("speaker").fill_null(""), pl.col("prose").str.tail(CONTEXT_CHARACTERS))
+    before = pl.when(gives).then(end).forward_fill().shift(1).over("conversation_id")
+    return (
+        messages.with_row_index("place")
+        .with_columns(prose=pl.col("content").fill_null("").map_elements(prose, pl.String))
+        .sort("conversation_id", "ordinal", "place")
+        .with_columns(search_text=pl.when(talks).then(before.fill_null("")).otherwise(pl.lit("")) + said)
+        .sort("place")["search_text"]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One message that supports a fact, or a message without facts (`fact_id` None).
+
+    `cosine` is the fact's to the query, `overlap` the share of the query's words that the fact says, in [0, 1].
+    """
+
+    fact_id: str | None
+    message_id: str
+    cosine: float
+    overlap: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """One place in the order of recall; `sources` are its messages, the one that has most of the words first.
+
+    `parts` say how the score came about: words, meaning and overlap, which fact of its message it is, and so on.
+    """
+
+    fact_id: str | None
+    sources: tuple[str, ...]
+    cosine: float
+    lexical: float
+    score: float
+    parts: Mapping[str, float] = field(default_factory=dict, compare=False)
+
+
+def lexical_scores(bm25: Mapping[str, float]) -> dict[str, float]:
+    """BM25 of the full-text hits by message → each as a share of the best one, in [0, 1]."""
+    best = max(bm25.values(), default=0.0)
+    return {message: score / best if best > 0.0 else 0.0 for message, score in bm25.items()}
+
+
+def best_messages(
+    lexical: Mapping[str, float], near: Iterable[tuple[str, float]], limit: int, vector_weight: float = VECTOR_WEIGHT
+) -> list[str]:
+    """The messages whose facts are worth reading, best first, ties by id, at most `limit`.
+
+    `near` names a message with its cosine for each vector, of the message or of a fact of it, that was compared.
+    """
+    closest: dict[str, float] = {}
+    for message, cosine in near:
+        closest[message] = max(cosine, closest.get(message, 0.0))
+    scores = {m: lexical.get(m, 0.0) + vector_weight * closest.get(m, 0.0) for m in {*lexical, *closest}}
+    return sorted(scores, key=lambda message: (-scores[message], message))[:limit]
+
+
+def with_neighbours(lexical: Mapping[str, float], beside: Iterable[tuple[str, str]], share: float) -> dict[str, float]:
+    """The lexical scores, with those of turns that stand beside matching ones: `share` of the neighbour's, if more.
+
+    `beside` are pairs of messages (matching, beside it); `share` in [0, 1].
+    """
+    raised = dict(lexical)
+    for heard, message in beside:
+        raised[message] = max(raised.get(message, 0.0), share * lexical.get(heard, 0.0))
+    return raised
+
+
+def word_overlaps(query: str, statements: Sequence[str]) -> list[float]:
+    """For each statement the share of the query's content words that it says, in [0, 1]; rare words weigh more.
+
+    A word weighs ln(1 + n / statements that say it), n statements in all; one that none of them says weighs nothing.
+    """
+    said = [stems(statement) for statement in statements]
+    counts = Counter(stem for words in said for stem in words)
+    weights = {stem: log1p(len(said) / counts[stem]) for stem in stems(query) if counts[stem]}
+    whole = sum(weights.values())
+    return [sum(weights.get(stem, 0.0) for stem in words) / whole if whole else 0.0 for words in said]
+
+
+def stems(text: str) -> frozenset[str]:
+    """The content words of a text, lower-cased, without common endings, so that "works" meets "work"."""
+    words = (word.removesuffix("'s") for word in _WORD.findall(text.lower().replace("’", "'")))
+    return frozenset(_ENDING.sub("", word) if len(word) > 3 else word for word in words if word not in FUNCTION_WORDS)
+
+
+def rank_facts(
+    evidence: Iterable[Evidence], lexical: Mapping[str, float], vector_weight: float = VECTOR_WEIGHT
+) -> list[Recalled]:
+    """Facts, and messages without facts, in the order of recall; ties by id.
+
+    Score = lexical score of its best message + `vector_weight` · max(cosine, 0) + OVERLAP_WEIGHT · overlap. The n-th
+    fact of one message counts 1/n, so that the first places name different messages.
+    """
+    told: dict[tuple[str | None, str], list[Evidence]] = {}
+    for row in evidence:
+        told.setdefault((row.fact_id, "" if row.fact_id is not None else row.message_id), []).append(row)
+    whole = sorted((_recalled(rows, lexical, vector_weight) for rows in told.values()), key=_place)
+    seen: Counter[str] = Counter()
+    spread = []
+    for fact in whole:
+        seen[fact.sources[0]] += 1
+        nth = seen[fact.sources[0]]
+        score = fact.score / nth
+        spread.append(replace(fact, score=score, parts={**fact.parts, "place": float(nth), "search": score}))
+    return sorted(spread, key=_place)
+
+
+def _recalled(rows: Sequence[Evidence], lexical: Mapping[str, float], vector_weight: float) -> Recalled:
+    """One fact from all the messages that support it, scored as if it were the first of its best message."""
+    sources = tuple(sorted({row.message_id for row in rows}, key=lambda name: (-lexical.get(name, 0.0), name)))
+    words = lexical.get(sources[0], 0.0)
+    cosine, overlap = max(row.cosine for row in rows), max(row.overlap for row in rows)
+    score = words + vector_weight * max(cosine, 0.0) + OVERLAP_WEIGHT * overlap
+    parts = {"words": words, "meaning": cosine, "overlap": overlap}
+    return Recalled(rows[0].fact_id, sources, cosine, words, score, parts)
+
+
+def _place(fact: Recalled) -> tuple[float, str, str]:
+    return (-fact.score, fact.fact_id or "", fact.sources[0])

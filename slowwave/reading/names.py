@@ -1,0 +1,206 @@
+"""Which words of a sentence name something: people, tools, places, organizations; and what may be a name at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from slowwave.text import normalise_name, word_set
+
+MIN_NAME_CHARS = 3
+MAX_NAME_WORDS = 6
+_MAX_WORD = 60
+_OUTER = "\"'“”‘’«»()[]{}<>*_`~,.;:!?…¿¡–—-/\\|#"
+
+_LANGUAGES = """python javascript typescript rust golang java kotlin scala haskell ruby php perl sql bash html css
+    elixir erlang clojure fortran cobol julia matlab c++ c# f# lua dart zig ocaml groovy powershell
+    solidity"""
+_TOOLS = """postgres postgresql mysql mariadb sqlite redis rabbitmq kafka nats docker podman kubernetes k8s helm
+    terraform ansible pulumi git github gitlab bitbucket jira confluence slack trello asana figma
+    obsidian vim neovim nvim emacs vscode pycharm intellij react vue angular svelte sveltekit next.js
+    nuxt node.js nodejs express django flask fastapi rails laravel spring bootstrap tailwind jquery
+    redux webpack vite npm pnpm yarn poetry ruff mypy eslint prettier pytest jest mocha cypress
+    playwright selenium junit numpy pandas polars scipy scikit-learn sklearn pytorch tensorflow keras
+    spark hadoop airflow prefect dagster dbt snowflake bigquery redshift clickhouse duckdb lancedb
+    pinecone qdrant weaviate milvus chroma elasticsearch opensearch mongodb dynamodb cassandra couchbase
+    firebase supabase aws azure gcp heroku vercel netlify cloudflare nginx apache caddy traefik haproxy
+    systemd pgbouncer grafana prometheus datadog sentry splunk kibana linux ubuntu debian fedora macos
+    android ios chatgpt claude ollama openai langchain huggingface jupyter excel powerpoint photoshop
+    lightroom zoom celery gunicorn uvicorn sqlalchemy alembic pydantic flask-login graphql grpc
+    websocket oauth jwt"""
+_KNOWN = dict.fromkeys(_LANGUAGES.split(), "language") | dict.fromkeys(_TOOLS.split(), "tool")
+_LOWER_CASE_TOO = frozenset(_KNOWN) - {"spring", "express", "yarn", "poetry", "excel", "zoom", "helm",
+"spark", "sentry", "prefect",
+                                       "rust", "chroma", "apache", "prettier", "react", "celery", "caddy",
+                                       "julia", "dart", "java", "claude"}  # fmt: skip
+
+_NOT_NAMES = word_set(
+    """i i'm i've i'll i'd im ive the a an and or but so if then than that this these those there here it
+    it's its he she they we you your yours my mine our ours his her hers their them us me him who whom
+    whose what when where why which how yes no nah nope yeah yep yup ok okay oh ah aha wow hey hi hello
+    hiya howdy bye goodbye thanks thank please sorry well now today tomorrow yesterday tonight once also
+    too just even still already never ever always often sometimes maybe perhaps probably actually
+    honestly basically really very quite rather such some any all each every both either neither none
+    nothing something anything everything nobody somebody anybody everybody everyone someone one two
+    three four five six seven eight nine ten first second third last next another other others many much
+    more most few little less several after before since until while during because although though
+    unless whether as at by for from in into of off on onto out over per through to toward under up upon
+    with within without about above across against along among around behind below beneath beside
+    between beyond despite down except inside like near outside past am is are was were be been being do
+    does did done have has had having can could will would shall should may might must let let's not
+    don't doesn't didn't can't cannot won't wouldn't isn't aren't wasn't weren't good great nice cool
+    awesome amazing lovely perfect sure right exactly absolutely definitely totally congrats
+    congratulations cheers lol haha ha hmm ugh aww monday tuesday wednesday thursday friday saturday
+    sunday january february march april may june july august september october november december jan feb
+    mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun going gonna got get getting
+    gotta been being looking thinking trying working having making taking seeing feeling hearing running
+    found done fixed released noted agreed decided turns turned remember note reason update also back
+    come go see look take make give put keep tell say said show run call check wait api url http https
+    json yaml toml csv xml cpu gpu ram utc ok lol btw fyi tbh imo imho wtf omg asap faq todo tbd ui ux
+    db vm vms mb gb kb tb usd eur gbp am pm tv pc id ids pr prs ssh tcp ip dns tls ssl pdf sdk cli ide
+    crud rest orm mvp kpi eta qa ci cd env dsn php's el la los las un una unos unas y o pero que qué de
+    del en con por para sin mi mis tu tus su sus yo él ella nosotros ellos es son está están soy estoy
+    hay muy más también ya sí no ayer hoy mañana gracias hola buenos buenas claro bueno vale"""
+)
+_PRONOUNS = word_set(
+    """it them they he she him her we us you me i this that these those one ones someone something anything
+    everything nothing everyone everybody anyone nobody stuff things thing lot lots some any all both
+    each other others same so such who what which there here myself yourself himself herself itself
+    themselves ourselves yours mine ours theirs way ways"""
+)
+_JOINERS = frozenset({"of", "de", "da", "do", "dos", "del", "la", "van", "von", "der", "den", "&"})
+_ORGANIZATION = re.compile(
+    r"\b(?:Inc|Ltd|GmbH|LLC|Corp|Corporation|Company|Labs?|Analytics|Systems|Studios?|Group|Bank"
+    r"|University|College|School|Hospital|Institute"
+    r"|Foundation|Association|Agency|Technologies|Solutions|Partners|Maps|Airlines|Club|Clinic|Council"
+    r"|Department|Society)\b"
+)
+_PLACE = re.compile(
+    r"\b(?:Street|Avenue|Road|Park|Beach|Lake|Mount|Mountains?|River|Island|City|County|Valley|Canyon"
+    r"|Square|Museum|Airport)\b"
+)
+_LIKE_A_VALUE = re.compile(r"^[\W\d_]+$|^\d+(?:[.:/-]\d+)+\w*$|^v?\d+(?:\.\d+)+$")
+_PRIVATE = re.compile(
+    r"@\w|://|www\.|\[REDACTED|^[/~.]{0,2}/|\\|^[\w.-]+\.(?:py|js|ts|tsx|json|yaml|yml|toml|md|txt|env"
+    r"|html|css|sh|ini|cfg|log)$"
+)
+_COMMON_NOUN = re.compile(r"(?:ings?|tions?|ments?|ness|ity|ities|ges|ism|ances?|ences?)$")
+_CAPITAL = re.compile(r"[A-ZÀ-Þ]")
+_CHUNK = re.compile(r"\S+")
+_NAMING_VERB = word_set(
+    """is was has had will would does did says said told wants wanted works worked lives lived likes liked
+    loves loved hates uses used runs ran manages managed owns owned joined left moved started finished
+    puts plays drinks eats studies teaches knows thinks and answers needs can could should also still
+    never just prefers built made bought broke fixed wrote leads reports went came listens sends sent
+    stays asked whose who vive trabaja es tiene dice runs turned started stopped switched migrated
+    replaced upgraded listens answers allows stores sits signed agreed decided hired married collects
+    speaks studies teaches drinks eats hates stays builds sells reads watches gets became becomes helps
+    makes keeps shows takes looks loves adores enjoys prefers visited attended wore met lost won broke
+    found asked called bought sold adopted"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A named thing where it stands in a sentence."""
+
+    text: str
+    start: int
+    end: int
+    is_known: bool = False
+
+
+def type_of(name: str, fallback: str = "concept") -> str:
+    """What a name stands for, as far as the name alone tells (S2-02)."""
+    known = _KNOWN.get(name.lower())
+    if known:
+        return known
+    if _ORGANIZATION.search(name):
+        return "organization"
+    return "place" if _PLACE.search(name) else fallback
+
+
+def is_usable(name: str) -> bool:
+    """Whether a name may become an entity: three characters or more, no pronoun, no path, address, number (S2-19)."""
+    plain = normalise_name(name)
+    if len(plain) < MIN_NAME_CHARS or len(plain) > 80 or len(plain.split()) > MAX_NAME_WORDS:
+        return False
+    return plain not in _PRONOUNS and not _LIKE_A_VALUE.match(plain) and not _PRIVATE.search(name)
+
+
+def is_pronoun(word: str) -> bool:
+    """Whether a word stands for something said elsewhere."""
+    return word.lower() in _PRONOUNS
+
+
+def spot(sentence: str, known: Collection[str] = ()) -> list[Name]:
+    """The names in a sentence, in order; `known` are lower-cased names that need no further sign at its start."""
+    shouted = sentence.isupper() and len(sentence) > 6
+    if not _CAPITAL.search(sentence) and not _LOWER_CASE_TOO.intersection(sentence.lower().split()):
+        return []
+    words = _words(sentence)
+    found: list[Name] = []
+    i = 0
+    while i < len(words):
+        word, start, end, closes = words[i]
+        lower = word.lower()
+        if lower in _LOWER_CASE_TOO or (lower in _KNOWN and word[0].isupper() and i > 0):
+            found.append(Name(word, start, end, True))
+            i += 1
+            continue
+        if shouted or not _is_capitalised(word):
+            i += 1
+            continue
+        j, stop = i, closes
+        while not stop and j + 1 < len(words):
+            ahead = j + 1
+            if words[ahead][0] in _JOINERS and not words[ahead][3] and ahead + 1 < len(words) and j - i < 4:
+                ahead += 1
+            if (
+                not _is_capitalised(words[ahead][0])
+                or words[ahead][0].lower() in _LOWER_CASE_TOO
+                or ahead - i >= MAX_NAME_WORDS
+            ):
+                break
+            j, stop = ahead, words[ahead][3]
+        text = sentence[start : words[j][2]]
+        opens = i == 0 or sentence[max(start - 2, 0) : start].strip()[-1:] in (".", ":", "!", "?", '"', "“")
+        follower = words[j + 1][0].lower() if j + 1 < len(words) else ""
+        owned = sentence[words[j][2] : words[j][2] + 2] in ("'s", "’s")
+        sure = (
+            not opens
+            or j > i
+            or owned
+            or lower in known
+            or (follower in _NAMING_VERB and not _COMMON_NOUN.search(lower))
+        )
+        if sure and is_usable(text):
+            found.append(Name(text, start, words[j][2]))
+        i = j + 1
+    return found
+
+
+def _words(sentence: str) -> list[tuple[str, int, int, bool]]:
+    """Words without outer punctuation, where they stand, and whether punctuation or a possessive closes them."""
+    words = []
+    for found in _CHUNK.finditer(sentence):
+        raw = found.group()
+        core = raw.strip(_OUTER)
+        if core and len(core) <= _MAX_WORD:
+            start = found.start() + (0 if raw[0] == core[0] else raw.index(core))
+            owned = core.endswith(("'s", "’s"))
+            core = core[:-2] if owned else core
+            if core:
+                words.append((core, start, start + len(core), owned or start + len(core) < found.end()))
+    return words
+
+
+def _is_capitalised(word: str) -> bool:
+    """Whether a word is written as a name: a capital first, not a function word, not a lone acronym of two letters."""
+    return (
+        word[0].isupper()
+        and word.lower().replace("’", "'") not in _NOT_NAMES
+        and not _PRIVATE.search(word)
+        and "'" not in word[:3]
+    )

@@ -1,0 +1,201 @@
+"""What has been read from a window so far: its people, names and facts, shaped as a model's answer would be."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from slowwave.reading import hints, names, spanish
+from slowwave.reading.relations import LIKELY, Triple
+from slowwave.reading.retelling import retell
+from slowwave.records import Turn, Window
+from slowwave.text import cut_bytes, normalise_name, word_set
+
+MAX_STATEMENT_BYTES = 2048
+JOIN_CHARS = 60
+PARSED_CHARS = 700
+_ROLE_FACTOR = {"assistant": 0.85, "document": 0.95}
+PERSONAL = word_set(
+    """works_at has_role works_with joined lives_in moved_from grew_up_in prefers likes dislikes
+    allergic_to not_allergic_to age drinks does_not_drink eats does_not_eat plays plays_with studies
+    learns speaks member_of partner_of married wants_to plans_to considers is_from born_in reports_to
+    manages teaches decided stays_with adopted bought sold visited met tolerates fears interested_in
+    went_to"""
+)
+_CONFIRMABLE = (PERSONAL - {"wants_to", "plans_to", "considers", "likes", "dislikes", "studies"}) | {
+    "root_cause",
+    "caused_by",
+    "fixed_by",
+}
+_HIERARCHICAL = frozenset({"reports_to", "manages", "member_of", "leads", "has_role"})
+FIRST_PERSON = re.compile(r"\b(?:I|i|my|My|me|we|We|our|Our|us)\b")
+UNCONFIRMED = "nothing that a rule can confirm in an assistant's words"
+SECOND_PERSON = re.compile(r"\byou(?:r|rs)?\b", re.IGNORECASE)
+
+
+@dataclass
+class Message:
+    """What has been read from one message so far."""
+
+    turn: Turn
+    speaker: str
+    facts: list[dict[str, Any]] = field(default_factory=list)
+    loose: list[tuple[str, str]] = field(default_factory=list)
+    last_person: str = ""
+    reason: str = ""
+    join: int = JOIN_CHARS
+
+
+@dataclass
+class Reading:
+    """The people and names of one window, and what is read from it."""
+
+    window: Window
+    speakers: frozenset[str]
+    known: set[str]
+    entities: dict[str, str] = field(default_factory=dict)
+    seen: dict[str, int] = field(default_factory=dict)
+    said: str = ""
+    facts: list[dict[str, Any]] = field(default_factory=list)
+
+
+def speaker_name(turn: Turn) -> str:
+    """The name under which a speaker is remembered; at least three characters (S2-19)."""
+    name = " ".join(turn.speaker.split()) or turn.role
+    if turn.role == "document" and len(name) >= names.MIN_NAME_CHARS:
+        return name[:80]
+    return name if names.is_usable(name) else f"speaker {name}"
+
+
+def statement_of(message: Message, words: str) -> str:
+    """The words as a sentence of its own, with the speaker named."""
+    if message.turn.role == "document":
+        return (
+            f"{message.speaker}: {words}"
+            if FIRST_PERSON.search(words) and not words.startswith(message.speaker)
+            else words
+        )
+    if message.turn.role == "assistant":
+        return words
+    if spanish.is_spanish(words):
+        return f"{message.speaker}: {words}"
+    return retell(words, message.speaker)
+
+
+def mention(reader: Reading, spotted: list[names.Name]) -> None:
+    """Names in observations become entities once they are surely names: known, of several words, or said twice."""
+    for name in spotted:
+        reader.seen[name.text] = reader.seen.get(name.text, 0) + 1
+        if name.is_known or " " in name.text or reader.seen[name.text] > 1 or name.text.lower() in reader.speakers:
+            reader.entities.setdefault(name.text, names.type_of(name.text, ""))
+
+
+def flush(reader: Reading, message: Message) -> None:
+    """Adjacent sentences put aside become observations of at most about `join` characters."""
+    group: list[str] = []
+    owner = ""
+    for sentence, about in [*message.loose, ("", "")]:
+        if group and (not sentence or about != owner or sum(map(len, group)) + len(sentence) > message.join):
+            _add_observation(reader, message, " ".join(_ended(part) for part in group), owner)
+            group = []
+        owner = about
+        if sentence:
+            group.append(sentence)
+    message.loose.clear()
+
+
+def _add_observation(reader: Reading, message: Message, words: str, owner: str) -> None:
+    others = [name for name in reader.speakers if name != message.turn.speaker]
+    told = statement_of(message, words)
+    if message.turn.role == "document" and owner == message.speaker and not told.startswith(owner):
+        told = f"{owner}: {words}"
+    if message.turn.role == "user":
+        spoken_to = (
+            len(reader.speakers) == 2
+            and others
+            and SECOND_PERSON.search(words)
+            and told.startswith(f"{message.speaker}: ")
+        )
+        told = f"{message.speaker} to {others[0]}: {words}" if spoken_to and others[0].lower() != "assistant" else told
+    relation = "noted" if message.turn.role == "document" else "said"
+    kind = reader.entities.get(owner) or (
+        "" if owner != message.speaker else "file" if relation == "noted" else "person"
+    )
+    _append(reader, message, told, Triple(relation, "", subject=owner, subject_type=kind, confidence=LIKELY), words)
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "!", "?", "…", ":", '"', "”")) else f"{sentence}."
+
+
+def add(reader: Reading, message: Message, statement: str, triple: Triple) -> None:
+    if message.turn.role == "assistant" and (
+        triple.relation not in _CONFIRMABLE or triple.subject.lower() not in reader.said
+    ):
+        message.reason = message.reason or UNCONFIRMED
+        return
+    if not triple.subject or not (names.is_usable(triple.subject) or triple.subject == message.speaker):
+        triple = replace(triple, subject=message.speaker, subject_type="person")
+    if not triple.object or normalise_name(triple.object) == normalise_name(triple.subject):
+        return
+    if triple.reason == "correction":
+        triple = replace(triple, subject=_corrected_subject(reader, message, triple))
+    kind = triple.subject_type or names.type_of(triple.subject, "") or ("person" if triple.relation in PERSONAL else "")
+    _append(reader, message, _ended(statement), replace(triple, subject_type=kind), statement)
+
+
+def _corrected_subject(reader: Reading, message: Message, triple: Triple) -> str:
+    """The subject of the earlier value that is corrected, where the same window holds it under another name."""
+    for fact in reversed(reader.facts + message.facts):
+        if fact["object"] == triple.replaced and fact["relation"] == triple.relation:
+            return str(fact["subject"])
+    return triple.subject
+
+
+def _append(reader: Reading, message: Message, statement: str, triple: Triple, words: str) -> None:
+    reader.entities[triple.subject] = triple.subject_type or reader.entities.get(triple.subject, "")
+    if triple.object_type and names.is_usable(triple.object):
+        reader.entities[triple.object] = reader.entities.get(triple.object) or triple.object_type
+    edge = triple.edge_type
+    if edge == "semantic" and triple.relation in _HIERARCHICAL:
+        edge = "hierarchical"
+    elif edge == "semantic" and (triple.ended or triple.replaced):
+        edge = "temporal"
+    message.facts.append(
+        {
+            "message": message.turn.index,
+            "kind": "relation" if triple.object else "observation",
+            "subject": triple.subject,
+            "relation": triple.relation,
+            "object": triple.object or None,
+            "statement": cut_bytes(statement, MAX_STATEMENT_BYTES),
+            "edge_type": edge,
+            "confidence": round(triple.confidence * _ROLE_FACTOR.get(message.turn.role, 1.0), 3),
+            "temporal_hint": _hint(words, triple),
+            "ended": triple.ended,
+            "aspects": [],
+            "resolves": [_directive(reader, triple)] if triple.replaced else [],
+        }
+    )
+
+
+def _hint(words: str, triple: Triple) -> str | None:
+    """The words that say when, unless they are part of what is wished, corrected or set."""
+    hint = hints.find_hint(words[:PARSED_CHARS])
+    inside = triple.object if triple.reason == "temporal_change" else f"{triple.object} {triple.replaced}"
+    return hint if hint and hint not in inside and hint.split(" ", 1)[-1] not in inside else None
+
+
+def _directive(reader: Reading, triple: Triple) -> dict[str, Any]:
+    """What the fact does away with (S1-21), with the known fact's index when exactly one fits."""
+    about, old = triple.subject.lower(), triple.replaced.lower()
+    fitting = [
+        fact.index for fact in reader.window.known if old in fact.statement.lower() and about in fact.statement.lower()
+    ]
+    return {
+        "known": fitting[0] if len(fitting) == 1 else None,
+        "object": triple.replaced,
+        "action": triple.action,
+        "reason": triple.reason,
+    }
