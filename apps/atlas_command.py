@@ -15,6 +15,11 @@ from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import out, print_json
 
 
+MARK = b"slowwave atlas</title>"
+"""An atlas is replaced by a newer one; nothing else ever is."""
+LOOKED_AT = 2000  # bytes of a page in which its title is
+
+
 def register(app: typer.Typer) -> None:
     """Add this command to the command line."""
     app.command()(atlas)
@@ -45,7 +50,10 @@ def atlas(
     if moment is not None:
         data["as_of"] = int(moment.timestamp())
     page = atlas_page(data)
-    file.write_text(page, encoding="utf-8", newline="\n")
+    try:
+        file.write_text(page, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UnusableInput(f"{file} cannot be written: {error.strerror}.", "Name another file.") from error
     told = _told(file, page, data)
     if as_json:
         print_json(told)
@@ -63,6 +71,10 @@ def _require_place(file: Path) -> None:
         raise UnusableInput(f"{file} is a folder.", f"Name a file in it, for example {file / 'atlas.html'}.")
     if not file.absolute().parent.is_dir():
         raise UnusableInput(f"There is no folder {file.parent}.", "Make it first, or write the page somewhere else.")
+    if file.suffix.lower() not in (".html", ".htm"):
+        raise UnusableInput(f"{file} is no name of a page.", "Name a file that ends in .html.")
+    if file.exists() and MARK not in file.read_bytes()[:LOOKED_AT]:
+        raise UnusableInput(f"{file} is there, and no atlas.", "Name another file, or remove that one first.")
 
 
 def _told(file: Path, page: str, data: dict[str, Any]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def atlas_page(data: Mapping[str, Any]) -> str:
 
 def as_inert_json(data: Any) -> str:
     """JSON that can stand inside a script element whatever it says."""
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPES)
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
 
 
 def _policy(scripts: list[str], style: str) -> str:

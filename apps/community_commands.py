@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NAMED = 8
 """Members that the table shows of each."""
+OUTDATED = "(changed since; told anew by the next refresh)"
 
 LimitOption = Annotated[int, typer.Option("--limit", min=1, help="How many, the largest first.")]
 
@@ -61,7 +62,8 @@ def community_table(found: Sequence[Community], caption: str = "") -> Renderable
 def _cells(one: Community) -> tuple[str, int, str, str, str]:
     named = ", ".join(member.name for member in one.members[:NAMED])
     more = f" and {one.size - NAMED} more" if one.size > NAMED else ""
-    return one.name, one.size, one.summary or "(not summarised yet)", f"{named}{more}", short_id(one.id)
+    about = one.summary or (OUTDATED if one.is_outdated else "(not summarised yet)")
+    return one.name, one.size, about, f"{named}{more}", short_id(one.id)
 
 
 def refresh(

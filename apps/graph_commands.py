@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,8 +56,9 @@ def neighbours(
     """What an entity is related to, directly and through others."""
     with Place.of(store, namespace).memory() as memory:
         around = memory.neighbours(
-            name, hops, edge_types=type or (), limit=limit, as_of=_time(as_of), known_as_of=_time(known_as_of)
+            name, hops, edge_types=type or (), limit=limit + 1, as_of=_time(as_of), known_as_of=_time(known_as_of)
         )
+    is_more, around = len(around.facts) > limit, replace(around, facts=around.facts[:limit])
     if as_json:
         print_json(around.as_json())
         return
@@ -66,7 +68,7 @@ def neighbours(
     rows = [(one.depth, one.name, one.entity_type) for one in around.entities]
     out.print(table(f"Around {around.entities[0].name}", ("relations away", "name", "type"), rows))
     _show_facts("By these facts", around.facts)
-    if len(around.facts) == limit:
+    if is_more:
         err.print(f"The {limit} nearest facts; --limit shows more.")
 
 
@@ -87,8 +89,9 @@ def path(
     if as_json:
         print_json({"is_connected": way is not None, **(way.as_json() if way else {"entities": [], "facts": []})})
     elif way is None:
-        out.print(f"Nothing leads from {a} to {b} within {hops} relations. --hops looks farther.", markup=False)
-    elif not way.facts:
+        out.print(f"No relations lead from {a} to {b}{_limits(hops, type, as_of)}.", markup=False)
+        out.print(f'What names both, related or not: slowwave recall "{a} {b}"', markup=False)
+    elif len(way.entities) == 1:
         out.print(f"Both are {way.entities[0].name}.", markup=False)
     else:
         _show_facts(_route(way), way.facts)
@@ -109,8 +112,16 @@ def find(
     elif not found:
         out.print("No entity is called like that. `slowwave entities` lists them.")
     else:
-        rows = [(one.name, one.entity_type, one.summary, one.score, one.found_by) for one in found]
-        out.print(table(words, ("name", "type", "summary", "score", "found by"), rows))
+        if found[0].found_by == "meaning":
+            out.print("No name begins like that. Nearest in meaning, which may be nothing like it:", markup=False)
+        rows = [(one.name, one.entity_type, one.summary, one.score, short_id(one.id)) for one in found]
+        out.print(table(words, ("name", "type", "summary", "score", "id"), rows))
+
+
+def _limits(hops: int, types: Sequence[str] | None, as_of: str | None) -> str:
+    """Within what was looked."""
+    kinds = f" of type {', '.join(types)}" if types else ""
+    return f" over at most {hops} steps{kinds}" + (f" as of {as_of}" if as_of else "; --as-of looks at another time")
 
 
 def _route(way: Path) -> str:

@@ -11,7 +11,7 @@ from tasks.application import apply_patches
 from tasks.artifacts import link_artifacts
 from tasks.aspects import refresh_aspects
 from tasks.communities import assign_new
-from tasks.community_trigger import extractions, note_due
+from tasks.community_trigger import note_due
 from tasks.conflicts import judge_conflicts
 from tasks.consolidation import consolidate_facts
 from tasks.engine import flow, report_progress
@@ -57,7 +57,6 @@ async def ingest(
     tally = IngestTally(run.id, dry_run)
     parameters = {"paths": paths, "format": format, "settings": settings.model_dump()}
     with recorded(run, tally, parameters, dry_run=dry_run) as run:
-        before = extractions(run)
         sources = find_new_sources(run, found)
         tally.found(sources)
         for intake in read_intakes(run, sources.new, settings):
@@ -67,9 +66,10 @@ async def ingest(
             await _learn(run, settings, tally, approve)
         elif settings.consolidate.enabled and not dry_run:
             tally.linked(await link_artifacts(run, settings.consolidate))
-        if tally.has_written and not dry_run:
+        if not dry_run:  # what a run that died left undone, too
             refresh_aspects(run)
-            tally.are_communities_due = note_due(run, before, settings.extract.community_refresh_interval)
+            tally.are_communities_due = note_due(run, settings.extract.community_refresh_interval)
+        if tally.has_written and not dry_run:
             tidy(run)
     await publish_summary(run, tally)
     return tally.summary()

@@ -1,11 +1,12 @@
-"""Packing: as many communities into one prompt as its limit in bytes holds (S2-48)."""
+"""Packing: as many communities into one prompt as its limit in bytes, and the room for its answer, hold (S2-48)."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from prompts.rendering import render_communities
+from prompts.rendering import as_data, render_communities
 from slowwave.records import CommunityQuestion
 
 CUT = "..."
@@ -13,10 +14,11 @@ CUT = "..."
 Pack = tuple[CommunityQuestion, ...]
 
 
-def pack_communities(questions: Sequence[CommunityQuestion], max_bytes: int) -> Iterator[Pack]:
-    """The questions in their order, in packs whose prompt has at most `max_bytes` of UTF-8, numbered from 1 in each.
+def pack_communities(questions: Sequence[CommunityQuestion], max_bytes: int, most: int) -> Iterator[Pack]:
+    """The questions in their order, at most `most` to a pack, whose prompt has at most `max_bytes` of UTF-8.
 
-    One that is longer by itself is cut and ends in "...". A limit below that of an empty question is as that one.
+    They are numbered from 1 in each pack. One that is longer by itself is cut; what was cut ends in "...". A limit that
+    has no room even for that is as the smallest that has.
     """
     frame = _bytes(())
     pack: list[CommunityQuestion] = []
@@ -24,9 +26,10 @@ def pack_communities(questions: Sequence[CommunityQuestion], max_bytes: int) -> 
     for each in questions:
         question = replace(each, number=len(pack) + 1)
         size = _bytes((question,)) - frame
-        if size > room and pack:
+        if pack and (size > room or len(pack) >= most):
             yield tuple(pack)
             pack, room, question = [], max_bytes - frame, replace(each, number=1)
+            size = _bytes((question,)) - frame
         if size > room:
             question, size = _cut(question, max_bytes), room
         pack.append(question)
@@ -36,32 +39,27 @@ def pack_communities(questions: Sequence[CommunityQuestion], max_bytes: int) -> 
 
 
 def _cut(question: CommunityQuestion, max_bytes: int) -> CommunityQuestion:
-    """The question with as many characters of its names and facts, in this order, as fit with the mark of a cut."""
-    least, most = 0, sum(map(len, (*question.names, *question.facts)))
-    while least < most:
-        chars = (least + most + 1) // 2
-        fits = _bytes((_shortened(question, chars),)) <= max_bytes
-        least, most = (chars, most) if fits else (least, chars - 1)
-    return _shortened(question, least)
+    """The question with as many of its names and facts as fit; names have half of the room, or what facts leave."""
+    room = max_bytes - _bytes((replace(question, names=(), facts=()),))
+    names = _first(question.names, max(room // 2, room - sum(map(_line, question.facts))))
+    return replace(question, names=names, facts=_first(question.facts, room - sum(map(_line, names))))
 
 
-def _shortened(question: CommunityQuestion, chars: int) -> CommunityQuestion:
-    names, left = _first(question.names, chars)
-    facts, _ = _first(question.facts, left)
-    if facts:
-        return replace(question, names=names, facts=(*facts[:-1], facts[-1] + CUT))
-    return replace(question, names=(*names[:-1], names[-1] + CUT) if names else (CUT,), facts=())
-
-
-def _first(texts: Sequence[str], chars: int) -> tuple[tuple[str, ...], int]:
-    """The first texts, the last of them cut, up to so many characters; and how many characters are left."""
+def _first(texts: Sequence[str], room: int) -> tuple[str, ...]:
+    """The first texts, each on its line, that fit into so many bytes; the first that does not is cut, and the last."""
     kept: list[str] = []
-    for text in texts:
-        if chars <= 0:
-            break
-        kept.append(text[:chars])
-        chars -= len(kept[-1])
-    return tuple(kept), chars
+    for n, text in enumerate(texts, 1):
+        size = _line(text)
+        if size + (_line(CUT) if n < len(texts) else 0) > room:
+            chars = bisect_right(range(len(text)), room, key=lambda length: _line(text[:length] + CUT)) - 1
+            return (*kept, text[: max(chars, 0)] + CUT)
+        kept.append(text)
+        room -= size
+    return tuple(kept)
+
+
+def _line(text: str) -> int:
+    return len(as_data(text).encode()) + 1
 
 
 def _bytes(pack: Pack) -> int:

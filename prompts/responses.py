@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from slowwave.graph.community_summaries import cleaned_answer
 
 
 def _lowered(value: object) -> object:
@@ -222,6 +224,12 @@ class CommunitySummary(Response):
 
 
 class CommunitySummaries(Response):
-    """Summaries of all numbered communities."""
+    """Summaries of all numbered communities; an answer none of which says anything is none, and asked for again."""
 
     summaries: list[CommunitySummary] = Field(min_length=1, description="One summary for each numbered community.")
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not any(cleaned_answer(each.summary) for each in self.summaries):
+            raise ValueError("no summary has any words")
+        return self

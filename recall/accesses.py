@@ -6,6 +6,7 @@ Buffered; never why a read fails.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -35,6 +36,7 @@ class AccessLog:
     def __init__(self, store: Store, *, is_logged: bool = True) -> None:
         self._store, self._is_logged = store, is_logged
         self._held: dict[str, list[dict[str, Any]]] = {name: [] for name in (FACTS, ENTITIES, QUERIES)}
+        self._lock = threading.Lock()  # several threads may read through one memory
 
     def note(self, query: str, found: Sequence[RecalledFact], k: int, at: datetime) -> None:
         """One event for a recall, per fact that it returned, with its cosine, not the fused rank (T6), and per entity.
@@ -57,7 +59,8 @@ class AccessLog:
 
     def flush(self) -> None:
         """Append what is held."""
-        held, self._held = self._held, {name: [] for name in self._held}
+        with self._lock:
+            held, self._held = self._held, {name: [] for name in self._held}
         for name, rows in held.items():
             try:
                 self._store.append(name, _events(rows))
@@ -72,8 +75,11 @@ class AccessLog:
         if not self._is_logged:
             return
         shared = {"query_hash": digest(query), "at": in_utc(at)}
-        self._held[name] += [{"id": uuid4().hex, **row, **shared} for row in rows]
-        if sum(map(len, self._held.values())) >= BUFFERED:
+        events = [{"id": uuid4().hex, **row, **shared} for row in rows]
+        with self._lock:
+            self._held[name] += events
+            is_full = sum(map(len, self._held.values())) >= BUFFERED
+        if is_full:
             self.flush()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from slowwave.graph.communities import places_of
 from slowwave.graph.map_layout import lay_out
 from slowwave.validity import live_sql
 from storage.snapshots import Snapshot
@@ -16,6 +17,7 @@ from storage.store import Store
 from .aspects import aspects
 from .atlas_facts import AtlasLimits, Chosen, chosen_facts, told_facts
 from .atlas_runs import told_runs
+from .communities import MEMBERS, told_communities
 
 FORMAT = 1
 ROOM = 0.5
@@ -31,7 +33,7 @@ def atlas_data(store: Store, now: datetime, limits: AtlasLimits | None = None) -
     """
     limits, snapshot = limits or AtlasLimits(), store.snapshot()
     chosen = chosen_facts(snapshot, now, limits)
-    communities, member_of = _communities(snapshot, chosen.entities)
+    communities, member_of = _communities(snapshot, chosen.entities, now)
     runs, runs_left = told_runs(snapshot, chosen, limits)
     return {
         "format": FORMAT,
@@ -98,14 +100,14 @@ def _places(chosen: Chosen, member_of: pl.Series) -> np.ndarray[Any, np.dtype[np
     return lay_out(len(room), source, target, member_of.cast(pl.Int32).to_numpy(), room)
 
 
-def _communities(snapshot: Snapshot, entities: pl.DataFrame) -> tuple[list[dict[str, Any]], pl.Series]:
+def _communities(snapshot: Snapshot, entities: pl.DataFrame, now: datetime) -> tuple[list[dict[str, Any]], pl.Series]:
     """Those with members among the entities, largest first; and for each entity its place among them, or -1."""
-    held = snapshot.by_ids("entity_communities", entities["id"], ["id", "community_id"])
-    belongs = entities.select("id").join(held, on="id", how="left", maintain_order="left")
+    places = places_of(snapshot.frame("communities", columns=MEMBERS))
+    belongs = entities.select("id").join(places, on="id", how="left", maintain_order="left")
     shown = belongs.drop_nulls("community_id").group_by(id="community_id").agg(shown=pl.len())
-    rows = snapshot.by_ids("communities", shown["id"], ["id", "name", "summary", "entity_ids", "facts"])
-    listed = rows.join(shown, on="id").with_columns(size=pl.col("entity_ids").list.len())
-    listed = listed.sort("shown", "size", "id", descending=[True, True, False]).drop("entity_ids")
+    told = told_communities(snapshot, shown["id"], now).with_columns(size=pl.col("member_ids").list.len())
+    rows = told.select("id", "name", "summary", "is_outdated", "facts", "size").join(shown, on="id")
+    listed = rows.sort("shown", "size", "id", descending=[True, True, False])
     order = listed.select(community_id="id").with_row_index("place")
     placed = belongs.join(order, on="community_id", how="left", maintain_order="left")
     return listed.to_dicts(), placed["place"].cast(pl.Int32).fill_null(-1)

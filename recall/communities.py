@@ -1,18 +1,30 @@
-"""Communities as they are shown: what belongs together, what it is called, and what it is about (S2-46 … S2-49)."""
+"""Communities as they are shown: what belongs together, what it is called, and what it is about (S2-46 … S2-49).
+
+A community is found by a refresh and shown at any time after: who is archived or merged by then is left out, and a
+summary is shown only as long as every fact that it was told from still holds.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 import polars as pl
 
+from slowwave.graph.communities import MIN_MEMBERS, member_lists, places_of
+from slowwave.graph.community_plan import community_names
+from slowwave.validity import live_sql
+from storage.rows import quoted
 from storage.snapshots import Snapshot
 
-from .entities import is_listed
+from .entity_search import LISTED
 
-_COLUMNS = ["id", "name", "summary", "summarised_by", "entity_ids", "facts", "aspects"]
+MEMBERS = ("id", "entity_ids", "joined_ids", "refreshed_at")
+"""What tells who belongs to which community."""
+_COLUMNS = [*MEMBERS, "summary", "summarised_by", "told_fact_ids", "facts", "aspects"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +37,18 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Community:
-    """Entities that are more related to each other than to others, most connected first.
+    """Entities that are more related to each other than to others, most connected first, then those that joined.
 
-    `facts` counts the relations within, `aspects` how many of them touch which aspect. The summary is empty where
-    nobody has told it yet; `summarised_by` is `model` or `rule`.
+    `facts` counts the relations within, `aspects` how many of them touch which aspect, both as of the last refresh. The
+    summary is empty where nobody has told it yet, and where it `is_outdated`: a fact that it was told from no longer
+    holds. `summarised_by` is `model` or `rule`.
     """
 
     id: str
     name: str
     summary: str
     summarised_by: str
+    is_outdated: bool
     size: int
     facts: int
     aspects: dict[str, int]
@@ -45,34 +59,60 @@ class Community:
         return asdict(self)
 
 
-def communities(snapshot: Snapshot, limit: int = 50) -> tuple[int, tuple[Community, ...]]:
-    """How many communities there are, and the largest."""
-    sized = snapshot.frame("communities", columns=["id", "entity_ids", "facts"]).select(
-        "id", "facts", size=pl.col("entity_ids").list.len()
-    )
+def communities(snapshot: Snapshot, now: datetime, limit: int = 50) -> tuple[int, tuple[Community, ...]]:
+    """How many communities there are of which two or more members are left, and the largest."""
+    held = snapshot.frame("communities", columns=[*MEMBERS, "facts"])
+    if held.is_empty():
+        return 0, ()
+    there = member_lists(held).join(snapshot.frame("entities", LISTED, ["id"]), on="id", how="semi").unique(
+        ["id", "community_id"]
+    )  # fmt: skip
+    sizes = there.group_by(id="community_id").agg(size=pl.len()).filter(pl.col("size") >= MIN_MEMBERS)
+    sized = sizes.join(held.select("id", "facts"), on="id")
     first = sized.sort("size", "facts", "id", descending=[True, True, False], nulls_last=True).head(limit)
-    return len(sized), _shown(snapshot, first)
+    return len(sized), _shown(snapshot, first["id"], now)
 
 
-def community_of(snapshot: Snapshot, entity: str) -> Community | None:
+def community_of(snapshot: Snapshot, entity: str, now: datetime) -> Community | None:
     """The community that an entity (id) belongs to; None where it belongs to none."""
-    own = snapshot.by_ids("entity_communities", [entity], ["community_id"]).select(id="community_id")
-    found = _shown(snapshot, own)
+    own = f"array_has(entity_ids, {quoted(entity)}) OR array_has(joined_ids, {quoted(entity)})"
+    place = places_of(snapshot.frame("communities", own, MEMBERS), [entity])
+    found = [one for one in _shown(snapshot, place["community_id"], now) if one.size >= MIN_MEMBERS]
     return found[0] if found else None
 
 
-def _shown(snapshot: Snapshot, chosen: pl.DataFrame) -> tuple[Community, ...]:
-    """The communities with these ids, in their order, with their members that were neither archived nor merged."""
-    rows = chosen.select("id").join(
-        snapshot.by_ids("communities", chosen["id"], _COLUMNS), on="id", maintain_order="left"
-    )
-    ids = rows["entity_ids"].explode().drop_nulls()
-    names = snapshot.by_ids("entities", ids, ["id", "name", "status"]).filter(is_listed())
-    called = dict(names.select("id", "name").iter_rows())
+def told_communities(snapshot: Snapshot, ids: Sequence[str] | pl.Series, now: datetime) -> pl.DataFrame:
+    """The communities of these ids, as they are told at `now`, in no particular order.
+
+    Columns: id, name, summary (null where there is none to show), summarised_by, is_outdated, facts, aspects, and the
+    lists `member_ids` and `members` (names) of those that are listed. The name is of the first of them.
+    """
+    rows = snapshot.by_ids("communities", ids, _COLUMNS)
+    everyone = member_lists(rows).unique(["id", "community_id"], keep="first", maintain_order=True)
+    names = snapshot.by_ids("entities", everyone["id"], ["id", "name"], where=LISTED)
+    listed = everyone.join(names, on="id", maintain_order="left").group_by("community_id", maintain_order=True)
+    members = listed.agg(entity_ids="id", members="name").rename({"community_id": "id"})
+    sources = rows.select("id", fact_id="told_fact_ids").explode("fact_id").drop_nulls()
+    live = snapshot.by_ids("facts", sources["fact_id"], ["id"], where=live_sql(now))["id"]
+    outdated = sources.filter(~pl.col("fact_id").is_in(live.implode()))["id"]
+    is_outdated = pl.col("summary").is_not_null() & pl.col("id").is_in(outdated.implode())
+    named = rows.drop("entity_ids").join(members, on="id", how="left").join(
+        community_names(members, names), on="id", how="left"
+    )  # fmt: skip
+    return named.select(
+        "id", pl.col("name").fill_null(""), pl.when(~is_outdated).then("summary").alias("summary"), "summarised_by",
+        is_outdated.alias("is_outdated"), "facts", "aspects", pl.col("entity_ids").fill_null([]).alias("member_ids"),
+        pl.col("members").fill_null([]),
+    )  # fmt: skip
+
+
+def _shown(snapshot: Snapshot, ids: pl.Series, now: datetime) -> tuple[Community, ...]:
+    """The communities with these ids, in their order."""
+    told = ids.rename("id").to_frame().join(told_communities(snapshot, ids, now), on="id", maintain_order="left")
     made = []
-    for row in rows.iter_rows(named=True):
-        members = tuple(Member(id_, called[id_]) for id_ in row["entity_ids"] or () if id_ in called)
+    for row in told.iter_rows(named=True):
+        members = tuple(Member(*pair) for pair in zip(row["member_ids"], row["members"], strict=True))
+        said = (row["name"], row["summary"] or "", row["summarised_by"] or "", row["is_outdated"])
         aspects = json.loads(row["aspects"] or "{}")
-        told = (row["name"] or "", row["summary"] or "", row["summarised_by"] or "")
-        made.append(Community(row["id"], *told, len(members), row["facts"] or 0, aspects, members))
+        made.append(Community(row["id"], *said, len(members), row["facts"] or 0, aspects, members))
     return tuple(made)

@@ -23,6 +23,7 @@ MOST_FACTS = 100
 _LETTERS_PER_TOKEN, _DIGITS_PER_TOKEN, _BYTES_PER_TOKEN = 4, 2, 2
 _PIECES = re.compile(r"[A-Za-z]+|[0-9]+|[^\x00-\x7f]+|[^\sA-Za-z0-9]|\n")
 _HEADING_BRACKETS = ("SQUARE", "LENTICULAR", "TORTOISE SHELL")
+_OURS = re.compile(r"\s*\((?:confidence: [^()]*|until [^()]*|disputed|doubtful)\)")  # what only we say of a fact
 _MARKUP = re.compile(r"^(?:[-*+#>|=~]+\s+)+")  # what would begin a list, a heading or a quotation in Markdown
 
 
@@ -73,7 +74,7 @@ def _said(fact: RecalledFact) -> str:
     """A line without its confidence."""
     is_triple = bool(fact.subject and fact.predicate and fact.object) and fact.polarity != "negated"
     parts = (fact.subject, fact.predicate, fact.object or "") if is_triple else (fact.statement,)
-    words = _MARKUP.sub("", " ".join(filter(None, map(inert, parts))))
+    words = _OURS.sub("", _MARKUP.sub("", " ".join(filter(None, map(inert, parts)))))
     return " ".join([words, *_marks(fact)]) if words else ""
 
 

@@ -17,12 +17,14 @@ import numpy as np
 import polars as pl
 
 from slowwave import frames
+from slowwave.graph.communities import places_of
 from slowwave.graph.graph import Graph, Places, build_graph
 from slowwave.graph.seeds import NO_COMMUNITY
 from slowwave.graph.walks import Ground
 from slowwave.maintenance.usage import evolved_weight
 from slowwave.moments import JUDGED, Moment
 
+from .communities import MEMBERS
 from .entity_search import LISTED, EntitySearch
 from .facts import LEARNED, ends_of
 
@@ -30,13 +32,14 @@ if TYPE_CHECKING:
     from storage.snapshots import Reading, Snapshot
     from storage.warm import Tables
 
-_LIVE_TABLES = ("facts", "fact_usage", "entities", "entity_links", "entity_communities")
+_LIVE_TABLES = ("facts", "fact_usage", "entities", "entity_links", "communities")
 _PAST_TABLES = (*_LIVE_TABLES, "facts_archive", "decisions")
 GRAPH_TABLES = (*_PAST_TABLES, "entity_aliases")  # what a walk may read
 PAST_GRAPHS = 4  # kept at most
 _ENDS = ("subject_id", "object_id")
-_RELATION = ("id", *_ENDS, "predicate", "edge_type", "confidence", "valid_from", "valid_to", "scope")
-_RELATIONS = "kind = 'relation' AND object_id IS NOT NULL"  # structure and similarity are no knowledge (T33)
+_RELATION = ("id", *_ENDS, "predicate", "edge_type", "confidence", "valid_from", "valid_to", "scope", "polarity")
+RELATIONS = "kind = 'relation' AND object_id IS NOT NULL AND (polarity IS NULL OR polarity != 'negated')"
+"""Structure and similarity are no knowledge (T33), and who does not work somewhere is not related to it."""
 _CHANGED = "action IN ('close', 'supersede', 'retract', 'shorten')"
 
 Frames = Mapping[str, pl.DataFrame]
@@ -144,11 +147,11 @@ def _reads(moment: Moment) -> Mapping[str, Read]:
 def _live_reads() -> dict[str, Read]:
     """Facts that ended are among them: they tell since when the graph is as it is."""
     return {
-        "facts": Read(_RELATION, f"{_RELATIONS} AND status = 'active' AND expired_at IS NULL"),
+        "facts": Read(_RELATION, f"{RELATIONS} AND status = 'active' AND expired_at IS NULL"),
         "fact_usage": Read(("id", "link_count"), "link_count > 0"),
         "entities": Read(("id",), LISTED),
         "entity_links": Read(("id", "a_id", "b_id", "cosine")),
-        "entity_communities": Read(("id", "community_id")),
+        "communities": Read(MEMBERS),
     }
 
 
@@ -173,7 +176,7 @@ def _landscape(read: Frames, moment: Moment) -> Landscape:
     return Landscape(
         graph,
         _similar(graph, read["entity_links"]),
-        _communities(graph, read["entity_communities"]),
+        _communities(graph, read["communities"]),
         graph.edges.select("id").join(held["facts"], on="id", maintain_order="left")["scope"],
         _time(ends.filter(ends <= moment.now).max()),
         _time(ends.filter(ends > moment.now).min()),
@@ -192,7 +195,12 @@ def _held(read: Frames, moment: Moment) -> Frames:
     """The relations of the moment, of those that there ever were."""
     ever = pl.concat([read["facts"], read["facts_archive"]]).unique("id", keep="first")
     ends = ends_of(read["decisions"]) if "decisions" in read else None
-    return {**read, "facts": moment.facts(ever, ends).filter(kind="relation").drop_nulls(list(_ENDS))}
+    return {**read, "facts": moment.facts(ever, ends).filter(_relates()).drop_nulls(list(_ENDS))}
+
+
+def _relates() -> pl.Expr:
+    """`RELATIONS` of rows, but for the object."""
+    return (pl.col("kind") == "relation") & pl.col("polarity").ne_missing("negated")
 
 
 def _graph(read: Frames) -> Graph:
@@ -206,7 +214,7 @@ def _similar(graph: Graph, links: pl.DataFrame) -> Graph:
     return build_graph(graph.ids, frames.conform(named, frames.EDGES))
 
 
-def _communities(graph: Graph, members: pl.DataFrame) -> Places:
-    numbered = members.with_columns(number=pl.col("community_id").rank("dense") - 1)
+def _communities(graph: Graph, held: pl.DataFrame) -> Places:
+    numbered = places_of(held).with_columns(number=pl.col("community_id").rank("dense") - 1)
     own = pl.DataFrame({"id": graph.ids}).join(numbered, on="id", how="left", maintain_order="left")["number"]
     return own.cast(pl.Int32).fill_null(NO_COMMUNITY).to_numpy().astype(np.int32)

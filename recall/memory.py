@@ -138,6 +138,7 @@ class Memory:
         do. Facts of the conversation `episode` come a little sooner, and with `last` only facts about entities of so
         many last conversations come at all (S2-74).
         """
+        _check_at_least_one("k", k)
         started = time.perf_counter()
         at = now or datetime.now(UTC)
         settings = self._walking(graph)
@@ -233,9 +234,9 @@ class Memory:
 
         `everything` includes what no longer holds and what was rejected; a time goes before it.
         """
-        at = now or datetime.now(UTC)
-        entity = find_entity(self.snapshot, at, name)
-        known = facts_about(self.snapshot, entity, Moment(at, as_of, known_as_of), everything)
+        at, seen = now or datetime.now(UTC), self.snapshot
+        entity = find_entity(seen, at, name)
+        known = facts_about(seen, entity, Moment(at, as_of, known_as_of), everything)
         self._accesses.note_entities([entity.id], name, at)
         return entity, known
 
@@ -253,17 +254,17 @@ class Memory:
 
         `predicate` is part of the statement or of the canonical relation, `relation` the whole canonical relation.
         """
-        at = now or datetime.now(UTC)
-        entity = find_entity(self.snapshot, at, subject)
+        at, seen = now or datetime.now(UTC), self.snapshot
+        entity = find_entity(seen, at, subject)
         moment = Moment(at, known_as_of=known_as_of)
-        versions = history_of(self.snapshot, entity, predicate, relation, moment, limit)
+        versions = history_of(seen, entity, predicate, relation, moment, limit)
         self._accesses.note_entities([entity.id], subject, at)
         return entity, versions
 
     def chain(self, fact_id: str, *, now: datetime | None = None) -> Chain:
         """The facts that replaced each other, with this one among them, oldest first; at most 64, each once (T35)."""
-        moment = Moment(now or datetime.now(UTC))
-        return chain_of(self.snapshot, fact_named(self.snapshot, fact_id), moment)
+        moment, seen = Moment(now or datetime.now(UTC)), self.snapshot
+        return chain_of(seen, fact_named(seen, fact_id), moment)
 
     def neighbours(
         self,
@@ -280,10 +281,10 @@ class Memory:
 
         Only relations of these types are followed, if any are named; at most `limit` facts are told, the nearest.
         """
-        at, types = now or datetime.now(UTC), known_types(edge_types)
-        entity, moment = find_entity(self.snapshot, at, name), Moment(at, as_of, known_as_of)
-        land = self._graphs.of(self.snapshot, moment)
-        around = neighbours_of(self.snapshot, land, entity, moment, hops, types, limit)
+        _check_at_least_one("limit", limit)
+        at, types, seen = now or datetime.now(UTC), known_types(edge_types), self.snapshot
+        entity, moment = find_entity(seen, at, name), Moment(at, as_of, known_as_of)
+        around = neighbours_of(seen, self._graphs.of(seen, moment), entity, moment, hops, types, limit)
         self._note_walk(around, name, at)
         return around
 
@@ -299,11 +300,10 @@ class Memory:
         now: datetime | None = None,
     ) -> Path | None:
         """How two entities are related: the fewest relations that lead from one to the other, at most `hops`."""
-        at, types = now or datetime.now(UTC), known_types(edge_types)
-        one, other = (find_entity(self.snapshot, at, name) for name in (a, b))
+        at, types, seen = now or datetime.now(UTC), known_types(edge_types), self.snapshot
+        one, other = (find_entity(seen, at, name) for name in (a, b))
         moment = Moment(at, as_of, known_as_of)
-        land = self._graphs.of(self.snapshot, moment)
-        way = path_between(self.snapshot, land, one, other, moment, hops, types)
+        way = path_between(seen, self._graphs.of(seen, moment), one, other, moment, hops, types)
         if way is not None:
             self._note_walk(way, f"{a} {b}", at)
         return way
@@ -314,8 +314,9 @@ class Memory:
 
     def find_entities(self, query: str, limit: int = 10) -> tuple[FoundEntity, ...]:
         """The entities that a few words mean, best first: by name, alias and summary, else by meaning (S2-26)."""
-        names = self._graphs.names.of(self.snapshot)
-        return find_entities(self.snapshot, names, query, self._embedder.embed([query])[0], limit)
+        _check_at_least_one("limit", limit)
+        seen = self.snapshot
+        return find_entities(seen, self._graphs.names.of(seen), query, self._embedder.embed([query])[0], limit)
 
     def duplicates(
         self,
@@ -358,9 +359,9 @@ class Memory:
         self, a: str, b: str, *, settings: BeliefSettings | None = None, now: datetime | None = None
     ) -> tuple[UncertainFact, ...]:
         """What may hold between two entities, most probable first; empty where something is known of the two."""
-        at = now or datetime.now(UTC)
-        ends = [find_entity(self.snapshot, at, name).id for name in (a, b)]
-        return uncertain(self.snapshot, ends[0], ends[1], at, settings or BeliefSettings())
+        at, seen = now or datetime.now(UTC), self.snapshot
+        ends = [find_entity(seen, at, name).id for name in (a, b)]
+        return uncertain(seen, ends[0], ends[1], at, settings or BeliefSettings())
 
     def episodes_of(self, name: str) -> tuple[Episode, ...]:
         """The conversations that are about an entity, newest first."""
@@ -376,13 +377,14 @@ class Memory:
         """How many documents and pasted texts there are, and the newest version of the latest ones (S1-15)."""
         return artifacts(self.snapshot, limit, type=type, scope=scope)
 
-    def communities(self, limit: int = 50) -> tuple[int, tuple[Community, ...]]:
+    def communities(self, limit: int = 50, *, now: datetime | None = None) -> tuple[int, tuple[Community, ...]]:
         """How many communities there are, and the largest, with their members and what they are about (S2-46)."""
-        return communities(self.snapshot, limit)
+        return communities(self.snapshot, now or datetime.now(UTC), limit)
 
     def community_of(self, name: str, *, now: datetime | None = None) -> Community | None:
         """The community that an entity belongs to; None where it belongs to none."""
-        return community_of(self.snapshot, find_entity(self.snapshot, now or datetime.now(UTC), name).id)
+        at = now or datetime.now(UTC)
+        return community_of(self.snapshot, find_entity(self.snapshot, at, name).id, at)
 
     def versions(self, asked: str) -> tuple[Artifact, ...]:
         """All versions of an artifact, by id or title, oldest first, with their texts (S1-19)."""
@@ -398,9 +400,9 @@ class Memory:
         """How many live facts touch an aspect, and the strongest of them; `UnknownName` lists the fourteen."""
         return facts_with_aspect(self.snapshot, slug, Moment(now or datetime.now(UTC)), limit)
 
-    def why(self, asked: str) -> Story:
+    def why(self, asked: str, *, now: datetime | None = None) -> Story:
         """The whole story of a fact, message, entity, community or run."""
-        return story_of(self.snapshot, asked)
+        return story_of(self.snapshot, asked, now)
 
     def close(self) -> None:
         """Write the access events that are still held."""
@@ -413,3 +415,8 @@ class Memory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _check_at_least_one(name: str, number: int | None) -> None:
+    if number is not None and number < 1:
+        raise UnusableInput(f"{name} is {number}.", "Ask for one or more, or leave it out.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
@@ -14,6 +14,7 @@ from slowwave.errors import UnknownName
 from storage.rows import quoted
 from storage.snapshots import Snapshot
 
+from .communities import told_communities
 from .facts import ALL, stored
 from .records import Provenance
 
@@ -76,9 +77,11 @@ class Story:
         return {**asdict(self), "decisions": decisions, "artifacts": artifacts}
 
 
-def story_of(snapshot: Snapshot, asked: str) -> Story:
-    """The story of the row whose id is, or alone begins with, `asked`."""
+def story_of(snapshot: Snapshot, asked: str, now: datetime | None = None) -> Story:
+    """The story of the row whose id is, or alone begins with, `asked`; a community is as it is shown at `now`."""
     kind, row = _find(snapshot, asked)
+    if kind == "communities":
+        row |= told_communities(snapshot, [row["id"]], now or datetime.now(UTC)).drop("member_ids").to_dicts()[0]
     facts = [row["id"]] if kind == "facts" else []
     heard = _heard(snapshot, row["id"]) if kind == "messages" else ()
     lineage = _lineage(snapshot, facts)

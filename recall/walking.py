@@ -64,7 +64,7 @@ async def walked(
     seeds = _seeds(land, found, settings.walk)
     if not len(seeds.nodes):
         return ()
-    return _walked(land, seeds, question, settings)
+    return await asyncio.to_thread(_walked, land, seeds, question, settings)
 
 
 def _named(names: NameIndex, query: str, settings: WalkSettings) -> dict[str, float]:

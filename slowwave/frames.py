@@ -70,11 +70,10 @@ ENTITY_SCORES = _schema(text="id", count="degree", number="importance temporal",
 ENTITY_LINKS = _schema(text="id a_id b_id", number="cosine", time="linked_at")
 COMMUNITIES = _schema(
     text="id name summary summarised_by prompt_version fingerprint aspects",
-    texts="entity_ids",
+    texts="entity_ids joined_ids told_fact_ids",
     count="facts",
     time="refreshed_at",
 )
-ENTITY_COMMUNITIES = _schema(text="id community_id")
 ASPECT_SCORES = _schema(text="id", number="score confidence", count="facts entities predicates", time="scored_at")
 EDGES = _schema(
     text="id subject_id object_id predicate edge_type", number="weight", time="valid_from"

@@ -773,7 +773,8 @@ class CommunitySettings(Group):
         ge=0,
         le=1_000_000,
         title="Longest prompt in bytes",
-        description="Communities share a prompt up to here; one that needs more is cut; 0: no summaries (S2-48).",
+        description="Communities share a prompt up to here; one that needs more is cut; 0: no summaries, else at least "
+        "512 (S2-48).",
         validation_alias=_alias("max_prompt_bytes", "community_summary_max_prompt_bytes"),
     )
     concurrency: int = Field(
@@ -795,6 +796,15 @@ class CommunitySettings(Group):
         title="Retention",
         description="Versions and leases; on the command line the [retention] of the file.",
     )
+
+    @model_validator(mode="after")
+    def _has_room(self) -> Self:
+        if 0 < self.max_prompt_bytes < 512:
+            raise ValueError(
+                f"max_prompt_bytes ({self.max_prompt_bytes}) leaves no room for what a community is made of; "
+                "set 0 for no summaries, or at least 512"
+            )
+        return self
 
 
 class SleepSettings(Group):
@@ -948,9 +958,10 @@ class RecallSettings(Group):
         description="k of reciprocal-rank fusion, 1 / (k + rank), where entities are searched (S0-26).",
     )
     limbic: bool = Field(
-        True,
+        False,
         title="Weight of use",
-        description="Facts about entities that are read often, lately and together come first (S0-26).",
+        description="Facts about entities that are read often, lately and together come first. Off: what was not asked "
+        "for in a while would be hidden by what was (S0-26).",
     )
     diversity: Ratio = Field(
         0.0, title="Diversity", description="How much a fact loses by being like one that is recalled before it."

@@ -23,7 +23,11 @@ from .tables import TABLES, Role, tables_of
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
 
-CUMULATIVE = tuple(name for name, table in TABLES.items() if table.is_cumulative)
+WHOLES = tuple(
+    tuple(name for name, table in TABLES.items() if table.whole == word)
+    for word in sorted({table.whole for table in TABLES.values()} - {""})
+)
+"""Tables that undo takes back together, or not at all."""
 FACTS = ("facts", "facts_archive")
 _TRACE = pl.Schema(
     {
@@ -107,22 +111,23 @@ def segments_of(commits: pl.DataFrame) -> dict[str, list[Segment]]:
     return found
 
 
-def counted_by_others(
-    reader: VersionReader, commits: pl.DataFrame, theirs: pl.DataFrame, head: Mapping[str, int]
+def changed_by_others(
+    reader: VersionReader, commits: pl.DataFrame, theirs: pl.DataFrame, head: Mapping[str, int], whole: Sequence[str]
 ) -> bool:
-    """Whether a cumulative table was changed by others after the first of `theirs` that wrote one, up to the head.
+    """Whether one of the tables of a whole was changed by others after the first of `theirs` that wrote one.
 
-    Changes that were taken back since do not count. `commits` is the whole history, `head` the versions of now.
+    Up to the head; changes that were taken back since do not count. `commits` is the whole history, `head` the versions
+    of now.
     """
     rows = theirs.sort("sequence").select("sequence", "before", "versions").iter_rows()
-    counting = [(n, json.loads(versions)) for n, before, versions in rows if json.loads(before).keys() & {*CUMULATIVE}]
-    earlier = commits.filter(pl.col("sequence").is_in([n - 1 for n, _ in counting[1:]])).sort("sequence")
-    lefts = [versions for _, versions in counting]
+    writing = [(n, json.loads(versions)) for n, before, versions in rows if json.loads(before).keys() & {*whole}]
+    earlier = commits.filter(pl.col("sequence").is_in([n - 1 for n, _ in writing[1:]])).sort("sequence")
+    lefts = [versions for _, versions in writing]
     rights = [*map(json.loads, earlier["versions"]), head]
     pairs = [
         (name, left.get(name, 0), right.get(name, 0))
         for left, right in zip(lefts, rights, strict=True)
-        for name in CUMULATIVE
+        for name in whole
     ]
     moved = ((name, Segment(left, right)) for name, left, right in pairs if left != right)
     return any(len(_difference(reader, name, stretch)) for name, stretch in moved)

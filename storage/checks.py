@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from slowwave.graph.communities import member_lists, without_members
+
 from .changes import FACTS, places_of
 from .rows import empty_frame
 from .snapshots import Reading
@@ -121,15 +123,24 @@ def cut_dangling(tx: Transaction, rows: pl.DataFrame) -> None:
 
 
 def find_stray_members(patient: Patient) -> pl.DataFrame:
-    """Entities that are said to belong to a community, where one of the two is not there."""
-    rows = patient.frame("entity_communities", ["id", "community_id"])
-    parts = [pl.DataFrame(schema=FOUND)]
-    for column, target in (("id", "entities"), ("community_id", "communities")):
-        if target in patient.sound:
-            lost = rows.join(patient.frame(target, ["id"]), left_on=column, right_on="id", how="anti")
-            detail = pl.format(f"{target} does not have {{}}.", pl.col(column))
-            parts.append(found(lost, "entity_communities", detail, column))
-    return pl.concat(parts).unique(["table", "row_id"], keep="first")
+    """Communities that name members that are not there."""
+    if "entities" not in patient.sound:
+        return pl.DataFrame(schema=FOUND)
+    listed = member_lists(patient.frame("communities", ["id", "entity_ids", "joined_ids"]))
+    lost = listed.join(patient.frame("entities", ["id"]), on="id", how="anti").sort("community_id", "id")
+    named = lost.group_by(id="community_id").agg(lost=pl.col("id").unique(maintain_order=True))
+    detail = pl.format("entities does not have {}.", pl.col("lost").list.join(", "))
+    return found(named, "communities", detail, "entity_ids")
+
+
+def part_with_strays(tx: Transaction, rows: pl.DataFrame) -> None:
+    """Take them out; a community of fewer than two goes."""
+    held = whole_rows(tx, "communities", rows["row_id"])
+    listed = member_lists(held)["id"].unique()
+    there = tx.by_ids("entities", listed, ["id"])["id"]
+    left, dropped = without_members(held, listed.filter(~listed.is_in(there.implode())))
+    tx.upsert("communities", left)
+    tx.delete("communities", dropped)
 
 
 def find_shared_aliases(patient: Patient) -> pl.DataFrame:

@@ -26,7 +26,7 @@ CHECKS = (
     Check("duplicate key", checks.find_duplicates, checks.keep_newest),
     Check("fact in two places", fact_checks.find_twice, checks.remove_rows),
     Check("dangling reference", checks.find_dangling, checks.cut_dangling),
-    Check("stray member of a community", checks.find_stray_members, checks.remove_rows),
+    Check("stray member of a community", checks.find_stray_members, checks.part_with_strays),
     Check("supersession cycle", fact_checks.find_cycles, fact_checks.break_cycles),
     Check("contradictory status", fact_checks.find_contradictions, fact_checks.settle),
     Check("shared alias", checks.find_shared_aliases, checks.remove_rows),

@@ -47,7 +47,7 @@ class Table:
     full_text: tuple[str, ...] = ()
     lookup: tuple[str, ...] = ()
     has_vector: bool = False
-    is_cumulative: bool = False  # counts what logs say up to a mark; undo takes all such tables back, or none
+    whole: str = ""  # undo takes all rows of all tables with this word back, or none: they say something only together
 
     @property
     def refreshed(self) -> frozenset[str]:
@@ -454,7 +454,7 @@ _FACT_USAGE = Table(
         "link_decayed_at": _derived(_time("Until when they have faded.")),
     },
     lookup=("id",),
-    is_cumulative=True,
+    whole="use",
 )
 _FACT_SCORES = Table(
     "fact_scores",
@@ -477,7 +477,7 @@ _ENTITY_USAGE = Table(
         "last_access_at": _derived(_time("Latest read.")),
     },
     lookup=("id",),
-    is_cumulative=True,
+    whole="use",
 )
 _ENTITY_DAYS = Table(
     "entity_days",
@@ -489,7 +489,7 @@ _ENTITY_DAYS = Table(
         "access_count": _derived(_count("Reads.")),
     },
     lookup=("entity_id",),
-    is_cumulative=True,
+    whole="use",
 )
 _CO_OCCURRENCES = Table(
     "co_occurrences",
@@ -502,14 +502,14 @@ _CO_OCCURRENCES = Table(
         "last_at": _derived(_time("Latest time.")),
     },
     lookup=("a_id", "b_id"),
-    is_cumulative=True,
+    whole="use",
 )
 _LOG_MARKS = Table(
     "log_marks",
     Role.STATE,
     "how far one log was counted; the id is the log's name",
     {"version": _derived(_count("The version of the log up to which its rows are counted."))},
-    is_cumulative=True,
+    whole="use",
 )
 _ENTITY_SCORES = Table(
     "entity_scores",
@@ -546,19 +546,15 @@ _COMMUNITIES = Table(
         "summarised_by": _derived(_text("model or rule.")),
         "prompt_version": _derived(_text("The prompt that a model answered.")),
         "fingerprint": _derived(_text("Hash of its members and relations when it was summarised; empty: do so again.")),
-        "entity_ids": _derived(_texts("Its members, most connected first.")),
+        "told_fact_ids": _derived(_texts("The facts that the summary was told from.")),
+        "entity_ids": _derived(_texts("Its members when it was refreshed last, most connected first.")),
+        "joined_ids": _derived(_texts("Entities that joined since (S2-50).")),
         "facts": _derived(_count("Live relations within it.")),
         "aspects": _derived(_text("JSON: how many of its relations touch which aspect (C16).")),
         "refreshed_at": _derived(_time("When this was written.")),
     },
     lookup=("id",),
-)
-_ENTITY_COMMUNITIES = Table(
-    "entity_communities",
-    Role.STATE,
-    "which community one entity belongs to; the id is the entity's",
-    {"community_id": _derived(_text("The community.", required=True))},
-    lookup=("id", "community_id"),
+    whole="communities",
 )
 _ASPECT_SCORES = Table(
     "aspect_scores",
@@ -744,7 +740,6 @@ TABLES: Mapping[str, Table] = {
         _ENTITY_SCORES,
         _ENTITY_LINKS,
         _COMMUNITIES,
-        _ENTITY_COMMUNITIES,
         _PATCHES,
         _FACT_ASPECTS,
         _ASPECT_SCORES,

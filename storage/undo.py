@@ -1,8 +1,8 @@
 """Undo: put back what a run changed, as a commit of its own.
 
 Tables that nobody wrote since are restored to the version before the run; in the others the run's rows are put back one
-by one. A later run that changed the same rows, or made rows that point at them, stands in the way. What counts logs
-goes back as a whole, or stays.
+by one. A later run that changed the same rows, or made rows that point at them, stands in the way. What says something
+only together (counters with the marks of their logs, communities) goes back as a whole, or stays.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import polars as pl
 from slowwave.errors import UndoRefused, UnknownName
 
 from .changes import (
-    CUMULATIVE,
+    WHOLES,
     Segment,
     Trace,
     VersionReader,
     before_images,
-    counted_by_others,
+    changed_by_others,
     places_of,
     references_to,
     segments_of,
@@ -185,17 +185,21 @@ class _Undoing:
     def _traces(self, runs: Iterable[str]) -> list[Trace]:
         theirs = self._commits.filter(pl.col("run_id").is_in(list(runs)) & ~pl.col("kind").is_in(FOR_GOOD))
         segments = segments_of(theirs)
-        counted = {name: segments.pop(name) for name in CUMULATIVE if name in segments}
-        return self._followed(segments) + self._counters(theirs, counted)
+        wholes = [{name: segments.pop(name) for name in whole if name in segments} for whole in WHOLES]
+        return self._followed(segments) + [
+            each for whole, stretches in zip(WHOLES, wholes, strict=True)
+            for each in self._whole(theirs, whole, stretches)
+        ]  # fmt: skip
 
-    def _counters(self, theirs: pl.DataFrame, segments: Mapping[str, list[Segment]]) -> list[Trace]:
-        """Of the tables that count what logs say, which go back together with the logs' marks or stay as they are.
+    def _whole(self, theirs: pl.DataFrame, whole: Sequence[str], segments: Mapping[str, list[Segment]]) -> list[Trace]:
+        """Of the tables that say something only together: they go back together, or stay as they are.
 
-        They stay where somebody else has counted since, so that no event is counted twice or lost, and where an earlier
-        version is no longer kept: what happened is true whatever becomes of the run that counted it.
+        They stay where somebody else has written one of them since, and where an earlier version is no longer kept.
+        Counters: no event is counted twice or lost, and what happened is true whatever becomes of the run that counted
+        it. Communities: those that a later run found are not torn apart; the next refresh finds them anew.
         """
         try:
-            if segments and not counted_by_others(self._reader, self._commits, theirs, self._start):
+            if segments and not changed_by_others(self._reader, self._commits, theirs, self._start, whole):
                 return self._followed(segments)
         except UndoRefused:
             pass

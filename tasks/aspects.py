@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import json
+
 import polars as pl
 
 from recall.aspects import scored
 from slowwave.aspects import COUNTED, changed_scores
-from storage.snapshots import Reading
+from slowwave.validity import time_sql
+from storage.snapshots import Reading, Snapshot
 
 from .engine import task
 from .runs import Run, store_of
+
+_MADE_OF = ("facts", "fact_aspects")
 
 
 @task("refresh aspects")
 def refresh_aspects(run: Run) -> int:
     """Score all fourteen aspects anew by what is live now; returns how many say something else than before.
 
-    Where none does nothing is written; else all of them are, so that they speak of one time.
+    Where none does nothing is written; else all of them are, so that they speak of one time. Where no fact was written
+    since the last time nothing is read either.
     """
     store = store_of(run)
     snapshot = store.snapshot()
+    if _is_fresh(snapshot, run):
+        return 0
     fresh, changed = _changes(snapshot, run)
     if not changed:
         return 0
@@ -29,6 +37,17 @@ def refresh_aspects(run: Run) -> int:
         if changed:
             tx.upsert("aspect_scores", fresh.rename({"slug": "id"}).with_columns(scored_at=pl.lit(run.now)))
     return changed
+
+
+def _is_fresh(snapshot: Snapshot, run: Run) -> bool:
+    """Whether the facts are those of the commit that last wrote scores, and none of them has ended since."""
+    told = snapshot.frame("commits", "kind = 'aspects'", ["sequence", "versions", "at"]).sort("sequence").tail(1)
+    if told.is_empty() or any(
+        json.loads(told["versions"][0]).get(name, 1) != snapshot.versions.get(name, 1) for name in _MADE_OF
+    ):
+        return False
+    first, last = sorted((told["at"][0], run.now))
+    return not snapshot.count("facts", f"valid_to > {time_sql(first)} AND valid_to <= {time_sql(last)}")
 
 
 def _changes(reading: Reading, run: Run) -> tuple[pl.DataFrame, int]:

@@ -6,7 +6,7 @@ meanwhile: a summary belongs to a fingerprint, so that of a community that is no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -15,8 +15,7 @@ import polars as pl
 from inference.language import Language
 from recall.graphs import graph_of
 from slowwave.graph.communities import Grouping, group_entities
-from slowwave.graph.community_members import JoinPlan, plan_joining
-from slowwave.graph.community_plan import CommunityPlan, needs_summary, plan_communities
+from slowwave.graph.community_plan import CommunityPlan, needs_summary, plan_communities, told_sources
 from slowwave.graph.community_summaries import Summary, strongest_facts, summary_by_rule
 from slowwave.graph.partition import find_groups
 from slowwave.settings import CommunitySettings
@@ -24,19 +23,19 @@ from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
 
 from .community_questions import Asked, ask_model, packs_of
-from .community_trigger import extractions as extractions
-from .community_trigger import note_due as note_due
 from .engine import report_progress, task
+from .membership import assign_new as assign_new
 from .runs import Run, store_of
 from .tellings import LISTED, TOLD, Telling
 
 MANY = 5000  # from so many rows on reading a whole narrow table beats naming each
-_MADE_OF = ("facts", "fact_usage", "entities", "fact_aspects", "communities", "entity_communities")
+_MADE_OF = ("facts", "fact_usage", "entities", "fact_aspects", "communities")
 _FACT = ["id", "statement", "evidence_count"]
-_HELD = ["id", "name", "summary", "summarised_by", "prompt_version", "fingerprint", "entity_ids", "facts", "aspects",
-         "created_at"]  # fmt: skip
+_HELD = ["id", "name", "summary", "summarised_by", "prompt_version", "told_fact_ids", "fingerprint", "entity_ids",
+         "joined_ids", "facts", "aspects", "created_at"]  # fmt: skip
 
 Summaries = Mapping[str, Summary]
+Sources = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,6 @@ class _View:
 
     grouping: Grouping
     held: pl.DataFrame
-    memberships: pl.DataFrame
 
 
 @task("refresh communities")
@@ -78,33 +76,17 @@ async def refresh_communities(
     due = needs_summary(view.grouping, view.held, has_model=has_model)
     due = due if settings.max_prompt_bytes else due.clear()
     await report_progress("communities to summarise", len(due))
-    asked = await _summaries(snapshot, view, due, settings, language, dry_run=dry_run)
-    plan = _plan(snapshot, run, view, asked.summaries)
+    facts = _facts_about(snapshot, view, due)
+    strongest = strongest_facts(view.grouping, facts, settings.facts_per_summary)
+    sources = told_sources(view.grouping, facts, strongest)
+    asked = await _summaries(snapshot, due, strongest, settings, language, dry_run=dry_run)
+    plan = _plan(snapshot, run, view, asked.summaries, sources)
     if not dry_run and not plan.is_empty:
         with store.commit(run.id, "communities.refresh", run.now) as tx:
             if is_overtaken(tx, snapshot):
-                plan = _plan(tx, run, _view(tx, run, settings), asked.summaries)
+                plan = _plan(tx, run, _view(tx, run, settings), asked.summaries, sources)
             _write(tx, plan)
     return _counted(plan, asked, len(packs_of(asked, settings)) if dry_run and has_model else 0, dry_run=dry_run)
-
-
-@task("assign new entities")
-def assign_new(run: Run) -> int:
-    """Let entities without a community join that of most of their relations; one commit, or none; returns how many."""
-    store = store_of(run)
-    snapshot = store.snapshot()
-    if not snapshot.count("communities"):
-        return 0
-    plan = _joining(snapshot, run)
-    if plan.members.is_empty():
-        return 0
-    with store.commit(run.id, "communities.assign", run.now) as tx:
-        if is_overtaken(tx, snapshot):
-            plan = _joining(tx, run)
-        tx.upsert("entity_communities", plan.members)
-        tx.upsert("communities", plan.communities)
-        tx.upsert("decisions", plan.decisions)
-    return len(plan.members)
 
 
 def is_overtaken(later: Transaction | Snapshot, snapshot: Snapshot) -> bool:
@@ -112,28 +94,31 @@ def is_overtaken(later: Transaction | Snapshot, snapshot: Snapshot) -> bool:
     return any(later.versions[name] != snapshot.versions[name] for name in _MADE_OF)
 
 
-def part_with(tx: Transaction, entity: str) -> None:
-    """Take an entity that is no more out of its community, whose summary is then to be made again (T31)."""
-    own = tx.by_ids("entity_communities", [entity])
-    held = tx.by_ids("communities", own["community_id"])
-    left = pl.col("entity_ids").list.eval(pl.element().filter(pl.element() != entity))
-    tx.delete("entity_communities", own["id"])
-    tx.upsert("communities", held.with_columns(entity_ids=left, fingerprint=pl.lit(None, dtype=pl.String)))
-
-
 def _view(reading: Reading, run: Run, settings: CommunitySettings) -> _View:
     graph = graph_of(reading, run.now)
     held = reading.frame("communities", columns=_HELD).sort("id")
-    memberships = reading.frame("entity_communities", columns=["id", "community_id"])
-    return _View(group_entities(graph, find_groups(graph, settings), held), held, memberships)
+    return _View(group_entities(graph, find_groups(graph, settings), held), held)
+
+
+def _facts_about(reading: Reading, view: _View, due: pl.DataFrame) -> pl.DataFrame:
+    """The facts within the communities that are due; perhaps others too."""
+    ids = view.grouping.relations.join(due, left_on="community_id", right_on="id", how="semi")["fact_id"]
+    return _chosen(reading, "facts", ids, _FACT)
 
 
 async def _summaries(
-    reading: Reading, view: _View, due: pl.DataFrame, settings: CommunitySettings, language: Language, *, dry_run: bool
+    reading: Reading,
+    due: pl.DataFrame,
+    facts: pl.DataFrame,
+    settings: CommunitySettings,
+    language: Language,
+    *,
+    dry_run: bool,
 ) -> Asked:
-    """What is told of the communities that are due, by fingerprint; a dry run with a model tells nothing."""
-    ids = view.grouping.relations.join(due, left_on="community_id", right_on="id", how="semi")["fact_id"]
-    facts = strongest_facts(view.grouping, _chosen(reading, "facts", ids, _FACT), settings.facts_per_summary)
+    """What is told of the communities that are due, by fingerprint; a dry run with a model tells nothing.
+
+    `facts` (community_id, statement) are what it is told from.
+    """
     if language.is_keyless("summarize"):
         by_id = dict(facts.group_by("community_id", maintain_order=True).agg("statement").iter_rows())
         told = (
@@ -145,10 +130,10 @@ async def _summaries(
     return asked if dry_run else await ask_model(asked, settings, language)
 
 
-def _plan(reading: Reading, run: Run, view: _View, summaries: Summaries) -> CommunityPlan:
+def _plan(reading: Reading, run: Run, view: _View, summaries: Summaries, sources: Sources) -> CommunityPlan:
     names = _chosen(reading, "entities", view.grouping.groups["entity_ids"].list.head(3).explode(), ["id", "name"])
     aspects = _chosen(reading, "fact_aspects", view.grouping.relations["fact_id"], ["fact_id", "slug"], key="fact_id")
-    return plan_communities(view.grouping, view.held, view.memberships, names, aspects, summaries, run.now)
+    return plan_communities(view.grouping, view.held, names, aspects, summaries, sources, run.now)
 
 
 def _chosen(reading: Reading, name: str, ids: pl.Series, columns: list[str], key: str = "id") -> pl.DataFrame:
@@ -164,24 +149,17 @@ def _chosen(reading: Reading, name: str, ids: pl.Series, columns: list[str], key
 def _write(tx: Transaction, plan: CommunityPlan) -> None:
     known = tx.by_ids("communities", plan.communities["id"], ["id", "created_at"])
     tx.upsert("communities", plan.communities.join(known, on="id", how="left", maintain_order="left"))
-    tx.upsert("entity_communities", plan.members)
     tx.delete("communities", plan.dropped)
-    tx.delete("entity_communities", plan.left)
     tx.upsert("decisions", plan.decisions)
 
 
-def _joining(reading: Reading, run: Run) -> JoinPlan:
-    held = reading.frame("communities")
-    memberships = reading.frame("entity_communities", columns=["id", "community_id"])
-    return plan_joining(graph_of(reading, run.now), held, memberships, run.now)
-
-
 def _counted(plan: CommunityPlan, asked: Asked, would_ask: int, *, dry_run: bool) -> Refreshed:
+    """What is told of a run goes by names: what a community is about is said in one place, its own row."""
     most = LISTED if dry_run else TOLD
     size = pl.col("measures").str.json_path_match("$.members").cast(pl.Int64)
     rows = plan.decisions.sort(size, "id", descending=[True, False]).select("action", "subject_id", "reason").head(most)
-    said = dict(plan.communities.select("id", "summary").iter_rows())
-    told = tuple(Telling(action, said.get(id_) or id_, reason) for action, id_, reason in rows.iter_rows())
+    called = dict(plan.communities.select("id", "name").iter_rows())
+    told = tuple(Telling(action, called.get(id_) or id_, reason) for action, id_, reason in rows.iter_rows())
     return Refreshed(
         plan.summary(), asked.left, asked.failed, would_ask, not (dry_run or plan.is_empty), told, asked.errors
     )

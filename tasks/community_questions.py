@@ -1,9 +1,13 @@
-"""Questions about communities: several to a prompt, and alone what an answer left out (S2-48, T14, T37)."""
+"""Questions about communities: several to a prompt, fewer where an answer is no use, alone what it left out.
+
+Rows: S2-48, T14, T37.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from types import MappingProxyType
 
 import polars as pl
@@ -14,10 +18,15 @@ from prompts.packing import Pack, pack_communities
 from prompts.rendering import prompt_version, render_communities
 from prompts.responses import CommunitySummaries
 from slowwave.graph.community_summaries import Summary, cleaned_answer, questions_about
+from slowwave.records import REFUSED, CommunityQuestion
 from slowwave.settings import CommunitySettings
 
 PROMPT = "summarize_communities"
 SILENT = "The model said nothing about a community."
+ANSWER_TOKENS = 150
+"""About what the summary of one community takes in an answer."""
+_UNUSABLE = ("cut", "invalid", REFUSED)
+"""How errors begin that fewer communities in a prompt may help."""
 _NOBODY = pl.DataFrame(schema={"id": pl.String, "fingerprint": pl.String, "entity_ids": pl.List(pl.String)})
 
 
@@ -39,36 +48,35 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What was answered about one community: a text, or an error, or it was never asked about."""
+    """What was answered about one community: a text, or why there is none, or it was never asked about."""
 
     text: str = ""
     error: str = ""
     is_skipped: bool = False
 
-    @property
-    def is_missing(self) -> bool:
-        """Whether there is an answer that says nothing of it."""
-        return not (self.text or self.error or self.is_skipped)
+
+_Group = tuple[int, ...]  # places of the questions that share a prompt
 
 
 def packs_of(asked: Asked, settings: CommunitySettings) -> list[Pack]:
-    """The questions about all that is due, in order, as many to a prompt as it holds."""
+    """The questions about all that is due, in order, as many to a prompt as it and its answer hold."""
     if asked.due.is_empty():
         return []
-    return list(pack_communities(questions_about(asked.due, asked.names, asked.facts), settings.max_prompt_bytes))
+    most = max(1, settings.llm.max_output_tokens // ANSWER_TOKENS)
+    questions = questions_about(asked.due, asked.names, asked.facts)
+    return list(pack_communities(questions, settings.max_prompt_bytes, most))
 
 
 async def ask_model(asked: Asked, settings: CommunitySettings, language: Language) -> Asked:
-    """A model's summaries of all that is due; what an answer left out is asked about once more, alone."""
-    packs = packs_of(asked, settings)
-    told = await _hear(language, packs)
-    missing = [n for n, pack in enumerate(_each(packs)) if told[n].is_missing and len(pack) > 1]
-    alone = [question for pack in packs for question in pack]
-    again = await _hear(language, [(replace(alone[n], number=1),) for n in missing])
-    for n, heard in zip(missing, again, strict=True):
-        told[n] = heard
+    """A model's summaries of all that is due.
+
+    Where an answer is no use the communities are asked about again in halves, and alone what one left out. An answer
+    about one alone that says nothing is not kept: the next run asks again.
+    """
+    told = await _hear(language, packs_of(asked, settings))
     model, version = language.model("summarize"), prompt_version(PROMPT)
     marks = asked.due["fingerprint"].to_list()
+    failed = [each for each in told if not (each.text or each.is_skipped)]
     return replace(
         asked,
         summaries={
@@ -77,30 +85,46 @@ async def ask_model(asked: Asked, settings: CommunitySettings, language: Languag
             if each.text
         },
         left=sum(each.is_skipped for each in told),
-        failed=sum(bool(each.error) or each.is_missing for each in told),
-        errors=tuple(sorted({each.error or SILENT for each in told if each.error or each.is_missing})),
+        failed=len(failed),
+        errors=tuple(sorted({each.error or SILENT for each in failed})),
     )
 
 
-def _each(packs: Sequence[Pack]) -> Iterator[Pack]:
-    """The pack of each question."""
-    return (pack for pack in packs for _ in pack)
-
-
 async def _hear(language: Language, packs: Sequence[Pack]) -> list[_Told]:
-    """What was answered about each question, in order."""
-    if not packs:
-        return []
-    answers = await language.ask_many([render_communities(pack) for pack in packs], CommunitySummaries, "summarize")
-    return [told for pack, answer in zip(packs, answers, strict=True) for told in _told_of(pack, answer)]
+    """What was answered about each question, in order, at the last time that it was put."""
+    questions = [question for pack in packs for question in pack]
+    told = [_Told()] * len(questions)
+    groups = [tuple(range(end - len(pack), end)) for pack, end in zip(packs, accumulate(map(len, packs)), strict=True)]
+    while groups:
+        prompts = [render_communities(_numbered(questions, group)) for group in groups]
+        answers = await language.ask_many(prompts, CommunitySummaries, "summarize")
+        for group, answer in zip(groups, answers, strict=True):
+            for n, heard in zip(group, _told_of(len(group), answer), strict=True):
+                told[n] = heard
+        groups = [part for group in groups for part in _again(group, told)]
+    return told
 
 
-def _told_of(pack: Pack, answer: Answer[CommunitySummaries]) -> list[_Told]:
-    """Of one answer: by number, or the only one where one community was asked about (T37)."""
+def _numbered(questions: Sequence[CommunityQuestion], group: _Group) -> Pack:
+    return tuple(replace(questions[n], number=number) for number, n in enumerate(group, 1))
+
+
+def _again(group: _Group, told: Sequence[_Told]) -> tuple[_Group, ...]:
+    """What is to be asked once more: both halves if the answer was no use, else each alone that it left out."""
+    if len(group) == 1:
+        return ()
+    if all(told[n].error.startswith(_UNUSABLE) for n in group):
+        half = len(group) // 2
+        return group[:half], group[half:]
+    return tuple((n,) for n in group if told[n] == _Told())
+
+
+def _told_of(count: int, answer: Answer[CommunitySummaries]) -> list[_Told]:
+    """Of one answer about so many: by number; where one was asked about alone, whatever says something (T37)."""
     if answer.value is None:
-        return [_Told(error="" if answer.skipped else answer.error or SILENT, is_skipped=answer.skipped)] * len(pack)
-    said = answer.value.summaries
-    if len(pack) == len(said) == 1:
-        return [_Told(cleaned_answer(said[0].summary))]
-    by_number = {each.community: each.summary for each in reversed(said)}
-    return [_Told(cleaned_answer(by_number.get(question.number, ""))) for question in pack]
+        return [_Told(error="" if answer.skipped else answer.error or SILENT, is_skipped=answer.skipped)] * count
+    texts = [(each.community, cleaned_answer(each.summary)) for each in answer.value.summaries]
+    by_number = {number: text for number, text in reversed(texts) if text}
+    if count == 1:
+        return [_Told(by_number.get(1) or next(text for _, text in texts if text))]
+    return [_Told(by_number.get(number, "")) for number in range(1, count + 1)]

@@ -9,41 +9,36 @@ import polars as pl
 from slowwave.graph.communities import is_due
 from storage.rows import quoted
 from storage.snapshots import Reading
-from storage.transactions import Transaction
 
-from .engine import is_inline, log
+from .engine import is_inline, log, task
 from .runs import Run, store_of
 from .statements import CONVERSATION
 
-EXTRACTION_COUNT = "extraction_count"
+EXTRACTION_COUNT = "extraction_count"  # as it was when communities were last said to be due
 REFRESH_DUE = "slowwave.community.refresh_due"
 _EXTRACTED = f"graph_state IN ('done', 'skipped_durability') AND conversation_id != {quoted(CONVERSATION)}"
 
 
-def extractions(place: Run | Reading) -> int:
+def extractions(reading: Reading) -> int:
     """How often a message reached the extractor, attempts that failed among them (S2-24).
 
     The messages themselves tell, so it is right after a kill, an undo and an undone undo.
     """
-    reading = store_of(place).snapshot() if isinstance(place, Run) else place
     failed = reading.frame("messages", "attempts > 0", ["attempts"])["attempts"].sum()
     return reading.count("messages", _EXTRACTED) + int(failed or 0)
 
 
-def keep_count(tx: Transaction) -> None:
-    """Write the count down with what was extracted, where it is another than before."""
-    kept = tx.by_ids("metadata", [EXTRACTION_COUNT], ["number"])["number"].to_list()
-    count = float(extractions(tx))
-    if kept != [count]:
-        tx.upsert("metadata", pl.DataFrame({"id": [EXTRACTION_COUNT], "number": [count]}))
+@task("note whether communities are due")
+def note_due(run: Run, interval: int) -> bool:
+    """Say that communities are due where extractions went past a multiple of the interval since that was said (T17).
 
-
-def note_due(run: Run, before: int, interval: int) -> bool:
-    """Say that communities are due where extractions went past a multiple of the interval since `before` (T17).
-
-    Under Prefect as an event, upon which the deployment `communities` runs. Returns whether they are due.
+    Under Prefect as an event, upon which the deployment `communities` runs. How many there were is written down after
+    it: a run that dies in between says it again, and one that died before leaves it to the next.
     """
-    after = extractions(run)
+    store = store_of(run)
+    snapshot = store.snapshot()
+    marks = snapshot.by_ids("metadata", [EXTRACTION_COUNT], ["number"])["number"].to_list()
+    before, after = int(marks[0]) if marks else 0, extractions(snapshot)
     if not is_due(before, after, interval):
         return False
     if not is_inline():
@@ -51,6 +46,8 @@ def note_due(run: Run, before: int, interval: int) -> bool:
 
         log.info("Communities of %s are due: %d messages were extracted, %d before.", run.namespace, after, before)
         emit_event(**due_event(run, before, after, interval))
+    with store.commit(run.id, "communities.due", run.now) as tx:
+        tx.upsert("metadata", pl.DataFrame({"id": [EXTRACTION_COUNT], "number": [float(after)]}))
     return True
 
 

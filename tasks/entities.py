@@ -20,12 +20,12 @@ from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 
-from .communities import part_with
 from .engine import task
 from .entity_holdings import holdings_of
 from .entity_names import alias_entity as alias_entity
 from .entity_names import new_vector, with_vector
 from .entity_names import rename_entity as rename_entity
+from .membership import part_with
 from .own_runs import as_run, existing_store
 from .pins import pin_entity as pin_entity
 from .pins import pin_facts as pin_facts
@@ -174,7 +174,7 @@ def _write_merge(tx: Transaction, plan: EntityMerge, merged: Merged, vector: pl.
     tx.delete("entity_profiles", tx.by_ids("entity_profiles", [merged.loser_id], ["id"])["id"])
     for end in ("a_id", "b_id"):
         tx.delete("entity_links", tx.by_ids("entity_links", [merged.loser_id], ["id"], key=end)["id"])
-    part_with(tx, merged.loser_id)
+    part_with(tx, [merged.loser_id])
     tx.delete("fact_aspects", tx.by_ids("fact_aspects", archived, ["id"], key="fact_id")["id"])
     tx.delete("fact_scores", tx.by_ids("fact_scores", archived, ["id"])["id"])
     scores = tx.by_ids("fact_scores", plan.facts.filter(is_live(tx.now))["id"], where="compared_at IS NOT NULL")

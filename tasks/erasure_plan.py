@@ -16,6 +16,8 @@ from slowwave.text import digest, row_id
 from storage.snapshots import Reading
 from storage.tables import TABLES, Role, tables_of
 
+from .community_questions import PROMPT
+
 FACTS = ("facts", "facts_archive")
 LOGS = tuple(tables_of(Role.LOG))
 REQUIRED = {name: {c for c, spec in table.columns.items() if not spec.nullable} for name, table in TABLES.items()}
@@ -60,7 +62,17 @@ def plan_erasure(reading: Reading, entity_id: str, names: Names) -> Plan:
         kept = frame.filter(pl.col("action") != "forget") if table == "decisions" else frame
         keys[table] = erasure.keys_of(kept)
     gone = _gone(keys, named, entity_id, names)
+    gone["llm_calls"] |= {*told_of_communities(reading.frame("llm_calls", columns=["id", "prompt_name"]))}
     return _Striking(reading, names, named, keys, gone).plan()
+
+
+def told_of_communities(calls: pl.DataFrame) -> pl.Series:
+    """Ids of the answers (id, prompt_name) about communities: none of them stays when anything is forgotten.
+
+    They tell in words of their own what was known of somebody, perhaps without a name, and of communities that are no
+    more; to lose one costs a call where that very question is put again.
+    """
+    return calls.filter(pl.col("prompt_name") == PROMPT)["id"]
 
 
 def _gone(keys: Keys, named: Keys, entity_id: str, names: Names) -> dict[str, set[str]]:
@@ -122,15 +134,10 @@ class _Striking:
         }
 
     def _told_elsewhere(self) -> Quotes:
-        """Erased statements that do not name the subject, as runs and decisions tell them; answers with them go.
-
-        What a community was said to be about goes as one: it may tell an erased fact in other words.
-        """
+        """Erased statements that do not name the subject, as runs and decisions tell them; answers with them go."""
         parts = [
             self._reading.by_ids(name, sorted(self._gone[name]), ["statement"]) for name in (*FACTS, "pending_beliefs")
         ]
-        about = self._reading.by_ids("communities", sorted(self._gone["communities"]), ["summary"])
-        parts.append(about.select(statement="summary"))
         listed = pl.concat(parts)["statement"].drop_nulls().unique(maintain_order=True)
         said = [each for each in listed.filter(~self._names.named(listed)) if len(each.split()) >= LEAST_WORDS]
         if not said:

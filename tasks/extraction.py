@@ -18,7 +18,6 @@ from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 
 from .candidates import UNFINISHED, Found, Heard, find_candidates, still_waiting, write
-from .community_trigger import keep_count
 from .engine import task
 from .gating import learn_noise
 from .known_facts import with_known_facts
@@ -106,7 +105,6 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
             found = find_candidates(run, tx, heard, said, resolution, named, settings)
         write(tx, found)
         learn_noise(tx, run.embedder, settings.noise)
-        keep_count(tx)
     return _counted(cursor, heard, said, found, named)
 
 

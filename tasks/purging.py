@@ -18,6 +18,8 @@ from storage.snapshots import Reading
 from storage.tables import TABLES
 from storage.transactions import Transaction
 
+from .membership import part_with
+
 PLACES = ("facts", "facts_archive")
 _ABOUT_FACTS = (
     ("fact_directives", "known_id"),
@@ -33,6 +35,8 @@ _ABOUT_ENTITIES = (
     ("entity_days", "entity_id"),
     ("co_occurrences", "a_id"),
     ("co_occurrences", "b_id"),
+    ("entity_links", "a_id"),
+    ("entity_links", "b_id"),
 )
 """What is about a row without being declared to refer to it: counters and scores."""
 
@@ -85,9 +89,10 @@ def mentioned(reading: Reading) -> pl.Series:
 
 
 def delete_entities(tx: Transaction, ids: pl.Series) -> None:
-    """Delete entities that nothing names any more: their names, their part in conversations, what was counted."""
+    """Delete entities that nothing names any more: their names, links, place in talks and communities, counts."""
     for name, found in _hanging(tx, "entities", ids, _ABOUT_ENTITIES).items():
         tx.delete(name, found)
+    part_with(tx, ids)
     tx.delete("entities", ids)
 
 

@@ -41,7 +41,9 @@ async def publish_summary(run: Run, tally: Tally) -> None:
     )
     if told:
         await acreate_table_artifact(
-            told, key=f"{run.flow}-decisions", description="The most interesting decisions and their reasons"
+            plain_cells(told),
+            key=f"{run.flow}-decisions",
+            description="The most interesting decisions and their reasons",
         )
 
 
@@ -51,9 +53,11 @@ async def publish_communities(run: Run) -> None:
         return
     from prefect.artifacts import acreate_table_artifact
 
-    _, listed = communities(store_of(run).snapshot(), SHOWN_COMMUNITIES)
+    _, listed = communities(store_of(run).snapshot(), run.now, SHOWN_COMMUNITIES)
     rows = [{"name": one.name, "members": one.size, "relations": one.facts, "about": one.summary} for one in listed]
-    await acreate_table_artifact(rows, key="communities", description="What belongs together, the largest first")
+    await acreate_table_artifact(
+        plain_cells(rows), key="communities", description="What belongs together, the largest first"
+    )
 
 
 def _outcomes(summary: Mapping[str, Any], always: Sequence[str]) -> list[dict[str, Any]]:
@@ -101,6 +105,11 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     cells = [[_plain(str(cell)) for cell in row] for row in [head, *rows]]
     lines = [f"| {' | '.join(row)} |" for row in cells]
     return [lines[0], "|---" * len(head) + "|", *lines[1:], ""]
+
+
+def plain_cells(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of a table artifact, whose texts the page would else read as Markdown."""
+    return [{key: _plain(cell) if isinstance(cell, str) else cell for key, cell in row.items()} for row in rows]
 
 
 def _plain(text: str) -> str:

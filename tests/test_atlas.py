@@ -135,10 +135,6 @@ def filled(store: Store) -> Store:
             },
             {"id": "c_2", "name": "Carl, Dora", "summary": None, "entity_ids": ["e_carl", "e_dora"], "facts": 0},
         ],
-        "entity_communities": [
-            {"id": f"e_{name}", "community_id": group}
-            for name, group in (("anna", "c_1"), ("ben", "c_1"), ("carl", "c_2"), ("dora", "c_2"))
-        ],
         "runs": [{"id": "sleep-1", "flow": "sleep", "state": "completed", "started_at": NOW, "ended_at": NOW}],
         "decisions": [
             {

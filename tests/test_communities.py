@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,9 +16,16 @@ from hypothesis import strategies as st
 from prompts.packing import CUT, pack_communities
 from prompts.rendering import render_communities
 from slowwave import frames
-from slowwave.graph.communities import Grouping, fingerprint, group_entities, is_due
-from slowwave.graph.community_members import NONE, join_neighbours, plan_joining
-from slowwave.graph.community_plan import CommunityPlan, aspect_counts, community_names, needs_summary, plan_communities
+from slowwave.graph.communities import Grouping, fingerprint, group_entities, is_due, places_of, without_members
+from slowwave.graph.community_members import plan_joining, waiting
+from slowwave.graph.community_plan import (
+    CommunityPlan,
+    aspect_counts,
+    community_names,
+    needs_summary,
+    plan_communities,
+    told_sources,
+)
 from slowwave.graph.community_summaries import (
     MAX_CHARS,
     Summary,
@@ -66,15 +72,15 @@ def ids_of(grouping: Grouping) -> dict[str, str]:
 def planned(
     grouping: Grouping,
     before: pl.DataFrame | None = None,
-    members: pl.DataFrame | None = None,
     summaries: Mapping[str, Summary] | None = None,
     aspects: Sequence[tuple[str, str]] = (),
+    sources: Mapping[str, Sequence[str]] | None = None,
 ) -> CommunityPlan:
     """The plan of these groups, in which everything is called by its letter in upper case."""
     names = grouping.members.select("id", name=pl.col("id").str.to_uppercase())
     touched = pl.DataFrame(list(aspects), schema={"fact_id": pl.String, "slug": pl.String}, orient="row")
-    known = frames.empty(frames.ENTITY_COMMUNITIES) if members is None else members
-    return plan_communities(grouping, held() if before is None else before, known, names, touched, summaries or {}, NOW)
+    then = held() if before is None else before
+    return plan_communities(grouping, then, names, touched, summaries or {}, sources or {}, NOW)
 
 
 def told(grouping: Grouping, by: str = "model") -> dict[str, Summary]:
@@ -130,6 +136,14 @@ def test_of_several_that_fell_together_the_one_that_brought_most_gives_its_id_of
     made = graph("ab", "bc", "cd", "de")
     assert ids_of(grouped(made, "abcde", before=held(c_1="ab", c_2="cde"))) == {"abcde": "c_2"}
     assert ids_of(grouped(made, "abcde", before=held(c_9="ab", c_2="cd"))) == {"abcde": "c_2"}
+
+
+def test_who_joined_since_the_last_refresh_has_no_say_in_who_keeps_an_id() -> None:
+    made = graph("ab", "bc", "xy", "yz", "zx", "ax", "xv", "xw", alone="vw")
+    before = held(c_1="abc").with_columns(joined_ids=pl.Series([[*"vwxyz"]]))
+    found = ids_of(grouped(made, "abc", "vwxyz", before=before))
+    assert found["abc"] == "c_1"
+    assert found["vwxyz"] != "c_1"
 
 
 def test_a_new_id_is_never_one_that_another_bears() -> None:
@@ -209,7 +223,7 @@ def test_planned_again_nothing_changes_and_nothing_is_due() -> None:
     grouping = grouped(graph("ab", "bc", "de"), "abc", "de")
     first = planned(grouping, summaries=told(grouping))
     again = group_entities(graph("ab", "bc", "de"), np.array([0, 0, 0, 1, 1], dtype=np.int32), after(first))
-    assert planned(again, after(first), first.members).is_empty
+    assert planned(again, after(first)).is_empty
     assert needs_summary(again, after(first), has_model=True).is_empty()
     assert first.summary() == {
         "communities": 2, "communities found": 2, "communities changed": 0, "communities dissolved": 0,
@@ -224,12 +238,12 @@ def test_only_what_changed_is_told_anew_and_loses_its_summary_if_nobody_tells_it
     now = grouped(graph("ab", "ac", "bc", "de"), "abc", "de", before=then)
     due = needs_summary(now, then, has_model=False)
     assert due["entity_ids"].list.sort().to_list() == [["a", "b", "c"]]
-    plan = planned(now, then, first.members)
+    plan = planned(now, then)
     assert plan.communities["id"].to_list() == due["id"].to_list()
     assert plan.communities["summary"].to_list() == plan.communities["fingerprint"].to_list() == [None]
     assert plan.waiting == 1
     assert plan.decisions["action"].to_list() == ["regroup"]
-    assert planned(now, after(plan, then), first.members).is_empty  # and it is still due
+    assert planned(now, after(plan, then)).is_empty  # and it is still due
     assert needs_summary(now, after(plan, then), has_model=False)["id"].to_list() == due["id"].to_list()
 
 
@@ -239,21 +253,20 @@ def test_a_model_speaks_for_what_rules_spoke_for_but_never_the_other_way() -> No
     same = grouped(graph("ab", "cd"), "ab", "cd", before=by_rule)
     assert needs_summary(same, by_rule, has_model=False).is_empty()
     assert len(needs_summary(same, by_rule, has_model=True)) == 2
-    kept = planned(same, by_rule, same.members)
+    kept = planned(same, by_rule)
     assert kept.is_empty  # a model that failed leaves what the rule said
-    plan = planned(same, by_rule, same.members, told(same))
+    plan = planned(same, by_rule, told(same))
     assert set(plan.communities["summarised_by"]) == {"model"}
     assert plan.decisions["action"].to_list() == ["summarise"] * 2
     assert set(plan.decisions["decided_by"]) == {"model"}
 
 
-def test_what_no_longer_belongs_together_is_dropped_with_its_members() -> None:
+def test_what_no_longer_belongs_together_is_dropped() -> None:
     first = planned(grouped(graph("ab", "cd"), "ab", "cd"))
     then = after(first)
     now = grouped(graph("ab", alone="cd"), "ab", before=then)
-    plan = planned(now, then, first.members)
+    plan = planned(now, then)
     (gone,) = plan.dropped
-    assert plan.left.to_list() == ["c", "d"]
     assert plan.communities.is_empty()
     assert plan.decisions.select("action", "subject_id").rows() == [("dissolve", gone)]
 
@@ -264,9 +277,23 @@ def test_one_that_is_only_called_anew_keeps_its_summary_and_needs_no_decision() 
     same = grouped(graph("ab"), "ab", before=then)
     names = pl.DataFrame({"id": ["a", "b"], "name": ["Anna", "Ben"]})
     touched = pl.DataFrame(schema={"fact_id": pl.String, "slug": pl.String})
-    plan = plan_communities(same, then, same.members, names, touched, {}, NOW)
+    plan = plan_communities(same, then, names, touched, {}, {}, NOW)
     assert plan.communities.select("name", "summary").rows() == [("Anna, Ben", then["summary"][0])]
     assert plan.decisions.is_empty()
+
+
+def test_a_summary_keeps_the_facts_that_it_was_told_from_and_loses_them_with_itself() -> None:
+    grouping = grouped(graph("ab", "bc", "de"), "abc", "de")
+    marks = dict(grouping.groups.select("fingerprint", "entity_ids").iter_rows())
+    sources = {mark: ["ab", "bc"] if "a" in members else ["de"] for mark, members in marks.items()}
+    first = planned(grouping, summaries=told(grouping), sources=sources)
+    assert sorted(first.communities["told_fact_ids"].to_list()) == [["ab", "bc"], ["de"]]
+    again = grouped(graph("ab", "bc", "de"), "abc", "de", before=after(first))
+    assert planned(again, after(first)).is_empty
+    now = grouped(graph("ab", "de"), "ab", "de", before=after(first))  # a fact that was told holds no longer
+    assert needs_summary(now, after(first), has_model=True)["entity_ids"].to_list() == [["a", "b"]]
+    plan = planned(now, after(first))
+    assert plan.communities.select("summary", "told_fact_ids").rows() == [(None, None)]
 
 
 # What rules say of them
@@ -283,6 +310,15 @@ def test_the_strongest_facts_come_first_and_each_sentence_once() -> None:
     found = strongest_facts(grouped(made, "abcd"), facts, 3)
     assert found["statement"].to_list() == ["Told twice.", "Told once.", "Weak."]
     assert strongest_facts(grouped(made, "abcd"), facts, 1)["statement"].to_list() == ["Told twice."]
+
+
+def test_the_sources_of_a_summary_are_the_facts_whose_sentences_were_shown() -> None:
+    made = graph("ab", "ac", "bc", "cd", weights={"ab": 0.5, "ac": 0.9, "bc": 0.9, "cd": 0.9})
+    facts = said(ab="Told twice.", ac="Told once.", bc=("Told twice.", 2), cd=("told twice", 1))
+    grouping = grouped(made, "abcd")
+    assert told_sources(grouping, facts, strongest_facts(grouping, facts, 9)) == {
+        grouping.groups["fingerprint"][0]: ["bc", "ac"]
+    }
 
 
 def test_a_rules_summary_is_about_three_of_the_sentences_and_nothing_else() -> None:
@@ -303,7 +339,7 @@ def test_a_rules_summary_is_about_three_of_the_sentences_and_nothing_else() -> N
         ("# Theme\n**Music** joins `them`.", "Theme Music joins them."),
         ("- One.\n- Two.", "One. Two."),
         ("See [here](https://evil.example/?q=1) ![x](http://y).", "See here x."),
-        ("5 * 3 is 15, a-b, C# and x_y stay.", "5 3 is 15, a-b, C# and x_y stay."),
+        ("5 * 3 is 15, a-b, C# and x_y stay.", "5 * 3 is 15, a-b, C# and x_y stay."),
         ("<script></script>", ""),
         (" \u200b\x00 ", ""),
         ("A sentence. " * 100, " ".join(["A sentence."] * 50)),
@@ -336,16 +372,16 @@ QUESTIONS = st.lists(
 def test_communities_share_a_prompt_up_to_its_limit_and_only_one_that_is_too_long_is_cut(
     questions: list[CommunityQuestion], limit: int
 ) -> None:
-    packs = list(pack_communities(questions, limit))
+    packs = list(pack_communities(questions, limit, 99))
     assert all(len(render_communities(pack).text.encode()) <= limit for pack in packs)
     assert [[each.number for each in pack] for pack in packs] == [[*range(1, len(pack) + 1)] for pack in packs]
     shown = [each for pack in packs for each in pack]
     assert len(shown) == len(questions)
     for asked, each in zip(questions, shown, strict=True):
-        if (asked.names, asked.facts) != (each.names, each.facts):
-            last = (*each.names, *each.facts)[-1]
-            assert last.endswith(CUT)
-            assert "".join((*asked.names, *asked.facts)).startswith("".join((*each.names, *each.facts))[: -len(CUT)])
+        for texts, kept in ((asked.names, each.names), (asked.facts, each.facts)):
+            if texts != kept:
+                assert kept[-1].endswith(CUT)
+                assert "\n".join(texts).startswith("\n".join(kept)[: -len(CUT)])
     for left, right in pairwise(packs):  # nothing is left out that would have fitted
         assert len(render_communities((*left, right[0])).text.encode()) + len(str(len(left) + 1)) > limit
 
@@ -358,42 +394,68 @@ def test_what_is_stored_cannot_leave_its_place_in_the_prompt() -> None:
     assert "&lt;/facts&gt;" in text
 
 
+# Who belongs where
+
+
+def test_an_entity_is_of_one_community_even_where_several_name_it() -> None:
+    rows = held(c_1="ab", c_2="bc", c_3="d").with_columns(
+        joined_ids=pl.Series([["d", "e"], ["e"], []], dtype=frames.TEXTS),
+        refreshed_at=pl.Series([NOW, NOW + timedelta(days=1), NOW], dtype=frames.TIME),
+    )
+    assert places_of(rows).rows() == [
+        ("a", "c_1", True), ("b", "c_2", True), ("c", "c_2", True), ("d", "c_3", True), ("e", "c_2", False),
+    ]  # fmt: skip
+
+
+def test_who_is_no_more_leaves_a_community_which_goes_if_one_is_left() -> None:
+    before = held(c_1="abc", c_2="ax", c_3="de", c_4="f").with_columns(
+        fingerprint=pl.lit("b2:old"), joined_ids=pl.Series([None, [], ["x"], ["x", "y"]], dtype=frames.TEXTS)
+    )
+    left, dropped = without_members(before, ["x", "b"])
+    rows = left.select("id", "entity_ids", "joined_ids", "fingerprint").rows()
+    assert rows == [
+        ("c_1", ["a", "c"], [], None), ("c_3", ["d", "e"], [], None), ("c_4", ["f"], ["y"], None),
+    ]  # fmt: skip
+    assert dropped.to_list() == ["c_2"]
+
+
 # Who joins (S2-50)
 
 
-def joined(made: Graph, **groups: str) -> dict[str, str]:
-    """The communities of everybody once those without one joined."""
+def after_joining(before: pl.DataFrame, grown: pl.DataFrame) -> pl.DataFrame:
+    """COMMUNITIES once the plan is carried out."""
+    both = before.drop("joined_ids").join(grown, on="id", how="left", maintain_order="left")
+    return frames.conform(both, frames.COMMUNITIES)
+
+
+def joined(*edges: str, **groups: str) -> dict[str, str]:
+    """The communities of those who joined, of everybody that the edges name."""
     before = held(**groups)
-    known = [(member, name) for name, members in groups.items() for member in members]
-    members = pl.DataFrame(known, schema=dict(frames.ENTITY_COMMUNITIES), orient="row")
-    plan = plan_joining(made, before, members, NOW)
-    then, all_members = after_joining(before, plan.communities), pl.concat([members, plan.members])
-    assert plan_joining(made, then, all_members, NOW).members.is_empty()
+    ends = [(edge, edge[0], edge[1]) for edge in edges]
+    relations = pl.DataFrame(ends, schema=["id", "subject_id", "object_id"], orient="row")
+    new = pl.Series("id", sorted({*"".join(edges)}))
+    plan = plan_joining(new, relations, before, NOW)
+    then = after_joining(before, plan.grown)
+    assert {*waiting(new, then)} == {*waiting(new, before)} - {*plan.members["id"]}
+    assert plan_joining(new, relations, then, NOW).members.is_empty()
     return dict(plan.members.iter_rows())
 
 
-def after_joining(before: pl.DataFrame, grown: pl.DataFrame) -> pl.DataFrame:
-    return pl.concat([before.join(grown, on="id", how="anti"), grown.select(before.columns)])
-
-
 def test_who_is_new_joins_the_community_of_most_of_its_relations_of_equals_the_smallest_id() -> None:
-    assert joined(graph("xa", "xc", "xd", "ab", "cd"), c_1="ab", c_2="cd") == {"x": "c_2"}
-    assert joined(graph("xa", "xa", "xc", "ab", "cd"), c_1="ab", c_2="cd") == {"x": "c_1"}
-    assert joined(graph("xa", "xc", "ab", "cd"), c_2="ab", c_1="cd") == {"x": "c_1"}
+    assert joined("xa", "xc", "dx", c_1="ab", c_2="cd") == {"x": "c_2"}
+    assert joined("xa", "xa", "xc", c_1="ab", c_2="cd") == {"x": "c_1"}
+    assert joined("xa", "xc", c_2="ab", c_1="cd") == {"x": "c_1"}
 
 
-def test_who_is_related_only_to_others_that_join_follows_them_and_who_to_nobody_stays_alone() -> None:
-    assert joined(graph("ab", "ax", "xy", "yz", "pq", alone="w"), c_1="ab") == {"x": "c_1", "y": "c_1", "z": "c_1"}
+def test_who_is_related_only_to_others_that_join_does_not_follow_them() -> None:
+    assert joined("ab", "ax", "xy", "yz", "pq", c_1="ab") == {"x": "c_1"}
 
 
-def test_a_community_that_grew_is_to_be_told_anew() -> None:
-    made = graph("ab", "ax", "bx")
-    before = held(c_1="ab").with_columns(fingerprint=pl.lit("b2:old"), facts=pl.lit(1, pl.Int64), summary=pl.lit("S."))
-    members = pl.DataFrame({"id": ["a", "b"], "community_id": ["c_1", "c_1"]})
-    plan = plan_joining(made, before, members, NOW)
-    assert plan.communities.select("entity_ids", "facts", "fingerprint", "summary").row(0) == (
-        ["a", "b", "x"], 3, None, "S.",
-    )  # fmt: skip
+def test_a_community_that_grew_tells_who_joined_it() -> None:
+    before = held(c_1="ab").with_columns(joined_ids=pl.Series([["w"]]), name=pl.lit("A, B"))
+    relations = pl.DataFrame({"id": ["1", "2"], "subject_id": ["a", "x"], "object_id": ["x", "b"]})
+    plan = plan_joining(pl.Series("id", ["x"]), relations, before, NOW)
+    assert plan.grown.rows() == [("c_1", ["w", "x"])]
     assert plan.decisions.select("action", "subject_id", "ids_in").rows() == [("join", "c_1", ["x"])]
 
 
@@ -402,18 +464,14 @@ def test_a_community_that_grew_is_to_be_told_anew() -> None:
     st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda e: e[0] != e[1]), min_size=1, max_size=14),
     st.lists(st.integers(-1, 2), min_size=8, max_size=8),
 )
-def test_joining_is_the_vote_of_each_round_until_nobody_is_left_who_can_vote(
+def test_joining_is_one_vote_of_everybody_for_communities_as_they_were(
     edges: list[tuple[int, int]], start: list[int]
 ) -> None:
-    made = graph(*(f"{LETTERS[a]}{LETTERS[b]}" for a, b in edges), alone=LETTERS)
-    expected = list(start)
-    while True:
-        votes: dict[int, Any] = {}
-        for a, b in [*edges, *((b, a) for a, b in edges)]:
-            if expected[a] == NONE and expected[b] != NONE:
-                votes.setdefault(a, []).append(expected[b])
-        if not votes:
-            break
-        for node, cast in votes.items():
-            expected[node] = min(set(cast), key=lambda each: (-cast.count(each), each))
-    assert join_neighbours(made, np.array(start, dtype=np.int32)).tolist() == expected
+    votes: dict[int, list[int]] = {}
+    for a, b in [*edges, *((b, a) for a, b in edges)]:
+        if start[a] < 0 <= start[b]:
+            votes.setdefault(a, []).append(start[b])
+    won = {node: min(set(cast), key=lambda each: (-cast.count(each), each)) for node, cast in votes.items()}
+    groups = {f"c_{n}": members for n in range(3) if (members := _members(start, n))}
+    found = joined(*(f"{LETTERS[a]}{LETTERS[b]}" for a, b in edges), **groups)
+    assert found == {LETTERS[node]: f"c_{n}" for node, n in won.items()}

@@ -7,7 +7,9 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +24,23 @@ from typer.testing import CliRunner
 from apps.cli import app
 from flows.communities import communities
 from inference.embedding import open_embedder
+from recall.atlas import atlas_data
 from recall.memory import Memory
 from recall.overview import stats
 from slowwave.maintenance.erased_names import Names
 from slowwave.settings import CommunitySettings
 from slowwave.text import normalise_name, row_id
-from storage.checks import Patient, find_stray_members, remove_rows
-from storage.doctor import CHECKS
+from storage.checks import Patient, find_stray_members
+from storage.doctor import examine, repair
 from storage.store import Store
-from storage.tables import TABLES
+from storage.tables import TABLES, Role, tables_of
 from storage.undo import undo
-from tasks.communities import assign_new, extractions, note_due
-from tasks.community_trigger import due_event, keep_count
+from tasks.communities import assign_new
+from tasks.community_trigger import due_event, extractions, note_due
 from tasks.entities import merge_entities
 from tasks.erasure_plan import plan_erasure
+from tasks.forgetting import find_subject, forget
+from tasks.purging import delete_entities, delete_facts, plan_purge
 from tasks.runs import Run, existing_run
 
 BAND = ("Anna plays with Ben", "Ben plays with Carla", "Carla plays with Anna")
@@ -172,8 +177,7 @@ def test_without_a_model_communities_are_found_and_told_by_their_strongest_facts
     assert band["summarised_by"] == "rule"
     assert band["facts"] == 3
     assert set(band["name"].split(", ")) == {"Anna", "Ben", "Carla"}
-    members = dict(rows(place, "entity_communities").select("id", "community_id").iter_rows())
-    assert {members[entity(name)] for name in ("Anna", "Ben", "Carla")} == {band["id"]}
+    assert (band["told_fact_ids"], band["joined_ids"]) == ([*relations(BAND)["id"].sort()], [])
     assert set(rows(place, "decisions", "action = 'gather'")["subject_id"]) == {
         each["id"] for each in held(place).values()
     }
@@ -218,18 +222,16 @@ def test_a_refresh_is_undone_byte_for_byte(found: Path) -> None:
     store = Store.open(str(found))
     undo(store, summary["run"], "undo-1", NOW)
     assert_same(told, contents(found))
-    for name in ("communities", "entity_communities"):
-        assert contents(found)[name].equals(before[name])
+    assert contents(found)["communities"].equals(before["communities"])
     undo(store, "undo-1", "undo-2", NOW)
     assert list(held(found)) == ["Anna, Ben, Carla, Gil"]
 
 
-def test_what_no_longer_belongs_together_is_gone_with_its_memberships(found: Path) -> None:
+def test_what_no_longer_belongs_together_is_gone(found: Path) -> None:
     ship = held(found)["Dario, Edna, Fritz"]["id"]
     retire(found, *SHIP)
     refreshed(found)
     assert list(held(found)) == ["Anna, Ben, Carla"]
-    assert ship not in rows(found, "entity_communities")["community_id"].to_list()
     (gone,) = rows(found, "decisions", "action = 'dissolve'").iter_rows(named=True)
     assert gone["subject_id"] == ship
     assert "Dario" in gone["reason"]
@@ -318,11 +320,12 @@ def test_numbers_that_nobody_asked_about_and_markup_are_not_taken(place: Path, s
 
 def test_a_budget_that_is_spent_leaves_the_rest_for_the_next_run(place: Path, serve: Serve) -> None:
     api = serve(summariser)
-    summary = refreshed(place, CLAUDE, settings={"max_prompt_bytes": 330, "llm": {"max_calls": 1}})
+    alone = {"max_output_tokens": 64}  # no room for a second answer
+    summary = refreshed(place, CLAUDE, settings={"llm": {"max_calls": 1, **alone}})
     assert summary["state"] == "stopped"
     assert summary["counts"]["communities left for later"] == 1
     assert rows(place, "communities")["summary"].null_count() == 1
-    again = refreshed(place, CLAUDE, settings={"max_prompt_bytes": 330})
+    again = refreshed(place, CLAUDE, settings={"llm": alone})
     assert again["llm"]["calls"] == 1
     assert again["state"] == "completed"
     assert len(api.requests) == 2
@@ -366,7 +369,6 @@ def test_who_vanished_meanwhile_is_not_written_and_a_summary_of_what_was_is_drop
     assert list(held(place)) == ["Anna, Ben, Carla", "Dario, Edna"]
     assert held(place)["Dario, Edna"]["summary"] is None
     assert held(place)["Anna, Ben, Carla"]["summary"]
-    assert entity("Fritz") not in rows(place, "entity_communities")["id"].to_list()
 
 
 # Who is new
@@ -379,25 +381,129 @@ def a_run(place: Path, flow: str = "ingest") -> Run:
 def test_who_is_new_joins_at_once_and_the_next_refresh_tells_the_community_anew(found: Path) -> None:
     band = held(found)["Anna, Ben, Carla"]["id"]
     tell(found, ["Gil plays with Anna", "Gil plays with Ben", "Gil sails with Edna", "Hugo knows with Ida"])
-    run = a_run(found)
-    assert assign_new(run) == 1
-    assert assign_new(run) == 0
+    assert joined(found) == 1
+    assert joined(found) == 0
     assert commits(found, "communities.assign") == 1
-    grown = held(found)["Anna, Ben, Carla, Gil"]
-    assert (grown["id"], grown["fingerprint"], grown["facts"]) == (band, None, 5)
-    assert entity("Ida") not in rows(found, "entity_communities")["id"].to_list()
+    grown = held(found)["Anna, Ben, Carla"]
+    assert (grown["id"], grown["fingerprint"], grown["joined_ids"]) == (band, None, [entity("Gil")])
+    with Memory.open(str(found)) as memory:
+        shown_ = memory.community_of("Gil", now=NOW)
+        assert memory.community_of("Hugo", now=NOW) is None
+    assert shown_ is not None
+    assert (shown_.id, shown_.size, shown_.members[-1].name) == (band, 4, "Gil")
+    assert shown_.summary
     refreshed(found)
     assert held(found)["Anna, Ben, Carla, Gil"]["id"] == band
     assert held(found)["Anna, Ben, Carla, Gil"]["fingerprint"]
 
 
+def test_a_crowd_that_came_through_one_of_them_is_a_community_of_its_own(found: Path) -> None:
+    band = held(found)["Anna, Ben, Carla"]
+    new = ("Gil", "Hugo", "Ida", "Jon", "Kai")
+    tell(found, [*(f"{a} climbs with {b}" for a, b in combinations(new, 2)), "Gil plays with Anna"])
+    assert joined(found) == 1
+    assert held(found)["Anna, Ben, Carla"]["joined_ids"] == [entity("Gil")]
+    refreshed(found)
+    again = held(found)["Anna, Ben, Carla"]
+    assert {name for name in band if band[name] != again[name]} <= {"run_id", "updated_at"}
+    assert held(found)["Gil, Hugo, Ida, Jon, Kai"]["id"] != band["id"]
+
+
+def test_who_is_archived_or_related_only_to_who_is_does_not_join(found: Path) -> None:
+    tell(found, ["Gil plays with Anna", "Hugo sails with Fritz"])
+    with Store.open(str(found)).commit("told-2", "test", NOW) as tx:
+        gone = tx.by_ids("entities", [entity("Gil"), entity("Fritz")], with_vector=True)
+        tx.upsert("entities", gone.with_columns(status=pl.lit("archived")))
+    assert joined(found) == 0
+
+
+def test_only_who_this_run_touched_is_looked_at(found: Path) -> None:
+    tell(found, ["Gil plays with Anna"])
+    tell(found, ["Hugo sails with Edna"], "told-3")
+    assert joined(found, "told-3") == 1
+    assert held(found)["Anna, Ben, Carla"]["joined_ids"] == []
+
+
+def joined(place: Path, run: str = "told-2") -> int:
+    """How many of those whom this run stored joined a community."""
+    return assign_new(replace(a_run(place), id=run))
+
+
 def test_joining_is_undone_with_its_run(found: Path) -> None:
     tell(found, ["Gil plays with Anna"])
-    before = contents(found)
-    run = a_run(found)
-    assign_new(run)
-    undo(Store.open(str(found)), run.id, "undo-1", NOW)
-    assert_same(before, contents(found))
+    before = rows(found, "communities")
+    joined(found)
+    undo(Store.open(str(found)), "told-2", "undo-1", NOW)
+    assert rows(found, "communities").drop("updated_at").equals(before.drop("updated_at"))
+    assert entity("Gil") not in rows(found, "entities")["id"].to_list()
+
+
+def test_undoing_an_older_refresh_leaves_the_later_one_as_it_is(place: Path) -> None:
+    first = refreshed(place)
+    tell(place, ["Ben sings with Anna"])
+    refreshed(place, now=NOW + timedelta(days=1))
+    before = rows(place, "communities").sort("id")
+    with Memory.open(str(place)) as memory:
+        shown_ = memory.communities(now=NOW)
+    undo(Store.open(str(place)), first["run"], "undo-1", NOW)
+    assert rows(place, "communities").sort("id").equals(before)
+    with Memory.open(str(place)) as memory:
+        assert memory.communities(now=NOW) == shown_
+        assert memory.community_of("Anna", now=NOW) in shown_[1]
+
+
+# What holds no longer is told no longer
+
+
+def about(place: Path, now: datetime = NOW) -> dict[str, tuple[str, bool]]:
+    """Summary and whether it is outdated, by name, as anybody is shown them."""
+    with Memory.open(str(place)) as memory:
+        return {one.name: (one.summary, one.is_outdated) for one in memory.communities(now=now)[1]}
+
+
+def test_a_summary_is_not_shown_once_a_fact_that_it_tells_is_retired_until_it_is_told_anew(found: Path) -> None:
+    name = next(name for name in about(found) if "Anna" in name)
+    assert about(found)[name][0]
+    retire(found, BAND[0])
+    assert about(found)[name] == ("", True)
+    code, told = invoked("communities", "--store", found)
+    assert (code, "(changed since;" in told) == (0, True)
+    with Memory.open(str(found)) as memory:
+        assert "summary" not in memory.why(held(found)["Anna, Ben, Carla"]["id"], now=NOW).columns
+    drawn = atlas_data(Store.open(str(found)), NOW)["communities"]
+    assert {(one["summary"] is None, one["is_outdated"]) for one in drawn} == {(True, True), (False, False)}
+    summary = refreshed(found)
+    assert summary["counts"]["communities summarised"] == 1
+    (again,) = (told for named, told in about(found).items() if "Anna" in named)
+    assert again[0]
+    assert BAND[0] not in again[0]
+
+
+def test_a_summary_ends_with_a_fact_that_it_tells(place: Path) -> None:
+    with Store.open(str(place)).commit("ends-2", "test", NOW) as tx:
+        tx.upsert("facts", relations([SHIP[0]], valid_to=NOW + timedelta(days=1)))
+    refreshed(place)
+    assert [is_outdated for _, is_outdated in about(place).values()] == [False, False]
+    assert sorted(is_outdated for _, is_outdated in about(place, NOW + timedelta(days=2)).values()) == [False, True]
+
+
+def test_what_was_undone_is_told_no_longer_and_who_was_undone_is_no_member(found: Path) -> None:
+    tell(found, ["Gil secretly with Anna"], run="ing-1")
+    refreshed(found, now=NOW + timedelta(hours=1))
+    assert any("Gil" in summary for summary, _ in about(found).values())
+    undo(Store.open(str(found)), "ing-1", "undo-1", NOW)
+    assert "Gil" not in str(about(found))
+    with Memory.open(str(found)) as memory:
+        band = memory.community_of("Anna", now=NOW)
+    assert band is not None
+    assert (band.size, band.is_outdated) == (3, True)
+
+
+def test_an_archived_member_is_not_named(found: Path) -> None:
+    with Store.open(str(found)).commit("archived-2", "test", NOW) as tx:
+        gone = tx.by_ids("entities", [entity("Anna")], with_vector=True)
+        tx.upsert("entities", gone.with_columns(status=pl.lit("archived")))
+    assert all("Anna" not in name for name in about(found))
 
 
 def test_nobody_joins_where_there_are_no_communities(place: Path) -> None:
@@ -410,21 +516,24 @@ def test_nobody_joins_where_there_are_no_communities(place: Path) -> None:
 
 def test_every_message_that_reached_the_extractor_is_counted(learned: tuple[Path, dict[str, object]]) -> None:
     reached = len(rows(learned[0], "messages", "graph_state IN ('done', 'skipped_durability')"))
-    assert counted(learned[0]) == [extractions(a_run(learned[0]))] == [reached] != [0]
+    assert counted(learned[0]) == [extractions(Store.open(str(learned[0])).snapshot())] == [reached] != [0]
 
 
-def test_the_count_is_right_after_an_undo_and_one_of_a_run_that_others_followed(place: Path) -> None:
+def test_what_is_due_is_said_once_for_each_crossing_and_also_by_the_run_after_one_that_died(place: Path) -> None:
     store = Store.open(str(place))
-    for run, number in (("heard-1", 2), ("heard-2", 3)):
+    for run, number, is_said in (
+        ("heard-1", 3, False),
+        ("heard-2", 2, True),
+        ("heard-3", 2, False),
+        ("heard-4", 9, True),
+    ):
         with store.commit(run, "test", NOW) as tx:
             tx.upsert("messages", heard(run, *[("done", 0)] * number))
-            keep_count(tx)
-    undo(store, "heard-2", "undo-1", NOW)
-    assert counted(place) == [extractions(store.snapshot())] == [2]
-    undo(store, "undo-1", "undo-2", NOW)
-    assert counted(place) == [5]
-    undo(store, "heard-1", "undo-3", NOW)
-    assert extractions(store.snapshot()) == 3
+        # a run that dies here has said nothing: the next one does
+        assert note_due(a_run(place), 4) is is_said
+        assert not note_due(a_run(place), 4)
+    assert counted(place) == [16]
+    assert not note_due(a_run(place), 0)
 
 
 def heard(run: str, *states: tuple[str, int]) -> pl.DataFrame:
@@ -443,10 +552,7 @@ def test_communities_are_due_by_an_event_that_names_the_memory(place: Path) -> N
     with Store.open(str(place)).commit("heard-1", "test", NOW) as tx:
         tx.upsert("messages", heard("c", ("done", 0), ("done", 2), ("failed", 1), ("pending", 0)))
     run = a_run(place)
-    assert extractions(run) == 5
-    assert note_due(run, 3, 4)
-    assert not note_due(run, 4, 4)
-    assert not note_due(run, 0, 0)
+    assert extractions(Store.open(str(place)).snapshot()) == 5
     event = Event(**due_event(run, 3, 5, 4))
     assert event.resource.id == "slowwave.namespace.default"
     assert event.payload == {"namespace": "default", "store": str(place), "before": 3, "after": 5, "interval": 4}
@@ -465,11 +571,87 @@ def test_what_is_forgotten_takes_its_community_with_it_and_what_a_model_said_of_
     band = held(place)["Anna, Ben, Carla"]
     plan = plan_erasure(Store.open(str(place)).snapshot(), entity("Carla"), Names.of(["Carla"]))
     assert plan.gone["communities"] == {band["id"]}
-    assert plan.gone["entity_communities"] == {entity(name) for name in ("Anna", "Ben", "Carla")}
     assert plan.gone["entities"] == {entity("Carla")}
     assert len(plan.gone["facts"]) == 2
     assert plan.gone["llm_calls"] == set(Store.open(str(place)).log("llm_calls")["id"]) != set()
     assert not any("Carla" in (reason or "") for reason in plan.struck["decisions"]["reason"])
+
+
+SECRET = "The singer has diabetes"
+
+
+@pytest.mark.parametrize("is_dissolved", [False, True])
+def test_no_word_of_a_model_stays_about_who_was_forgotten_also_of_a_community_that_is_no_more(
+    place: Path, serve: Serve, *, is_dissolved: bool
+) -> None:
+    said = iter([f"{SECRET} and hides it."])
+    serve(
+        lambda request: filled(
+            "CommunitySummaries",
+            {"summaries": [{"community": n, "summary": next(said, "Other words.")} for n in shown(request)]},
+        )
+    )
+    retire(place, *SHIP)
+    refreshed(place, CLAUDE)
+    assert tables_that_tell(place, SECRET) == ["communities", "llm_calls"]
+    if is_dissolved:
+        retire(place, *BAND, run="retired-4")
+    else:
+        tell(place, ["Ben sings with Anna"])
+    refreshed(place, CLAUDE, now=NOW + timedelta(days=1))
+    assert tables_that_tell(place, SECRET) == ["llm_calls"]
+    run = existing_run("forget", str(place), "default", NOW)
+    assert forget(run, find_subject(run, "Carla")).state == "completed"
+    assert tables_that_tell(place, SECRET) == []
+
+
+def tables_that_tell(place: Path, words: str) -> list[str]:
+    """Tables and logs in which the words are."""
+    store = Store.open(str(place))
+    logs = set(tables_of(Role.LOG))
+    return [
+        name for name in sorted(TABLES) if words in str((store.log(name) if name in logs else rows(place, name)).rows())
+    ]
+
+
+def test_a_community_goes_with_a_fact_that_it_was_told_from_and_that_is_no_more(found: Path) -> None:
+    told = rows(found, "communities").with_columns(
+        told_fact_ids=pl.Series([["f_deleted"], []], dtype=pl.List(pl.String))
+    )
+    with Store.open(str(found)).commit("old-2", "test", NOW) as tx:
+        tx.upsert("communities", told)
+        tx.upsert("entities", people(["Zoe sails with Yann"]))
+    plan = plan_erasure(Store.open(str(found)).snapshot(), entity("Zoe"), Names.of(["Zoe"]))
+    assert plan.gone["communities"] == {told["id"][0]}
+
+
+def test_what_is_deleted_for_good_takes_its_links_and_places_with_it(found: Path) -> None:
+    gone = [entity(name) for name in ("Dario", "Edna", "Anna")]
+    pairs = [{"id": "l_1", "a_id": gone[1], "b_id": entity("Carla")},
+             {"id": "l_2", "a_id": entity("Ben"), "b_id": gone[2]},
+             {"id": "l_3", "a_id": entity("Ben"), "b_id": entity("Carla")}]  # fmt: skip
+    with Store.open(str(found)).commit("links-2", "test", NOW) as tx:
+        tx.upsert("entity_links", pl.DataFrame(pairs))
+    with Store.open(str(found)).commit("purge-3", "decay", NOW) as tx:
+        ids = relations([*SHIP, BAND[0], BAND[2]])["id"]
+        delete_facts(tx, plan_purge(tx, ids), ids)
+        delete_entities(tx, pl.Series("id", gone))
+    assert rows(found, "entity_links")["id"].to_list() == ["l_3"]
+    assert list(held(found)) == ["Ben, Carla"]
+    assert find_stray_members(Patient(Store.open(str(found)).snapshot(), frozenset(TABLES), "")).is_empty()
+    assert list(about(found).values()) == [("", True)]
+
+
+def test_what_is_forgotten_takes_its_links_with_it_also_of_who_was_merged_into_it(found: Path) -> None:
+    with Store.open(str(found)).commit("links-2", "test", NOW) as tx:
+        pairs = [{"id": "l_1", "a_id": entity("Carla"), "b_id": entity("Fritz")},
+                 {"id": "l_2", "a_id": entity("Dario"), "b_id": entity("Edna")},
+                 {"id": "l_3", "a_id": entity("Ben"), "b_id": entity("Fritz")}]  # fmt: skip
+        tx.upsert("entity_links", pl.DataFrame(pairs))
+        merged = tx.by_ids("entities", [entity("Edna")], with_vector=True)
+        tx.upsert("entities", merged.with_columns(merged_into=pl.lit(entity("Carla"))))
+    plan = plan_erasure(Store.open(str(found)).snapshot(), entity("Carla"), Names.of(["Carla"]))
+    assert plan.gone["entity_links"] == {"l_1", "l_2"}
 
 
 def test_a_community_goes_with_a_relation_within_it_though_its_members_stay(found: Path) -> None:
@@ -483,30 +665,34 @@ def test_a_community_goes_with_a_relation_within_it_though_its_members_stay(foun
 
 
 def test_who_was_merged_is_no_member_any_more(found: Path) -> None:
-    before = [rows(found, name) for name in ("communities", "entity_communities")]
+    before = rows(found, "communities")
     with Store.open(str(found)).commit("links-2", "test", NOW) as tx:
         tx.upsert("entity_links", pl.DataFrame([{"id": "l", "a_id": entity("Fritz"), "b_id": entity("Edna")}]))
     run = a_run(found, "entity-merge")
     merge_entities(run, "Fritz", "Edna")
-    assert entity("Fritz") not in rows(found, "entity_communities")["id"].to_list()
     assert held(found)["Dario, Edna"]["fingerprint"] is None
+    name = next(name for name in about(found) if "Dario" in name)
+    assert "Fritz" not in name
+    assert about(found)[name] == ("", True)  # one of its sentences was about the two
     assert rows(found, "entity_links").is_empty()
     undo(Store.open(str(found)), run.id, "undo-1", NOW)
-    after = [rows(found, name) for name in ("communities", "entity_communities")]
-    assert all(left.equals(right) for left, right in zip(before, after, strict=True))
+    assert rows(found, "communities").equals(before)
 
 
-def test_the_doctor_finds_members_of_nothing_and_removes_them(found: Path) -> None:
+def test_the_doctor_finds_members_who_are_not_there_and_takes_them_out(found: Path) -> None:
     store = Store.open(str(found))
+    band, ship = (held(found)[name] for name in ("Anna, Ben, Carla", "Dario, Edna, Fritz"))
     with store.commit("damage-1", "test", NOW) as tx:
-        stray = [{"id": "e_nobody", "community_id": held(found)["Anna, Ben, Carla"]["id"]}]
-        tx.upsert("entity_communities", pl.DataFrame([*stray, {"id": entity("Anna"), "community_id": "c_none"}]))
-    strays = find_stray_members(Patient(store.snapshot(), frozenset(TABLES), ""))
-    assert set(strays["row_id"]) == {"e_nobody", entity("Anna")}
-    assert find_stray_members in {check.find for check in CHECKS}
-    with store.commit("repair-1", "repair", NOW) as tx:
-        remove_rows(tx, strays)
-    assert find_stray_members(Patient(store.snapshot(), frozenset(TABLES), "")).is_empty()
+        lists = [{"id": band["id"], "entity_ids": [*band["entity_ids"], "e_nobody"]},
+                 {"id": ship["id"], "entity_ids": [entity("Edna"), "e_nothing"]}]  # fmt: skip
+        damaged = tx.by_ids("communities", [band["id"], ship["id"]]).drop("entity_ids")
+        tx.upsert("communities", damaged.join(pl.DataFrame(lists), on="id"))
+    found_ = [finding for finding in examine(store) if finding.table == "communities"]
+    assert {finding.row_id for finding in found_} == {band["id"], ship["id"]}
+    repair(store, "repair-1", NOW)
+    assert examine(store) == ()
+    assert held(found)["Anna, Ben, Carla"]["entity_ids"] == band["entity_ids"]
+    assert len(held(found)) == 1
 
 
 # Looking at them
@@ -548,7 +734,7 @@ def test_the_command_lists_communities_and_finds_them(place: Path) -> None:
     code, told = invoked("communities", *at, "--json")
     document = json.loads(told)
     assert document["total"] == len(document["communities"]) == 2
-    keys = {"id", "name", "summary", "summarised_by", "size", "facts", "aspects", "members"}
+    keys = {"id", "name", "summary", "summarised_by", "is_outdated", "size", "facts", "aspects", "members"}
     assert all(set(each) == keys for each in document["communities"])
 
 

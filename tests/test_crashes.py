@@ -157,7 +157,7 @@ def test_killed_and_stalled_writers_lose_nothing_and_no_reader_sees_half_a_commi
             deeds = [deed for writer in writers for deed in writer.result()]
         snapshots = int(reader.communicate()[0])
         assert reader.returncode == 0
-    assert len(deeds) > 6
+    assert len(deeds) > 3
     assert snapshots > 20
     count_up(store, "last")
     snapshot = store.snapshot()

@@ -240,7 +240,7 @@ def test_a_night_runs_every_phase_once_and_the_next_finds_nothing_to_do(store: P
     assert list(summary["phases"]) == ["consolidate", "steward", "decay", "communities", "upkeep"]
     assert summary["counts"]["steward: facts pruned"] > 50
     assert {phase: gate["fell"] for phase, gate in summary["gates"].items()} == {
-        "consolidate": False, "steward": False, "decay": False,
+        "consolidate": False, "steward": False, "decay": False, "communities": False,
     }  # fmt: skip
     assert summary["state"] == "completed"
     facts = rows(store, "facts").sort("id")

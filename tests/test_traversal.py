@@ -78,7 +78,7 @@ def written(uri: Path) -> Path:
         "entities": people,
         "fact_usage": [{"id": "f_bc", "link_count": 1.0, "hit_count": 1}, {"id": "f_cd", "link_count": 0.0}],
         "entity_links": [{"id": "l_1", "a_id": "e_b", "b_id": "e_e", "cosine": 0.9}],
-        "entity_communities": [{"id": "e_a", "community_id": "k_1"}, {"id": "e_c", "community_id": "k_1"}],
+        "communities": [{"id": "k_1", "entity_ids": ["e_a", "e_gone"], "joined_ids": ["e_c"]}],
         "entity_aliases": [{"id": "s_1", "alias_name": "the boss", "entity_id": "e_d", "entity_type": "person"}],
     }
     return remembered(uri, FACTS, archived=ARCHIVED, more=more)
@@ -297,5 +297,5 @@ def test_the_commands_show_neighbours_paths_and_entities(place: Path) -> None:
     assert command(place, "path", "Elena", "Bruno", "--hops", "2", "--json") == {
         "is_connected": False, "entities": [], "facts": [],
     }  # fmt: skip
-    assert "Nothing leads from Elena to Bruno" in command(place, "path", "Elena", "Bruno", "--hops", "1")
+    assert "No relations lead from Elena to Bruno" in command(place, "path", "Elena", "Bruno", "--hops", "1")
     assert [one["name"] for one in command(place, "find", "dar", "--json")["entities"]] == ["Dario"]

@@ -34,7 +34,7 @@ NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
 DAY = timedelta(days=1)
 SETTINGS = DecaySettings()
 NOBODY = frames.empty(frames.FACT_USAGE)
-COUNTERS = tuple(name for name, table in TABLES.items() if table.is_cumulative)
+COUNTERS = tuple(name for name, table in TABLES.items() if table.whole == "use")
 
 Event = tuple[str, float | None, datetime]
 Read = tuple[str, str, datetime]

@@ -48,7 +48,8 @@ function groupsPanel() {
     button({ "aria-pressed": String(isLit(n)), onclick: () => atlas.showGroup(n) },
       dot(n), make("span", {}, hasCommunities ? groups[n].name : plain(groups[n].name)),
       make("span", { class: "count" }, membersOf[n].length.toLocaleString("en-GB"))),
-    focus === n && groups[n].summary ? make("p", { class: "note" }, groups[n].summary) : null);
+    focus === n && (groups[n].summary || groups[n].is_outdated)
+      ? make("p", { class: "note" }, groups[n].summary || "Changed since; told anew by the next refresh.") : null);
   const alone = groupOf.filter((group) => group < 0).length;
   return [
     hasCommunities ? null : make("p", { class: "note" }, "No communities were found yet; colours tell types. ",

@@ -18,6 +18,7 @@ from slowwave.graph.graph import Graph, Places
 from slowwave.text import row_id
 
 DIGEST_BYTES = 32
+MIN_MEMBERS = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,10 +74,11 @@ def group_entities(graph: Graph, labels: Places, held: pl.DataFrame) -> Grouping
 def kept_ids(members: pl.DataFrame, held: pl.DataFrame, there: pl.Series) -> pl.DataFrame:
     """(label, id): groups that are a community that is held, because more than half of its members are in them.
 
-    Members that are not `there` any more do not count. Of several that fell into one group the one that brought most
+    Its members are those of the last refresh: who joined since does not count, so that it stays itself however many
+    came. Nor do members that are not `there` any more. Of several that fell into one group the one that brought most
     members gives its id, of equals the smallest.
     """
-    before = _members_of(held).join(there.rename("id").to_frame(), on="id", how="semi")
+    before = _refreshed(held).join(there.rename("id").to_frame(), on="id", how="semi")
     sizes = before.group_by("community_id").agg(size=pl.len())
     met = before.join(members, on="id").group_by("community_id", "label").agg(shared=pl.len())
     claims = met.join(sizes, on="community_id").filter(2 * pl.col("shared") > pl.col("size"))
@@ -86,19 +88,59 @@ def kept_ids(members: pl.DataFrame, held: pl.DataFrame, there: pl.Series) -> pl.
 
 
 def changed_members(grouping: Grouping, held: pl.DataFrame) -> pl.DataFrame:
-    """(id of the community, joined, left): how many members came and went, for each that is or was there."""
-    now, before = grouping.members, _members_of(held)
+    """(id of the community, joined, left): how many came and went since the last refresh, where any did."""
+    now, before = grouping.members, _refreshed(held)
     key = ["id", "community_id"]
     joined = now.join(before, on=key, how="anti").group_by(id="community_id").agg(joined=pl.len().cast(pl.Int64))
     left = before.join(now, on=key, how="anti").group_by(id="community_id").agg(left=pl.len().cast(pl.Int64))
     return joined.join(left, on="id", how="full", coalesce=True).with_columns(pl.col("joined", "left").fill_null(0))
 
 
-def _members_of(held: pl.DataFrame) -> pl.DataFrame:
-    """(id of the entity, community_id) of stored communities."""
-    return (
-        held.select(community_id="id", id="entity_ids").explode("id").drop_nulls().unique().select("id", "community_id")
+def member_lists(held: pl.DataFrame) -> pl.DataFrame:
+    """(id of the entity, community_id, is_original): every member of stored communities, in their order.
+
+    Those of the last refresh are original and come before those that joined since.
+    """
+    lists = (("entity_ids", True), ("joined_ids", False))
+    parts = [
+        held.select(id=name, community_id="id", is_original=pl.lit(is_original)).explode("id")
+        for name, is_original in lists
+    ]
+    return pl.concat(parts).drop_nulls("id")
+
+
+def places_of(held: pl.DataFrame, entities: Collection[str] | None = None) -> pl.DataFrame:
+    """(id of the entity, community_id, is_original): the one community of each entity, or of each of these, with any.
+
+    Where an undo left it in several, the one counts that it did not only join, then the one that was written last
+    (`refreshed_at`), then the smallest id; the next refresh settles it.
+    """
+    written = held.select(community_id="id", at="refreshed_at")
+    asked = pl.lit(True) if entities is None else pl.col("id").is_in(pl.Series([*entities], dtype=pl.String).implode())
+    listed = member_lists(held).filter(asked).join(written, on="community_id", how="left")
+    first = listed.sort("is_original", "at", "community_id", descending=[True, True, False], nulls_last=True)
+    return first.unique("id", keep="first", maintain_order=True).drop("at").sort("id")
+
+
+def without_members(held: pl.DataFrame, gone: Collection[str]) -> tuple[pl.DataFrame, pl.Series]:
+    """The COMMUNITIES that lose one of these entities, without them and to be told anew; and ids of those that go.
+
+    A community of fewer than two is none. Columns beyond those of COMMUNITIES stay as they are.
+    """
+    lost = pl.Series(sorted(gone), dtype=pl.String).implode()
+    lists = [pl.col(name).fill_null([]) for name in ("entity_ids", "joined_ids")]
+    is_hit = pl.any_horizontal(each.list.eval(pl.element().is_in(lost)).list.any() for each in lists)
+    left = held.filter(is_hit.fill_null(False)).with_columns(
+        *(each.list.eval(pl.element().filter(~pl.element().is_in(lost))) for each in lists),
+        fingerprint=pl.lit(None, dtype=pl.String),
     )
+    is_one = pl.sum_horizontal(pl.col(name).list.len() for name in ("entity_ids", "joined_ids")) < MIN_MEMBERS
+    return left.filter(~is_one), left.filter(is_one)["id"]
+
+
+def _refreshed(held: pl.DataFrame) -> pl.DataFrame:
+    """(id of the entity, community_id) as the last refresh found them."""
+    return held.select(id="entity_ids", community_id="id").explode("id").drop_nulls().unique()
 
 
 def _groups(members: pl.DataFrame, relations: pl.DataFrame) -> pl.DataFrame:
@@ -114,7 +156,10 @@ def _groups(members: pl.DataFrame, relations: pl.DataFrame) -> pl.DataFrame:
 
 
 def _identified(groups: pl.DataFrame, kept: pl.DataFrame, taken: Sequence[str] | pl.Series) -> pl.DataFrame:
-    """The groups with their ids: those that they keep, else new ones that no community bears or bore."""
+    """The groups with their ids: those that they keep, else new ones that no community that is held bears.
+
+    One that was dissolved and is found again, of the same members and relations, may have its old id.
+    """
     known = set(taken)
     named = groups.join(kept, on="label", how="left", maintain_order="left")
     ids = [id_ or _new_id(told, known) for id_, told in named.select("id", "fingerprint").iter_rows()]

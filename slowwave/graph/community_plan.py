@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from slowwave.graph.community_summaries import Summary, one_line
 from slowwave.text import as_json
 
 NAMED = 3
-_SUMMARY = ("summary", "summarised_by", "prompt_version")
+_SUMMARY = ("summary", "summarised_by", "prompt_version", "told_fact_ids")
 _ACTIONS = {"gather": "communities found", "regroup": "communities changed", "dissolve": "communities dissolved"}
 
 
@@ -23,15 +23,13 @@ _ACTIONS = {"gather": "communities found", "regroup": "communities changed", "di
 class CommunityPlan:
     """Rows to write and ids to remove.
 
-    `communities` (COMMUNITIES) and `members` (ENTITY_COMMUNITIES) are those that are new or different, `dropped` and
-    `left` ids of communities and memberships that go. `decisions` tell of each community that was found, changed,
-    dissolved or summarised. `total` is how many there are then, `waiting` how many of them are still to be summarised.
+    `communities` (COMMUNITIES) are those that are new or different, `dropped` ids of those that go. `decisions` tell of
+    each community that was found, changed, dissolved or summarised. `total` is how many there are then, `waiting` how
+    many of them are still to be summarised.
     """
 
     communities: pl.DataFrame
     dropped: pl.Series
-    members: pl.DataFrame
-    left: pl.Series
     decisions: pl.DataFrame
     total: int
     waiting: int
@@ -39,7 +37,7 @@ class CommunityPlan:
     @property
     def is_empty(self) -> bool:
         """Whether nothing changes."""
-        return not any(len(each) for each in (self.communities, self.dropped, self.members, self.left))
+        return self.communities.is_empty() and self.dropped.is_empty()
 
     def summary(self) -> dict[str, int]:
         """What it comes to."""
@@ -55,7 +53,8 @@ class CommunityPlan:
 def needs_summary(grouping: Grouping, held: pl.DataFrame, *, has_model: bool) -> pl.DataFrame:
     """The groups that are new or changed, or have no summary; where a model is there, also those a rule spoke for.
 
-    A model's summary stays as long as its community does, also when rules run.
+    A model's summary stays as long as its community does, also when rules run. One that was told from a fact that no
+    longer holds is due, because its relations are other ones then, and so is its fingerprint.
     """
     both = beside(grouping.groups, held)
     is_told = (pl.col("held_fingerprint") == pl.col("fingerprint")) & pl.col("held_summary").is_not_null()
@@ -63,32 +62,45 @@ def needs_summary(grouping: Grouping, held: pl.DataFrame, *, has_model: bool) ->
     return both.filter(~is_good.fill_null(False)).select(grouping.groups.columns)
 
 
+def told_sources(grouping: Grouping, facts: pl.DataFrame, strongest: pl.DataFrame) -> dict[str, list[str]]:
+    """By fingerprint the ids of the facts that `strongest` (community_id, statement) were taken from.
+
+    `facts` are (id, statement, evidence_count). Of facts of one wording it is the one that is strongest.
+    """
+    said = grouping.relations.join(facts, left_on="fact_id", right_on="id")
+    order = ["weight", "evidence_count", "fact_id"]
+    ranked = said.sort(order, descending=[True, True, False], nulls_last=True)
+    key = ["community_id", "statement"]
+    first = ranked.unique(key, keep="first", maintain_order=True)
+    told = strongest.join(first, on=key, maintain_order="left")
+    marks = grouping.groups.select("fingerprint", community_id="id")
+    listed = told.group_by("community_id", maintain_order=True).agg("fact_id").join(marks, on="community_id")
+    return dict(listed.select("fingerprint", "fact_id").iter_rows())
+
+
 def plan_communities(
     grouping: Grouping,
     held: pl.DataFrame,
-    memberships: pl.DataFrame,
     names: pl.DataFrame,
     aspects: pl.DataFrame,
     summaries: Mapping[str, Summary],
+    sources: Mapping[str, Sequence[str]],
     now: datetime,
 ) -> CommunityPlan:
-    """The plan for these groups beside what is held (COMMUNITIES, ENTITY_COMMUNITIES).
+    """The plan for these groups beside what is held (COMMUNITIES).
 
-    `names` are (id, name) of entities, `aspects` (fact_id, slug) of facts, `summaries` by fingerprint. A group that has
-    none and that is not as it was when it was summarised is left without, to be asked about again (T14).
+    `names` are (id, name) of entities, `aspects` (fact_id, slug) of facts, `summaries` by fingerprint, and so are their
+    `sources`: ids of the facts that they were told from. A group that has none and that is not as it was when it was
+    summarised is left without, to be asked about again (T14).
     """
-    rows = _rows(grouping, held, names, aspects, summaries)
+    rows = _rows(grouping, held, names, aspects, _said(summaries, sources))
     fresh = rows.join(
         held.select("id", *COMPARED), on=["id", *COMPARED], how="anti", nulls_equal=True, maintain_order="left"
     )
     dropped = held.join(rows, on="id", how="anti").sort("id")
-    key = ["id", "community_id"]
-    members = grouping.members.join(memberships, on=key, how="anti", maintain_order="left")
     return CommunityPlan(
         frames.conform(fresh.with_columns(refreshed_at=pl.lit(now, dtype=frames.TIME)), frames.COMMUNITIES),
         dropped["id"],
-        frames.conform(members, frames.ENTITY_COMMUNITIES),
-        memberships.join(grouping.members, on="id", how="anti")["id"].sort(),
         decisions_of(grouping, fresh, dropped, held, summaries, now),
         len(rows),
         rows["summary"].null_count(),
@@ -124,14 +136,9 @@ def _rows(
     held: pl.DataFrame,
     names: pl.DataFrame,
     aspects: pl.DataFrame,
-    summaries: Mapping[str, Summary],
+    said: pl.DataFrame,
 ) -> pl.DataFrame:
     """id and the columns that are told, of every group."""
-    said = pl.DataFrame(
-        [(told, each.text, each.by, each.prompt_version or None) for told, each in summaries.items()],
-        schema=dict.fromkeys(("fingerprint", *_SUMMARY), pl.String),
-        orient="row",
-    )
     both = beside(grouping.groups, held).join(said, on="fingerprint", how="left", maintain_order="left")
     is_fresh, is_same = pl.col("summary").is_not_null(), pl.col("held_fingerprint") == pl.col("fingerprint")
     kept = [
@@ -147,4 +154,15 @@ def _rows(
         "entity_ids",
         "facts",
         pl.col("aspects").fill_null("{}"),
+        joined_ids=pl.lit([], dtype=frames.TEXTS),
     )
+
+
+def _said(summaries: Mapping[str, Summary], sources: Mapping[str, Sequence[str]]) -> pl.DataFrame:
+    """fingerprint and the columns of a summary."""
+    rows = [
+        (told, each.text, each.by, each.prompt_version or None, list(sources.get(told, ())))
+        for told, each in summaries.items()
+    ]
+    kinds = dict.fromkeys(("fingerprint", *_SUMMARY), pl.String()) | {"told_fact_ids": frames.TEXTS}
+    return pl.DataFrame(rows, schema=kinds, orient="row")

@@ -12,7 +12,8 @@ from slowwave.graph.communities import Grouping, changed_members
 from slowwave.graph.community_summaries import Summary
 from slowwave.text import as_json, timed_id
 
-COMPARED = ("name", "summary", "summarised_by", "prompt_version", "fingerprint", "entity_ids", "facts", "aspects")
+COMPARED = ("name", "summary", "summarised_by", "prompt_version", "told_fact_ids", "fingerprint", "entity_ids",
+            "joined_ids", "facts", "aspects")  # fmt: skip
 """Columns by which a community is as it was, or not."""
 SEEN = 3
 """Members that a decision names, the most connected ones."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import unescape
 
 import polars as pl
 
@@ -24,8 +25,11 @@ NAMES_SHOWN = 40
 _ENDS = (".", "!", "?", "…", "。", "！", "？")
 _OUTER = " .!?…\t\n"
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_TAG = re.compile(r"<[^<>]*>")
-_SIGNS = re.compile(r"[<>`]|\*{1,3}(?=\S)|(?<=\S)\*{1,3}|(?<!\S)(?:#{1,6}|[-*])(?=\s)")
+_TAG = re.compile(r"""</?[A-Za-z][\w-]*(?:\s+[\w:-]+\s*=\s*(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>]+))*\s*/?>""")
+_EMPHASIS = re.compile(r"(?<![\w*])(\*{1,3})(?=\S)([^*\n]+)(?<=\S)\1(?![\w*])")
+_LINE_MARK = re.compile(r"^[ \t]*(?:#{1,6}|[-*+•])[ \t]+(?!\W*\d)", re.MULTILINE)
+"""Of a list or a heading. Before a number the sign may be a minus, so it stays."""
+_PLAIN_SIGN = re.compile(r"&(?:lt|gt|amp|quot|apos|#39);")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +71,13 @@ def summary_by_rule(statements: Sequence[str]) -> str:
 
 
 def cleaned_answer(text: str) -> str:
-    """A model's summary without markup, as many whole sentences as MAX_CHARS hold; empty if nothing is left (T37)."""
-    plain = one_line(_SIGNS.sub("", _TAG.sub(" ", _LINK.sub(r"\1", readable(text)))))
+    """A model's summary without markup, as many whole sentences as MAX_CHARS hold; empty if no word is left (T37).
+
+    Signs that compare or calculate stay: whoever shows the text escapes it.
+    """
+    plain = one_line(_without_markup(readable(text)))
+    if not any(map(str.isalnum, plain)):
+        return ""
     if len(plain) <= MAX_CHARS:
         return plain
     kept: list[str] = []
@@ -77,6 +86,15 @@ def cleaned_answer(text: str) -> str:
             break
         kept.append(sentence)
     return " ".join(kept) or f"{plain[: MAX_CHARS - 1].rstrip()}…"
+
+
+def _without_markup(text: str) -> str:
+    """The text without tags, links, emphasis, and marks of lists and headings; lines are kept."""
+    bare = _TAG.sub(" ", _LINK.sub(r"\1", text))
+    for _ in range(2):  # emphasis within emphasis
+        bare = _EMPHASIS.sub(r"\2", bare)
+    bare = _LINE_MARK.sub("", bare.replace("`", ""))
+    return _PLAIN_SIGN.sub(lambda sign: unescape(sign[0]), bare)
 
 
 def questions_about(due: pl.DataFrame, names: pl.DataFrame, facts: pl.DataFrame) -> tuple[CommunityQuestion, ...]:

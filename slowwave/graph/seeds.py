@@ -23,11 +23,17 @@ _WORD = re.compile(r"[^\W_]+")
 def query_words(query: str) -> list[str]:
     """The first five words of three or more characters by which entities are looked up, else the whole query (S2-27).
 
-    Words that hold a sentence together name nothing, so they do not count, unless there are no others.
+    One of two characters counts too if it looks like a name: it begins with a capital, or is of a script that needs no
+    more.
+    Words that hold a sentence together name nothing and never count.
     """
-    long = [word for word in dict.fromkeys(_WORD.findall(query)) if len(word) >= SHORTEST_WORD]
-    naming = [word for word in long if word.lower() not in FUNCTION_WORDS]
-    return (naming or long)[:MOST_WORDS] or [query]
+    words = [word for word in dict.fromkeys(_WORD.findall(query)) if word.lower() not in FUNCTION_WORDS]
+    naming = [word for word in words if len(word) >= SHORTEST_WORD or (len(word) == 2 and _may_name(word))]
+    return naming[:MOST_WORDS] or [query]
+
+
+def _may_name(word: str) -> bool:
+    return word[0].isupper() or not word.isascii()
 
 
 def choose_seeds(graph: Graph, nodes: Places, scores: Numbers, communities: Places, settings: WalkSettings) -> Seeds:

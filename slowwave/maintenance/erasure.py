@@ -33,7 +33,7 @@ LONG = word_set(
     versions before query"""
 )
 """Columns too long to hold an id."""
-ECHOES = ("entity_profiles", "entity_usage", "entity_scores", "entity_communities", "fact_usage", "fact_scores")
+ECHOES = ("entity_profiles", "entity_usage", "entity_scores", "fact_usage", "fact_scores")
 """Tables whose rows bear the id of the row that they are about: that one does not go because they do."""
 SILENT = ("tool", "system")
 REST_ON = (("facts", "fact_evidence", "fact_id"), ("facts_archive", "fact_evidence", "fact_id"),
@@ -166,7 +166,10 @@ def _emptied(keys: Keys, gone: Ids) -> set[str]:
 
 
 def _shaken(keys: Keys, gone: Ids) -> set[str]:
-    """Communities that lose a member or a relation within: what they are said to be about may rest on it."""
+    """Communities that lose a member of the last refresh, a relation within, or a fact that they were told from.
+
+    What they are said to be about may rest on it, also where such a fact was deleted before.
+    """
     held = keys["communities"].select("id", member="entity_ids").explode("member")
     lost = held.filter(pl.col("member").is_in(pl.Series(sorted(gone["entities"]), dtype=pl.String).implode()))
     facts = pl.Series(sorted(gone["facts"] | gone["facts_archive"]), dtype=pl.String).implode()
@@ -174,7 +177,10 @@ def _shaken(keys: Keys, gone: Ids) -> set[str]:
     ends = both.filter(pl.col("id").is_in(facts)).drop_nulls()
     starts = held.join(ends, left_on="member", right_on="subject_id", suffix="_fact")
     within = starts.join(held, left_on=["id", "object_id"], right_on=["id", "member"], how="semi")
-    return {*lost["id"], *within["id"]}
+    known = pl.concat([keys[name]["id"] for name in ("facts", "facts_archive")])
+    left = known.filter(~known.is_in(facts))
+    told = keys["communities"].select("id", fact_id="told_fact_ids").explode("fact_id").drop_nulls()
+    return {*lost["id"], *within["id"], *told.filter(~pl.col("fact_id").is_in(left.implode()))["id"]}
 
 
 def pointing(table: pl.DataFrame, gone: Ids) -> set[str]:

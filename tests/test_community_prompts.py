@@ -1,0 +1,212 @@
+"""Questions about communities: how many share a prompt, what becomes of useless answers, what of one stays."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import polars as pl
+import pytest
+from messages_api import Body, MessagesApi, Reply, filled
+from pydantic import ValidationError
+from talk import CLAUDE
+
+from inference.language import Language
+from inference.ledger import MemoryLedger
+from prompts.packing import CUT, pack_communities
+from prompts.rendering import render_communities
+from slowwave.graph.community_summaries import cleaned_answer
+from slowwave.records import CommunityQuestion
+from slowwave.settings import CommunitySettings
+from tasks.community_questions import Asked, ask_model, packs_of
+from tasks.summaries import plain_cells
+
+
+def pairs(count: int) -> Asked:
+    """So many communities of two that are due, of which one fact is known each."""
+    ids = [f"c{n:03d}" for n in range(count)]
+    members = [[f"a{n:03d}", f"b{n:03d}"] for n in range(count)]
+    names = [{"id": id_, "name": id_.upper()} for both in members for id_ in both]
+    facts = [{"community_id": id_, "statement": f"{a} knows {b}."} for id_, (a, b) in zip(ids, members, strict=True)]
+    due = pl.DataFrame({"id": ids, "fingerprint": [f"b2:{id_}" for id_ in ids], "entity_ids": members})
+    return Asked(due=due, names=pl.DataFrame(names), facts=pl.DataFrame(facts))
+
+
+def asked(about: Asked, ledger: MemoryLedger, **llm: Any) -> Asked:
+    """What became of one run's questions; several runs share a ledger."""
+    settings = CommunitySettings.model_validate({"llm": {"model": CLAUDE, **llm}})
+
+    async def ask() -> Asked:
+        async with Language(settings.llm, ledger) as language:
+            return await ask_model(about, settings, language)
+
+    return asyncio.run(ask())
+
+
+Serve = Callable[..., MessagesApi]
+
+_SHOWN = re.compile(r'<community number="(\d+)" members="2">\n<names>\n(.*?)\n')
+
+
+def shown(request: Body) -> dict[int, str]:
+    """The first member of each community that a request asks about."""
+    content = request["messages"][0]["content"]
+    text = content if isinstance(content, str) else content[0]["text"]
+    return {int(number): name for number, name in _SHOWN.findall(text)}
+
+
+def answered(texts: Mapping[int, str]) -> Reply:
+    return filled("CommunitySummaries", {"summaries": [{"community": n, "summary": t} for n, t in texts.items()]})
+
+
+def told(request: Body) -> Reply:
+    """A model that names the first member of each community."""
+    return answered({n: f"About {name}." for n, name in shown(request).items()})
+
+
+# Answers that are no use (T14)
+
+
+@pytest.mark.parametrize("nothing", ["**", " \u200b", "---", "<b></b>", "…"])
+def test_an_answer_without_a_word_is_not_kept_and_the_next_run_asks_again(serve: Serve, nothing: str) -> None:
+    api: MessagesApi = serve(lambda request: answered(dict.fromkeys(shown(request), nothing)))
+    ledger = MemoryLedger()
+    first = asked(pairs(2), ledger)
+    assert (dict(first.summaries), first.failed, first.left) == ({}, 2, 0)
+    assert first.errors
+    assert not any(entry.response for entry in ledger.entries.values())
+    api.otherwise = told
+    healed = asked(pairs(2), ledger)
+    assert [each.text for each in healed.summaries.values()] == ["About A000.", "About A001."]
+    assert (healed.failed, healed.errors) == (0, ())
+
+
+def test_one_that_an_answer_says_nothing_of_is_asked_about_alone_until_it_is_told(serve: Serve) -> None:
+    def mute(request: Body) -> Reply:
+        return answered({n: "**" if name == "A001" else "Fine." for n, name in shown(request).items()})
+
+    api: MessagesApi = serve(mute)
+    ledger = MemoryLedger()
+    first = asked(pairs(3), ledger, validation_retries=0)
+    assert (sorted(first.summaries), first.failed) == (["b2:c000", "b2:c002"], 1)
+    assert [[*shown(request).values()] for request in api.requests] == [["A000", "A001", "A002"], ["A001"]]
+    api.otherwise = told
+    assert asked(pairs(3), ledger).summaries["b2:c001"].text == "About A001."
+    assert [[*shown(request).values()] for request in api.requests[2:]] == [["A001"]]
+
+
+def test_what_is_said_of_one_alone_is_taken_under_whatever_number(serve: Serve) -> None:
+    serve(answered({7: "**", 8: "They sing."}))
+    done = asked(pairs(1), MemoryLedger())
+    assert [each.text for each in done.summaries.values()] == ["They sing."]
+
+
+# How many share a prompt (S2-48)
+
+
+def room_for(most: int, broken: Callable[[], Reply]) -> Callable[[Body], Reply]:
+    """A model whose answer breaks when it is asked about more than so many."""
+    return lambda request: told(request) if len(shown(request)) <= most else broken()
+
+
+def test_no_more_share_a_prompt_than_its_answer_has_room_for() -> None:
+    def sizes(**llm: int) -> list[int]:
+        return [len(pack) for pack in packs_of(pairs(60), CommunitySettings.model_validate({"llm": llm}))]
+
+    assert sizes() == [27, 27, 6]
+    assert sizes(max_output_tokens=1500) == [10] * 6
+    assert sizes(max_output_tokens=64) == [1] * 60
+
+
+@pytest.mark.parametrize("stop", ["max_tokens", "refusal", "tool_use"])
+def test_where_an_answer_is_no_use_the_halves_are_asked_about(serve: Serve, stop: str) -> None:
+    api: MessagesApi = serve(room_for(3, lambda: filled("CommunitySummaries", {"summaries": []}, stop=stop)))
+    ledger = MemoryLedger()
+    done = asked(pairs(9), ledger, validation_retries=0, concurrency=1)
+    assert [each.text for each in done.summaries.values()] == [f"About A{n:03d}." for n in range(9)]
+    assert (done.failed, done.errors) == (0, ())
+    assert [len(shown(request)) for request in api.requests] == [9, 4, 5, 2, 2, 2, 3]
+
+
+def test_halves_that_the_budget_does_not_reach_are_left_for_later(serve: Serve) -> None:
+    serve(room_for(1, lambda: filled("CommunitySummaries", {"summaries": []}, stop="max_tokens")))
+    done = asked(pairs(2), MemoryLedger(), max_calls=2, concurrency=1)
+    assert (len(done.summaries), done.left, done.failed) == (1, 1, 0)
+
+
+# What is cut
+
+
+def test_long_names_leave_half_of_the_room_to_the_facts() -> None:
+    facts = tuple(f"Fact {n:03d} says something of {'x' * 200}." for n in range(40))
+    names = tuple(f"{n:02d}{'n' * 248}" for n in range(40))
+    ((cut,),) = pack_communities([CommunityQuestion(1, 40, names, facts)], 8192, 27)
+    size = sum(len(name) + 1 for name in cut.names)
+    assert 3500 < size <= 4096
+    assert len(render_communities((cut,)).text.encode()) == 8192
+    assert cut.names[-1].endswith(CUT)
+    assert cut.facts[-1].endswith(CUT)
+
+
+def test_names_take_what_few_facts_leave() -> None:
+    facts = ("Short.", "Also short.")
+    names = tuple(f"{n:02d}{'n' * 248}" for n in range(40))
+    ((cut,),) = pack_communities([CommunityQuestion(1, 40, names, facts)], 8192, 27)
+    assert cut.facts == facts
+    assert len(cut.names) > 30
+
+
+@pytest.mark.parametrize("size", [1, 200, 511])
+def test_a_limit_that_leaves_no_room_is_refused_with_what_to_set_instead(size: int) -> None:
+    with pytest.raises(ValidationError, match="0 for no summaries, or at least 512"):
+        CommunitySettings(max_prompt_bytes=size)
+
+
+@pytest.mark.parametrize("size", [0, 512])
+def test_the_least_limit_and_none_are_taken(size: int) -> None:
+    assert CommunitySettings(max_prompt_bytes=size).max_prompt_bytes == size
+
+
+# What of an answer stays (T37)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Kestrel keeps p95 < 100 ms and uptime > 99.9 %.",
+        "The limit is > 10 but < 20.",
+        "p95 <y and z> 3 hold.",
+        "> 10 is too much.",
+        "- 5 degrees at night.",
+        "Cold:\n- 5 degrees.",
+        "- €5 a day.",
+        "The pool is #1 - 5 * 3 nodes.",
+        "5*3*2 is 30, 2 ** 3 is 8.",
+        "*.py and *.md files with **kwargs.",
+        "Nina's rating: 5 ***",
+        "R&D of AT&T writes &copy.",
+    ],
+)
+def test_signs_that_compare_or_calculate_stay(text: str) -> None:
+    assert cleaned_answer(text) == " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "shown_as"),
+    [
+        ("<p class=\"x y\">One</p><br/> two <a href='z'>three</a>", "One two three"),
+        ("**All *of* it** and ***more***, *here*.", "All of it and more, here."),
+        ("## Theme\n* **Anna** sings.\n  - Ben plays.\n• Carla too.", "Theme Anna sings. Ben plays. Carla too."),
+        ("p95 &lt; 100 &amp; up &gt; 99, &quot;so&quot; it&#39;s.", 'p95 < 100 & up > 99, "so" it\'s.'),
+        ("&amp;lt; is told once.", "&lt; is told once."),
+    ],
+)
+def test_markup_goes_and_escaped_signs_become_plain(text: str, shown_as: str) -> None:
+    assert cleaned_answer(text) == shown_as
+
+
+def test_cells_of_a_table_on_the_page_of_a_run_are_no_markdown() -> None:
+    (row,) = plain_cells([{"about": "p95 < 5, [see](http://x) <b>", "members": 3}])
+    assert row == {"about": r"p95 &lt; 5, \[see\]\(http&#58;//x\) &lt;b&gt;", "members": 3}
