@@ -36,7 +36,7 @@ QUESTIONS = (
     "Where does Tomás live now?",
     "What is the rate limit of Kestrel?",
 )
-OVER_TWO_RELATIONS = "Where does Tomás Rey's sister live?"
+OVER_TWO_RELATIONS = "Where does Pixel's owner work?"
 PERSON = "Marta Oliveira"
 
 
@@ -84,7 +84,7 @@ async def _learn(uri: str) -> dict[str, Any]:
 def _look(uri: str, summary: dict[str, Any]) -> _Shown:
     with Memory.open(uri) as memory:
         found = [memory.recall(question, k=3) for question in QUESTIONS]
-        walked = memory.recall(OVER_TWO_RELATIONS, k=5, graph="bfs")
+        walked = memory.recall(OVER_TWO_RELATIONS, k=4, graph="bfs")
         _, together = memory.communities(limit=3)
         _, entities = memory.entities(limit=12)
         _, known = memory.facts_of(PERSON)
@@ -108,7 +108,7 @@ def _sections(shown: _Shown) -> Iterator[tuple[str, list[RenderableType]]]:
     yield "What was refused, and why", [table("", ("gate", "count", "for example", "why"), rows)]
     yield "What belongs together", [community_table(shown.communities)]
     yield "Three questions", [recall_table(each) for each in shown.found]
-    yield "A question over two relations: his sister, and where she lives", [recall_table(shown.walked)]
+    yield "A question over two relations: whose cat Pixel is, and where he works", [recall_table(shown.walked)]
 
 
 def _telling(known: tuple[RecalledFact, ...]) -> list[RecalledFact]:

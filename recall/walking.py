@@ -96,7 +96,7 @@ def _seeds(land: Landscape, found: Mapping[str, float], settings: WalkSettings) 
 
 def _walked(land: Landscape, seeds: Seeds, question: Question, settings: RecallSettings) -> tuple[Walked, ...]:
     until = time.monotonic() + settings.walk.recall_timeout_ms / 1000
-    moment, limit = question.moment, settings.expansion * question.k
+    moment, limit = question.moment, question.k
     ground = land.ground(question.scope, with_similar=settings.walk.similar_links)
     at = moment.as_of or moment.known_as_of or moment.now
     wide = limit if question.about is None else len(land.graph.edges)

@@ -938,13 +938,13 @@ class RecallSettings(Group):
         "are. With the 0.05 of S4-03 a memory that nobody asked for half a year would answer nothing.",
     )
     graph: GraphMode = Field(
-        "none",
+        "bfs",
         title="Graph",
         description="Whether relations of the entities that the query names are recalled too: breadth first, or by "
         "spreading activation.",
     )
     graph_weight: float = Field(
-        0.2,
+        0.3,
         ge=0.0,
         le=10.0,
         title="Weight of the graph",
@@ -967,7 +967,7 @@ class RecallSettings(Group):
         0.0, title="Diversity", description="How much a fact loses by being like one that is recalled before it."
     )
     neighbours: Ratio = Field(
-        0.0,
+        0.5,
         title="Turns beside",
         description="Share of a matching message's score that the turns before and after it get.",
     )

@@ -610,6 +610,7 @@ def test_the_demo_runs_without_a_key_and_leaves_nothing_behind(tmp_path: Path) -
     assert document["stats"]["llm"]["calls"] == 0
     assert document["stats"]["facts"]["live"] > 100
     assert [len(each["facts"]) > 0 for each in document["recalls"]] == [True] * 4
+    assert "Devon Clarke works at Ferrywise" in " ".join(each["statement"] for each in document["recalls"][3]["facts"])
     assert [path.name for path in tmp_path.iterdir() if "slowwave" in path.name or "memory" in path.name] == []
 
 

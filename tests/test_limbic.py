@@ -192,7 +192,7 @@ def a_store(uri: Path, **more: Sequence[Row]) -> Path:
 
 
 def order_of(uri: Path, **how: Any) -> list[str]:
-    chosen = RecallSettings(**how)
+    chosen = RecallSettings(**{"limbic": True, **how})
     with Memory.open(str(uri), settings=chosen, is_logged=False) as memory:
         return [found.id for found in memory.recall("Who drinks tea in the garden?", now=NOW).facts]
 
@@ -200,6 +200,15 @@ def order_of(uri: Path, **how: Any) -> list[str]:
 def test_in_a_store_that_nobody_read_the_weight_of_use_changes_no_order(tmp_path: Path) -> None:
     uri = a_store(tmp_path / "m")
     assert order_of(uri) == order_of(uri, limbic=False) == sorted(TEA)
+
+
+def test_unless_asked_what_was_not_read_for_long_is_told_as_what_was(tmp_path: Path) -> None:
+    usage = [read("dora", 90), read("ana", 1, last=NOW - timedelta(days=1000))]
+    uri = a_store(tmp_path / "m", entity_usage=usage)
+    assert order_of(uri)[0] == "f_dora"
+    with Memory.open(str(uri), is_logged=False) as memory:
+        told = memory.recall("Who drinks tea in the garden?", now=NOW).facts
+    assert [found.id for found in told] == sorted(TEA)
 
 
 def read(name: str, count: int, days: int = 1, last: datetime = NOW) -> Row:
@@ -244,7 +253,7 @@ def test_a_merged_entity_gives_its_reads_to_its_heir(tmp_path: Path) -> None:
 
 def test_a_new_count_is_seen_at_once(tmp_path: Path) -> None:
     uri = a_store(tmp_path / "m")
-    with Memory.open(str(uri), is_logged=False) as memory:
+    with Memory.open(str(uri), settings=RecallSettings(limbic=True), is_logged=False) as memory:
         assert memory.recall("Who drinks tea?", now=NOW).facts[0].id == "f_ana"
         with Store.open(str(uri)).commit("steward", "usage.count", NOW) as tx:
             tx.upsert("entity_usage", pl.DataFrame([read("cleo", 40)]))

@@ -23,6 +23,8 @@ from storage.store import Store
 
 DAY = timedelta(days=1)
 QUESTION = "Who keeps bees on the roof?"
+PLAIN = RecallSettings(graph="none", neighbours=0.0, limbic=True)
+"""One stage at a time: search, weighed by use."""
 
 
 def relation(name: str, statement: str, subject: str, obj: str, **more: Any) -> Row:
@@ -81,7 +83,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def memory(store: Path) -> Iterator[Memory]:
     """That store, asked without traces."""
-    with Memory.open(str(store), is_logged=False) as opened:
+    with Memory.open(str(store), settings=PLAIN, is_logged=False) as opened:
         yield opened
 
 
@@ -94,7 +96,7 @@ def names(memory: Memory, query: str, **how: Any) -> list[str]:
 
 @pytest.mark.parametrize("graph", ["bfs", "spread"])
 def test_a_walk_brings_what_no_word_of_the_question_says(store: Path, graph: str) -> None:
-    chosen = RecallSettings(graph_weight=1.0, expansion=1, limbic=False)
+    chosen = RecallSettings(graph="none", graph_weight=1.0, neighbours=0.0)
     with Memory.open(str(store), settings=chosen, is_logged=False) as memory:
         plain = memory.recall("What about Marta?", now=NOW).facts
         found = memory.recall("What about Marta?", now=NOW, graph=graph).facts
@@ -158,9 +160,9 @@ def test_an_unknown_conversation_is_named_with_those_there_are(memory: Memory) -
 
 
 def test_a_turn_beside_a_matching_one_has_a_share_of_its_words(store: Path) -> None:
-    with Memory.open(str(store), settings=RecallSettings(neighbours=0.5), is_logged=False) as memory:
+    with Memory.open(str(store), settings=PLAIN.model_copy(update={"neighbours": 0.5}), is_logged=False) as memory:
         found = {fact.id: fact for fact in memory.recall("beekeeping bees", now=NOW).facts}
-    with Memory.open(str(store), is_logged=False) as memory:
+    with Memory.open(str(store), settings=PLAIN, is_logged=False) as memory:
         plain = {fact.id: fact for fact in memory.recall("beekeeping bees", now=NOW).facts}
     words = {name: fact.parts["words"] for name, fact in found.items()}
     assert words == {"works": 0.0, "lies": 0.5, "bees": 1.0, "honey": 0.0, "bread": 0.0}  # honey is of another talk
