@@ -420,3 +420,8 @@ class Memory:
 def _check_at_least_one(name: str, number: int | None) -> None:
     if number is not None and number < 1:
         raise UnusableInput(f"{name} is {number}.", "Ask for one or more, or leave it out.")
+
+
+def answers_alike(one: Snapshot, other: Snapshot) -> bool:
+    """Whether recall answers every question about now in two states of a store alike: all that it reads is the same."""
+    return all(one.versions.get(name, 1) == other.versions.get(name, 1) for name in _tables(False, True))

@@ -51,7 +51,7 @@ async def walked(
 ) -> tuple[Walked, ...]:
     """The relations near the entities that the question names, best first; only facts that may answer it.
 
-    At most `expansion` for each fact that is asked for. `tables` holds GRAPH_TABLES. `more` are entities at which the
+    At most as many as are asked for. `tables` holds GRAPH_TABLES. `more` are entities at which the
     walk begins too, with how well they fit, 0 to 1. Empty with `graph` none, where the question names nothing that is
     known, and where the walk takes longer than `recall_timeout_ms`; reading the graph does not count.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 
 import polars as pl
 
@@ -41,12 +42,14 @@ def refresh_aspects(run: Run) -> int:
 
 def _is_fresh(snapshot: Snapshot, run: Run) -> bool:
     """Whether the facts are those of the commit that last wrote scores, and none of them has ended since."""
-    told = snapshot.frame("commits", "kind = 'aspects'", ["sequence", "versions", "at"]).sort("sequence").tail(1)
-    if told.is_empty() or any(
-        json.loads(told["versions"][0]).get(name, 1) != snapshot.versions.get(name, 1) for name in _MADE_OF
+    told = snapshot.frame("commits", "kind = 'aspects'", ["sequence", "versions"]).sort("sequence").tail(1)
+    scored_at = snapshot.frame("aspect_scores", columns=["scored_at"])["scored_at"].max()
+    versions = json.loads(told["versions"][0]) if len(told) else {}
+    if not isinstance(scored_at, datetime) or any(
+        versions.get(name, 1) != snapshot.versions.get(name, 1) for name in _MADE_OF
     ):
         return False
-    first, last = sorted((told["at"][0], run.now))
+    first, last = sorted((scored_at, run.now))
     return not snapshot.count("facts", f"valid_to > {time_sql(first)} AND valid_to <= {time_sql(last)}")
 
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import polars as pl
 
-from recall.memory import Memory
+from recall.memory import Memory, answers_alike
 from slowwave import frames
 from slowwave.errors import SlowwaveError
 from slowwave.maintenance.probe_outcomes import Standing, Verdict, compare
@@ -28,6 +28,7 @@ from .usage import RECALLS, use_so_far
 
 __all__ = ["Frozen", "Verdict", "check_recall", "freeze_probes"]
 
+Recalled = Mapping[str, str]  # id → statement
 CONCURRENT = 4  # recall waits for the disk half of the time
 _STANDING = ("id", "statement", "status", "valid_to", "replaced_by")
 _ASKED = (
@@ -38,11 +39,12 @@ _ASKED = (
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """The probes of a run, and which of their expected facts each found at a commit before it."""
+    """The probes of a run; at a commit before it, which of their expected facts each found, and all that it recalled."""
 
     probes: tuple[Probe, ...]
     found: tuple[frozenset[str], ...]
     commit: int
+    recalled: tuple[Recalled, ...] = ()
 
 
 @task("freeze the questions of the gate")
@@ -66,18 +68,24 @@ def freeze_probes(
     if not snapshot.count("facts"):
         return None
     probes = _drawn(run, snapshot, settings, steward)
-    return Frozen(probes, _asked(run, snapshot, probes, settings)[0], snapshot.sequence)
+    recalled = _recalled(run, snapshot.sequence, probes, settings.k)
+    return Frozen(probes, _found(run, snapshot, probes, recalled)[0], snapshot.sequence, recalled)
 
 
 @task("check recall")
 def check_recall(run: Run, frozen: Frozen | None, settings: GateSettings, undo: Sequence[str]) -> Verdict | None:
     """Ask the frozen questions again; if recall fell, take all of the runs in `undo` back as one commit, or none.
 
-    The runs must have ended. Whether it fell, and what came of it, is in the ledger.
+    The runs must have ended. Whether it fell, and what came of it, is in the ledger. Where nothing was written that
+    recall reads, the answers are those of before.
     """
     if frozen is None:
         return None
-    after, standing = _asked(run, store_of(run).snapshot(), frozen.probes, settings)
+    store = store_of(run)
+    before, now = store.snapshot(commit=frozen.commit), store.snapshot()
+    is_same = answers_alike(before, now)
+    recalled = frozen.recalled if is_same else _recalled(run, now.sequence, frozen.probes, settings.k)
+    after, standing = _found(run, now, frozen.probes, recalled)
     verdict = compare(frozen.probes, frozen.found, after, standing, settings)
     return _taken_back(run, verdict, undo) if verdict.fell else verdict
 
@@ -102,23 +110,22 @@ def _facts(reading: Reading, now: datetime) -> pl.DataFrame:
     return facts
 
 
-def _asked(
-    run: Run, snapshot: Snapshot, probes: Sequence[Probe], settings: GateSettings
+def _found(
+    run: Run, snapshot: Snapshot, probes: Sequence[Probe], recalled: Sequence[Recalled]
 ) -> tuple[tuple[frozenset[str], ...], Standing]:
     """Which of its expected facts each probe finds in a state of the store, and what became of them by then."""
     standing = _standing(snapshot, {id_ for probe in probes for id_ in probe.expected}, run.now)
-    recalled = _recalled(run, snapshot.sequence, [probe.query for probe in probes], settings.k)
     return tuple(standing.found(*pair) for pair in zip(probes, recalled, strict=True)), standing
 
 
-def _recalled(run: Run, commit: int, queries: Sequence[str], k: int) -> list[Mapping[str, str]]:
-    """Id → statement of what each query recalls; without a trace in the logs: maintenance is no use (T27)."""
+def _recalled(run: Run, commit: int, probes: Sequence[Probe], k: int) -> tuple[Recalled, ...]:
+    """What each query recalls; without a trace in the logs: maintenance is no use (T27)."""
     with (
         Memory.open(run.store, run.namespace, settings=RecallSettings(k=k), is_logged=False, commit=commit) as memory,
         ThreadPoolExecutor(CONCURRENT) as pool,
     ):
-        found = pool.map(lambda query: memory.recall(query, now=run.now).facts, queries)
-        return [{fact.id: fact.statement for fact in facts} for facts in found]
+        found = pool.map(lambda probe: memory.recall(probe.query, now=run.now).facts, probes)
+        return tuple({fact.id: fact.statement for fact in facts} for facts in found)
 
 
 def _standing(snapshot: Snapshot, ids: Iterable[str], now: datetime) -> Standing:

@@ -195,7 +195,7 @@ def test_a_walk_keeps_to_the_scope_the_time_and_the_entities_of_the_question(pla
     assert {*names(then)} == {"f_cold", "f_same"}
     assert {*names(asked(place, "Bruno", about=frozenset({"e_c"})))} == {"f_bc", "f_cd"}
     assert names(asked(place, "Bruno", edge_types=["causal"])) == ["f_ab"]
-    assert names(asked(place, "Bruno", k=1)) == ["f_ab", "f_bc", "f_cd"]
+    assert names(asked(place, "Bruno", k=2)) == ["f_ab", "f_bc"]
 
 
 def test_s2_27_where_no_word_names_anybody_the_nearest_in_meaning_begin(tmp_path: Path) -> None:
