@@ -14,7 +14,6 @@ from slowwave.timestamps import asked_time
 from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import out, print_json
 
-
 MARK = b"slowwave atlas</title>"
 """An atlas is replaced by a newer one; nothing else ever is."""
 LOOKED_AT = 2000  # bytes of a page in which its title is

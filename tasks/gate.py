@@ -39,7 +39,7 @@ _ASKED = (
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """The probes of a run; at a commit before it, which of their expected facts each found, and all that it recalled."""
+    """The probes of a run; which expected facts each found at a commit before it, and all that it recalled."""
 
     probes: tuple[Probe, ...]
     found: tuple[frozenset[str], ...]

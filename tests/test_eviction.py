@@ -175,7 +175,8 @@ def answers(uri: Path) -> dict[str, Any]:
     with Memory.open(str(uri), is_logged=False) as memory:
         for question in QUESTIONS:
             for when in ({}, *({kind: at} for kind in ("as_of", "known_as_of") for at in MOMENTS)):
-                told[f"{question} {when}"] = memory.recall(question, k=50, now=LATER, **when).facts
+                # so many that no tail is cut: there a fact that is over takes the place of one that is not
+                told[f"{question} {when}"] = memory.recall(question, k=200, now=LATER, **when).facts
         for one in memory.entities(3)[1]:
             told[one.name] = memory.facts_of(one.name, everything=True, now=LATER)
             told[f"{one.name} was"] = [memory.facts_of(one.name, as_of=at, now=LATER) for at in MOMENTS]
