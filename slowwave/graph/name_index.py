@@ -131,7 +131,7 @@ def words_of(texts: pl.Series) -> pl.Series:
 
 
 def _words_asked(query: str) -> list[str]:
-    """`words_of` one text; plain letters without the detour over a frame, which a query of five words takes ten times."""
+    """`words_of` one text; plain letters without the detour over a frame, which costs more than the search."""
     found: list[str] = (
         _PLAIN_WORD.findall(query.lower()) if query.isascii() else words_of(pl.Series([query]))[0].to_list()
     )
