@@ -441,3 +441,13 @@ def test_the_command_refuses_a_place_where_no_page_can_be_written(run: Run, memo
     assert nowhere.code == 2
     assert "There is no folder" in nowhere.err
     assert run("atlas", "--as-of", "soon", "--store", memory.uri).code == 2
+
+
+def test_the_command_replaces_an_older_atlas_and_nothing_else(run: Run, memory: Store, tmp_path: Path) -> None:  # noqa: F811
+    for name, text in (("talk.jsonl", "{}"), ("notes.html", "<p>mine")):
+        file = tmp_path / name
+        file.write_text(text, encoding="utf-8")
+        refused = run("atlas", file, "--store", memory.uri)
+        assert (refused.code, file.read_text(encoding="utf-8")) == (2, text)
+    page = tmp_path / "atlas.html"
+    assert [run("atlas", page, "--store", memory.uri).code for _ in range(2)] == [0, 0]
