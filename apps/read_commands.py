@@ -203,7 +203,7 @@ def entity_table(shown: Sequence[Entity], caption: str = "") -> RenderableType:
 
 
 def why(
-    id: Annotated[str, typer.Argument(help="A fact, message, entity, community or run, or the first letters of its id.")],
+    id: Annotated[str, typer.Argument(help="A fact, message, entity, community or run, or how its id begins.")],
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
