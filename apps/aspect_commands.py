@@ -14,9 +14,8 @@ from rich.text import Text
 
 from slowwave.aspects import shown
 from slowwave.errors import UnusableInput
-from slowwave.timestamps import asked_time
 
-from .options import JsonOption, NamespaceOption, Place, StoreOption
+from .options import AsOf, JsonOption, NamespaceOption, Place, StoreOption, time_of
 from .printing import err, out, print_json, short_id, table, told, validity
 
 if TYPE_CHECKING:
@@ -182,17 +181,14 @@ def context(
         typer.Option("--k", min=1, max=1000, help="Facts at most; by default what fits.", show_default=False),
     ] = None,
     scope: Annotated[str | None, typer.Option("--scope", help="Only facts of this scope.", show_default=False)] = None,
-    as_of: Annotated[
-        str | None, typer.Option("--as-of", metavar="TIME", help="What was true then.", show_default=False)
-    ] = None,
+    as_of: AsOf = None,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
 ) -> None:
     """What is known, as a block of plain text to put before a model: one line a fact, marked as untrusted."""
-    at = asked_time(as_of) if as_of is not None else None
     with Place.of(store, namespace).memory() as memory:
-        block = memory.context_for(query, tokens, k=k, scope=scope, as_of=at)
+        block = memory.context_for(query, tokens, k=k, scope=scope, as_of=time_of(as_of))
     if as_json:
         from recall.context import most_tokens
 

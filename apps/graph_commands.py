@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.timestamps import asked_time
-
-from .options import JsonOption, NamespaceOption, Place, StoreOption
+from .options import AsOf, JsonOption, KnownAsOf, NamespaceOption, Place, StoreOption, time_of
 from .printing import err, out, print_json, short_id, table, told, validity
 
 if TYPE_CHECKING:
@@ -29,10 +27,6 @@ TypesOption = Annotated[
         "times for several.",
         show_default=False,
     ),
-]
-AsOf = Annotated[str | None, typer.Option("--as-of", metavar="TIME", help="What was true then.", show_default=False)]
-KnownAsOf = Annotated[
-    str | None, typer.Option("--known-as-of", metavar="TIME", help="What was believed then.", show_default=False)
 ]
 
 
@@ -56,7 +50,7 @@ def neighbours(
     """What an entity is related to, directly and through others."""
     with Place.of(store, namespace).memory() as memory:
         around = memory.neighbours(
-            name, hops, edge_types=type or (), limit=limit + 1, as_of=_time(as_of), known_as_of=_time(known_as_of)
+            name, hops, edge_types=type or (), limit=limit + 1, as_of=time_of(as_of), known_as_of=time_of(known_as_of)
         )
     is_more, around = len(around.facts) > limit, replace(around, facts=around.facts[:limit])
     if as_json:
@@ -85,7 +79,7 @@ def path(
 ) -> None:
     """How two entities are related: the fewest facts that lead from one to the other."""
     with Place.of(store, namespace).memory() as memory:
-        way = memory.path(a, b, hops, edge_types=type or (), as_of=_time(as_of), known_as_of=_time(known_as_of))
+        way = memory.path(a, b, hops, edge_types=type or (), as_of=time_of(as_of), known_as_of=time_of(known_as_of))
     if as_json:
         print_json({"is_connected": way is not None, **(way.as_json() if way else {"entities": [], "facts": []})})
     elif way is None:
@@ -138,7 +132,3 @@ def _show_facts(title: str, facts: Sequence[RecalledFact]) -> None:
         for fact in facts
     ]  # fmt: skip
     out.print(table(title, ("from", "relation", "to", "fact", "valid", "id"), rows))
-
-
-def _time(asked: str | None) -> datetime | None:
-    return asked_time(asked) if asked is not None else None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slowwave.settings import Settings
+from slowwave.timestamps import asked_time
 
 from .configuration import load_settings, store_uri
 
@@ -24,7 +26,16 @@ MaxUsdOption = Annotated[float | None, typer.Option("--max-usd", help="Stop clea
 MaxCallsOption = Annotated[
     int | None, typer.Option("--max-calls", help="Stop cleanly after this many model calls.", show_default=False)
 ]
+AsOf = Annotated[str | None, typer.Option("--as-of", metavar="TIME", help="What was true then.", show_default=False)]
+KnownAsOf = Annotated[
+    str | None, typer.Option("--known-as-of", metavar="TIME", help="What was believed then.", show_default=False)
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout and nothing else.")]
+
+
+def time_of(asked: str | None) -> datetime | None:
+    """The time that an option names; none where it was left out."""
+    return asked_time(asked) if asked is not None else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slowwave.errors import UnusableInput
-from slowwave.timestamps import asked_time
 
 from .history_tables import history_table, print_story
-from .options import JsonOption, NamespaceOption, Place, StoreOption
+from .options import AsOf, JsonOption, KnownAsOf, NamespaceOption, Place, StoreOption, time_of
 from .printing import err, out, print_json, short_id, table, told, validity
 from .recall_tables import parts_table, recall_table, uncertain_table
 
@@ -24,11 +23,6 @@ if TYPE_CHECKING:
     from recall.entities import Entity
     from recall.memory import Memory
 
-AsOf = Annotated[str | None, typer.Option("--as-of", metavar="TIME", help="What was true then.", show_default=False)]
-KnownAsOf = Annotated[
-    str | None,
-    typer.Option("--known-as-of", metavar="TIME", help="What was believed then.", show_default=False),
-]
 USE = ("learning", "learning_events", "prune_threshold", "min_quality", "facts_scored", "facts_below_min_quality")
 _FACT_ID = re.compile(r"f_[0-9a-f][0-9a-f_]*")
 
@@ -74,7 +68,7 @@ def recall(
     """Ranked facts that answer a question, with their validity and where they come from."""
     with Place.of(store, namespace).memory() as memory:
         found = memory.recall(
-            query, k, scope=scope, as_of=_time(as_of), known_as_of=_time(known_as_of), graph=graph,
+            query, k, scope=scope, as_of=time_of(as_of), known_as_of=time_of(known_as_of), graph=graph,
             episode=conversation, last=last,
         )  # fmt: skip
     if as_json:
@@ -101,7 +95,9 @@ def facts(
 ) -> None:
     """What is known about an entity."""
     with Place.of(store, namespace).memory() as memory:
-        entity, known = memory.facts_of(name, as_of=_time(as_of), known_as_of=_time(known_as_of), everything=everything)
+        entity, known = memory.facts_of(
+            name, as_of=time_of(as_of), known_as_of=time_of(known_as_of), everything=everything
+        )
     if as_json:
         print_json({"entity": asdict(entity), "facts": [fact.as_json() for fact in known]})
         return
@@ -123,10 +119,6 @@ def _title(entity: Entity) -> str:
     return f"{entity.name} ({entity.entity_type})" + (f", also {', '.join(entity.aliases)}" if entity.aliases else "")
 
 
-def _time(asked: str | None) -> datetime | None:
-    return asked_time(asked) if asked is not None else None
-
-
 def history(
     subject: Annotated[str, typer.Argument(help="An entity by any of its names; or a fact's id, for its chain.")],
     predicate: Annotated[
@@ -142,7 +134,7 @@ def history(
     as_json: JsonOption = False,
 ) -> None:
     """All versions of what was known: when it held, why it ended, and what came after."""
-    at = _time(known_as_of)
+    at = time_of(known_as_of)
     with Place.of(store, namespace).memory() as memory:
         if _FACT_ID.fullmatch(subject):
             if predicate or relation or known_as_of:

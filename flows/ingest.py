@@ -10,7 +10,6 @@ from tasks.admission import admit_messages
 from tasks.application import apply_patches
 from tasks.artifacts import link_artifacts
 from tasks.aspects import refresh_aspects
-from tasks.communities import assign_new
 from tasks.community_trigger import note_due
 from tasks.conflicts import judge_conflicts
 from tasks.consolidation import consolidate_facts
@@ -18,6 +17,7 @@ from tasks.engine import flow, report_progress
 from tasks.extraction import Cursor, count_unfinished, extract_facts
 from tasks.intake import find_new_sources, look_at, read_intakes
 from tasks.linking import link_entities, touched_entities
+from tasks.membership import assign_new
 from tasks.runs import Run, language_of, new_run, recorded
 from tasks.summaries import publish_summary
 from tasks.tallies import IngestTally

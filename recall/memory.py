@@ -54,13 +54,11 @@ GRAPHS = get_args(GraphMode)
 Answer = tuple[tuple[RecalledFact, ...], Hopes]
 
 
-def _tables(is_past: bool, is_walked: bool) -> tuple[str, ...]:
+def _tables(is_past: bool, is_walked: bool, is_weighed: bool) -> tuple[str, ...]:
     """The tables that are read to answer."""
-    more = (*(PAST_TABLES if is_past else ()), *(GRAPH_TABLES if is_walked else ()))
-    return tuple(dict.fromkeys((*TABLES, *USE_TABLES, *PENDING_TABLES, *more)))
-
-
-_READ = {(past, walked): _tables(past, walked) for past in (False, True) for walked in (False, True)}
+    more = ((PAST_TABLES, is_past), (GRAPH_TABLES, is_walked), (USE_TABLES, is_weighed))
+    others = (name for names, is_read in more if is_read for name in names)
+    return tuple(dict.fromkeys((*TABLES, *PENDING_TABLES, *others)))
 
 
 class Memory:
@@ -83,9 +81,12 @@ class Memory:
         self._seen: Snapshot | None = None if commit is None else store.snapshot(commit=commit)
         self._stays = commit is not None
         pinned = self._seen.versions if self._seen else None
+        self._reads = {
+            (past, walked): _tables(past, walked, settings.limbic) for past in (False, True) for walked in (False, True)
+        }
         self._warm = {
             names: WarmTables(store.db.uri, names, store.db.storage_options, pinned)
-            for names in {*_READ.values(), ENTITY_TABLES}
+            for names in {*self._reads.values(), ENTITY_TABLES}
         }
         self._names, self._conflicts, self._faded = Names(), Conflicts(), Faded(settings.min_quality)
         self._use, self._pending, self._graphs = Use(), Pending(), Graphs()
@@ -193,7 +194,7 @@ class Memory:
 
     async def _answer(self, question: Question, settings: RecallSettings) -> Answer:
         """Asked of the state that was seen last while the head is read, and once more where the head has moved."""
-        warm = self._warm[_READ[question.moment.is_past, settings.graph != "none"]]
+        warm = self._warm[self._reads[question.moment.is_past, settings.graph != "none"]]
         held = warm.held
         guess = asyncio.create_task(self._answer_from(held, question, settings)) if held else None
         newest = await warm.newest()
@@ -424,4 +425,4 @@ def _check_at_least_one(name: str, number: int | None) -> None:
 
 def answers_alike(one: Snapshot, other: Snapshot) -> bool:
     """Whether recall answers every question about now in two states of a store alike: all that it reads is the same."""
-    return all(one.versions.get(name, 1) == other.versions.get(name, 1) for name in _tables(False, True))
+    return all(one.versions.get(name, 1) == other.versions.get(name, 1) for name in _tables(False, True, True))

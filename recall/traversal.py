@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from slowwave.application.patches import EDGE_ALIASES
 from slowwave.errors import UnknownName
-from slowwave.graph.graph import EDGE_TYPES, Graph, Offsets, Places
+from slowwave.graph.graph import EDGE_ALIASES, EDGE_TYPES, Graph, Offsets, Places
 from slowwave.graph.paths import UNREACHED, Rings, rings, shortest_path
 from slowwave.moments import Moment
 from storage.snapshots import Snapshot

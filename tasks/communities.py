@@ -24,7 +24,6 @@ from storage.transactions import Transaction
 
 from .community_questions import Asked, ask_model, packs_of
 from .engine import report_progress, task
-from .membership import assign_new as assign_new
 from .runs import Run, store_of
 from .tellings import LISTED, TOLD, Telling
 

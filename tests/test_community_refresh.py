@@ -35,11 +35,11 @@ from storage.doctor import examine, repair
 from storage.store import Store
 from storage.tables import TABLES, Role, tables_of
 from storage.undo import undo
-from tasks.communities import assign_new
 from tasks.community_trigger import due_event, extractions, note_due
 from tasks.entities import merge_entities
 from tasks.erasure_plan import plan_erasure
 from tasks.forgetting import find_subject, forget
+from tasks.membership import assign_new
 from tasks.purging import delete_entities, delete_facts, plan_purge
 from tasks.runs import Run, existing_run
 

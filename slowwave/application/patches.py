@@ -13,6 +13,7 @@ import polars as pl
 
 from slowwave import aspects, frames
 from slowwave.application import predicates
+from slowwave.graph.graph import EDGE_ALIASES, EDGE_TYPES
 from slowwave.merging.guard_words import FUNCTION_WORDS, POLARITY
 from slowwave.reading.dates import resolve_hint
 from slowwave.settings import ExtractSettings
@@ -20,8 +21,6 @@ from slowwave.text import cut_bytes, digest, normalise_name, normalise_statement
 
 MAX_STATEMENT_BYTES = 2048
 MAX_QUOTE = 500
-EDGE_TYPES = ("semantic", "temporal", "causal", "hierarchical", "co_occurrence")
-EDGE_ALIASES = {"entity": "hierarchical", "cooccurrence": "co_occurrence", "co-occurrence": "co_occurrence"}
 _NEGATION = (
     r"\b(?:" + "|".join(POLARITY[name] for name in ("no longer", "used to", "not", "never", "no", "stop")) + r")\b"
 )

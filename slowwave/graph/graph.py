@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from slowwave import frames
+from slowwave.settings import EdgeType
 
 Places = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
 
-EDGE_TYPES = ("semantic", "temporal", "causal", "hierarchical", "co_occurrence")
+EDGE_TYPES: tuple[str, ...] = get_args(EdgeType)
+EDGE_ALIASES = {"entity": "hierarchical", "cooccurrence": "co_occurrence", "co-occurrence": "co_occurrence"}
 UNKNOWN_TIME = np.iinfo(np.int64).min
 
 
