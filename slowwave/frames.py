@@ -85,7 +85,17 @@ FACT_ASPECTS = _schema(text="id fact_id slug via")
 REFUSALS = _schema(
     text="id subject_kind subject_id gate reason excerpt similar_to_id", number="measure threshold", flag="teaches"
 )
-DECISIONS = _schema(text="id action subject_id measures decided_by model reason", texts="ids_in ids_out", time="at")
+DECISIONS = _schema(
+    text="id action subject_id measures decided_by model reason approved_by proposal_id",
+    texts="ids_in ids_out",
+    time="at",
+)
+PROPOSALS = _schema(
+    text="id action title reason subject_id subject state proposed_by ask changes otherwise basis plan_hash repeat_key "
+    "decider door note outcome",
+    texts="risks touches evidence",
+    time="decided_at",
+)
 
 
 def empty(schema: Schema) -> pl.DataFrame:

@@ -113,11 +113,12 @@ class Store:
         start while a table is missing.
         """
         held = self._row.acquire(run_id, self.retention.lease_s, self.retention.lease_wait_s)
-        tx = Transaction(self.db, self._row, held, self.retention.lease_s, run_id, now or self.clock(), self.clock)
+        tx = self._transaction(held, run_id, now or self.clock())
         try:
             tx.more.update(more)
             tx.recover(is_repair)
             yield tx
+            tx.finish()
             if tx.before or tx.more:
                 tx.publish(kind)
             else:
@@ -125,6 +126,9 @@ class Store:
         except BaseException:
             tx.abandon()
             raise
+
+    def _transaction(self, held: Head, run_id: str, now: datetime) -> Transaction:
+        return Transaction(self.db, self._row, held, self.retention.lease_s, run_id, now, self.clock)
 
     def append(self, name: str, frame: pl.DataFrame, now: datetime | None = None, run_id: str = "") -> None:
         """Add rows to a log table: no lease, no commit, not undone."""

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 TIME = pa.timestamp("us", tz="UTC")
 TEXTS = pa.list_(pa.string())
@@ -34,6 +34,7 @@ class Column:
     nullable: bool = True
     refers: str = ""  # the table whose id it holds
     is_derived: bool = False  # follows from other rows: a later refresh of it does not stand in the way of undo
+    is_signal: bool = False  # a hint for readers: nobody has to approve it
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Table:
     full_text: tuple[str, ...] = ()
     lookup: tuple[str, ...] = ()
     has_vector: bool = False
+    speaks: bool = False  # memory says what is in it: a change of it may have to wait for a person
     whole: str = ""  # undo takes all rows of all tables with this word back, or none: they say something only together
 
     @property
@@ -81,6 +83,10 @@ def _time(meaning: str) -> Column:
 
 def _derived(column: Column) -> Column:
     return replace(column, is_derived=True)
+
+
+def _signal(column: Column) -> Column:
+    return replace(column, is_signal=True)
 
 
 def _count(meaning: str) -> Column:
@@ -230,6 +236,7 @@ _ENTITIES = Table(
     full_text=("name",),
     lookup=("id", "canonical_name"),
     has_vector=True,
+    speaks=True,
 )
 _ALIASES = Table(
     "entity_aliases",
@@ -241,6 +248,7 @@ _ALIASES = Table(
         "entity_id": _text("The entity.", required=True, refers="entities"),
     },
     lookup=("alias_name", "entity_id"),
+    speaks=True,
 )
 _PREDICATES = Table(
     "predicates",
@@ -252,6 +260,7 @@ _PREDICATES = Table(
         "cardinality": _text("1 or n: how many objects one subject may have at a time."),
         "source": _text("default, file or llm."),
     },
+    speaks=True,
 )
 _FACT_COLUMNS: Mapping[str, Column] = {
     "kind": _text("relation, observation, note, structural or similarity."),
@@ -281,10 +290,10 @@ _FACT_COLUMNS: Mapping[str, Column] = {
     "message_id": _text("Row in `messages` that said it first.", refers="messages"),
     "episode_id": _text("Episode that said it first.", refers="episodes"),
     "quote": _text("The words it was taken from."),
-    "similarity_flag": _flag("It looks like another live fact (S0-01)."),
-    "similar_to_id": _text("The fact it looks like."),
-    "similarity_score": _number("Cosine to that fact."),
-    "related_id": _text("Nearest fact below the flag (S4-21)."),
+    "similarity_flag": _signal(_flag("It looks like another live fact (S0-01).")),
+    "similar_to_id": _signal(_text("The fact it looks like.")),
+    "similarity_score": _signal(_number("Cosine to that fact.")),
+    "related_id": _signal(_text("Nearest fact below the flag (S4-21).")),
     "consolidated_at": _derived(
         _time("When consolidation last looked at it; empty: it is still to be looked at (S1-08).")
     ),
@@ -303,6 +312,7 @@ _FACTS = Table(
     full_text=("statement",),
     lookup=("id", "subject_id", "object_id", "message_id"),
     has_vector=True,
+    speaks=True,
 )
 _FACTS_ARCHIVE = replace(
     _FACTS, name="facts_archive", row="one fact that was moved out of the way; questions about the past still see it"
@@ -384,6 +394,7 @@ _PENDING_BELIEFS = Table(
         "promoted_id": _text("The candidate it became."),
     },
     lookup=("subject_id",),
+    speaks=True,
 )
 _BELIEF_EVIDENCE = Table(
     "belief_evidence",
@@ -430,6 +441,7 @@ _ARTIFACTS = Table(
     },
     lookup=("content_hash", "group_id", "conversation_id"),
     has_vector=True,
+    speaks=True,
 )
 _ENTITY_PROFILES = Table(
     "entity_profiles",
@@ -617,8 +629,39 @@ _DECISIONS = Table(
         "model": _text("Model and prompt version, if a model decided."),
         "reason": _text("One sentence."),
         "at": _time("When."),
+        "approved_by": _text("The person who said yes or no to it, where it was proposed first."),
+        "proposal_id": _text("The proposal that it came from."),
     },
     lookup=("subject_id",),
+)
+_PROPOSALS = Table(
+    "proposals",
+    Role.STATE,
+    "one change that waits for a person: what approval would write, to the byte",
+    {
+        "action": _text("split, delete, patch, merge, prune, decay, restore …: what it would do.", required=True),
+        "title": _text("What it would do, in one line."),
+        "reason": _text("Why it is proposed."),
+        "subject_id": _text("The entity or fact that it is mostly about."),
+        "subject": _text("Its name or statement."),
+        "state": _text("pending, approved, rejected, applied, stale or replaced."),
+        "risks": _texts("pinned, override, large, erasure, user_stated, cross_source; none: low risk."),
+        "proposed_by": _text("rule, model, person or agent."),
+        "ask": _text("JSON: what was asked for, where a person may modify it."),
+        "changes": _text("JSON: the rows that approval writes: table, id, before, after."),
+        "otherwise": _text("JSON: the rows that a rejection writes."),
+        "basis": _text("JSON: the state of the rows that it rests on."),
+        "plan_hash": _text("Hash of the basis: another one at approval makes the plan stale."),
+        "repeat_key": _text("Hash of what it would do: what was rejected is not proposed again."),
+        "touches": _texts("Ids of the rows that it changes or rests on."),
+        "evidence": _texts("Messages that the facts it touches were said in."),
+        "decider": _text("The person who decided."),
+        "door": _text("terminal, prefect, mcp or python: where it was decided."),
+        "decided_at": _time("When."),
+        "note": _text("What the person said to it."),
+        "outcome": _text("Why it became stale, or which proposal took its place."),
+    },
+    lookup=("id", "subject_id", "repeat_key"),
 )
 _COMMITS = Table(
     "commits",
@@ -744,6 +787,7 @@ TABLES: Mapping[str, Table] = {
         _FACT_ASPECTS,
         _ASPECT_SCORES,
         _METADATA,
+        _PROPOSALS,
         _DECISIONS,
         _COMMITS,
         _RUNS,

@@ -195,6 +195,9 @@ class Transaction(Reading):
                 self.versions[name] = _rolled_back(table, name, version)
                 self.recovered[name] = (version, latest)
 
+    def finish(self) -> None:
+        """Called when the body has written all it wants, before anything is published."""
+
     def keep_recovered(self) -> None:
         """Publish what was put back even if nothing else is written, so that no table stays ahead of the head."""
         for name, (version, _) in self.recovered.items():

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
 
+from recall.proposals import Proposal
 from slowwave.errors import Refused, UnusableInput
 from slowwave.maintenance.retirement import BY_A_PERSON, Retirement
 from slowwave.merging.observations import (
@@ -21,7 +22,9 @@ from slowwave.merging.observations import (
     stale_flags,
     unit_rows,
 )
+from slowwave.review.proposing import Proposing
 from slowwave.settings import IngestSettings
+from slowwave.text import as_json
 from slowwave.validity import live_sql
 from storage.connection import namespaces
 from storage.rows import quoted
@@ -32,6 +35,7 @@ from .application import apply_patches
 from .engine import task
 from .own_runs import Counts
 from .retirement import carry_out, renew_profiles, retirement_of
+from .review import proposal_of
 from .runs import Run, recorded, store_of
 from .statements import SCOPE, Statements, state, write_statements
 from .targets import Target, find_target, new_target
@@ -250,6 +254,29 @@ def delete_observations(run: Run, entity_id: str, ids: Sequence[str]) -> Retired
         carry_out(tx, plan)
     renew_profiles(run, [entity_id])
     return _retired(entity_id, plan)
+
+
+def propose_deletion(
+    run: Run, entity_id: str, ids: Sequence[str], proposed_by: str = "agent", reason: str = ""
+) -> Proposal:
+    """Leave a proposal to retire these observations, or find the one that waits for the same already.
+
+    Raises as `delete_observations`, and `Refused` where a person said no to the very same.
+    """
+    snapshot = store_of(run).snapshot()
+    chosen = plan_to_retire(snapshot, run, entity_id, ids).retired
+    name = snapshot.by_ids("entities", [entity_id], ["name"])["name"].to_list()
+    what = Proposing(
+        "delete",
+        together=True,
+        reason=reason or "These observations are no longer wanted.",
+        ask=as_json({"observations": sorted(chosen)}),
+        subject_id=entity_id,
+        subject=name[0] if name else "",
+        proposed_by=proposed_by,
+    )
+    delete_observations(replace(run, proposes=what), entity_id, list(chosen))
+    return proposal_of(run, "delete", entity_id, what.ask)
 
 
 def plan_to_retire(reading: Reading, run: Run, entity_id: str, ids: Sequence[str]) -> Retirement:

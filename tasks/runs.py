@@ -20,11 +20,13 @@ from inference.embedding import Embedder, open_embedder
 from inference.language import Language
 from slowwave.intake.redaction import redact
 from slowwave.records import Usage
+from slowwave.review.proposing import Proposing
 from slowwave.settings import LanguageSettings, RetentionSettings
 from slowwave.text import as_json, run_id
 from slowwave.timestamps import in_utc
 from storage.answers import StoredAnswers
 from storage.connection import namespaces
+from storage.drafts import ProposingStore
 from storage.lease import is_surely_dead, new_owner
 from storage.store import Store
 
@@ -42,6 +44,7 @@ class Run:
     now: datetime
     embedder: str
     retention: RetentionSettings = field(default_factory=RetentionSettings)
+    proposes: Proposing | None = None  # what it writes waits for a person
 
 
 def new_run(
@@ -79,10 +82,11 @@ def open_store(uri: str, namespace: str, embedder: str, retention: RetentionSett
 
 
 def store_of(run: Run) -> Store:
-    """The run's namespace, made if it does not exist."""
+    """The run's namespace, made if it does not exist; what a run that proposes writes there waits for a person."""
     if run.namespace not in namespaces(run.store):
         _store.cache_clear()  # it may have been open before its directory was removed
-    return _store(run.store, run.namespace, run.embedder, run.retention)
+    store = _store(run.store, run.namespace, run.embedder, run.retention)
+    return store if run.proposes is None else ProposingStore(store, run.proposes)
 
 
 def newest_commit(run: Run) -> int:
@@ -199,7 +203,7 @@ def _ending(state: str, summary: dict[str, Any], usage: Usage) -> dict[str, Any]
 
 def _begin(run: Run, row: dict[str, Any]) -> None:
     """Record the start, and that runs whose process is gone were interrupted."""
-    with store_of(run).commit(run.id, "run", run.now) as tx:
+    with store_of(replace(run, proposes=None)).commit(run.id, "run", run.now) as tx:
         running = tx.frame("runs", "state = 'running'")
         dead = running.filter([is_surely_dead(owner or "") for owner in running["owner"]])
         tx.upsert("runs", dead.with_columns(state=pl.lit("interrupted")))
@@ -207,5 +211,5 @@ def _begin(run: Run, row: dict[str, Any]) -> None:
 
 
 def _record(run: Run, row: dict[str, Any]) -> None:
-    with store_of(run).commit(run.id, "run", run.now) as tx:
+    with store_of(replace(run, proposes=None)).commit(run.id, "run", run.now) as tx:
         tx.upsert("runs", pl.DataFrame([row]))

@@ -1,0 +1,1 @@
+"""Review: what waits for a person, why, and what saying yes or no would write."""

@@ -1,0 +1,90 @@
+"""Changes: rows before and after, as text that a person can read and a store can write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from slowwave.text import as_json, digest
+
+NOW = "@now"
+"""Stands for the time of approval wherever a plan wrote its own: a fact is believed until somebody said yes."""
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One row of a table: what changes, before and after; no `before` is a new row, no `after` one that goes."""
+
+    table: str
+    id: str
+    before: Row | None
+    after: Row | None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the row does not exist yet."""
+        return self.before is None
+
+    @property
+    def is_removal(self) -> bool:
+        """Whether the row goes."""
+        return self.after is None
+
+
+def encoded(changes: Iterable[Change], now: datetime) -> str:
+    """JSON; times that equal the plan's `now` follow the time of approval."""
+    return as_json(
+        [
+            {"table": each.table, "id": each.id, "before": _plain(each.before), "after": _plain(each.after, now)}
+            for each in changes
+        ]
+    )
+
+
+def decoded(text: str | None) -> tuple[Change, ...]:
+    """The changes of a stored proposal; times stay text."""
+    return tuple(Change(row["table"], row["id"], row["before"], row["after"]) for row in json.loads(text or "[]"))
+
+
+def _plain(row: Row | None, now: datetime | None = None) -> dict[str, Any] | None:
+    return None if row is None else {name: _value(value, now) for name, value in row.items()}
+
+
+def _value(value: Any, now: datetime | None) -> Any:
+    if isinstance(value, datetime):
+        return NOW if value == now else value.isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def hash_of(basis: Mapping[str, Any]) -> str:
+    """The plan hash: equal as long as everything that the plan rests on is as it was (S0-13)."""
+    return digest(as_json(basis), size=16)
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The keys under which two bases differ, sorted: what became stale."""
+    return sorted(key for key in {*before, *now} if before.get(key) != now.get(key))
+
+
+def repeat_key(action: str, changes: Iterable[Change]) -> str:
+    """The same for two plans that would do the same to the same rows, whenever they are made (T41)."""
+    said = []
+    for each in changes:
+        after = each.after or {}
+        names: tuple[str, ...]
+        if each.is_new:
+            names = ("statement_hash", "alias_name", "canonical_name", "title")
+        else:
+            names = ("status", "owner_entity_id", "replaced_by", "merged_into", "object_id", "subject_id")
+        told = {name: after[name] for name in names if after.get(name) is not None}
+        if told.get("replaced_by") and each.table.startswith("facts") and not each.is_new:
+            told["replaced_by"] = "another"
+        said.append((each.table, "" if each.is_new else each.id, each.is_removal, as_json(told)))
+    return digest(action, sorted(said), size=16)

@@ -1,0 +1,290 @@
+"""Drafts: a transaction whose changes to what memory says wait for a person, as rows of `proposals`.
+
+A proposal is a commit that waits: it holds the rows that approval writes, before and after, and the state of what they
+rest on. Tasks write as they always do; whether that is published or proposed is the store's affair.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from slowwave.review.changes import Change, encoded, hash_of, repeat_key
+from slowwave.review.grouping import NODES, TIES, group_rows
+from slowwave.review.proposing import Proposing
+from slowwave.review.risk import FACT_CHANGES, is_always_a_persons, risks_of
+from slowwave.review.telling import otherwise_of, told
+from slowwave.text import timed_id
+
+from .basis import FACT_TABLES, basis_of, facts_by_id, named_ids
+from .rows import table_named
+from .store import Store
+from .tables import STAMPS, TABLES
+from .transactions import Transaction
+
+if TYPE_CHECKING:
+    from .head import Head
+
+HELD = ("active", "superseded", "retracted", "archived")
+"""Statuses that a fact has, or had, a say with."""
+_Key = tuple[str, str]
+
+
+class ProposingStore(Store):
+    """A namespace whose commits become proposals."""
+
+    def __init__(self, store: Store, what: Proposing) -> None:
+        super().__init__(store.uri, store.namespace, store.db, store.retention)
+        self.clock, self._what = store.clock, what
+
+    def _transaction(self, held: Head, run_id: str, now: datetime) -> Transaction:
+        return Drafting(self._what, self.db, self._row, held, self.retention.lease_s, run_id, now, self.clock)
+
+
+class Drafting(Transaction):
+    """Gathers what is written; at the end most of it waits, and what says nothing is written as always."""
+
+    def __init__(self, what: Proposing, *place: Any) -> None:
+        super().__init__(*place)
+        self._what = what
+        self._writes: list[tuple[str, pl.DataFrame | None, list[str]]] = []
+
+    def upsert(self, name: str, frame: pl.DataFrame) -> None:
+        """Gather full rows."""
+        if len(frame):
+            table_named(name)
+            self._writes.append((name, frame, frame["id"].to_list()))
+
+    def put_back(self, name: str, frame: pl.DataFrame) -> None:
+        """Gather rows that keep their stamps."""
+        self.upsert(name, frame)
+
+    def delete(self, name: str, ids: Sequence[str] | pl.Series) -> None:
+        """Gather removals."""
+        if gone := sorted(set(ids)):
+            self._writes.append((name, None, gone))
+
+    def finish(self) -> None:
+        """Store what waits as proposals, write the rest."""
+        groups = self._groups()
+        changes = self._changes(groups) if len(groups) else {}
+        proposals, waiting = self._proposals(changes, groups)
+        for name, frame, ids in self._writes:
+            stay = {row for table, row in waiting if table == name}
+            if frame is None:
+                super().delete(name, [row for row in ids if row not in stay])
+            else:
+                super().upsert(name, frame.filter(~pl.col("id").is_in(list(stay))) if stay else frame)
+        super().upsert("proposals", proposals)
+
+    def _groups(self) -> pl.DataFrame:
+        """(row, group) of all rows that may have to wait."""
+        nodes = [self._nodes(name, frame, ids) for name, frame, ids in self._writes]
+        rows = pl.concat([pl.DataFrame(schema=NODES), *nodes])
+        if not rows["speaks"].any():
+            return pl.DataFrame(schema={"row": pl.String(), "group": pl.UInt32()})
+        if self._what.together:
+            mine = [ids for name, _, ids in self._writes if not TABLES[name].is_rebuildable]
+            one = pl.Series("row", sorted({row for ids in mine for row in ids}), dtype=pl.String)
+            return pl.DataFrame(one).with_columns(group=pl.lit(0, dtype=pl.UInt32))
+        fresh = self._fresh()
+        facts = rows.filter("speaks")["row"].unique()
+        ties = [_ties(name, frame, facts, fresh) for name, frame, _ in self._writes if frame is not None]
+        return group_rows(rows, pl.concat([pl.DataFrame(schema=TIES), *ties]))
+
+    def _nodes(self, name: str, frame: pl.DataFrame | None, ids: list[str]) -> pl.DataFrame:
+        speaks = self._speaking(name, frame, ids) if TABLES[name].speaks else set()
+        rows = pl.Series("row", ids, dtype=pl.String)
+        return pl.DataFrame(rows).with_columns(speaks=pl.col("row").is_in(list(speaks)))
+
+    def _speaking(self, name: str, frame: pl.DataFrame | None, ids: list[str]) -> set[str]:
+        """The rows whose change is one of what memory says."""
+        held = self.by_ids(name, ids)
+        if frame is None:
+            return set(_with_a_say(name, held)["id"])
+        both = frame.drop("vector", strict=False).join(held, on="id", how="left", suffix="_was")
+        columns = [c for c in frame.columns if c not in ("id", "vector") and c not in TABLES[name].refreshed]
+        columns = [c for c in columns if not TABLES[name].columns[c].is_signal]
+        is_new = ~pl.col("id").is_in(held["id"].implode())
+        changed = pl.any_horizontal(is_new, *(pl.col(c).ne_missing(pl.col(f"{c}_was")) for c in columns))
+        said = pl.lit(True)
+        if name in FACT_TABLES:
+            said = pl.col("status").is_in(HELD) | pl.col("status_was").is_in(HELD).fill_null(False)
+        return set(both.filter(changed & said)["id"])
+
+    def _fresh(self) -> dict[str, set[str]]:
+        """New rows by table."""
+        fresh: dict[str, set[str]] = {}
+        for name, frame, ids in self._writes:
+            if frame is not None:
+                known = set(self.by_ids(name, ids, ["id"])["id"])
+                fresh.setdefault(name, set()).update(row for row in ids if row not in known)
+        return fresh
+
+    def _changes(self, groups: pl.DataFrame) -> dict[_Key, Change]:
+        """What is to become of each row that may have to wait, later writes over earlier ones."""
+        mine = set(groups["row"])
+        changes: dict[_Key, Change] = {}
+        for name, frame, ids in self._writes:
+            if TABLES[name].is_rebuildable:
+                continue
+            wanted = [row for row in ids if row in mine]
+            held = {row["id"]: row for row in self.by_ids(name, wanted).iter_rows(named=True)}
+            if frame is None:
+                changes |= {(name, row): Change(name, row, _bare(held[row]), None) for row in held}
+                continue
+            chosen = frame.filter(pl.col("id").is_in(wanted))
+            for row in chosen.iter_rows(named=True):
+                change = _change(name, row, held.get(row["id"]))
+                earlier = changes.get((name, row["id"]))
+                changes[name, row["id"]] = _overlaid(earlier, change) if earlier else change
+        return {key: each for key, each in changes.items() if each.is_removal or each.after or each.is_new}
+
+    def _proposals(self, changes: Mapping[_Key, Change], groups: pl.DataFrame) -> tuple[pl.DataFrame, set[_Key]]:
+        """Rows of `proposals`, and the rows that are not to be written now."""
+        group_of = dict(groups.select("row", "group").iter_rows())
+        by_group: dict[int, list[Change]] = {}
+        for change in changes.values():
+            by_group.setdefault(group_of[change.id], []).append(change)
+        sources = self._sources(changes.values())
+        risks = self._risks(by_group, sources)
+        waiting = {n: each for n, each in by_group.items() if self._waits(risks.get(n, ()))}
+        held = {(each.table, each.id) for part in waiting.values() for each in part}
+        drafts = [self._row_of(part, risks.get(n, ())) for n, part in sorted(waiting.items())]
+        return self._without_repeats(pl.DataFrame(drafts)) if drafts else pl.DataFrame(), held
+
+    def _waits(self, risks: Sequence[str]) -> bool:
+        what = self._what
+        if what.together or is_always_a_persons(risks, what.approval):
+            return True
+        return what.waits == "all" and (bool(risks) or what.approval.low_risk == "person")
+
+    def _sources(self, changes: Iterable[Change]) -> Mapping[str, str]:
+        """The file that each message was read from."""
+        told = {(each.after or {}).get("message_id") or (each.before or {}).get("message_id") for each in changes}
+        rows = self.by_ids("messages", [row for row in told if row], ["id", "source_id"])
+        return {row: source for row, source in rows.iter_rows() if source}
+
+    def _risks(self, groups: Mapping[int, Sequence[Change]], sources: Mapping[str, str]) -> Mapping[int, list[str]]:
+        facts = {each.id for part in groups.values() for each in part if each.table in FACT_TABLES}
+        held = facts_by_id(self, facts)
+        rows = [row for n, part in groups.items() for row in _fact_rows(n, part, held, sources)]
+        frame = pl.DataFrame(rows, schema=FACT_CHANGES, orient="row")
+        return dict(risks_of(frame, self._what.approval).iter_rows())
+
+    def _row_of(self, changes: Sequence[Change], risks: Sequence[str]) -> dict[str, Any]:
+        what = self._what
+        named = named_ids(changes)
+        basis = basis_of(self, changes, what.owners, self.now)
+        facts = facts_by_id(self, named)
+        words = told(what, changes, facts)
+        key = repeat_key(what.action, changes)
+        messages = {row.get("message_id") for row in facts.values()}
+        messages |= {(each.after or {}).get("message_id") for each in changes}
+        return {
+            "id": timed_id("p", self.now, key, hash_of(basis)),
+            "action": what.action,
+            "title": words.title,
+            "reason": words.reason,
+            "subject_id": words.subject_id,
+            "subject": self._name_of(words.subject_id) or words.subject,
+            "state": "pending",
+            "risks": list(risks),
+            "proposed_by": what.proposed_by,
+            "ask": what.ask or None,
+            "changes": encoded(changes, self.now),
+            "otherwise": encoded(otherwise_of(changes), self.now),
+            "basis": json.dumps(basis, sort_keys=True),
+            "plan_hash": hash_of(basis),
+            "repeat_key": key,
+            "touches": sorted({*named, *(each.id for each in changes), *what.owners}),
+            "evidence": sorted(row for row in messages if row),
+        }
+
+    def _name_of(self, entity_id: str) -> str:
+        names = self.by_ids("entities", [entity_id], ["name"])["name"].to_list() if entity_id else []
+        return names[0] or "" if names else ""
+
+    def _without_repeats(self, drafts: pl.DataFrame) -> pl.DataFrame:
+        """Those that neither wait already nor were rejected; a plan that grew stale gives way to its successor.
+
+        What a person proposes is proposed again, whoever said no to it.
+        """
+        drafts = drafts.unique("repeat_key", keep="first", maintain_order=True)
+        states = (
+            "('pending', 'approved')" if self._what.proposed_by == "person" else "('pending', 'approved', 'rejected')"
+        )
+        known = self.by_ids("proposals", drafts["repeat_key"], key="repeat_key", where=f"state IN {states}")
+        same = known.filter((pl.col("state") == "rejected") | pl.col("plan_hash").is_in(drafts["plan_hash"].implode()))
+        fresh = drafts.filter(~pl.col("repeat_key").is_in(same["repeat_key"].implode()))
+        old = known.filter(pl.col("state") != "rejected").join(
+            fresh.select("repeat_key", successor="id"), on="repeat_key"
+        )
+        replaced = old.with_columns(state=pl.lit("replaced"), outcome=pl.lit("Proposed anew as ") + pl.col("successor"))
+        super().upsert("proposals", replaced.drop("successor"))
+        return fresh
+
+
+def _with_a_say(name: str, rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.filter(pl.col("status").is_in(HELD)) if name in FACT_TABLES else rows
+
+
+def _bare(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in STAMPS and name not in ("id", "vector")}
+
+
+def _change(name: str, row: Mapping[str, Any], held: Mapping[str, Any] | None) -> Change:
+    """A new row as a whole, vector and birth included; of a row that exists only the columns that change."""
+    columns = TABLES[name].columns
+    if held is None:
+        kept = {c: v for c, v in row.items() if c in columns or c in ("vector", "created_at")}
+        return Change(name, row["id"], None, {c: v for c, v in kept.items() if v is not None})
+    changed = [c for c in columns if row.get(c) != held.get(c)]
+    return Change(name, row["id"], {c: held.get(c) for c in changed}, {c: row.get(c) for c in changed})
+
+
+def _overlaid(earlier: Change, later: Change) -> Change:
+    if earlier.is_removal or earlier.before is None or later.before is None:
+        return Change(later.table, later.id, earlier.before, {**(earlier.after or {}), **(later.after or {})})
+    before = {**later.before, **earlier.before}
+    return Change(later.table, later.id, before, {**(earlier.after or {}), **(later.after or {})})
+
+
+def _ties(name: str, frame: pl.DataFrame, facts: pl.Series, fresh: Mapping[str, set[str]]) -> pl.DataFrame:
+    """(row, other): rows of a table that point at facts that change, or at rows that are new."""
+    if TABLES[name].is_rebuildable:
+        return pl.DataFrame(schema=TIES)
+    wanted = {c: (facts if column.refers == "facts" else fresh.get(column.refers, set()))
+              for c, column in TABLES[name].columns.items() if column.refers and c in frame.columns}  # fmt: skip
+    if name == "decisions":
+        wanted |= {c: facts for c in ("subject_id", "ids_in", "ids_out") if c in frame.columns}
+    parts = []
+    for column, others in wanted.items():
+        pairs = frame.select(row="id", other=column)
+        pairs = pairs.explode("other") if isinstance(pairs.schema["other"], pl.List) else pairs
+        parts.append(pairs.cast(TIES).filter(pl.col("other").is_in(list(others))))
+    return pl.concat([pl.DataFrame(schema=TIES), *parts])
+
+
+def _fact_rows(
+    group: int, changes: Sequence[Change], held: Mapping[str, Mapping[str, Any]], sources: Mapping[str, str]
+) -> list[tuple[Any, ...]]:
+    """FACT_CHANGES of one group: a fact that only moves to the archive is one row."""
+    rows = []
+    for fact in dict.fromkeys(each.id for each in changes if each.table in FACT_TABLES):
+        parts = [each for each in changes if each.id == fact and each.table in FACT_TABLES]
+        kept = [each for each in parts if each.after is not None]
+        was = held.get(fact, {})
+        after = {**was, **(dict(kept[-1].after or {}) if kept else {})}
+        moves = bool(was) and after.get("owner_entity_id") != was.get("owner_entity_id")
+        state = after.get("status") if kept else None
+        strong = was.get("entrenchment") or after.get("entrenchment")
+        pinned = bool(was.get("pinned"))
+        rows.append(
+            (group, was.get("status"), state, moves, strong, pinned, sources.get(after.get("message_id") or ""))
+        )
+    return rows

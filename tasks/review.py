@@ -1,0 +1,276 @@
+"""Review: a person says yes or no to what waits, and that is carried out in one commit, or refused as stale."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from recall.proposals import Proposal, list_proposals, proposal_named
+from slowwave import frames
+from slowwave.errors import Refused, UnusableInput
+from slowwave.review.changes import Change, decoded, differences
+from slowwave.review.proposing import Person, Proposing
+from slowwave.text import timed_id
+from storage.basis import basis_of, owners_in
+from storage.proposed import write_changes
+from storage.transactions import Transaction
+
+from .engine import task
+from .retirement import renew_profiles
+from .runs import Run, store_of
+
+OPEN = ("pending", "approved")
+_NOT_NOW = {
+    "applied": "It was approved and carried out before.",
+    "rejected": "It was rejected before.",
+    "replaced": "Another proposal took its place.",
+    "stale": "What it rests on has changed since it was made.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What became of a proposal: its state now, and why where it could not be carried out."""
+
+    id: str
+    state: str
+    title: str
+    outcome: str = ""
+    replaced_by: str = ""
+
+
+def proposing(run: Run, what: Proposing) -> Run:
+    """The run, so that whatever a task writes with it waits for a person."""
+    return replace(run, proposes=what)
+
+
+def proposed(run: Run) -> tuple[str, ...]:
+    """The proposals that the run made and that wait, oldest first."""
+    where = list_proposals(store_of(run).snapshot(), "pending", run=run.id)
+    return tuple(each.id for each in where)
+
+
+def proposal_of(run: Run, action: str, subject_id: str, ask: str) -> Proposal:
+    """The proposal that waits for, or was approved with, the very same ask; `Refused` where a person said no to it."""
+    same = [
+        each
+        for state in ("pending", "approved", "rejected")
+        for each in list_proposals(store_of(run).snapshot(), state, action=action, entity=subject_id)
+        if each.ask == json.loads(ask)
+    ]
+    if not same:
+        raise Refused("There was nothing to propose.", "Look again at what is known: it may have changed meanwhile.")
+    if same[0].state == "rejected":
+        raise Refused(f"{same[0].decider} said no to it: {same[0].id}.", "A person can propose it again.")
+    return same[0]
+
+
+@task("approve proposals")
+def approve(run: Run, ids: Sequence[str], person: Person, note: str = "") -> tuple[Decided, ...]:
+    """Carry out what a person said yes to, in one commit; what has grown stale is refused and told (T50).
+
+    `ids` may be the short forms that tables show. `Refused` where nothing can be carried out because none is open.
+    """
+    return _decide(run, ids, person, note, is_yes=True)
+
+
+@task("reject proposals")
+def reject(run: Run, ids: Sequence[str], person: Person, note: str = "") -> tuple[Decided, ...]:
+    """Leave things as they are because a person said no; the same is not proposed again."""
+    return _decide(run, ids, person, note, is_yes=False)
+
+
+@task("approve for later")
+def approve_for_later(run: Run, proposal_id: str, person: Person, note: str = "") -> Decided:
+    """Say yes to a proposal that somebody else, such as an agent, is to carry out; it is checked again by then."""
+    with store_of(run).commit(run.id, "review", run.now) as tx:
+        chosen = _open(tx, [proposal_id])[0]
+        _record(tx, run, {chosen.id: ("approved", "")}, person, note)
+        tx.upsert("decisions", _told(run, [chosen], person, note, "approve"))
+    return Decided(chosen.id, "approved", chosen.title)
+
+
+def _decide(run: Run, ids: Sequence[str], person: Person, note: str, *, is_yes: bool) -> tuple[Decided, ...]:
+    _check(person)
+    with store_of(run).commit(run.id, "review", run.now) as tx:
+        chosen = _open(tx, ids)
+        states = _carry_out(tx, run, chosen, person) if is_yes else _turn_down(tx, run, chosen, person)
+        _record(tx, run, states, person, note)
+        meant = [each for each in chosen if states[each.id][0] in ("applied", "rejected")]
+        tx.upsert("decisions", _told(run, meant, person, note, "approve" if is_yes else "reject"))
+        settle_patches(tx, [change.id for each in chosen for change in each.changes if change.table == "facts"])
+    if is_yes:
+        renew_profiles(run, _owners(run, [each for each in chosen if states[each.id][0] == "applied"]))
+    return tuple(Decided(each.id, *_ending(states[each.id], each)) for each in chosen)
+
+
+def _ending(state: tuple[str, str], proposal: Proposal) -> tuple[str, str, str]:
+    return state[0], proposal.title, state[1]
+
+
+def _check(person: Person) -> None:
+    if not person.name.strip():
+        raise UnusableInput("Nobody's name was given.", "Say who decides: --by NAME, or $SLOWWAVE_PERSON.")
+
+
+def _open(tx: Transaction, ids: Sequence[str]) -> list[Proposal]:
+    """The proposals of these ids, which must all be open."""
+    chosen = list({each.id: each for each in (proposal_named(tx, asked) for asked in ids)}.values())
+    closed = [each for each in chosen if each.state not in OPEN]
+    if closed:
+        told = "; ".join(f"{each.id}: {_NOT_NOW[each.state]}" for each in closed)
+        raise Refused(f"Nothing was decided. {told}", "`slowwave review list` shows what waits.")
+    return chosen
+
+
+def _carry_out(tx: Transaction, run: Run, chosen: Sequence[Proposal], person: Person) -> dict[str, tuple[str, str]]:
+    """State and outcome of each; those that change different rows are written at once, the others one after another."""
+    states: dict[str, tuple[str, str]] = {}
+    left = list(chosen)
+    while left:
+        stale = _stale(tx, left, run.now)
+        states |= {each.id: ("stale", stale[each.id]) for each in left if each.id in stale}
+        now, left = _disjoint([each for each in left if each.id not in stale])
+        for each in now:
+            write_changes(tx, each.changes, run.now, {"approved_by": person.name, "proposal_id": each.id})
+            states[each.id] = ("applied", "")
+    _open_again(tx, [each for each in chosen if states[each.id][0] == "stale"])
+    return states
+
+
+def _stale(tx: Transaction, proposals: Sequence[Proposal], now: datetime) -> dict[str, str]:
+    """Why proposals can no longer be carried out, by id."""
+    stored = tx.by_ids("proposals", [each.id for each in proposals], ["id", "basis"])
+    basis = {row: json.loads(text) for row, text in stored.iter_rows()}
+    every = [change for each in proposals for change in each.changes]
+    owners = sorted({owner for each in proposals for owner in owners_in(basis[each.id])})
+    current = json.loads(json.dumps(basis_of(tx, every, owners, now)))
+    told: dict[str, str] = {}
+    for each in proposals:
+        mine = {key: current.get(key) for key in basis[each.id]}
+        if changed := differences(basis[each.id], mine):
+            more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+            told[each.id] = f"Changed since it was proposed: {', '.join(changed[:3])}{more}."
+    return told
+
+
+def _disjoint(proposals: Sequence[Proposal]) -> tuple[list[Proposal], list[Proposal]]:
+    """Those that touch different rows, in order, and the others."""
+    taken: set[tuple[str, str]] = set()
+    now: list[Proposal] = []
+    later: list[Proposal] = []
+    for each in proposals:
+        mine = {(change.table, change.id) for change in each.changes}
+        (later if mine & taken else now).append(each)
+        taken |= mine
+    return now, later
+
+
+def _turn_down(tx: Transaction, run: Run, chosen: Sequence[Proposal], person: Person) -> dict[str, tuple[str, str]]:
+    """What a rejection writes, where the rows are still as they were."""
+    stored = tx.by_ids("proposals", [each.id for each in chosen], ["id", "otherwise"])
+    for proposal_id, text in stored.iter_rows():
+        rest = [each for each in decoded(text) if each.is_new or _is_as_it_was(tx, each)]
+        write_changes(tx, rest, run.now, {"approved_by": person.name, "proposal_id": proposal_id})
+    return {each.id: ("rejected", "") for each in chosen}
+
+
+def _is_as_it_was(tx: Transaction, change: Change) -> bool:
+    names = [name for name, value in (change.before or {}).items() if value is None or isinstance(value, str)]
+    rows = tx.by_ids(change.table, [change.id], names or ["id"]).to_dicts()
+    return bool(rows) and all(rows[0][name] == (change.before or {})[name] for name in names)
+
+
+def _record(tx: Transaction, run: Run, states: Mapping[str, tuple[str, str]], person: Person, note: str) -> None:
+    rows = tx.by_ids("proposals", list(states))
+    ends = [states[row] for row in rows["id"]]
+    tx.upsert(
+        "proposals",
+        rows.with_columns(
+            state=pl.Series([state for state, _ in ends], dtype=pl.String),
+            outcome=pl.Series([outcome or None for _, outcome in ends], dtype=pl.String),
+            decider=pl.lit(person.name),
+            door=pl.lit(person.door),
+            decided_at=pl.lit(run.now, dtype=frames.TIME),
+            note=pl.lit(note or None, dtype=pl.String),
+        ),
+    )
+
+
+def _told(run: Run, chosen: Sequence[Proposal], person: Person, note: str, action: str) -> pl.DataFrame:
+    """The ledger: who said yes or no, to what, and why."""
+    verb = {"approve": "said yes to", "reject": "said no to"}[action]
+    rows = [
+        {
+            "id": timed_id("d", run.now, action, each.id),
+            "action": action,
+            "subject_id": each.id,
+            "ids_in": list(each.touches),
+            "ids_out": [change.id for change in each.changes] if action == "approve" else [],
+            "measures": json.dumps({"door": person.door, "risks": each.risks, "plan_hash": each.plan_hash}),
+            "decided_by": "person",
+            "reason": f"{person.name} {verb}: {each.title}{'.' if not note else f'; {note}'}",
+            "at": run.now,
+            "approved_by": person.name,
+            "proposal_id": each.id,
+        }
+        for each in chosen
+    ]
+    return pl.DataFrame(rows, schema=dict(frames.DECISIONS))
+
+
+def settle_patches(tx: Transaction, facts: Sequence[str]) -> None:
+    """Close the patches of these facts in which nothing waits any more (S3-12)."""
+    ids = tx.by_ids("facts", facts, ["patch_batch_id"])["patch_batch_id"].drop_nulls().unique()
+    waiting = tx.by_ids("patch_batches", ids, where="state = 'needs_review'")
+    left = tx.by_ids("facts", waiting["id"], ["patch_batch_id", "status"], key="patch_batch_id")
+    open_ids = left.filter(pl.col("status") == "candidate")["patch_batch_id"].unique()
+    held = left.filter(pl.col("status").is_in(["active", "superseded", "retracted", "archived"]))["patch_batch_id"]
+    done = waiting.filter(~pl.col("id").is_in(open_ids.implode()))
+    state = pl.when(pl.col("id").is_in(held.unique().implode())).then(pl.lit("applied")).otherwise(pl.lit("rejected"))
+    tx.upsert("patch_batches", done.with_columns(state=state, decided_by=pl.lit("person")))
+
+
+def _open_again(tx: Transaction, stale: Sequence[Proposal]) -> None:
+    """Patches whose plan grew stale are decided anew by the next run that applies."""
+    facts = [change.id for each in stale if each.action == "patch" for change in each.changes]
+    ids = tx.by_ids("facts", facts, ["patch_batch_id"], where="status = 'candidate'")["patch_batch_id"].unique()
+    rows = tx.by_ids("patch_batches", ids.drop_nulls(), where="state = 'needs_review'")
+    tx.upsert("patch_batches", rows.with_columns(state=pl.lit("open")))
+
+
+def _owners(run: Run, done: Sequence[Proposal]) -> list[str]:
+    """The entities of which something else is known now."""
+    snapshot = store_of(run).snapshot()
+    touched = [change.id for each in done for change in each.changes]
+    rows = [snapshot.by_ids(name, touched, ["owner_entity_id"]) for name in ("facts", "facts_archive")]
+    owners = [each.subject_id for each in done] + pl.concat(rows)["owner_entity_id"].drop_nulls().to_list()
+    return sorted(set(snapshot.by_ids("entities", owners, ["id"])["id"]))
+
+
+def modify(run: Run, proposal_id: str, ask: Mapping[str, Any], person: Person) -> Decided:
+    """Propose the same with a changed ask, in place of the old proposal; the new one waits for a yes of its own.
+
+    Splits (their `splits`) and deletions (their `observations`) can be modified; anything else is approved or rejected.
+    """
+    from .modifying import propose_anew
+
+    store = store_of(run)
+    old = _open_now(store.snapshot(), proposal_id)
+    fresh = propose_anew(run, old, ask)
+    with store.commit(run.id, "review", run.now) as tx:
+        outcome = f"{person.name} modified it: {fresh.id}"
+        _record(tx, run, {old.id: ("replaced", outcome)}, person, "")
+    return Decided(fresh.id, "pending", fresh.title, replaced_by="", outcome=f"In place of {old.id}")
+
+
+def _open_now(snapshot: Any, proposal_id: str) -> Proposal:
+    found = proposal_named(snapshot, proposal_id)
+    if found.state not in OPEN:
+        raise Refused(f"{found.id}: {_NOT_NOW[found.state]}", "`slowwave review list` shows what waits.")
+    return found
