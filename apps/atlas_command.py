@@ -13,6 +13,7 @@ from slowwave.timestamps import asked_time
 
 from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import out, print_json
+from .report_command import report_settings
 
 MARK = b"slowwave atlas</title>"
 """An atlas is replaced by a newer one; nothing else ever is."""
@@ -36,7 +37,7 @@ def atlas(
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
 ) -> None:
-    """Draw the memory as one HTML page that needs no network: a map, a time slider, stories, aspects and nights."""
+    """Draw the memory as one HTML page that needs no network: a map, a time slider, stories, nights and a report."""
     from recall.atlas import atlas_data
     from recall.atlas_facts import AtlasLimits
 
@@ -45,7 +46,8 @@ def atlas(
     _require_place(file)
     moment = asked_time(as_of) if as_of else None
     limits = AtlasLimits(entities=limit, relations=4 * limit, observations=4 * limit)
-    data = atlas_data(Place.of(store, namespace).store(), datetime.now(UTC), limits)
+    place = Place.of(store, namespace)
+    data = atlas_data(place.store(), datetime.now(UTC), limits, report_settings(place))
     if moment is not None:
         data["as_of"] = int(moment.timestamp())
     page = atlas_page(data)

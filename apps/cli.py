@@ -20,10 +20,15 @@ from . import (
     entity_commands,
     forget_commands,
     graph_commands,
+    import_commands,
     keep_commands,
     maintain_commands,
+    mcp_command,
     people_commands,
     read_commands,
+    report_command,
+    review_commands,
+    split_commands,
     write_commands,
 )
 from .printing import err, print_json
@@ -63,7 +68,12 @@ forget_commands.register(app)
 aspect_commands.register(app)
 community_commands.register(app)
 graph_commands.register(app)
+import_commands.register(app)
 atlas_command.register(app)
+split_commands.register(app)
+report_command.register(app)
+review_commands.register(app)
+mcp_command.register(app)
 
 
 def main() -> None:

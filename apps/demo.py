@@ -16,11 +16,9 @@ from rich.console import RenderableType
 
 from flows.communities import communities
 from flows.ingest import ingest
-from recall.communities import Community
-from recall.entities import Entity
 from recall.memory import Memory
 from recall.overview import changes, quality, repeated, stats
-from recall.records import RecalledFact, Recollection
+from slowwave.answers import Community, Entity, RecalledFact, Recollection
 from slowwave.launcher import project_folder
 from slowwave.settings import CommunitySettings, IngestSettings, LanguageSettings
 from storage.store import Store

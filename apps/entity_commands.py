@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slowwave.labels import Locale, shown_relation
+
 from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import err, out, print_json, short_id, table
 
@@ -53,12 +55,12 @@ def merge(
     if not merged.is_new:
         out.print(f"{merged.loser} was merged into {merged.winner} before; nothing changed.", markup=False)
         return
-    _show_merged(merged, dry_run)
+    _show_merged(merged, dry_run, place.locale)
     if is_done:
         _say_undo(run)
 
 
-def _show_merged(merged: Merged, dry_run: bool) -> None:
+def _show_merged(merged: Merged, dry_run: bool, locale: Locale) -> None:
     verb, ends = ("would be", "") if dry_run else ("is", " now")
     told = [f"{merged.loser} {verb} {merged.winner}{ends}: {merged.facts} facts moved"]
     if merged.beliefs:
@@ -70,8 +72,13 @@ def _show_merged(merged: Merged, dry_run: bool) -> None:
         rows = [(statement, short_id(fact)) for fact, statement in merged.archived]
         out.print(table("Archived: said something between the two", ("fact", "id"), rows))
     if merged.conflicts:
-        pairs = [(c.predicate, *(f"{words} ({short_id(fact)})" for fact, words in (c.known, c.moved)))
-                 for c in merged.conflicts]  # fmt: skip
+        pairs = [
+            (
+                shown_relation(c.predicate, locale),
+                *(f"{words} ({short_id(fact)})" for fact, words in (c.known, c.moved)),
+            )
+            for c in merged.conflicts
+        ]
         out.print(table("In doubt: one at a time can hold, and both stay", ("relation", "known", "moved"), pairs))
         err.print("To let one go: slowwave retire ENTITY ID")
 

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slowwave.labels import Locale, shown_relation, shown_type
+
 from .options import AsOf, JsonOption, KnownAsOf, NamespaceOption, Place, StoreOption, time_of
 from .printing import err, out, print_json, short_id, table, told, validity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from recall.records import RecalledFact
-    from recall.traversal import Path
+    from slowwave.answers import Path, RecalledFact
 
 SHOWN = 50
 TypesOption = Annotated[
@@ -48,7 +49,8 @@ def neighbours(
     as_json: JsonOption = False,
 ) -> None:
     """What an entity is related to, directly and through others."""
-    with Place.of(store, namespace).memory() as memory:
+    place = Place.of(store, namespace)
+    with place.memory() as memory:
         around = memory.neighbours(
             name, hops, edge_types=type or (), limit=limit + 1, as_of=time_of(as_of), known_as_of=time_of(known_as_of)
         )
@@ -59,9 +61,9 @@ def neighbours(
     if not around.facts:
         out.print(f"Nothing relates {around.entities[0].name} to anything.", markup=False)
         return
-    rows = [(one.depth, one.name, one.entity_type) for one in around.entities]
+    rows = [(one.depth, one.name, shown_type(one.entity_type, place.locale)) for one in around.entities]
     out.print(table(f"Around {around.entities[0].name}", ("relations away", "name", "type"), rows))
-    _show_facts("By these facts", around.facts)
+    _show_facts("By these facts", around.facts, place.locale)
     if is_more:
         err.print(f"The {limit} nearest facts; --limit shows more.")
 
@@ -78,7 +80,8 @@ def path(
     as_json: JsonOption = False,
 ) -> None:
     """How two entities are related: the fewest facts that lead from one to the other."""
-    with Place.of(store, namespace).memory() as memory:
+    place = Place.of(store, namespace)
+    with place.memory() as memory:
         way = memory.path(a, b, hops, edge_types=type or (), as_of=time_of(as_of), known_as_of=time_of(known_as_of))
     if as_json:
         print_json({"is_connected": way is not None, **(way.as_json() if way else {"entities": [], "facts": []})})
@@ -88,7 +91,7 @@ def path(
     elif len(way.entities) == 1:
         out.print(f"Both are {way.entities[0].name}.", markup=False)
     else:
-        _show_facts(_route(way), way.facts)
+        _show_facts(_route(way), way.facts, place.locale)
 
 
 def find(
@@ -99,7 +102,8 @@ def find(
     as_json: JsonOption = False,
 ) -> None:
     """Which entities are meant: by their names and descriptions, else by meaning."""
-    with Place.of(store, namespace).memory() as memory:
+    place = Place.of(store, namespace)
+    with place.memory() as memory:
         found = memory.find_entities(words, limit)
     if as_json:
         print_json({"entities": [one.as_json() for one in found]})
@@ -108,7 +112,10 @@ def find(
     else:
         if found[0].found_by == "meaning":
             out.print("No name begins like that. Nearest in meaning, which may be nothing like it:", markup=False)
-        rows = [(one.name, one.entity_type, one.summary, one.score, short_id(one.id)) for one in found]
+        rows = [
+            (one.name, shown_type(one.entity_type, place.locale), one.summary, one.score, short_id(one.id))
+            for one in found
+        ]
         out.print(table(words, ("name", "type", "summary", "score", "id"), rows))
 
 
@@ -122,11 +129,11 @@ def _route(way: Path) -> str:
     return " – ".join(one.name for one in way.entities)
 
 
-def _show_facts(title: str, facts: Sequence[RecalledFact]) -> None:
+def _show_facts(title: str, facts: Sequence[RecalledFact], locale: Locale) -> None:
     now = datetime.now(UTC)
     rows = [
         (
-            fact.subject, fact.predicate, fact.object, told(fact, now),
+            fact.subject, shown_relation(fact.predicate, locale), fact.object, told(fact, now),
             validity(fact.valid_from, fact.valid_to, fact.status == "active"), short_id(fact.id),
         )
         for fact in facts

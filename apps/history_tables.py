@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from slowwave.labels import Locale, shown_relation, shown_type
 
 from .printing import out, short_id, table, told, validity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from recall.history import Version
-    from recall.stories import Story
+    from slowwave.answers import Story, Version
 
 
 def history_table(title: str, versions: Sequence[Version]) -> RenderableType:
@@ -34,7 +35,7 @@ def history_table(title: str, versions: Sequence[Version]) -> RenderableType:
     return table(title, ("held", "fact", "status", "why it ended", "ended by", "confidence", "id"), rows)
 
 
-def print_story(story: Story) -> None:
+def print_story(story: Story, locale: Locale = "en") -> None:
     """The story as tables, each only if there is something to tell."""
     words = story.statements
     said = ("when", "conversation", "message", "words")
@@ -60,7 +61,12 @@ def print_story(story: Story) -> None:
     out.print(story.title, style="bold", markup=False)
     if leans_on:
         out.print(f"Suspect: it leans on “{words.get(leans_on, leans_on)}”, which no longer holds.", markup=False)
-    out.print(table("What it is", ("", ""), list(story.columns.items())))
+    out.print(table("What it is", ("", ""), _columns(story, locale)))
     for title, columns, rows in tables:
         if rows:
             out.print(table(title, columns, rows))
+
+
+def _columns(story: Story, locale: Locale) -> list[tuple[str, Any]]:
+    words = {"entity_type": shown_type, "predicate": shown_relation}
+    return [(name, words[name](cell, locale) if name in words else cell) for name, cell in story.columns.items()]

@@ -21,7 +21,7 @@ from slowwave.settings import (
 from slowwave.timestamps import asked_time
 
 from .configuration import with_flags
-from .options import JsonOption, MaxCallsOption, MaxUsdOption, NamespaceOption, Place, StoreOption
+from .options import JsonOption, MaxCallsOption, MaxUsdOption, NamespaceOption, Place, RequireApproval, StoreOption
 from .printing import end, err, out, print_json, progress, table
 
 MODES = get_args(Mode)
@@ -58,6 +58,7 @@ def consolidate(
     max_usd: MaxUsdOption = None,
     max_calls: MaxCallsOption = None,
     gate: GateOption = None,
+    require_approval: RequireApproval = False,
     dry_run: DryRunOption = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
@@ -72,8 +73,9 @@ def consolidate(
     flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls}
     own = with_flags("consolidate", place.settings.consolidate, flags).consolidate
     since_when = asked_time(since) if since else None
-    parameters = {"since": since_when, "scope": scope, "mode": cast(Mode, mode), "artifacts": artifacts}
-    summary = run_flow(flow, place, as_json, settings=watched(own, place, gate), dry_run=dry_run, **parameters)
+    asked = {"since": since_when, "scope": scope, "mode": cast(Mode, mode), "artifacts": artifacts}
+    how = {"require_approval": require_approval, "dry_run": dry_run}
+    summary = run_flow(flow, place, as_json, settings=watched(own, place, gate), **asked, **how)
     show_summary(summary, as_json)
     end(summary, "decided", "facts")
 
@@ -86,6 +88,7 @@ def steward(
     max_usd: MaxUsdOption = None,
     max_calls: MaxCallsOption = None,
     gate: GateOption = None,
+    require_approval: RequireApproval = False,
     dry_run: DryRunOption = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
@@ -98,7 +101,8 @@ def steward(
     place = Place.of(store, namespace)
     flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls}
     own = watched(with_flags("steward", place.settings.steward, flags).steward, place, gate)
-    summary = run_flow(flow, place, as_json, phases=_chosen(phase, PHASES), settings=own, dry_run=dry_run)
+    how = {"require_approval": require_approval, "dry_run": dry_run}
+    summary = run_flow(flow, place, as_json, phases=_chosen(phase, PHASES), settings=own, **how)
     show_summary(summary, as_json)
     if summary["counts"].get("facts pruned") and not dry_run and not as_json:
         out.print("What faded: slowwave archived. Back with: slowwave restore ID", markup=False)
@@ -107,6 +111,7 @@ def steward(
 
 def decay(
     gate: GateOption = None,
+    require_approval: RequireApproval = False,
     dry_run: DryRunOption = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
@@ -116,7 +121,8 @@ def decay(
     from flows.decay import decay as flow
 
     place = Place.of(store, namespace)
-    summary = run_flow(flow, place, as_json, settings=watched(place.settings.decay, place, gate), dry_run=dry_run)
+    how = {"require_approval": require_approval, "dry_run": dry_run}
+    summary = run_flow(flow, place, as_json, settings=watched(place.settings.decay, place, gate), **how)
     show_summary(summary, as_json)
     end(summary, "moved", "rows")
 
@@ -140,6 +146,7 @@ def sleep(
     max_usd: MaxUsdOption = None,
     max_calls: MaxCallsOption = None,
     gate: GateOption = None,
+    require_approval: RequireApproval = False,
     dry_run: DryRunOption = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
@@ -153,14 +160,15 @@ def sleep(
     flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls}
     watch = place.settings.sleep
     settings = SleepSettings(
-        consolidate=with_flags("consolidate", place.settings.consolidate, flags).consolidate,
-        steward=with_flags("steward", place.settings.steward, flags).steward,
-        decay=place.settings.decay,
+        consolidate=place.kept(with_flags("consolidate", place.settings.consolidate, flags).consolidate),
+        steward=place.kept(with_flags("steward", place.settings.steward, flags).steward),
+        decay=place.kept(place.settings.decay),
         communities=with_flags("communities", place.settings.communities, flags).communities,
         gate=watch if gate is None else watch.model_copy(update={"enabled": gate}),
         retention=place.settings.retention,
     )
-    summary = run_flow(flow, place, as_json, phases=_chosen(phase, NIGHT), settings=settings, dry_run=dry_run)
+    how = {"require_approval": require_approval, "dry_run": dry_run}
+    summary = run_flow(flow, place, as_json, phases=_chosen(phase, NIGHT), settings=settings, **how)
     show_summary(summary, as_json)
     end(summary, "done", "phases")
 
@@ -185,14 +193,9 @@ def _chosen(named: list[str] | None, known: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in known if not named or name in named)
 
 
-def _kept(settings: T, place: Place) -> T:
-    """The settings of a flow with the retention of the file."""
-    return settings.model_copy(update={"retention": place.settings.retention})
-
-
 def watched(settings: W, place: Place, gate: bool | None) -> W:
-    """The settings of a flow with the retention of the file, and with the gate that the flag asks for."""
-    kept = _kept(settings, place)
+    """The settings of a flow with what the file says for all flows, and with the gate that the flag asks for."""
+    kept = place.kept(settings)
     return kept if gate is None else kept.model_copy(update={"gate": kept.gate.model_copy(update={"enabled": gate})})
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from slowwave.settings import Settings
+from slowwave.labels import Locale
+from slowwave.settings import ApprovalSettings, Group, Settings
 from slowwave.timestamps import asked_time
 
 from .configuration import load_settings, store_uri
@@ -32,10 +33,17 @@ KnownAsOf = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout and nothing else.")]
 
+RequireApproval = Annotated[
+    bool, typer.Option("--require-approval", help="Leave every change for a person: slowwave review.")
+]
+
 
 def time_of(asked: str | None) -> datetime | None:
     """The time that an option names; none where it was left out."""
     return asked_time(asked) if asked is not None else None
+
+
+T = TypeVar("T", bound=Group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,18 @@ class Place:
     def of(cls, store: str | None, namespace: str) -> Place:
         """The place that the flags, the environment and `slowwave.toml` name."""
         return cls(store_uri(store), namespace, load_settings())
+
+    @property
+    def locale(self) -> Locale:
+        """The language in which types and relations are shown (C8)."""
+        return self.settings.labels.locale
+
+    def kept(self, settings: T) -> T:
+        """The settings of a flow with the retention of the file, and its approval unless the flow has its own."""
+        update: dict[str, Group] = {"retention": self.settings.retention}
+        if getattr(settings, "approval", None) == ApprovalSettings():
+            update["approval"] = self.settings.approval
+        return settings.model_copy(update=update)
 
     def store(self) -> Store:
         """The namespace, which must exist."""

@@ -16,8 +16,7 @@ from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import err, out, print_json, short_id, table
 
 if TYPE_CHECKING:
-    from recall.duplicates import DuplicatePair, DuplicateReport
-    from tasks.observations import Added, Outcome
+    from slowwave.answers import Added, DuplicatePair, DuplicateReport, Outcome
     from tasks.runs import Run
 
 SHOWN = 50
@@ -69,6 +68,7 @@ def _show_duplicates(report: DuplicateReport) -> None:
               for n, group in enumerate(report.clusters[:SHOWN], 1)]  # fmt: skip
     out.print(table("What belongs together", ("#", "count", "ids"), groups))
     out.print(f"To let one go: slowwave retire {report.entity!r} ID", markup=False)
+    out.print("To leave that to somebody else: the same with --propose; slowwave review list", markup=False)
 
 
 def _seen(pair: DuplicatePair) -> str:
@@ -91,7 +91,7 @@ def observe(
     from tasks.observations import observe as add
 
     place = Place.of(store, namespace)
-    settings = place.settings.ingest.model_copy(update={"retention": place.settings.retention})
+    settings = place.kept(place.settings.ingest)
     run = _run("observe", place)
     added = add(run, entity, texts, settings, entity_type=type, create=create)
     if as_json:
@@ -110,7 +110,7 @@ def _show_added(added: Added) -> None:
     if added.redacted:
         err.print(f"Secrets were taken out of {added.redacted} of them.")
     if any(each.outcome == "waiting" for each in added.outcomes):
-        err.print("What waits becomes active with: slowwave ingest --approve")
+        err.print("What waits is decided with: slowwave review list")
 
 
 def _remark(each: Outcome) -> str:
@@ -124,6 +124,8 @@ def _remark(each: Outcome) -> str:
 def retire(
     entity: EntityName,
     ids: Annotated[list[str], typer.Argument(help="Observations, by the ids that tables show.")],
+    propose: Annotated[bool, typer.Option("--propose", help="Leave it to somebody else: slowwave review.")] = False,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="With --propose: why.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be retired; change nothing.")] = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
@@ -136,6 +138,9 @@ def retire(
     place = Place.of(store, namespace)
     meant = find_entity(place.store().snapshot(), datetime.now(UTC), entity)
     run = _run("retire", place)
+    if propose and not dry_run:
+        _propose(run, meant.id, ids, reason, as_json)
+        return
     retired = let_go(run, meant.id, ids, dry_run=dry_run)
     if as_json:
         facts = [{"id": fact, "content": content} for fact, content in retired.facts]
@@ -147,6 +152,20 @@ def retire(
     )
     if not dry_run:
         out.print(f"Back with: slowwave undo {run.id}", markup=False)
+
+
+def _propose(run: Run, entity_id: str, ids: Sequence[str], reason: str, as_json: bool) -> None:
+    from recall.proposal_stories import diff_of
+    from tasks.reviewing import leave_deletion
+
+    made, snapshot = leave_deletion(run, entity_id, ids, reason)
+    if as_json:
+        print_json({"run": run.id, "proposal": made.as_json()})
+        return
+    for line in diff_of(snapshot, made):
+        out.print(line, markup=False)
+    out.print(f"It waits as {made.id}. Nothing is retired yet.", markup=False)
+    out.print(f"Approve: slowwave review approve {short_id(made.id)}", markup=False)
 
 
 def _show_retired(title: str, facts: Sequence[tuple[str, str]], cleared: int) -> None:

@@ -18,9 +18,11 @@ from rich.text import Text
 from slowwave.errors import BudgetReached
 
 if TYPE_CHECKING:
-    from recall.records import RecalledFact
+    from slowwave.answers import RecalledFact
 
-NUMBERS = ("#", "count", "score", "confidence", "commits", "calls", "usd")
+NUMBERS = (
+    "#", "count", "score", "confidence", "commits", "calls", "usd", "threshold", "reads", "pairs", "importance",
+)  # fmt: skip
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slowwave.errors import UnusableInput
+from slowwave.labels import Locale, shown_relation, shown_type
 
 from .history_tables import history_table, print_story
 from .options import AsOf, JsonOption, KnownAsOf, NamespaceOption, Place, StoreOption, time_of
@@ -20,8 +21,8 @@ from .recall_tables import parts_table, recall_table, uncertain_table
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from recall.entities import Entity
     from recall.memory import Memory
+    from slowwave.answers import Entity
 
 USE = ("learning", "learning_events", "prune_threshold", "min_quality", "facts_scored", "facts_below_min_quality")
 _FACT_ID = re.compile(r"f_[0-9a-f][0-9a-f_]*")
@@ -94,7 +95,8 @@ def facts(
     as_json: JsonOption = False,
 ) -> None:
     """What is known about an entity."""
-    with Place.of(store, namespace).memory() as memory:
+    place = Place.of(store, namespace)
+    with place.memory() as memory:
         entity, known = memory.facts_of(
             name, as_of=time_of(as_of), known_as_of=time_of(known_as_of), everything=everything
         )
@@ -105,18 +107,19 @@ def facts(
     rows = [
         (
             told(fact, now),
-            fact.predicate,
+            shown_relation(fact.predicate, place.locale),
             validity(fact.valid_from, fact.valid_to, fact.status == "active"),
             fact.status,
             short_id(fact.id),
         )
         for fact in known
     ]
-    out.print(table(_title(entity), ("fact", "relation", "valid", "status", "id"), rows))
+    out.print(table(_title(entity, place.locale), ("fact", "relation", "valid", "status", "id"), rows))
 
 
-def _title(entity: Entity) -> str:
-    return f"{entity.name} ({entity.entity_type})" + (f", also {', '.join(entity.aliases)}" if entity.aliases else "")
+def _title(entity: Entity, locale: Locale) -> str:
+    also = f", also {', '.join(entity.aliases)}" if entity.aliases else ""
+    return f"{entity.name} ({shown_type(entity.entity_type, locale)}){also}"
 
 
 def history(
@@ -134,8 +137,8 @@ def history(
     as_json: JsonOption = False,
 ) -> None:
     """All versions of what was known: when it held, why it ended, and what came after."""
-    at = time_of(known_as_of)
-    with Place.of(store, namespace).memory() as memory:
+    at, place = time_of(known_as_of), Place.of(store, namespace)
+    with place.memory() as memory:
         if _FACT_ID.fullmatch(subject):
             if predicate or relation or known_as_of:
                 raise UnusableInput("The chain of a fact is shown whole.", "Name an entity to narrow its history.")
@@ -145,7 +148,7 @@ def history(
     if as_json:
         print_json({"entity": asdict(entity), "facts": [version.as_json() for version in versions]})
     elif versions:
-        out.print(history_table(_title(entity), versions))
+        out.print(history_table(_title(entity, place.locale), versions))
     else:
         out.print("Nothing was ever known about that. `slowwave facts NAME --all` shows everything about an entity.")
 
@@ -171,20 +174,21 @@ def entities(
     as_json: JsonOption = False,
 ) -> None:
     """Who and what is known, most talked about first."""
-    with Place.of(store, namespace).memory() as memory:
+    place = Place.of(store, namespace)
+    with place.memory() as memory:
         total, shown = memory.entities(limit=limit, entity_type=type, everything=everything)
     if as_json:
         print_json({"total": total, "entities": [asdict(entity) for entity in shown]})
         return
-    out.print(entity_table(shown, f"…and {total - len(shown)} more" if total > len(shown) else ""))
+    out.print(entity_table(shown, f"…and {total - len(shown)} more" if total > len(shown) else "", place.locale))
 
 
-def entity_table(shown: Sequence[Entity], caption: str = "") -> RenderableType:
+def entity_table(shown: Sequence[Entity], caption: str = "", locale: Locale = "en") -> RenderableType:
     """Entities as a table; the count is of live facts."""
     rows = [
         (
             f"{e.name} (archived)" if e.is_archived else e.name,
-            e.entity_type,
+            shown_type(e.entity_type, locale),
             e.facts,
             ", ".join(e.aliases),
             e.last_seen_at,
@@ -201,12 +205,13 @@ def why(
     as_json: JsonOption = False,
 ) -> None:
     """The whole story of a fact: who said it, what was decided about it, what it replaced."""
-    with Place.of(store, namespace).memory() as memory:
+    place = Place.of(store, namespace)
+    with place.memory() as memory:
         story = memory.why(id)
     if as_json:
         print_json(story.as_json())
         return
-    print_story(story)
+    print_story(story, place.locale)
 
 
 def stats(store: StoreOption = None, namespace: NamespaceOption = "default", as_json: JsonOption = False) -> None:

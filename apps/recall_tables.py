@@ -11,7 +11,7 @@ from .printing import short_id, table, told, validity
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from recall.records import RecalledFact, Recollection, UncertainFact
+    from slowwave.answers import RecalledFact, Recollection, UncertainFact
 
 PARTS = (
     "words", "meaning", "overlap", "place", "search", "graph", "hops", "fused", "importance", "recency", "company",

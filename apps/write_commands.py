@@ -13,7 +13,7 @@ from slowwave.errors import UnusableInput
 from slowwave.intake.formats import known_format
 
 from .configuration import with_flags
-from .options import JsonOption, MaxCallsOption, MaxUsdOption, NamespaceOption, Place, StoreOption
+from .options import JsonOption, MaxCallsOption, MaxUsdOption, NamespaceOption, Place, RequireApproval, StoreOption
 from .printing import end, err, out, print_json, progress, table
 
 
@@ -73,12 +73,9 @@ def ingest(
         str | None,
         typer.Option("--llm", metavar="PROVIDER/MODEL", help="Who extracts; 'rules' needs no key.", show_default=False),
     ] = None,
-    approval: Annotated[
-        str | None, typer.Option("--approval", help="auto, or manual to leave patches for review.", show_default=False)
-    ] = None,
     max_usd: MaxUsdOption = None,
     max_calls: MaxCallsOption = None,
-    approve: Annotated[bool, typer.Option("--approve", help="Say yes to the patches that wait for review.")] = False,
+    require_approval: RequireApproval = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be read and refused; change nothing.")
     ] = False,
@@ -90,22 +87,21 @@ def ingest(
     from flows.ingest import Format
     from flows.ingest import ingest as flow
 
-    if not paths and not approve:
+    if not paths:
         raise UnusableInput("There is nothing to read.", "Name files or folders: slowwave ingest PATH…")
     place = Place.of(store, namespace)
-    own = place.settings.ingest.model_copy(update={"retention": place.settings.retention})
     flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls}
-    settings = with_flags("ingest", own, flags, approval=approval).ingest
+    settings = with_flags("ingest", place.kept(place.settings.ingest), flags).ingest
     with progress(quiet=as_json):
         summary: dict[str, Any] = asyncio.run(
             flow(
-                [str(path) for path in paths or ()],
+                [str(path) for path in paths],
                 namespace=namespace,
                 store=place.uri,
                 format=cast(Format, known_format(format)),
                 settings=settings,
                 embedder=place.settings.embedder,
-                approve=approve,
+                require_approval=require_approval,
                 dry_run=dry_run,
             )
         )

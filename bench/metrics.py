@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from recall.records import RecalledFact
+from slowwave.answers import RecalledFact
 
 
 def named_messages(facts: Iterable[RecalledFact]) -> list[str]:

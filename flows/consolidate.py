@@ -14,6 +14,7 @@ from tasks.engine import flow
 from tasks.observations import clear_stale_flags
 from tasks.phases import conclude, gated
 from tasks.profiles import refresh_profiles
+from tasks.review import titles_of, under_approval
 from tasks.runs import existing_run, language_of, recorded
 from tasks.tallies import Tally
 from tasks.tidying import tidy
@@ -29,6 +30,7 @@ async def consolidate(
     artifacts: bool = True,
     settings: ConsolidateSettings = ConsolidateSettings(),  # noqa: B008 (frozen)
     now: datetime | None = None,
+    require_approval: bool = False,
     dry_run: bool = False,
 ) -> dict[str, Any]:
     """Give each concept one fact: what says the same is merged, with lineage to what it was made from.
@@ -45,6 +47,7 @@ async def consolidate(
         artifacts: Also link versions of documents and pasted texts.
         settings: Who decides, from which likeness, and how much may be spent.
         now: The time that counts as now; empty for the real time.
+        require_approval: Every merge waits for a person; see the flow `review`.
         dry_run: Show what would be merged; nothing is changed and no model is asked.
     """
     run = existing_run("consolidate", store, namespace, now, settings.retention)
@@ -53,18 +56,20 @@ async def consolidate(
     async with gated(run, tally, settings.gate, dry_run=dry_run) as gate:
         gate.freeze()
         with recorded(run, tally, parameters, dry_run=dry_run) as run:
+            merging = under_approval(run, "merge", settings.approval, require=require_approval)
             llm = settings.llm.model_copy(update={"concurrency": settings.cluster_concurrency})
             async with language_of(run, llm) as language:
                 try:
                     found = await consolidate_facts(
-                        run, settings, language, since=since, scope=scope, mode=mode, dry_run=dry_run
+                        merging, settings, language, since=since, scope=scope, mode=mode, dry_run=dry_run
                     )
                     tally.consolidated(found)
                     if artifacts:
-                        tally.linked(await link_artifacts(run, settings, language, dry_run=dry_run))
+                        tally.linked(await link_artifacts(merging, settings, language, dry_run=dry_run))
                 finally:
                     tally.paid(language, "consolidate")
             if not dry_run:
+                tally.proposed(titles_of(run))
                 tally.counts["flags cleared"] += clear_stale_flags(run)
                 tally.counts["profiles renewed"] += refresh_profiles(run)
                 if tally.has_written:

@@ -12,6 +12,7 @@ from tasks.engine import flow
 from tasks.eviction import archive_facts, archive_orphans, cap_beliefs, cap_entities
 from tasks.maintenance_tallies import DecayTally
 from tasks.phases import attempt, conclude, gated, weighed
+from tasks.review import titles_of, under_approval
 from tasks.runs import existing_run, recorded
 from tasks.tidying import tidy
 from tasks.usage import count_usage, fade_links
@@ -29,6 +30,7 @@ async def decay(
     store: str = "./memory",
     settings: DecaySettings = DecaySettings(),  # noqa: B008 (frozen)
     now: datetime | None = None,
+    require_approval: bool = False,
     dry_run: bool = False,
 ) -> dict[str, Any]:
     """Move closed facts and entities of which nothing is known to the archive, and let links fade.
@@ -41,17 +43,21 @@ async def decay(
         store: Folder or address of the store.
         settings: After how long, and how many entities and pending beliefs are kept.
         now: The time that counts as now; empty for the real time.
+        require_approval: What would move waits for a person; see the flow `review`.
         dry_run: Show what would move; nothing is changed.
     """
     run = existing_run("decay", store, namespace, now, settings.retention)
     tally = DecayTally(run.id, dry_run)
     async with gated(run, tally, settings.gate, dry_run=dry_run) as gate:
         with recorded(run, tally, {"settings": settings.model_dump()}, dry_run=dry_run) as run, weighed(run, tally):
-            tally.evicted(await attempt(tally, "cap", partial(cap_entities, run, settings, dry_run=dry_run)))
+            risks = settings.retention.mode == "delete"
+            moving = under_approval(run, "decay", settings.approval, require=require_approval, risks=risks)
+            tally.evicted(await attempt(tally, "cap", partial(cap_entities, moving, settings, dry_run=dry_run)))
             gate.freeze()  # what lies beyond the cap was to go: it is no loss
             for what, evict in EVICTIONS.items():
-                tally.evicted(await attempt(tally, what, partial(evict, run, settings, dry_run=dry_run)))
+                tally.evicted(await attempt(tally, what, partial(evict, moving, settings, dry_run=dry_run)))
             if not dry_run:
+                tally.proposed(titles_of(run))
                 tally.counted(count_usage(run, settings))
                 tally.faded(await attempt(tally, "links", partial(fade_links, run, settings)))
             if tally.has_written and not dry_run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
+from slowwave.settings import DEFAULT_EMBEDDER, ApprovalSettings, IngestSettings
 from tasks.admission import admit_messages
 from tasks.application import apply_patches
 from tasks.artifacts import link_artifacts
@@ -18,6 +18,7 @@ from tasks.extraction import Cursor, count_unfinished, extract_facts
 from tasks.intake import find_new_sources, look_at, read_intakes
 from tasks.linking import link_entities, touched_entities
 from tasks.membership import assign_new
+from tasks.review import titles_of, under_approval
 from tasks.runs import Run, language_of, new_run, recorded
 from tasks.summaries import publish_summary
 from tasks.tallies import IngestTally
@@ -35,7 +36,7 @@ async def ingest(
     settings: IngestSettings = IngestSettings(),  # noqa: B008 (frozen)
     embedder: str = DEFAULT_EMBEDDER,
     now: datetime | None = None,
-    approve: bool = False,
+    require_approval: bool = False,
     dry_run: bool = False,
 ) -> dict[str, Any]:
     """Turn conversations and documents into facts. The same input again does nothing and costs nothing.
@@ -49,9 +50,11 @@ async def ingest(
         settings: Who extracts, what is refused, and how much may be spent.
         embedder: The embedding model; a store keeps the one it was made with.
         now: The time that counts as now; empty for the real time.
-        approve: Say yes to the patches of earlier runs that wait for review.
+        require_approval: What is learned waits for a person, fact by fact; see the flow `review`.
         dry_run: Read and gate only; nothing is stored.
     """
+    if require_approval:
+        settings = settings.model_copy(update={"approval": ApprovalSettings(mode="manual")})
     found = look_at(paths, format, settings)
     run = new_run("ingest", store, namespace, embedder, now, settings.retention)
     tally = IngestTally(run.id, dry_run)
@@ -63,7 +66,8 @@ async def ingest(
             tally.admitted(intake, admit_messages(run, intake, settings, dry_run=dry_run))
             await report_progress("messages read", tally.counts["messages read"])
         if settings.extract.enabled and not dry_run:
-            await _learn(run, settings, tally, approve)
+            await _learn(run, settings, tally)
+            tally.proposed(titles_of(run))
         elif settings.consolidate.enabled and not dry_run:
             tally.linked(await link_artifacts(run, settings.consolidate))
         if not dry_run:  # what a run that died left undone, too
@@ -75,12 +79,13 @@ async def ingest(
     return tally.summary()
 
 
-async def _learn(run: Run, settings: IngestSettings, tally: IngestTally, approve: bool) -> None:
+async def _learn(run: Run, settings: IngestSettings, tally: IngestTally) -> None:
     """Extract and apply, batch by batch, until nothing waits or the budget is spent; then merge what says the same."""
+    merging = under_approval(run, "merge", settings.approval)
     async with language_of(run, settings.llm) as language:
         try:
-            verdicts = await judge_conflicts(run, settings, approve=approve)
-            tally.applied(apply_patches(run, settings, approve=approve, verdicts=verdicts))  # left by earlier runs
+            verdicts = await judge_conflicts(run, settings)
+            tally.applied(apply_patches(run, settings, verdicts=verdicts))  # left by earlier runs
             waiting = count_unfinished(run, settings.extract)
             cursor: Cursor | None = Cursor()
             while cursor is not None and not language.budget_reached:
@@ -93,7 +98,7 @@ async def _learn(run: Run, settings: IngestSettings, tally: IngestTally, approve
             if tally.has_learned:
                 tally.related(link_entities(run, settings.extract.note_linking, touched_entities(run)), assign_new(run))
             if settings.consolidate.enabled:
-                tally.consolidated(await consolidate_facts(run, settings.consolidate, language))
-                tally.linked(await link_artifacts(run, settings.consolidate, language))
+                tally.consolidated(await consolidate_facts(merging, settings.consolidate, language))
+                tally.linked(await link_artifacts(merging, settings.consolidate, language))
         finally:
             tally.paid(language, "extract")

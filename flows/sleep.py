@@ -31,6 +31,7 @@ async def sleep(
     phases: tuple[Phase, ...] = NIGHT,
     settings: SleepSettings = SleepSettings(),  # noqa: B008 (frozen)
     now: datetime | None = None,
+    require_approval: bool = False,
     dry_run: bool = False,
 ) -> dict[str, Any]:
     """Consolidate, score and prune, let fade, name what belongs together, tidy up: one night, one summary.
@@ -44,6 +45,7 @@ async def sleep(
         phases: What to do, in this order.
         settings: Those of each phase; gate and retention hold for all of them.
         now: The time that counts as now; empty for the real time.
+        require_approval: What the phases would change waits for a person; see the flow `review`.
         dry_run: Show what each phase would do; nothing is changed and no model is asked.
     """
     run = existing_run("sleep", store, namespace, now, settings.retention)
@@ -55,21 +57,26 @@ async def sleep(
         with weighed(run, tally), phases_of(run):
             for phase in night.left:
                 try:
-                    tally.phase(phase, await attempt(tally, phase, _work(run, phase, settings, dry_run)))
+                    tally.phase(
+                        phase, await attempt(tally, phase, _work(run, phase, settings, require_approval, dry_run))
+                    )
                 except RecallFell as fell:
                     tally.fell(phase, fell)
     return await close_night(run, tally)
 
 
-def _work(run: Run, phase: str, settings: SleepSettings, dry_run: bool) -> Callable[[], Awaitable[dict[str, Any]]]:
+def _work(
+    run: Run, phase: str, settings: SleepSettings, require_approval: bool, dry_run: bool
+) -> Callable[[], Awaitable[dict[str, Any]]]:
     """The flow of a phase with what it takes: its own settings, the night's gate and retention."""
     place: dict[str, Any] = {"namespace": run.namespace, "store": run.store}
     when: dict[str, Any] = {"now": run.now, "dry_run": dry_run}
+    asked: dict[str, Any] = {**when, "require_approval": require_approval}
     shared = {"gate": settings.gate, "retention": settings.retention}
     works: Mapping[str, Callable[[], Awaitable[dict[str, Any]]]] = {
-        "consolidate": lambda: consolidate(**place, settings=settings.consolidate.model_copy(update=shared), **when),
-        "steward": lambda: steward(**place, settings=settings.steward.model_copy(update=shared), **when),
-        "decay": lambda: decay(**place, settings=settings.decay.model_copy(update=shared), **when),
+        "consolidate": lambda: consolidate(**place, settings=settings.consolidate.model_copy(update=shared), **asked),
+        "steward": lambda: steward(**place, settings=settings.steward.model_copy(update=shared), **asked),
+        "decay": lambda: decay(**place, settings=settings.decay.model_copy(update=shared), **asked),
         "communities": lambda: communities(**place, settings=settings.communities.model_copy(update=shared), **when),
         "upkeep": lambda: upkeep(**place, settings=settings.retention),
     }

@@ -13,6 +13,7 @@ from tasks.maintenance_tallies import StewardTally
 from tasks.merging import merge_duplicates
 from tasks.phases import attempt, conclude, gated, weighed
 from tasks.restoring import restored_since_sweep
+from tasks.review import titles_of, under_approval
 from tasks.runs import Run, existing_run, language_of, recorded
 from tasks.steward import is_learning, prune, score
 from tasks.tidying import tidy
@@ -29,6 +30,7 @@ async def steward(
     phases: tuple[Phase, ...] = PHASES,
     settings: StewardSettings = StewardSettings(),  # noqa: B008 (frozen)
     now: datetime | None = None,
+    require_approval: bool = False,
     dry_run: bool = False,
 ) -> dict[str, Any]:
     """Score facts by how they are used, let fade what nobody ever recalled, and merge what repeats.
@@ -42,6 +44,7 @@ async def steward(
         phases: What to do: score first, then prune, then merge. Facts fade by what they score now, written or not.
         settings: From which score facts fade and from which likeness they are merged, and what it may cost.
         now: The time that counts as now; empty for the real time.
+        require_approval: What would fade or be merged waits for a person; see the flow `review`.
         dry_run: Show what would fade and be merged; nothing is changed and no model is asked.
     """
     run = existing_run("steward", store, namespace, now, settings.retention)
@@ -52,9 +55,11 @@ async def steward(
         with recorded(run, tally, parameters, dry_run=dry_run) as run, weighed(run, tally):
             async with language_of(run, settings.llm) as language:
                 try:
-                    await _sweep(run, settings, phases, language, tally)
+                    await _sweep(run, settings, phases, language, tally, require_approval)
                 finally:
                     tally.paid(language, "consolidate")
+            if not dry_run:
+                tally.proposed(titles_of(run))
             if tally.has_written and not dry_run:
                 refresh_aspects(run)
                 tidy(run)
@@ -62,10 +67,17 @@ async def steward(
 
 
 async def _sweep(
-    run: Run, settings: StewardSettings, phases: tuple[Phase, ...], language: Language, tally: StewardTally
+    run: Run,
+    settings: StewardSettings,
+    phases: tuple[Phase, ...],
+    language: Language,
+    tally: StewardTally,
+    require: bool,
 ) -> None:
     """Scores first, and nothing without them; then what fades and what repeats, neither in the way of the other."""
     dry_run = tally.dry_run
+    pruning = under_approval(run, "prune", settings.approval, require=require, risks=False)
+    merging = under_approval(run, "merge", settings.approval, require=require)
     if not dry_run:
         tally.counted(count_usage(run))
         tally.restored(restored_since_sweep(run))
@@ -73,8 +85,10 @@ async def _sweep(
             tally.scored(score(run, settings))
     tally.is_learning = is_learning(run, settings)
     if "prune" in phases and not tally.is_learning:
-        tally.pruned(await attempt(tally, "prune", lambda: prune(run, settings, dry_run=dry_run)))
+        tally.pruned(await attempt(tally, "prune", lambda: prune(pruning, settings, dry_run=dry_run)))
     if "merge" in phases and not tally.is_learning:
-        tally.merged(await attempt(tally, "merge", lambda: merge_duplicates(run, settings, language, dry_run=dry_run)))
+        tally.merged(
+            await attempt(tally, "merge", lambda: merge_duplicates(merging, settings, language, dry_run=dry_run))
+        )
     if "score" in phases and not dry_run:
         tally.weighed(await attempt(tally, "entities", lambda: weigh_entities(run)))

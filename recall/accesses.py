@@ -14,12 +14,11 @@ from uuid import uuid4
 
 import polars as pl
 
+from slowwave.answers import RecalledFact
 from slowwave.intake.redaction import redact_all
 from slowwave.text import digest, readable
 from slowwave.timestamps import in_utc
 from storage.store import Store
-
-from .records import RecalledFact
 
 BUFFERED = 500
 FACTS, ENTITIES, QUERIES = "retrieval_events", "entity_access_log", "recalled_queries"

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from slowwave.answers import RecalledFact
 from slowwave.moments import Moment
 from storage.warm import Tables, fetch
 
 from .doubts import Conflicts, doubts
 from .facts import EVIDENCE, NEEDED, recalled
-from .records import RecalledFact
 from .search import MESSAGE, Ranked
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 
+from slowwave.answers import RecalledFact
 from slowwave.aspects import BY_SLUG, COUNTED, TAGGED, Aspect, aspect_named, score_aspects, shown
 from slowwave.errors import UnusableInput
 from slowwave.maintenance.usage import evolved_weight
@@ -24,7 +25,6 @@ from storage.store import Store
 
 from .facts import HOT, stored
 from .facts import shown as named
-from .records import RecalledFact
 
 _STRENGTH = ("id", "confidence", "evidence_count", "valid_from")
 

@@ -10,12 +10,14 @@ import polars as pl
 
 from slowwave.graph.communities import places_of
 from slowwave.graph.map_layout import lay_out
+from slowwave.settings import ReportSettings
 from slowwave.validity import live_sql
 from storage.snapshots import Snapshot
 from storage.store import Store
 
 from .aspects import aspects
 from .atlas_facts import AtlasLimits, Chosen, chosen_facts, told_facts
+from .atlas_report import told_report
 from .atlas_runs import told_runs
 from .communities import MEMBERS, told_communities
 
@@ -24,12 +26,14 @@ ROOM = 0.5
 """How much the room of an entity on the map grows with the root of its degree."""
 
 
-def atlas_data(store: Store, now: datetime, limits: AtlasLimits | None = None) -> dict[str, Any]:
+def atlas_data(
+    store: Store, now: datetime, limits: AtlasLimits | None = None, report: ReportSettings | None = None
+) -> dict[str, Any]:
     """The newest state of a store: `entities` and `facts` in columns of equal length, the rest as lists of rows.
 
     Entities are those with the most live relations; facts point at them by position, `s` and `t` (null where a fact is
     about one entity alone). Times are whole seconds since 1970. `live` says what holds at `now`; `spans` when a fact is
-    told, where that is not simply from `from` to `to`.
+    told, where that is not simply from `from` to `to`. `report` is the consolidation report by these settings.
     """
     limits, snapshot = limits or AtlasLimits(), store.snapshot()
     chosen = chosen_facts(snapshot, now, limits)
@@ -47,6 +51,7 @@ def atlas_data(store: Store, now: datetime, limits: AtlasLimits | None = None) -
         "communities": communities,
         "aspects": _aspects(snapshot, now),
         "runs": runs,
+        "report": told_report(snapshot, chosen, now, report or ReportSettings(), limits),
     }
 
 

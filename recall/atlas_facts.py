@@ -40,6 +40,7 @@ class AtlasLimits:
     runs: int = 60
     touched: int = 300
     reasons: int = 6
+    findings: int = 40
 
 
 @dataclass(frozen=True, slots=True)

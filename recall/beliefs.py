@@ -6,14 +6,13 @@ from datetime import datetime
 
 import polars as pl
 
+from slowwave.answers import Provenance, UncertainFact
 from slowwave.application.belief_growth import decayed_at
 from slowwave.application.patches import quotes
 from slowwave.settings import BeliefSettings
 from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.snapshots import Snapshot
-
-from .records import Provenance, UncertainFact
 
 TOP = 3
 _KNOWLEDGE = "kind IN ('relation', 'observation', 'note')"

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
 
 import polars as pl
 
+from slowwave.answers import Community, Member
 from slowwave.graph.communities import MIN_MEMBERS, member_lists, places_of
 from slowwave.graph.community_plan import community_names
 from slowwave.validity import live_sql
@@ -25,38 +24,6 @@ from .entity_search import LISTED
 MEMBERS = ("id", "entity_ids", "joined_ids", "refreshed_at")
 """What tells who belongs to which community."""
 _COLUMNS = [*MEMBERS, "summary", "summarised_by", "told_fact_ids", "facts", "aspects"]
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One entity of a community."""
-
-    id: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Community:
-    """Entities that are more related to each other than to others, most connected first, then those that joined.
-
-    `facts` counts the relations within, `aspects` how many of them touch which aspect, both as of the last refresh. The
-    summary is empty where nobody has told it yet, and where it `is_outdated`: a fact that it was told from no longer
-    holds. `summarised_by` is `model` or `rule`.
-    """
-
-    id: str
-    name: str
-    summary: str
-    summarised_by: str
-    is_outdated: bool
-    size: int
-    facts: int
-    aspects: dict[str, int]
-    members: tuple[Member, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """One document."""
-        return asdict(self)
 
 
 def communities(snapshot: Snapshot, now: datetime, limit: int = 50) -> tuple[int, tuple[Community, ...]]:

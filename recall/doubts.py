@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from slowwave.answers import Mention, RecalledFact
 from slowwave.moments import JUDGED, Moment
 from storage.snapshots import Snapshot
 from storage.warm import Tables, fetch
-
-from .records import Mention, RecalledFact
 
 if TYPE_CHECKING:
     from lancedb import AsyncTable

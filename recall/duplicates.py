@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 import polars as pl
 
+from slowwave.answers import DuplicatePair, DuplicateReport, Observation
 from slowwave.errors import UnusableInput
 from slowwave.merging.duplicates import Duplicates, find_duplicates
 from slowwave.merging.observations import KINDS, unit_rows
@@ -20,43 +20,6 @@ from .entities import find_entity
 
 NEEDED = ("id", "statement", "scope", "message_id", "valid_from", "similarity_flag")
 DIGITS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """One observation as it is reviewed; `flag` says that it looked like another when it came in."""
-
-    id: str
-    content: str
-    flag: bool
-
-
-@dataclass(frozen=True, slots=True)
-class DuplicatePair:
-    """Two observations that look alike, the earlier one first; `one_sentence`: two readings of the same sentence."""
-
-    a: Observation
-    b: Observation
-    similarity_score: float
-    containment: float
-    match_type: str
-    one_sentence: bool
-
-
-@dataclass(frozen=True, slots=True)
-class DuplicateReport:
-    """All that looks alike; `pairs` may hold fewer than `duplicates_found`, the nearest ones."""
-
-    entity: str
-    entity_id: str
-    total_observations: int
-    duplicates_found: int
-    pairs: tuple[DuplicatePair, ...]
-    clusters: tuple[tuple[Observation, ...], ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """The contract of `duplicates --json`."""
-        return asdict(self)
 
 
 def duplicates_of(
@@ -76,17 +39,41 @@ def duplicates_of(
         if not 0.0 <= given <= 1.0:
             raise UnusableInput(f"A threshold of {given} is out of range.", "It is a number from 0 to 1.")
     entity = find_entity(snapshot, now, name)
+    facts = _observations(snapshot, now, f"owner_entity_id = {quoted(entity.id)}")
+    return _reviewed(facts, snapshot.dims, entity.id, entity.name, Likeness(threshold, containment_threshold), limit)
+
+
+def duplicates_among(
+    snapshot: Snapshot, now: datetime, entities: Mapping[str, str], limit: int
+) -> tuple[DuplicateReport, ...]:
+    """`duplicates_of` with its defaults for several entities, name by id, read at once; in their order (S0-28)."""
+    if not entities:
+        return ()
+    facts = _observations(snapshot, now, f"owner_entity_id IN ({', '.join(map(quoted, entities))})")
+    parts = facts.partition_by("owner_entity_id", as_dict=True)
+    return tuple(
+        _reviewed(parts.get((id_,), facts.clear()), snapshot.dims, id_, name, Likeness(), limit)
+        for id_, name in entities.items()
+    )
+
+
+def _observations(snapshot: Snapshot, now: datetime, whose: str) -> pl.DataFrame:
     kinds = ", ".join(map(quoted, KINDS))
-    where = f"owner_entity_id = {quoted(entity.id)} AND kind IN ({kinds}) AND {live_sql(now)}"
-    facts = snapshot.frame("facts", where, [*NEEDED, "vector"])
-    vectors = unit_rows(facts["vector"], snapshot.dims)
-    found = find_duplicates(facts.drop("vector"), vectors, Likeness(threshold, containment_threshold), limit)
+    where = f"{whose} AND kind IN ({kinds}) AND {live_sql(now)}"
+    return snapshot.frame("facts", where, [*NEEDED, "owner_entity_id", "vector"])
+
+
+def _reviewed(
+    facts: pl.DataFrame, dims: int, entity_id: str, name: str, likeness: Likeness, limit: int | None
+) -> DuplicateReport:
+    vectors = unit_rows(facts["vector"], dims)
+    found = find_duplicates(facts.drop("vector"), vectors, likeness, limit)
     told = {
         fact: Observation(fact, statement or "", bool(flag))
         for fact, statement, flag in facts.select("id", "statement", "similarity_flag").iter_rows()
     }
     clusters = tuple(tuple(told[fact] for fact in members) for members in found.clusters)
-    return DuplicateReport(entity.name, entity.id, found.total, found.found, _pairs(found, told), clusters)
+    return DuplicateReport(name, entity_id, found.total, found.found, _pairs(found, told), clusters)
 
 
 def _pairs(found: Duplicates, told: dict[str, Observation]) -> tuple[DuplicatePair, ...]:

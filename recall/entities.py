@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
 
 import polars as pl
 
+from slowwave.answers import Entity
+from slowwave.aspects import NO_KNOWLEDGE
 from slowwave.errors import UnknownName, UnusableInput
+from slowwave.labels import canonical_type
+from slowwave.splitting.structure import is_filed_elsewhere
 from slowwave.text import normalise_name
 from slowwave.validity import MAX_CHAIN, live_sql
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 
+_SIDES = ("subject_id", "object_id", "owner_entity_id")
 _TYPED = re.compile(r"(.*\S)\s*\((\w+)\)\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class Entity:
-    """One named thing as a person sees it; `facts` counts the live facts it takes part in."""
-
-    id: str
-    name: str
-    entity_type: str
-    summary: str | None
-    aliases: tuple[str, ...]
-    facts: int
-    first_seen_at: datetime | None
-    last_seen_at: datetime | None
-    is_archived: bool = False
 
 
 def list_entities(
@@ -39,9 +29,10 @@ def list_entities(
 ) -> tuple[int, list[Entity]]:
     """How many there are, and those with the most live facts.
 
-    Those that were archived or merged into others are told only if `everything` is asked for.
+    Those that were archived or merged into others are told only if `everything` is asked for. A type may be named in
+    either language (C8).
     """
-    where = f"entity_type = {quoted(entity_type)}" if entity_type else None
+    where = _is_of(entity_type) if entity_type else None
     stored = snapshot.frame("entities", where)
     if stored.is_empty() and entity_type:
         known = snapshot.frame("entities", columns=["entity_type"])["entity_type"].unique().to_list()
@@ -91,7 +82,7 @@ def exact_row(reading: Reading, asked: str) -> dict[str, Any]:
 
 
 def _most_known(snapshot: Reading, now: datetime, ids: list[str]) -> Entity:
-    rows = snapshot.by_ids("entities", ids).join(_fact_counts(snapshot, now), on="id", how="left")
+    rows = snapshot.by_ids("entities", ids).join(_fact_counts(snapshot, now, ids), on="id", how="left")
     best = rows.with_columns(pl.col("facts").fill_null(0)).sort("facts", "id", descending=[True, False]).head(1)
     return _with_aliases(snapshot, best)[0]
 
@@ -110,8 +101,12 @@ def _called(snapshot: Reading, name: str) -> list[str]:
     if typed is None:
         return []
     ids = _named(snapshot, f"= {quoted(normalise_name(typed[1]))}")
-    rows = snapshot.by_ids("entities", ids, ["id"], where=f"entity_type = {quoted(typed[2].lower())}")
+    rows = snapshot.by_ids("entities", ids, ["id"], where=_is_of(typed[2]))
     return sorted(rows["id"])
+
+
+def _is_of(entity_type: str) -> str:
+    return f"entity_type = {quoted(canonical_type(entity_type) or entity_type.strip().lower())}"
 
 
 def _pattern(wanted: str) -> str:
@@ -140,10 +135,19 @@ def _heirs(snapshot: Reading, ids: list[str]) -> list[str]:
     return sorted(found)
 
 
-def _fact_counts(snapshot: Reading, now: datetime) -> pl.DataFrame:
-    live = snapshot.frame("facts", live_sql(now), ["id", "subject_id", "object_id"])
-    sides = pl.concat([live.select(fact="id", id="subject_id"), live.select(fact="id", id="object_id")])
-    return sides.drop_nulls("id").unique().group_by("id").agg(facts=pl.len())
+def _fact_counts(snapshot: Reading, now: datetime, ids: Sequence[str] | None = None) -> pl.DataFrame:
+    """(id, facts): the facts that are shown with each of these entities, or with all that have some.
+
+    Those that say how memory is filed are no knowledge, and are not counted (T33).
+    """
+    live, columns = live_sql(now), ["id", "kind", *_SIDES]
+    if ids is None:
+        facts = snapshot.frame("facts", live, columns)
+    else:
+        facts = pl.concat([snapshot.by_ids("facts", ids, columns, key=end, where=live) for end in _SIDES]).unique("id")
+    known = facts.filter(~pl.col("kind").is_in(NO_KNOWLEDGE).fill_null(False))
+    sides = [known.filter(~is_filed_elsewhere(pl.col(end))).select(fact="id", id=end) for end in _SIDES]
+    return pl.concat(sides).drop_nulls("id").unique().group_by("id").agg(facts=pl.len())
 
 
 def _with_aliases(snapshot: Reading, rows: pl.DataFrame) -> list[Entity]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
 
 import polars as pl
 
+from slowwave.answers import RankedEntity
 from slowwave.graph.name_index import NameIndex
 from slowwave.graph.seeds import query_words
 from slowwave.ranking.entity_ranking import base_scores, rank_entities
@@ -23,24 +21,6 @@ from .use import Use
 
 TABLES = tuple(dict.fromkeys((*SEARCH_TABLES, *USE_TABLES, "entity_profiles")))
 _SHOWN = ("id", "name", "entity_type", "summary", "status")
-
-
-@dataclass(frozen=True, slots=True)
-class RankedEntity:
-    """An entity that a query may mean; `parts` say how its score came about: base × its factors."""
-
-    id: str
-    name: str
-    entity_type: str
-    summary: str | None
-    status: str | None
-    score: float
-    cosine: float | None
-    parts: Mapping[str, float]
-
-    def as_json(self) -> dict[str, Any]:
-        """As it is shown."""
-        return asdict(self)
 
 
 async def ranked_entities(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from slowwave.answers import FoundEntity
 from slowwave.graph.name_index import NameIndex, index_names
 from storage.search import nearest
 
@@ -23,22 +23,6 @@ LISTED = "merged_into IS NULL AND (status IS NULL OR status != 'archived')"
 _ENTITY, _ALIAS = ("id", "name", "summary"), ("entity_id", "alias_name")
 
 Vector = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class FoundEntity:
-    """An entity that a query may mean; the score is 0 to 1: of words beside the best match, of meaning the cosine."""
-
-    id: str
-    name: str
-    entity_type: str
-    summary: str | None
-    score: float
-    found_by: Literal["words", "meaning"]
-
-    def as_json(self) -> dict[str, Any]:
-        """As it is shown."""
-        return asdict(self)
 
 
 class EntitySearch:

@@ -7,14 +7,14 @@ from typing import Any
 
 import polars as pl
 
+from slowwave.answers import Entity, Provenance, RecalledFact
 from slowwave.moments import Moment
 from slowwave.ranking.ranking import Recalled
+from slowwave.splitting.structure import is_filed_elsewhere
 from slowwave.validity import MAX_CHAIN
 from storage.snapshots import Snapshot
 
 from .doubts import NO_DOUBTS, Doubts, doubts_of
-from .entities import Entity
-from .records import Provenance, RecalledFact
 
 NEEDED = (
     "id",
@@ -32,6 +32,7 @@ NEEDED = (
     "suspect_of",
 )
 SHOWN = (*NEEDED, "scope", "created_at", "expired_at", "replaced_by", "status_reason")
+_FILED = ("kind", "owner_entity_id")
 EVIDENCE = ("fact_id", "message_id", "quote", "occurred_at")
 LEARNED = ("subject_id", "action", "at", "measures")
 HOT = ("facts",)
@@ -40,9 +41,17 @@ _NO_PLACE = Recalled(None, (), 0.0, 0.0, 0.0)
 
 
 def facts_about(snapshot: Snapshot, entity: Entity, moment: Moment, everything: bool) -> tuple[RecalledFact, ...]:
-    """Facts that the entity takes part in, newest first: those of the moment, or all there ever were (S2-36)."""
+    """Facts that the entity takes part in, newest first: those of the moment, or all there ever were (S2-36).
+
+    An observation is shown where it is filed now: under what was split off, and no longer under what it was said of
+    (S0-14). A question about the past shows it under both.
+    """
     tables = ALL if everything or moment.is_past else HOT
-    rows = stored(snapshot, tables, [entity.id], ("subject_id", "object_id"))
+    split = snapshot.by_ids("entities", [entity.id], ["parent_entity_id"])["parent_entity_id"].drop_nulls()
+    keys = ("subject_id", "object_id", *(("owner_entity_id",) if len(split) else ()))
+    rows = stored(snapshot, tables, [entity.id], keys, (*SHOWN, *_FILED))
+    if not moment.is_past:
+        rows = rows.filter(~is_filed_elsewhere(pl.lit(entity.id)))
     if not everything or moment.is_past:
         rows = held(snapshot, rows, moment)
     rows = rows.sort("valid_from", "id", descending=[True, False], nulls_last=True)

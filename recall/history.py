@@ -6,21 +6,20 @@ never are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import polars as pl
 
+from slowwave.answers import Chain, Entity, Mention, Version
 from slowwave.application import lineage
 from slowwave.errors import UnknownName
+from slowwave.labels import canonical_relation
 from slowwave.moments import Moment, as_known
 from slowwave.validity import MAX_CHAIN
 from storage.snapshots import Snapshot
 
-from .entities import Entity
 from .facts import ALL, LEARNED, SHOWN, ends_of, shown, stored
-from .records import Mention, RecalledFact
 
 LIMIT = 100
 _BELIEVED = "status NOT IN ('candidate', 'rejected') AND (kind IS NULL OR kind NOT IN ('structural', 'similarity'))"
@@ -30,50 +29,20 @@ _ENDINGS = ("supersede", "retract", "close", "archive", "prune", "evict")
 _NEWEST = ("valid_from", "created_at", "id")
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One fact in a history: when the store believed it, why it ended, and by which other fact."""
-
-    fact: RecalledFact
-    known_from: datetime | None
-    known_to: datetime | None
-    why: str
-    ended_by: Mention | None
-
-    def as_json(self) -> dict[str, Any]:
-        """The fact as everywhere, and what its history adds."""
-        ended_by = self.ended_by.id if self.ended_by else None
-        more = {"known_from": self.known_from, "known_to": self.known_to, "why": self.why, "ended_by": ended_by}
-        return {**self.fact.as_json(), **more}
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """Facts that replaced each other, oldest first; `has_circle`: the chain is damaged; `is_cut`: it is longer."""
-
-    versions: tuple[Version, ...]
-    has_circle: bool
-    is_cut: bool
-
-    def as_json(self) -> dict[str, Any]:
-        """One document."""
-        versions = [version.as_json() for version in self.versions]
-        return {"facts": versions, "has_circle": self.has_circle, "is_cut": self.is_cut}
-
-
 def history_of(
     snapshot: Snapshot, entity: Entity, words: str | None, relation: str | None, moment: Moment, limit: int
 ) -> tuple[Version, ...]:
     """All versions of what was known about a subject, the latest first, at most `limit`.
 
     `words` must stand in the statement or in the canonical predicate, in any case of letters and literally; `relation`
-    is the canonical predicate itself.
+    is the canonical predicate itself; both may name a relation in Spanish (C8).
     """
     rows = stored(snapshot, ALL, [entity.id], ("subject_id",), _COLUMNS, _BELIEVED)
     if words:
-        rows = rows.filter(_says("statement", words) | _says("predicate", words))
+        relations = (_says("predicate", each) for each in {words, canonical_relation(words)})
+        rows = rows.filter(pl.any_horizontal(_says("statement", words), *relations))
     if relation is not None:
-        rows = rows.filter(pl.col("predicate") == relation)
+        rows = rows.filter(pl.col("predicate") == canonical_relation(relation))
     if moment.known_as_of is not None:
         rows = _known(snapshot, rows, moment.known_as_of)
     rows = rows.sort(_NEWEST, descending=True, nulls_last=True).head(limit)

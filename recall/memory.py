@@ -10,6 +10,21 @@ from types import TracebackType
 from typing import Self, get_args
 
 from inference.embedding import Embedder, open_embedder
+from slowwave.answers import (
+    Chain,
+    Community,
+    DuplicateReport,
+    Entity,
+    FoundEntity,
+    Neighbourhood,
+    Path,
+    RankedEntity,
+    RecalledFact,
+    Recollection,
+    Story,
+    UncertainFact,
+    Version,
+)
 from slowwave.errors import UnusableInput
 from slowwave.moments import Moment
 from slowwave.ranking.placing import Step
@@ -23,28 +38,27 @@ from .answers import Names, answers
 from .artifacts import Artifact, artifacts, versions_of
 from .aspects import Profile, aspects, facts_with_aspect, stored_aspects
 from .beliefs import uncertain
-from .communities import Community, communities, community_of
+from .communities import communities, community_of
 from .context import facts_to_ask, render_context
 from .doubts import Conflicts
-from .duplicates import DuplicateReport, duplicates_of
-from .entities import Entity, find_entity, list_entities
+from .duplicates import duplicates_of
+from .entities import find_entity, list_entities
 from .entity_ranking import TABLES as ENTITY_TABLES
-from .entity_ranking import RankedEntity, ranked_entities
-from .entity_search import FoundEntity, find_entities
+from .entity_ranking import ranked_entities
+from .entity_search import find_entities
 from .episodes import Episode, entities_in, episodes_of, last_episodes
 from .facts import facts_about
 from .graphs import GRAPH_TABLES, Graphs
-from .history import LIMIT, Chain, Version, chain_of, history_of
+from .history import LIMIT, chain_of, history_of
 from .loop import run
 from .pending import TABLES as PENDING_TABLES
 from .pending import Hopes, Pending, hoped
 from .placing import place
 from .quality import Faded
-from .records import RecalledFact, Recollection, UncertainFact
 from .search import NO_WALK, PAST_TABLES, TABLES, Question, Walk, search
 from .session import entities_of_last, messages_of
-from .stories import Story, fact_named, story_of
-from .traversal import FARTHEST, Neighbourhood, Path, known_types, neighbours_of, path_between
+from .stories import fact_named, story_of
+from .traversal import FARTHEST, known_types, neighbours_of, path_between
 from .use import TABLES as USE_TABLES
 from .use import Use
 from .walking import walked

@@ -9,13 +9,13 @@ from itertools import combinations
 
 import polars as pl
 
+from slowwave.answers import UncertainFact
 from slowwave.ranking.spotting import named_in, words_of
 from slowwave.settings import BeliefSettings
 from storage.snapshots import Snapshot
 from storage.warm import Tables, fetch
 
 from .beliefs import TOP, uncertain
-from .records import UncertainFact
 
 TABLES = ("pending_beliefs", "entities", "entity_aliases")
 _OPEN = "promoted_at IS NULL AND subject_id IS NOT NULL AND object_id IS NOT NULL"

@@ -10,7 +10,7 @@ from typing import Any
 
 from slowwave.errors import UnknownName, UnusableInput
 from slowwave.merging.observations import named_by
-from slowwave.review.changes import Change, decoded
+from slowwave.review.changes import NOW, Change, decoded
 from storage.rows import quoted
 from storage.snapshots import Reading
 
@@ -77,6 +77,11 @@ def list_proposals(
     return tuple(_proposal(row) for row in rows.iter_rows(named=True))
 
 
+def proposals_by_id(reading: Reading, ids: Sequence[str]) -> tuple[Proposal, ...]:
+    """Those of these whole ids that exist, oldest first."""
+    return tuple(_proposal(row) for row in reading.by_ids("proposals", ids).sort("id").iter_rows(named=True))
+
+
 def proposal_named(reading: Reading, asked: str) -> Proposal:
     """The proposal of an id, or of the short form or beginning that tables show."""
     ids = set(reading.frame("proposals", columns=["id"])["id"])
@@ -84,33 +89,40 @@ def proposal_named(reading: Reading, asked: str) -> Proposal:
     if not named:
         waiting = reading.frame("proposals", "state = 'pending'", ["id"])["id"].sort().to_list()
         raise UnknownName("proposal", asked, waiting[:20])
+    if len(named) > 1:  # the same may have been decided before: the one that is open is meant
+        states = reading.by_ids("proposals", named, ["id", "state"]).iter_rows()
+        named = [row for row, state in states if state in ("pending", "approved")] or named
     if len(named) > 1:
         raise UnusableInput(f"{asked!r} may be {' or '.join(named[:5])}.", "Give more of it.")
     return next(_proposal(row) for row in reading.by_ids("proposals", named).iter_rows(named=True))
 
 
-def diff_lines(proposal: Proposal) -> tuple[str, ...]:
-    """What would change, a line each: `+` is new, `-` goes, `~` changes a column from one value to another.
+def diff_lines(proposal: Proposal, known: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """What would change, a line for each row: `+` is new, `-` goes, `~` changes columns from one value to another.
 
-    Decisions and other records of the change itself are left out; `as_json` has every row.
+    `known` are statements and names by id, of rows that exist (`recall.proposal_stories.words_of`). Decisions and other
+    records of the change itself are left out; `as_json` has every row.
     """
     kept = [each for each in proposal.changes if each.table not in ("decisions", "patch_batches", "fact_aspects")]
-    words = {each.id: _words(each) for each in kept}
-    return tuple(line for each in sorted(kept, key=_place) for line in _lines(each, words))
+    names = {each.id: told for each in kept if (told := _words(each))}
+    words = {**{row: f"“{text}”" for row, text in (known or {}).items()}, **names}
+    return tuple(_line(each, words) for each in sorted(kept, key=_place))
 
 
 def _place(change: Change) -> tuple[bool, str, str]:
     return change.table not in ("facts", "entities"), change.table, change.id
 
 
-def _lines(change: Change, words: Mapping[str, str]) -> list[str]:
-    about = f"{change.table} {words[change.id]}"
+def _line(change: Change, words: Mapping[str, str]) -> str:
+    about = f"{change.table} {words.get(change.id, change.id)}"
     if change.is_removal:
-        return [f"- {about}"]
+        return f"- {about}"
     if change.is_new:
-        return [f"+ {about}"]
+        return f"+ {about}"
     before, after = _shown(change.before) or {}, _shown(change.after) or {}
-    return [f"~ {about}: {name} {_cell(before.get(name))} → {_cell(value)}" for name, value in sorted(after.items())]
+    names = sorted(after, key=lambda name: (name != "status", name))
+    cells = [f"{name} {_cell(before.get(name), words)} → {_cell(after[name], words)}" for name in names]
+    return f"~ {about}: {'; '.join(cells)}"
 
 
 def _words(change: Change) -> str:
@@ -120,11 +132,15 @@ def _words(change: Change) -> str:
             return f"“{row[name]}”"
     if row.get("old_id"):
         return f"{row['old_id']} → {row.get('new_id')}"
-    return change.id
+    return ""
 
 
-def _cell(value: Any) -> str:
-    return "nothing" if value in (None, "", []) else str(value)
+def _cell(value: Any, words: Mapping[str, str]) -> str:
+    if value in (None, "", []):
+        return "nothing"
+    if value == NOW:
+        return "the time of approval"
+    return words.get(value, value) if isinstance(value, str) else str(value)
 
 
 def _shown(row: Mapping[str, Any] | None) -> dict[str, Any] | None:

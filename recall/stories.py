@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
 
+from slowwave.answers import Pair, Provenance, Story
 from slowwave.errors import UnknownName
 from storage.rows import quoted
 from storage.snapshots import Snapshot
 
 from .communities import told_communities
 from .facts import ALL, stored
-from .records import Provenance
 
-_KINDS = ("facts", "facts_archive", "entities", "messages", "artifacts", "communities", "runs", "patch_batches")
+_KINDS = (
+    "facts",
+    "facts_archive",
+    "entities",
+    "messages",
+    "artifacts",
+    "communities",
+    "runs",
+    "patch_batches",
+    "proposals",
+)
 _TITLES = {
     "facts": "statement",
     "entities": "name",
@@ -27,54 +36,21 @@ _TITLES = {
     "communities": "name",
     "runs": "id",
     "patch_batches": "id",
+    "proposals": "title",
 }
 _REDUNDANT = ("dedup", "consolidated")  # reasons of lineage by which a fact says what the other said
 _PAIR = ("a_id", "b_id", "kind", "outcome", "guard", "decided_by", "cosine", "at")
 _SHORT = re.compile(r"[0-9a-f]{6,16}")
-_HIDDEN = ("created_at", "updated_at", "search_text", "statement_hash", "embed_text_hash")
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """What was decided about a fact and another one that was compared with it."""
-
-    other_id: str
-    kind: str
-    outcome: str
-    guard: str
-    decided_by: str
-    cosine: float | None
-    at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Story:
-    """Everything the store knows about how a row came to be what it is.
-
-    Of facts: `evidence` is who said it, `absorbed` who said it in words that it took the place of; `lineage` steps
-    (old, new, reason); `statements` the words of the facts that are named by id. Of a message: `heard`, the facts that
-    it says, as (id, statement, status, reason).
-    """
-
-    id: str
-    kind: str
-    title: str
-    columns: dict[str, Any]
-    evidence: tuple[Provenance, ...]
-    lineage: tuple[tuple[str, str, str], ...]
-    decisions: tuple[tuple[Any, str, str, str, str], ...]
-    absorbed: tuple[Provenance, ...] = ()
-    pairs: tuple[Pair, ...] = ()
-    artifacts: tuple[tuple[str, str], ...] = ()
-    statements: Mapping[str, str] = field(default_factory=dict)
-    heard: tuple[tuple[str, str, str, str], ...] = ()
-
-    def as_json(self) -> dict[str, Any]:
-        """One document."""
-        named = ("at", "action", "decided_by", "reason", "run")
-        decisions = [dict(zip(named, row, strict=True)) for row in self.decisions]
-        artifacts = [{"id": id_, "title": title} for id_, title in self.artifacts]
-        return {**asdict(self), "decisions": decisions, "artifacts": artifacts}
+_HIDDEN = (
+    "created_at",
+    "updated_at",
+    "search_text",
+    "statement_hash",
+    "embed_text_hash",
+    "changes",
+    "otherwise",
+    "basis",
+)
 
 
 def story_of(snapshot: Snapshot, asked: str, now: datetime | None = None) -> Story:
@@ -208,7 +184,10 @@ def _decisions(
     snapshot: Snapshot, ids: list[str], key: str = "subject_id"
 ) -> tuple[tuple[Any, str, str, str, str], ...]:
     rows = snapshot.by_ids("decisions", ids, key=key).sort("at", "created_at", "id")
-    return tuple(rows.select("at", "action", "decided_by", "reason", "run_id").iter_rows())
+    person = pl.col("approved_by")
+    by = pl.when(person.is_null()).then("decided_by").otherwise(pl.format("{}, {} said yes", "decided_by", person))
+    by = pl.when(pl.col("action").is_in(["approve", "reject"])).then(person).otherwise(by)
+    return tuple(rows.with_columns(decided_by=by).select("at", "action", "decided_by", "reason", "run_id").iter_rows())
 
 
 def _decisions_of_run(snapshot: Snapshot, run: str) -> tuple[tuple[Any, str, str, str, str], ...]:

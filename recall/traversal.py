@@ -2,51 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from slowwave.answers import Entity, Neighbour, Neighbourhood, Path, RecalledFact
 from slowwave.errors import UnknownName
 from slowwave.graph.graph import EDGE_ALIASES, EDGE_TYPES, Graph, Offsets, Places
 from slowwave.graph.paths import UNREACHED, Rings, rings, shortest_path
 from slowwave.moments import Moment
+from slowwave.splitting.structure import HIERARCHICAL
+from slowwave.splitting.structure import KIND as STRUCTURAL
 from storage.snapshots import Snapshot
 
-from .entities import Entity
 from .facts import ALL, HOT, held, shown, stored
 from .graphs import Landscape
-from .records import RecalledFact
 
 FARTHEST = 6  # relations of a path, unless asked otherwise
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbour:
-    """One entity and how many relations it is away."""
-
-    id: str
-    name: str
-    entity_type: str
-    depth: int
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbourhood:
-    """The entities that were reached, nearest first, and the facts that lead to them, nearest first."""
-
-    entities: tuple[Neighbour, ...]
-    facts: tuple[RecalledFact, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """As it is shown."""
-        return {"entities": [asdict(one) for one in self.entities], "facts": [fact.as_json() for fact in self.facts]}
-
-
-@dataclass(frozen=True, slots=True)
-class Path(Neighbourhood):
-    """The entities on the way from one to another, and between each two of them the fact that relates them."""
 
 
 def neighbours_of(
@@ -61,8 +33,33 @@ def neighbours_of(
     """Everything at most `hops` relations away that held at the moment; each entity and each fact once.
 
     With `limit`, at most so many facts, the nearest and then the newest, and the entities between which they are.
-    `edge_types` as from `known_types`; none: all.
+    `edge_types` as from `known_types`; none: all. What the entity is a part of, and what is a part of it, is told last;
+    no step leads on from there (T33).
     """
+    around = _related(snapshot, land, entity, moment, hops, edge_types, limit)
+    left = None if limit is None else limit - len(around.facts)
+    parts = _parts(snapshot, entity, moment)[:left] if not edge_types or HIERARCHICAL in edge_types else ()
+    known = {one.id for one in around.entities}
+    fresh = {fact.object_id: 1 for fact in parts if fact.object_id and fact.object_id not in known}
+    return Neighbourhood(_in_order((*around.entities, *_named(snapshot, fresh))), (*around.facts, *parts))
+
+
+def _parts(snapshot: Snapshot, entity: Entity, moment: Moment) -> tuple[RecalledFact, ...]:
+    """The facts of structure that begin at the entity."""
+    tables = ALL if moment.is_past else HOT
+    rows = stored(snapshot, tables, [entity.id], ("subject_id",), where=f"kind = '{STRUCTURAL}'")
+    return shown(snapshot, held(snapshot, rows, moment).sort("object_id", "id"), moment)
+
+
+def _related(
+    snapshot: Snapshot,
+    land: Landscape,
+    entity: Entity,
+    moment: Moment,
+    hops: int,
+    edge_types: Sequence[str],
+    limit: int | None,
+) -> Neighbourhood:
     graph, start = land.graph, land.graph.places([entity.id])
     if not len(start):
         return Neighbourhood(_named(snapshot, {entity.id: 0}), ())
@@ -119,5 +116,8 @@ def _facts(snapshot: Snapshot, graph: Graph, edges: Places, moment: Moment) -> t
 
 def _named(snapshot: Snapshot, depths: dict[str, int]) -> tuple[Neighbour, ...]:
     rows = snapshot.by_ids("entities", list(depths), ["id", "name", "entity_type"])
-    found = [Neighbour(id_, name, kind, depths[id_]) for id_, name, kind in rows.iter_rows()]
+    return _in_order(Neighbour(id_, name, kind, depths[id_]) for id_, name, kind in rows.iter_rows())
+
+
+def _in_order(found: Iterable[Neighbour]) -> tuple[Neighbour, ...]:
     return tuple(sorted(found, key=lambda one: (one.depth, one.name, one.id)))

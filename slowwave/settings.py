@@ -486,6 +486,39 @@ class RetentionSettings(Group):
     )
 
 
+class ApprovalSettings(Group):
+    """What a person decides, beside what a flow was told to propose (SEMANTICS §6.6)."""
+
+    mode: Literal["auto", "manual"] = Field(
+        "auto",
+        title="Approval",
+        description="auto: what passes is written, but for what is always a person's. manual: all changes wait for a "
+        "person, as proposals (S3-10).",
+    )
+    risky: tuple[Risk, ...] = Field(
+        ("pinned", "override", "large", "erasure"),
+        title="Always a person's",
+        description="What a flow never does by itself, also where it may write. pinned: changes what is pinned. "
+        "override: retires what a person stated in favour of what was inferred. large: retires many facts at once. "
+        "erasure: removes for good. user_stated: retires what a person stated. cross_source: joins facts of several "
+        "sources.",
+    )
+    large: int = Field(
+        8, ge=2, le=10_000, title="Large", description="So many facts retired or moved at once are a large change."
+    )
+    low_risk: Literal["person", "auto"] = Field(
+        "person",
+        title="Proposals without risk",
+        description="person: where approval is required, all waits. auto: what has no risk is written at once.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_a_word(cls, value: Any) -> Any:
+        """`approval = "manual"` is short for its mode."""
+        return {"mode": value} if isinstance(value, str) else value
+
+
 class GateSettings(Group):
     """Maintenance may not make recall worse: questions are put before and after, and a run that lost is taken back."""
 
@@ -600,6 +633,11 @@ class ConsolidateSettings(MergeSettings):
     gate: GateSettings = Field(
         default_factory=GateSettings, title="Gate", description="Taken back if recall got worse."
     )
+    approval: ApprovalSettings = Field(
+        default_factory=ApprovalSettings,
+        title="Approval",
+        description="What waits for a person; on the command line the [approval] of the file.",
+    )
     retention: RetentionSettings = Field(
         default_factory=RetentionSettings,
         title="Retention",
@@ -658,10 +696,10 @@ class IngestSettings(Group):
         title="Retention",
         description="Versions and leases; on the command line the [retention] of the file.",
     )
-    approval: Literal["auto", "manual"] = Field(
-        "auto",
+    approval: ApprovalSettings = Field(
+        default_factory=ApprovalSettings,
         title="Approval",
-        description="auto: what passes becomes active. manual: batches wait for a person (S3-10).",
+        description="What waits for a person; on the command line the [approval] of the file.",
     )
 
 
@@ -707,6 +745,11 @@ class StewardSettings(Group):
     gate: GateSettings = Field(
         default_factory=GateSettings, title="Gate", description="Taken back if recall got worse."
     )
+    approval: ApprovalSettings = Field(
+        default_factory=ApprovalSettings,
+        title="Approval",
+        description="What waits for a person; on the command line the [approval] of the file.",
+    )
     retention: RetentionSettings = Field(
         default_factory=RetentionSettings,
         title="Retention",
@@ -744,6 +787,11 @@ class DecaySettings(Group):
     )
     gate: GateSettings = Field(
         default_factory=GateSettings, title="Gate", description="Taken back if recall got worse."
+    )
+    approval: ApprovalSettings = Field(
+        default_factory=ApprovalSettings,
+        title="Approval",
+        description="What waits for a person; on the command line the [approval] of the file.",
     )
     retention: RetentionSettings = Field(
         default_factory=RetentionSettings,
@@ -978,27 +1026,6 @@ class RecallSettings(Group):
     walk: WalkSettings = Field(default_factory=WalkSettings, title="Walk", description="How relations are followed.")
 
 
-class ApprovalSettings(Group):
-    """What a person decides, beside what a flow was told to propose (SEMANTICS §6.6)."""
-
-    risky: tuple[Risk, ...] = Field(
-        ("pinned", "override", "large", "erasure"),
-        title="Always a person's",
-        description="What a flow never does by itself, also where it may write. pinned: changes what is pinned. "
-        "override: retires what a person stated in favour of what was inferred. large: retires many facts at once. "
-        "erasure: removes for good. user_stated: retires what a person stated. cross_source: joins facts of several "
-        "sources.",
-    )
-    large: int = Field(
-        8, ge=2, le=10_000, title="Large", description="So many facts retired or moved at once are a large change."
-    )
-    low_risk: Literal["person", "auto"] = Field(
-        "person",
-        title="Proposals without risk",
-        description="person: where approval is required, all waits. auto: what has no risk is written at once.",
-    )
-
-
 class SplitSettings(Group):
     """When an entity holds too much, and how it is parted by topic (S0-07 … S0-16)."""
 
@@ -1106,9 +1133,7 @@ class Settings(Group):
         default_factory=ApprovalSettings, title="Approval", description="What a person decides."
     )
     split: SplitSettings = Field(default_factory=SplitSettings, title="Split", description="When an entity is large.")
-    report: ReportSettings = Field(
-        default_factory=ReportSettings, title="Report", description="The `report` flow."
-    )
+    report: ReportSettings = Field(default_factory=ReportSettings, title="Report", description="The `report` flow.")
     labels: LabelSettings = Field(default_factory=LabelSettings, title="Labels", description="Words that are shown.")
     mcp: McpSettings = Field(default_factory=McpSettings, title="MCP", description="The door for agents.")
     retention: RetentionSettings = Field(

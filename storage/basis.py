@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+import polars as pl
+
+from slowwave.application.conflicts import single_valued
 from slowwave.review.changes import Change
 from slowwave.validity import live_sql
 
@@ -13,8 +16,9 @@ from .snapshots import Reading
 from .tables import TABLES
 
 FACT_TABLES = ("facts", "facts_archive")
-_STATE = ("status", "valid_to", "expired_at", "replaced_by", "owner_entity_id", "pinned")
+STATE = ("status", "valid_to", "expired_at", "replaced_by", "owner_entity_id", "pinned")
 _FILED = "filed under "
+SLOT = "slot "
 
 
 def facts_by_id(reading: Reading, ids: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -42,9 +46,10 @@ def basis_of(reading: Reading, changes: Sequence[Change], owners: Sequence[str],
     """The state of everything that a plan rests on: facts it names, columns it changes, what is filed under owners."""
     basis: dict[str, Any] = {}
     for fact, row in facts_by_id(reading, named_ids(changes)).items():
-        basis[fact] = [str(row.get(name)) for name in _STATE]
+        basis[fact] = [str(row.get(name)) for name in STATE]
     for name in dict.fromkeys(each.table for each in changes if not TABLES[each.table].is_rebuildable):
         basis |= _columns_basis(reading, name, [each for each in changes if each.table == name])
+    basis |= _slots(reading, changes)
     for owner in owners:
         where = live_sql(now)
         filed = reading.by_ids("facts", [owner], ["id"], key="owner_entity_id", where=where)
@@ -52,6 +57,32 @@ def basis_of(reading: Reading, changes: Sequence[Change], owners: Sequence[str],
         state = reading.by_ids("entities", [owner], ["name", "status", "merged_into"])
         basis[f"entity {owner}"] = [str(cell) for row in state.iter_rows() for cell in row]
     return basis
+
+
+def _slots(reading: Reading, changes: Sequence[Change]) -> dict[str, Any]:
+    """What holds where something is to be learned: in the same words, and of a relation that allows one object.
+
+    Two plans that would fill the same slot do not know of each other; the second has to be made again.
+    """
+    learning = [each for each in changes if each.table == "facts" and (each.after or {}).get("status") == "active"]
+    held = reading.by_ids("facts", [each.id for each in learning if not each.is_new]).to_dicts()
+    rows = [row for row in held if row["status"] == "candidate"] + [
+        dict(each.after or {}) for each in learning if each.is_new
+    ]
+    if not rows:
+        return {}
+    single = single_valued(pl.Series([row.get("predicate") or "" for row in rows]), reading.frame("predicates"))
+    columns = ["id", "subject_id", "predicate", "statement_hash", "scope"]
+    subjects = [row["subject_id"] for row in rows if row.get("subject_id")]
+    known = reading.by_ids("facts", subjects, columns, key="subject_id", where="status = 'active'").to_dicts()
+    slots: dict[str, list[str]] = {}
+    for row in rows:
+        place = "predicate" if row.get("predicate") in single else "statement_hash"
+        same = [
+            each["id"] for each in known if all(each[name] == row.get(name) for name in ("subject_id", "scope", place))
+        ]
+        slots[f"{SLOT}{row.get('subject_id')} {row.get('scope')} {row.get(place)}"] = sorted(same)
+    return slots
 
 
 def _columns_basis(reading: Reading, name: str, changes: Sequence[Change]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ rest on. Tasks write as they always do; whether that is published or proposed is
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +16,12 @@ import polars as pl
 from slowwave.review.changes import Change, encoded, hash_of, repeat_key
 from slowwave.review.grouping import NODES, TIES, group_rows
 from slowwave.review.proposing import Proposing
-from slowwave.review.risk import FACT_CHANGES, is_always_a_persons, risks_of
+from slowwave.review.risk import is_always_a_persons, risks_of
 from slowwave.review.telling import otherwise_of, told
 from slowwave.text import timed_id
 
 from .basis import FACT_TABLES, basis_of, facts_by_id, named_ids
-from .rows import table_named
+from .rows import filled, table_named
 from .store import Store
 from .tables import STAMPS, TABLES
 from .transactions import Transaction
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 HELD = ("active", "superseded", "retracted", "archived")
 """Statuses that a fact has, or had, a say with."""
+_JUDGED = ["id", "status", "owner_entity_id", "replaced_by", "entrenchment", "message_id"]
 _Key = tuple[str, str]
 
 
@@ -52,6 +53,7 @@ class Drafting(Transaction):
         super().__init__(*place)
         self._what = what
         self._writes: list[tuple[str, pl.DataFrame | None, list[str]]] = []
+        self._exact: set[int] = set()  # places of the writes that keep their stamps
 
     def upsert(self, name: str, frame: pl.DataFrame) -> None:
         """Gather full rows."""
@@ -61,6 +63,7 @@ class Drafting(Transaction):
 
     def put_back(self, name: str, frame: pl.DataFrame) -> None:
         """Gather rows that keep their stamps."""
+        self._exact.add(len(self._writes))
         self.upsert(name, frame)
 
     def delete(self, name: str, ids: Sequence[str] | pl.Series) -> None:
@@ -71,15 +74,21 @@ class Drafting(Transaction):
     def finish(self) -> None:
         """Store what waits as proposals, write the rest."""
         groups = self._groups()
-        changes = self._changes(groups) if len(groups) else {}
-        proposals, waiting = self._proposals(changes, groups)
-        for name, frame, ids in self._writes:
-            stay = {row for table, row in waiting if table == name}
+        risks = self._risks(groups) if len(groups) else {}
+        waiting = groups.filter(
+            pl.col("group").is_in([n for n in groups["group"].unique() if self._waits(risks.get(n))])
+        )
+        changes = self._changes(waiting) if len(waiting) else {}
+        stay = waiting["row"].implode()
+        for place, (name, frame, ids) in enumerate(self._writes):
             if frame is None:
-                super().delete(name, [row for row in ids if row not in stay])
-            else:
-                super().upsert(name, frame.filter(~pl.col("id").is_in(list(stay))) if stay else frame)
-        super().upsert("proposals", proposals)
+                rows = pl.Series(ids, dtype=pl.String)
+                super().delete(name, rows.filter(~rows.is_in(stay)))
+                continue
+            rest = frame.filter(~pl.col("id").is_in(stay)) if len(waiting) else frame
+            (super().put_back if place in self._exact else super().upsert)(name, rest)
+        if changes:
+            super().upsert("proposals", self._proposals(changes, waiting, risks))
 
     def _groups(self) -> pl.DataFrame:
         """(row, group) of all rows that may have to wait."""
@@ -88,8 +97,7 @@ class Drafting(Transaction):
         if not rows["speaks"].any():
             return pl.DataFrame(schema={"row": pl.String(), "group": pl.UInt32()})
         if self._what.together:
-            mine = [ids for name, _, ids in self._writes if not TABLES[name].is_rebuildable]
-            one = pl.Series("row", sorted({row for ids in mine for row in ids}), dtype=pl.String)
+            one = pl.Series("row", sorted({row for *_, ids in self._writes for row in ids}), dtype=pl.String)
             return pl.DataFrame(one).with_columns(group=pl.lit(0, dtype=pl.UInt32))
         fresh = self._fresh()
         facts = rows.filter("speaks")["row"].unique()
@@ -125,56 +133,90 @@ class Drafting(Transaction):
                 fresh.setdefault(name, set()).update(row for row in ids if row not in known)
         return fresh
 
+    def _risks(self, groups: pl.DataFrame) -> Mapping[int, list[str]]:
+        writes = [(frame, ids) for name, frame, ids in self._writes if name in FACT_TABLES]
+        kept = [
+            filled(frame, dict.fromkeys(_JUDGED, pl.String())).select(_JUDGED)
+            for frame, _ in writes
+            if frame is not None
+        ]
+        gone = [row for frame, ids in writes if frame is None for row in ids]
+        after = (
+            pl.concat(kept).unique("id", keep="last")
+            if kept
+            else pl.DataFrame(schema=dict.fromkeys(_JUDGED, pl.String))
+        )
+        every = pl.concat([after["id"], pl.Series("id", gone, dtype=pl.String)]).unique()
+        held = pl.concat([self.by_ids(name, every, [*_JUDGED, "pinned"]) for name in FACT_TABLES]).unique(
+            "id", keep="last"
+        )
+        rows = groups.rename({"row": "id"}).join(pl.DataFrame(every), on="id").join(held, on="id", how="left")
+        rows = rows.join(after, on="id", how="left", suffix="_after")
+        moved = pl.col("owner_entity_id").is_not_null() & pl.col("owner_entity_id").ne_missing(
+            pl.col("owner_entity_id_after")
+        )
+        changed = moved | pl.any_horizontal(
+            pl.col(c).ne_missing(pl.col(f"{c}_after")) for c in ("status", "replaced_by")
+        )
+        said_in = pl.coalesce("message_id", "message_id_after")
+        facts = rows.select(
+            "group",
+            was="status",
+            becomes="status_after",
+            moves=moved & pl.col("status_after").is_not_null(),
+            entrenchment=pl.coalesce("entrenchment", "entrenchment_after"),
+            pinned=pl.col("pinned").fill_null(False) & changed,
+            source=said_in.replace_strict(
+                self._sources(rows.select(said_in)["message_id"]), default=None, return_dtype=pl.String
+            ),
+        )
+        return dict(risks_of(facts, self._what.approval).iter_rows())
+
+    def _sources(self, messages: pl.Series) -> Mapping[str, str]:
+        """The file that each message was read from, where that matters."""
+        if self._what.waits == "risky" and "cross_source" not in self._what.approval.risky:
+            return {}
+        rows = self.by_ids("messages", messages, ["id", "source_id"])
+        return {row: source for row, source in rows.iter_rows() if source}
+
+    def _waits(self, risks: Sequence[str] | None) -> bool:
+        what, found = self._what, risks or ()
+        if what.together or is_always_a_persons(found, what.approval):
+            return True
+        return what.waits == "all" and (bool(found) or what.approval.low_risk == "person")
+
     def _changes(self, groups: pl.DataFrame) -> dict[_Key, Change]:
-        """What is to become of each row that may have to wait, later writes over earlier ones."""
-        mine = set(groups["row"])
+        """What is to become of each row that waits, later writes over earlier ones.
+
+        Texts that a vector stands for and that follow from other rows are made anew after approval.
+        """
         changes: dict[_Key, Change] = {}
         for name, frame, ids in self._writes:
-            if TABLES[name].is_rebuildable:
+            if TABLES[name].is_rebuildable and TABLES[name].has_vector:
                 continue
-            wanted = [row for row in ids if row in mine]
+            wanted = pl.DataFrame({"id": ids}, schema={"id": pl.String}).join(groups, left_on="id", right_on="row")[
+                "id"
+            ]
             held = {row["id"]: row for row in self.by_ids(name, wanted).iter_rows(named=True)}
             if frame is None:
                 changes |= {(name, row): Change(name, row, _bare(held[row]), None) for row in held}
                 continue
-            chosen = frame.filter(pl.col("id").is_in(wanted))
-            for row in chosen.iter_rows(named=True):
+            for row in frame.filter(pl.col("id").is_in(wanted.implode())).iter_rows(named=True):
                 change = _change(name, row, held.get(row["id"]))
                 earlier = changes.get((name, row["id"]))
                 changes[name, row["id"]] = _overlaid(earlier, change) if earlier else change
         return {key: each for key, each in changes.items() if each.is_removal or each.after or each.is_new}
 
-    def _proposals(self, changes: Mapping[_Key, Change], groups: pl.DataFrame) -> tuple[pl.DataFrame, set[_Key]]:
-        """Rows of `proposals`, and the rows that are not to be written now."""
+    def _proposals(
+        self, changes: Mapping[_Key, Change], groups: pl.DataFrame, risks: Mapping[int, list[str]]
+    ) -> pl.DataFrame:
+        """Rows of `proposals`, one for each group."""
         group_of = dict(groups.select("row", "group").iter_rows())
         by_group: dict[int, list[Change]] = {}
         for change in changes.values():
             by_group.setdefault(group_of[change.id], []).append(change)
-        sources = self._sources(changes.values())
-        risks = self._risks(by_group, sources)
-        waiting = {n: each for n, each in by_group.items() if self._waits(risks.get(n, ()))}
-        held = {(each.table, each.id) for part in waiting.values() for each in part}
-        drafts = [self._row_of(part, risks.get(n, ())) for n, part in sorted(waiting.items())]
-        return self._without_repeats(pl.DataFrame(drafts)) if drafts else pl.DataFrame(), held
-
-    def _waits(self, risks: Sequence[str]) -> bool:
-        what = self._what
-        if what.together or is_always_a_persons(risks, what.approval):
-            return True
-        return what.waits == "all" and (bool(risks) or what.approval.low_risk == "person")
-
-    def _sources(self, changes: Iterable[Change]) -> Mapping[str, str]:
-        """The file that each message was read from."""
-        told = {(each.after or {}).get("message_id") or (each.before or {}).get("message_id") for each in changes}
-        rows = self.by_ids("messages", [row for row in told if row], ["id", "source_id"])
-        return {row: source for row, source in rows.iter_rows() if source}
-
-    def _risks(self, groups: Mapping[int, Sequence[Change]], sources: Mapping[str, str]) -> Mapping[int, list[str]]:
-        facts = {each.id for part in groups.values() for each in part if each.table in FACT_TABLES}
-        held = facts_by_id(self, facts)
-        rows = [row for n, part in groups.items() for row in _fact_rows(n, part, held, sources)]
-        frame = pl.DataFrame(rows, schema=FACT_CHANGES, orient="row")
-        return dict(risks_of(frame, self._what.approval).iter_rows())
+        drafts = [self._row_of(part, risks.get(n, ())) for n, part in sorted(by_group.items())]
+        return self._without_repeats(pl.DataFrame(drafts))
 
     def _row_of(self, changes: Sequence[Change], risks: Sequence[str]) -> dict[str, Any]:
         what = self._what
@@ -268,23 +310,3 @@ def _ties(name: str, frame: pl.DataFrame, facts: pl.Series, fresh: Mapping[str, 
         pairs = pairs.explode("other") if isinstance(pairs.schema["other"], pl.List) else pairs
         parts.append(pairs.cast(TIES).filter(pl.col("other").is_in(list(others))))
     return pl.concat([pl.DataFrame(schema=TIES), *parts])
-
-
-def _fact_rows(
-    group: int, changes: Sequence[Change], held: Mapping[str, Mapping[str, Any]], sources: Mapping[str, str]
-) -> list[tuple[Any, ...]]:
-    """FACT_CHANGES of one group: a fact that only moves to the archive is one row."""
-    rows = []
-    for fact in dict.fromkeys(each.id for each in changes if each.table in FACT_TABLES):
-        parts = [each for each in changes if each.id == fact and each.table in FACT_TABLES]
-        kept = [each for each in parts if each.after is not None]
-        was = held.get(fact, {})
-        after = {**was, **(dict(kept[-1].after or {}) if kept else {})}
-        moves = bool(was) and after.get("owner_entity_id") != was.get("owner_entity_id")
-        state = after.get("status") if kept else None
-        strong = was.get("entrenchment") or after.get("entrenchment")
-        pinned = bool(was.get("pinned"))
-        rows.append(
-            (group, was.get("status"), state, moves, strong, pinned, sources.get(after.get("message_id") or ""))
-        )
-    return rows

@@ -13,14 +13,18 @@ from slowwave.review.changes import NOW, Change
 from .rows import empty_frame
 from .transactions import Transaction
 
+Written = tuple[Change, Mapping[str, Any]]
+"""A change, and columns that it gets where it is a decision: who said yes, and to what."""
 
-def write_changes(tx: Transaction, changes: Sequence[Change], now: datetime, more: Mapping[str, Any]) -> None:
-    """Write rows as they were proposed; `more` are columns of the decisions among them: who said yes, and to what."""
-    for name in dict.fromkeys(each.table for each in changes):
-        mine = [each for each in changes if each.table == name]
+
+def write_changes(tx: Transaction, written: Sequence[Written], now: datetime) -> None:
+    """Write rows as they were proposed; no row twice."""
+    more_of = {each.id: more for each, more in written if each.table == "decisions"}
+    for name in dict.fromkeys(each.table for each, _ in written):
+        mine = [each for each, _ in written if each.table == name]
         tx.delete(name, [each.id for each in mine if each.is_removal])
         fresh = [{"id": each.id, **(each.after or {})} for each in mine if each.is_new and not each.is_removal]
-        told = [{**row, **more} for row in fresh] if name == "decisions" else fresh
+        told = [{**row, **more_of[row["id"]]} for row in fresh] if name == "decisions" else fresh
         tx.upsert(name, _frame(tx, name, told, now))
         tx.upsert(name, _changed(tx, name, {each.id: each.after for each in mine if each.before and each.after}, now))
 

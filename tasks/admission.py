@@ -185,7 +185,7 @@ def _write(tx: Transaction, run: Run, intake: Intake, decided: _Decided, setting
     rows = _rows(decided.gated, decided.vectors)
     tx.upsert("messages", rows)
     tx.upsert("refusals", decided.refusals)
-    tx.upsert("episodes", _episodes(tx, rows))
+    tx.upsert("episodes", episode_rows(tx, rows))
     tx.upsert("conversation_state", conversation_rows(decided.states))
     file_artifacts(tx, decided.artifacts)
     tx.upsert("sources", _source_rows(tx, intake))
@@ -214,7 +214,7 @@ def _rows(gated: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
     )
 
 
-def _episodes(tx: Reading, rows: pl.DataFrame) -> pl.DataFrame:
+def episode_rows(tx: Reading, rows: pl.DataFrame) -> pl.DataFrame:
     """One per conversation, grown by the new messages (S2-74)."""
     told = rows.group_by("conversation_id", maintain_order=True).agg(
         scope=pl.col("scope").first(),

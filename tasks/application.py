@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -23,10 +23,10 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 
 from .engine import task
+from .review import settle_patches, under_approval
 from .runs import Run, store_of
 
 OPEN = "state IN ('open', 'evaluating', 'approved')"
-WAITING = "state = 'needs_review'"
 NEIGHBOURS_PER_FACT = 5
 _HELD = "status IN ('active', 'superseded')"
 _PLACES = ("facts", "facts_archive")  # what was moved out of the way is said again, replaced and leant on as before
@@ -37,7 +37,6 @@ class Applied:
     """What became of the candidates of the open batches."""
 
     batches: int = 0
-    waiting: int = 0
     rejected: int = 0
     decisions: Mapping[str, int] = field(default_factory=dict)
     refused: Mapping[str, int] = field(default_factory=dict)
@@ -67,39 +66,41 @@ def apply_patches(
     run: Run,
     settings: IngestSettings,
     *,
-    approve: bool = False,
     look_back: bool = True,
     verdicts: Verdicts = NO_VERDICTS,
 ) -> Applied:
     """Evaluate every open batch and apply what passes; a batch that an earlier run left behind comes first (S3-12).
 
-    With `approve` a person says yes to the batches that wait for review, too (S3-10). Without `look_back` only the
-    repetitions of what is applied now are counted as evidence: enough once a run has looked at all of them.
+    Under manual approval what would be applied waits for a person, each group of facts as one proposal (S3-10). Without
+    `look_back` only the repetitions of what is applied now are counted as evidence: enough after the first time.
     `verdicts` are what `tasks.conflicts.judge_conflicts` heard before; no model is asked here.
     """
+    run = under_approval(run, "patch", settings.approval, risks=False)
     store = store_of(run)
     snapshot = store.snapshot()
-    decided = _decide(snapshot, settings, run, approve, verdicts)
+    decided = _decide(snapshot, settings, run, verdicts)
     if decided is None and (not look_back or _repeats(snapshot).is_empty()):
         return Applied()
     with store.commit(run.id, "ingest.apply", run.now) as tx:
         if tx.sequence != snapshot.sequence + 1:  # another run has decided something meanwhile
-            decided = _decide(tx, settings, run, approve, verdicts)
+            decided = _decide(tx, settings, run, verdicts)
         if decided is not None:
-            _write(tx, decided)
+            _write(tx, decided, waits=run.proposes is not None)
         _count_repeats(tx, None if look_back or decided is None else decided.plan.evidence["message_id"])
-    return _counted(decided) if decided is not None else Applied()
+    if decided is None:
+        return Applied()
+    return _counted(decided) if run.proposes is None else _proposed(run, decided)
 
 
-def plan_patches(reading: Reading, settings: IngestSettings, run: Run, *, approve: bool) -> ApplicationPlan | None:
+def plan_patches(reading: Reading, settings: IngestSettings, run: Run) -> ApplicationPlan | None:
     """What would become of the open batches without a model; None when none is open."""
-    decided = _decide(reading, settings, run, approve, NO_VERDICTS)
+    decided = _decide(reading, settings, run, NO_VERDICTS)
     return None if decided is None else decided.plan
 
 
-def _decide(reading: Reading, settings: IngestSettings, run: Run, approve: bool, verdicts: Verdicts) -> _Decided | None:
+def _decide(reading: Reading, settings: IngestSettings, run: Run, verdicts: Verdicts) -> _Decided | None:
     """None when no batch is open."""
-    patch = _open_patch(reading, f"{OPEN} OR {WAITING}" if approve else OPEN)
+    patch = _open_patch(reading, OPEN)
     if patch.batches.is_empty():
         return None
     verdict = evaluate(
@@ -108,7 +109,6 @@ def _decide(reading: Reading, settings: IngestSettings, run: Run, approve: bool,
         patch.batches,
         settings.evaluate,
         content_gate=0.0,
-        approval="auto" if approve else settings.approval,
     )
     approved = verdict.batches.filter(pl.col("state") == "approved")
     passed = verdict.passed.filter(pl.col("patch_batch_id").is_in(approved["id"].to_list()))
@@ -116,7 +116,7 @@ def _decide(reading: Reading, settings: IngestSettings, run: Run, approve: bool,
 
 
 def _open_patch(snapshot: Reading, where: str) -> _Patch:
-    batches = snapshot.frame("patch_batches", where).with_columns(_decider())
+    batches = snapshot.frame("patch_batches", where)
     candidates = snapshot.by_ids(
         "facts", batches["id"], key="patch_batch_id", where="status = 'candidate'", with_vector=True
     )
@@ -126,11 +126,6 @@ def _open_patch(snapshot: Reading, where: str) -> _Patch:
         snapshot.by_ids("fact_directives", candidates["id"], list(DIRECTIVES), key="candidate_id"),
         snapshot.by_ids("messages", candidates["message_id"]),
     )
-
-
-def _decider() -> pl.Expr:
-    """A batch that waited for review and is taken up again was approved by a person."""
-    return pl.when(pl.col("state") == "needs_review").then(pl.lit("person")).otherwise("decided_by").alias("decided_by")
 
 
 def _plan(
@@ -251,7 +246,7 @@ def _neighbours(reading: Reading, candidates: pl.DataFrame, run: Run) -> pl.Data
     return named.select("candidate_id", fact_id="id", cosine="cosine").cast(pl.Schema(NEIGHBOURS))
 
 
-def _write(tx: Transaction, decided: _Decided) -> None:
+def _write(tx: Transaction, decided: _Decided, *, waits: bool) -> None:
     verdict, plan = decided.verdict, decided.plan
     facts = pl.concat([plan.facts, verdict.rejected.select(plan.facts.columns)], how="diagonal_relaxed")
     _store(tx, _with_vectors(tx, facts.unique("id", keep="first", maintain_order=True), decided.patch))
@@ -262,7 +257,8 @@ def _write(tx: Transaction, decided: _Decided) -> None:
     tx.upsert("decisions", plan.decisions)
     tx.upsert("pair_decisions", plan.pairs)
     rest = verdict.batches.filter(~pl.col("id").is_in(plan.batches["id"].to_list()))
-    tx.upsert("patch_batches", pl.concat([plan.batches, rest], how="diagonal_relaxed"))
+    done = plan.batches.with_columns(state=pl.lit("needs_review")) if waits else plan.batches
+    tx.upsert("patch_batches", pl.concat([done, rest], how="diagonal_relaxed"))
 
 
 def _with_vectors(tx: Transaction, facts: pl.DataFrame, patch: _Patch) -> pl.DataFrame:
@@ -316,6 +312,13 @@ def _count_repeats(tx: Transaction, originals: pl.Series | None) -> None:
 
 def _counted(decided: _Decided) -> Applied:
     verdict, plan = decided.verdict, decided.plan
-    waiting = verdict.batches.filter(pl.col("state") == "needs_review")
     refused = dict(verdict.refusals.group_by("gate").len().iter_rows())
-    return Applied(len(verdict.batches), len(waiting), len(verdict.rejected), plan.summary(), refused)
+    return Applied(len(verdict.batches), len(verdict.rejected), plan.summary(), refused)
+
+
+def _proposed(run: Run, decided: _Decided) -> Applied:
+    """What was written of a plan that waits for a person; patches of which nothing waits are closed."""
+    with store_of(replace(run, proposes=None)).commit(run.id, "ingest.settle", run.now) as tx:
+        settle_patches(tx, decided.plan.facts["id"])
+        written = tx.by_ids("decisions", decided.plan.decisions["id"], ["action"])
+    return replace(_counted(decided), decisions=dict(written.group_by("action").len().iter_rows()))

@@ -33,7 +33,7 @@ Told = Mapping[str, Mapping[str, object]]
 
 
 @task("judge conflicts")
-async def judge_conflicts(run: Run, settings: IngestSettings, *, approve: bool = False) -> Verdicts:
+async def judge_conflicts(run: Run, settings: IngestSettings) -> Verdicts:
     """What a model says about the conflicts in the open batches; nothing where rules decide or nobody can be asked.
 
     At most `calls_per_batch` calls, revisions after conflicts; what is left over is decided by rule.
@@ -42,7 +42,7 @@ async def judge_conflicts(run: Run, settings: IngestSettings, *, approve: bool =
     if language.is_keyless("judge") or not _asks(revise) or language.budget_reached:
         return NO_VERDICTS
     snapshot = store_of(run).snapshot()
-    plan = plan_patches(snapshot, settings, run, approve=approve)
+    plan = plan_patches(snapshot, settings, run)
     if plan is None or not (plan.disputes or plan.doubts):
         return NO_VERDICTS
     disputes = plan.disputes if revise.strategy == "llm" else ()

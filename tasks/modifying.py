@@ -22,9 +22,8 @@ def propose_anew(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
 
 
 def _split(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
-    from slowwave.splitting.split_plan import splits_of
-
     from slowwave.settings import SplitSettings
+    from slowwave.splitting.split_plan import splits_of
 
     from .splitting import propose_split
 

@@ -22,6 +22,7 @@ from .runs import Run, embedder_of
 
 QUESTIONS_PER_CALL = 40
 CANDIDATES = 5
+_WHOLE = "parent_entity_id IS NULL"  # what was split off is known under its whole name alone (C17)
 
 
 Verdicts = Mapping[tuple[str, str, str], bool]
@@ -80,7 +81,11 @@ def _likeness(run: Run, reading: Reading, mentions: Mentions) -> pl.DataFrame:
     for (kind,), rows in mentions.distinct.group_by("entity_type", maintain_order=True):
         places = rows["mention"].to_numpy()
         found = nearest(
-            reading, "entities", np.asarray(vectors[places]), CANDIDATES, f"entity_type = {quoted(str(kind))}"
+            reading,
+            "entities",
+            np.asarray(vectors[places]),
+            CANDIDATES,
+            f"entity_type = {quoted(str(kind))} AND {_WHOLE}",
         )
         named = found.with_columns(mention=pl.Series(places).gather(found["query"]))
         parts.append(named.select("mention", entity_id="id", cosine=pl.col("cosine").cast(pl.Float64)))

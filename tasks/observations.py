@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from recall.proposals import Proposal
+from slowwave.answers import Added, Outcome
 from slowwave.errors import Refused, UnusableInput
 from slowwave.maintenance.retirement import BY_A_PERSON, Retirement
 from slowwave.merging.observations import (
@@ -24,6 +24,7 @@ from slowwave.merging.observations import (
 )
 from slowwave.review.proposing import Proposing
 from slowwave.settings import IngestSettings
+from slowwave.splitting.structure import KIND as STRUCTURAL
 from slowwave.text import as_json
 from slowwave.validity import live_sql
 from storage.connection import namespaces
@@ -41,38 +42,7 @@ from .statements import SCOPE, Statements, state, write_statements
 from .targets import Target, find_target, new_target
 
 _KINDS = f"kind IN ({', '.join(map(quoted, KINDS))})"
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one text: added, known (said before word for word), confirmed, waiting or refused.
-
-    `fact_id` is the new fact, or the one that says the same (known, confirmed); `reason` why it was refused.
-    """
-
-    content: str
-    outcome: str
-    fact_id: str | None = None
-    reason: str | None = None
-    similarity_flag: bool = False
-    similar_to_id: str | None = None
-    similarity_score: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Added:
-    """What became of the texts, in their order; `is_new`: the entity was made for them."""
-
-    entity: str
-    entity_id: str
-    is_new: bool
-    outcomes: tuple[Outcome, ...]
-    redacted: int = 0
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many texts ended how."""
-        return dict(Counter(each.outcome for each in self.outcomes))
+_RETIRABLE = f"kind IN ({', '.join(map(quoted, (*KINDS, STRUCTURAL)))})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +87,7 @@ def observe(
             "observations refused": ended.get("refused", 0),
             "patches waiting for review": ended.get("waiting", 0),
         }
-    return added
+    return replace(added, run=run.id)
 
 
 def retire(run: Run, entity_id: str, ids: Sequence[str], *, dry_run: bool = False) -> Retired:
@@ -284,7 +254,7 @@ def plan_to_retire(reading: Reading, run: Run, entity_id: str, ids: Sequence[str
     if not ids:
         raise UnusableInput("There is nothing to retire.", "Name observations by their ids; `slowwave duplicates`.")
     live = reading.by_ids(
-        "facts", [entity_id], key="owner_entity_id", where=f"{live_sql(run.now)} AND {_KINDS}", with_vector=True
+        "facts", [entity_id], key="owner_entity_id", where=f"{live_sql(run.now)} AND {_RETIRABLE}", with_vector=True
     )
     found = {asked: named_by(asked, set(live["id"])) for asked in ids}
     if wrong := [_wrong(reading, entity_id, asked, named) for asked, named in found.items() if len(named) != 1]:

@@ -21,7 +21,7 @@ from storage.transactions import Transaction
 from .engine import task
 from .observations import clear_stale_flags
 from .own_runs import Counts
-from .retirement import renew_profiles
+from .retirement import renew_profiles, with_inverses
 from .runs import Run, recorded, store_of
 
 FACTS_AT_ONCE = 5_000
@@ -123,7 +123,7 @@ def _rows(
 
 
 def _plan(reading: Reading, run: Run, ids: Sequence[str]) -> RestorationPlan:
-    archived = _rows(reading, ids, where=ARCHIVED, with_vector=True)
+    archived = with_inverses(reading, _rows(reading, ids, where=ARCHIVED, with_vector=True), ARCHIVED, TABLES)
     left = reading.by_ids("decisions", archived["id"], ["subject_id", "at", "measures"], key="subject_id", where=LEFT)
     told = dict(left.sort("at").select("subject_id", "measures").iter_rows())
     departures = {fact: departure_of(measures) for fact, measures in told.items()}

@@ -8,6 +8,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave.maintenance.retirement import NOTHING, Cause, Measures, Retirement, plan_retirement
+from slowwave.splitting.structure import KIND, inverses_of
 from slowwave.validity import live_sql
 from storage.snapshots import Reading
 from storage.transactions import Transaction
@@ -22,7 +23,11 @@ _PENDING = "outcome = 'pending'"
 def retirement_of(
     reading: Reading, chosen: pl.DataFrame, cause: Cause, now: datetime, measures: Measures = NOTHING
 ) -> Retirement:
-    """What retiring these live facts, whole rows with their vectors, would change."""
+    """What retiring these live facts, whole rows with their vectors, would change.
+
+    What says the same from the other end goes with them (S0-15).
+    """
+    chosen = with_inverses(reading, chosen, live_sql(now))
     flagged = reading.frame("facts", f"{live_sql(now)} AND similarity_flag", ["id", "similar_to_id"])
     theirs = flagged.filter(pl.col("similar_to_id").is_in(chosen["id"].implode()))["id"]
     partners = reading.by_ids("facts", theirs, with_vector=True)
@@ -30,6 +35,19 @@ def retirement_of(
         [reading.by_ids("pair_decisions", chosen["id"], key=end, where=_PENDING) for end in ("a_id", "b_id")]
     )
     return plan_retirement(chosen, partners, pairs.unique("id"), cause, now, measures)
+
+
+def with_inverses(
+    reading: Reading, chosen: pl.DataFrame, where: str, tables: Sequence[str] = ("facts",)
+) -> pl.DataFrame:
+    """Whole facts, and those of these tables that say the same from the other end: both end, or come back, together."""
+    ends = chosen.filter(pl.col("kind") == KIND)["object_id"]
+    if ends.is_empty():
+        return chosen
+    others = f"kind = '{KIND}' AND ({where})"
+    held = pl.concat([reading.by_ids(name, ends, key="subject_id", where=others, with_vector=True) for name in tables])
+    found = inverses_of(chosen, held.unique("id", keep="first")).sort("id")
+    return pl.concat([chosen, found.select(chosen.columns)])
 
 
 def carry_out(tx: Transaction, plan: Retirement) -> None:

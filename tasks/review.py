@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 import polars as pl
 
-from recall.proposals import Proposal, list_proposals, proposal_named
+from recall.proposal_stories import in_turn, stale_proposals
+from recall.proposals import Proposal, list_proposals, proposal_named, proposals_by_id
 from slowwave import frames
 from slowwave.errors import Refused, UnusableInput
-from slowwave.review.changes import Change, decoded, differences
+from slowwave.review.changes import Change, decoded
 from slowwave.review.proposing import Person, Proposing
+from slowwave.review.staleness import in_brief
+from slowwave.settings import ApprovalSettings, IngestSettings
 from slowwave.text import timed_id
-from storage.basis import basis_of, owners_in
 from storage.proposed import write_changes
+from storage.rows import quoted
+from storage.snapshots import Reading
 from storage.transactions import Transaction
 
 from .engine import task
@@ -49,10 +52,31 @@ def proposing(run: Run, what: Proposing) -> Run:
     return replace(run, proposes=what)
 
 
+def under_approval(
+    run: Run, action: str, approval: ApprovalSettings, *, require: bool = False, risks: bool = True
+) -> Run:
+    """The run, so that what a person has to decide waits: all of it where approval is required, else what is risky.
+
+    Without `risks` the task is one that never does what is always a person's, and nothing is looked at for it.
+    """
+    if require or approval.mode == "manual":
+        return proposing(run, Proposing(action, "all", approval=approval))
+    return proposing(run, Proposing(action, "risky", approval=approval)) if risks else run
+
+
 def proposed(run: Run) -> tuple[str, ...]:
-    """The proposals that the run made and that wait, oldest first."""
-    where = list_proposals(store_of(run).snapshot(), "pending", run=run.id)
-    return tuple(each.id for each in where)
+    """Ids of the proposals that the run made and that wait, oldest first."""
+    return tuple(each.id for each in list_proposals(store_of(run).snapshot(), "pending", run=run.id))
+
+
+def titles_of(run: Run) -> list[str]:
+    """What the run proposed, a line each."""
+    return (
+        store_of(run)
+        .snapshot()
+        .frame("proposals", f"run_id = {quoted(run.id)}", ["title"], order=["id"])["title"]
+        .to_list()
+    )
 
 
 def proposal_of(run: Run, action: str, subject_id: str, ask: str) -> Proposal:
@@ -71,12 +95,34 @@ def proposal_of(run: Run, action: str, subject_id: str, ask: str) -> Proposal:
 
 
 @task("approve proposals")
-def approve(run: Run, ids: Sequence[str], person: Person, note: str = "") -> tuple[Decided, ...]:
+def approve(
+    run: Run,
+    ids: Sequence[str],
+    person: Person,
+    note: str = "",
+    settings: IngestSettings = IngestSettings(),  # noqa: B008 (frozen)
+) -> tuple[Decided, ...]:
     """Carry out what a person said yes to, in one commit; what has grown stale is refused and told (T50).
 
     `ids` may be the short forms that tables show. `Refused` where nothing can be carried out because none is open.
+    Candidates whose plan is stale are planned again by these `settings` and proposed anew: `replaced_by`.
     """
-    return _decide(run, ids, person, note, is_yes=True)
+    done = _decide(run, ids, person, note, is_yes=True)
+    return _proposed_again(run, done, settings) if any(each.state == "stale" for each in done) else done
+
+
+def _proposed_again(run: Run, done: Sequence[Decided], settings: IngestSettings) -> tuple[Decided, ...]:
+    from .application import apply_patches
+
+    apply_patches(run, settings.model_copy(update={"approval": ApprovalSettings(mode="manual")}), look_back=False)
+    snapshot = store_of(run).snapshot()
+    successors = {row: fresh.id for fresh in list_proposals(snapshot, run=run.id) for row in fresh.touches}
+    stale = proposals_by_id(snapshot, [each.id for each in done if each.state == "stale"])
+    found = {
+        each.id: next((successors[row.id] for row in each.changes if row.table == "facts" and row.id in successors), "")
+        for each in stale
+    }
+    return tuple(replace(each, replaced_by=found.get(each.id, "")) for each in done)
 
 
 @task("reject proposals")
@@ -89,16 +135,16 @@ def reject(run: Run, ids: Sequence[str], person: Person, note: str = "") -> tupl
 def approve_for_later(run: Run, proposal_id: str, person: Person, note: str = "") -> Decided:
     """Say yes to a proposal that somebody else, such as an agent, is to carry out; it is checked again by then."""
     with store_of(run).commit(run.id, "review", run.now) as tx:
-        chosen = _open(tx, [proposal_id])[0]
+        chosen = open_proposals(tx, [proposal_id])[0]
         _record(tx, run, {chosen.id: ("approved", "")}, person, note)
         tx.upsert("decisions", _told(run, [chosen], person, note, "approve"))
     return Decided(chosen.id, "approved", chosen.title)
 
 
 def _decide(run: Run, ids: Sequence[str], person: Person, note: str, *, is_yes: bool) -> tuple[Decided, ...]:
-    _check(person)
+    check_person(person)
     with store_of(run).commit(run.id, "review", run.now) as tx:
-        chosen = _open(tx, ids)
+        chosen = open_proposals(tx, ids)
         states = _carry_out(tx, run, chosen, person) if is_yes else _turn_down(tx, run, chosen, person)
         _record(tx, run, states, person, note)
         meant = [each for each in chosen if states[each.id][0] in ("applied", "rejected")]
@@ -113,14 +159,15 @@ def _ending(state: tuple[str, str], proposal: Proposal) -> tuple[str, str, str]:
     return state[0], proposal.title, state[1]
 
 
-def _check(person: Person) -> None:
+def check_person(person: Person) -> None:
     if not person.name.strip():
         raise UnusableInput("Nobody's name was given.", "Say who decides: --by NAME, or $SLOWWAVE_PERSON.")
 
 
-def _open(tx: Transaction, ids: Sequence[str]) -> list[Proposal]:
+def open_proposals(reading: Reading, ids: Sequence[str]) -> list[Proposal]:
     """The proposals of these ids, which must all be open."""
-    chosen = list({each.id: each for each in (proposal_named(tx, asked) for asked in ids)}.values())
+    whole = {each.id: each for each in proposals_by_id(reading, ids)}
+    chosen = list({each.id: each for each in (whole.get(asked) or proposal_named(reading, asked) for asked in ids)}.values())
     closed = [each for each in chosen if each.state not in OPEN]
     if closed:
         told = "; ".join(f"{each.id}: {_NOT_NOW[each.state]}" for each in closed)
@@ -131,59 +178,37 @@ def _open(tx: Transaction, ids: Sequence[str]) -> list[Proposal]:
 def _carry_out(tx: Transaction, run: Run, chosen: Sequence[Proposal], person: Person) -> dict[str, tuple[str, str]]:
     """State and outcome of each; those that change different rows are written at once, the others one after another."""
     states: dict[str, tuple[str, str]] = {}
-    left = list(chosen)
-    while left:
-        stale = _stale(tx, left, run.now)
-        states |= {each.id: ("stale", stale[each.id]) for each in left if each.id in stale}
-        now, left = _disjoint([each for each in left if each.id not in stale])
-        for each in now:
-            write_changes(tx, each.changes, run.now, {"approved_by": person.name, "proposal_id": each.id})
-            states[each.id] = ("applied", "")
+    for part in in_turn(tx, chosen):
+        stale = stale_proposals(tx, part, run.now)
+        states |= {row: ("stale", in_brief(changed)) for row, changed in stale.items()}
+        fresh = [each for each in part if each.id not in stale]
+        write_changes(tx, [(one, _signed(each.id, person)) for each in fresh for one in each.changes], run.now)
+        states |= {each.id: ("applied", "") for each in fresh}
     _open_again(tx, [each for each in chosen if states[each.id][0] == "stale"])
     return states
-
-
-def _stale(tx: Transaction, proposals: Sequence[Proposal], now: datetime) -> dict[str, str]:
-    """Why proposals can no longer be carried out, by id."""
-    stored = tx.by_ids("proposals", [each.id for each in proposals], ["id", "basis"])
-    basis = {row: json.loads(text) for row, text in stored.iter_rows()}
-    every = [change for each in proposals for change in each.changes]
-    owners = sorted({owner for each in proposals for owner in owners_in(basis[each.id])})
-    current = json.loads(json.dumps(basis_of(tx, every, owners, now)))
-    told: dict[str, str] = {}
-    for each in proposals:
-        mine = {key: current.get(key) for key in basis[each.id]}
-        if changed := differences(basis[each.id], mine):
-            more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
-            told[each.id] = f"Changed since it was proposed: {', '.join(changed[:3])}{more}."
-    return told
-
-
-def _disjoint(proposals: Sequence[Proposal]) -> tuple[list[Proposal], list[Proposal]]:
-    """Those that touch different rows, in order, and the others."""
-    taken: set[tuple[str, str]] = set()
-    now: list[Proposal] = []
-    later: list[Proposal] = []
-    for each in proposals:
-        mine = {(change.table, change.id) for change in each.changes}
-        (later if mine & taken else now).append(each)
-        taken |= mine
-    return now, later
 
 
 def _turn_down(tx: Transaction, run: Run, chosen: Sequence[Proposal], person: Person) -> dict[str, tuple[str, str]]:
     """What a rejection writes, where the rows are still as they were."""
     stored = tx.by_ids("proposals", [each.id for each in chosen], ["id", "otherwise"])
-    for proposal_id, text in stored.iter_rows():
-        rest = [each for each in decoded(text) if each.is_new or _is_as_it_was(tx, each)]
-        write_changes(tx, rest, run.now, {"approved_by": person.name, "proposal_id": proposal_id})
+    rest = [(each, _signed(proposal, person)) for proposal, text in stored.iter_rows() for each in decoded(text)]
+    changed = [each for each, _ in rest if not each.is_new]
+    held = {(name, row["id"]): row for name in {each.table for each in changed}
+            for row in tx.by_ids(name, [each.id for each in changed]).iter_rows(named=True)}  # fmt: skip
+    kept = {(each.table, each.id): (each, more) for each, more in rest if each.is_new or _is_as_it_was(each, held)}
+    write_changes(tx, list(kept.values()), run.now)
     return {each.id: ("rejected", "") for each in chosen}
 
 
-def _is_as_it_was(tx: Transaction, change: Change) -> bool:
-    names = [name for name, value in (change.before or {}).items() if value is None or isinstance(value, str)]
-    rows = tx.by_ids(change.table, [change.id], names or ["id"]).to_dicts()
-    return bool(rows) and all(rows[0][name] == (change.before or {})[name] for name in names)
+def _signed(proposal_id: str, person: Person) -> dict[str, str]:
+    """What a decision says of who decided."""
+    return {"approved_by": person.name, "proposal_id": proposal_id}
+
+
+def _is_as_it_was(change: Change, held: Mapping[tuple[str, str], Mapping[str, Any]]) -> bool:
+    row = held.get((change.table, change.id))
+    told = {name: value for name, value in (change.before or {}).items() if value is None or isinstance(value, str)}
+    return row is not None and all(row[name] == value for name, value in told.items())
 
 
 def _record(tx: Transaction, run: Run, states: Mapping[str, tuple[str, str]], person: Person, note: str) -> None:
@@ -224,7 +249,7 @@ def _told(run: Run, chosen: Sequence[Proposal], person: Person, note: str, actio
     return pl.DataFrame(rows, schema=dict(frames.DECISIONS))
 
 
-def settle_patches(tx: Transaction, facts: Sequence[str]) -> None:
+def settle_patches(tx: Transaction, facts: Sequence[str] | pl.Series) -> None:
     """Close the patches of these facts in which nothing waits any more (S3-12)."""
     ids = tx.by_ids("facts", facts, ["patch_batch_id"])["patch_batch_id"].drop_nulls().unique()
     waiting = tx.by_ids("patch_batches", ids, where="state = 'needs_review'")
@@ -260,9 +285,12 @@ def modify(run: Run, proposal_id: str, ask: Mapping[str, Any], person: Person) -
     """
     from .modifying import propose_anew
 
+    check_person(person)
     store = store_of(run)
     old = _open_now(store.snapshot(), proposal_id)
     fresh = propose_anew(run, old, ask)
+    if fresh.id == old.id:
+        raise UnusableInput(f"Nothing of {old.id} was modified.", "Change its ask, or approve it as it is.")
     with store.commit(run.id, "review", run.now) as tx:
         outcome = f"{person.name} modified it: {fresh.id}"
         _record(tx, run, {old.id: ("replaced", outcome)}, person, "")

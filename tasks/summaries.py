@@ -78,21 +78,25 @@ def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[tuple[st
         "",
         f"Store `{run.store}`, namespace `{run.namespace}`, commit {summary['commit']}.",
         "",
-        *(f"{_plain(note)}\n" for note in summary["notes"]),
+        *(f"{plain_text(note)}\n" for note in summary["notes"]),
         *([f"{size_line(summary)}\n"] if "bytes" in summary else ()),
-        *_table(("what", "count"), list(summary["counts"].items())),
-        *(_table(("refused by gate", "count"), list(summary["refused"].items())) if summary.get("refused") else ()),
+        *markdown_table(("what", "count"), list(summary["counts"].items())),
+        *(_refused(summary["refused"]) if summary.get("refused") else ()),
         f"Model `{llm['model'] or 'none'}`: {llm['calls']} calls, {llm['from ledger']} answers from the ledger, "
         f"{llm['tokens_in']} tokens in, {llm['tokens_out']} out, {llm['usd']:.4f} dollars.",
         "",
         "## The ledger",
         "",
-        *_table(("decision", "fact", "reason"), decisions),
+        *markdown_table(("decision", "fact", "reason"), decisions),
         f"All of it: `slowwave why {run.id} {place}`. Take the run back: `slowwave undo {run.id} {place}`.",
         "",
-        *(f"- {_plain(issue)}" for issue in [*summary["errors"], *summary["issues"]][:SHOWN_ISSUES]),
+        *(f"- {plain_text(issue)}" for issue in [*summary["errors"], *summary["issues"]][:SHOWN_ISSUES]),
     ]
     return "\n".join(lines)
+
+
+def _refused(counts: Mapping[str, int]) -> list[str]:
+    return markdown_table(("refused by gate", "count"), list(counts.items()))
 
 
 def size_line(summary: Mapping[str, Any]) -> str:
@@ -101,18 +105,19 @@ def size_line(summary: Mapping[str, Any]) -> str:
     return f"The store takes {after} on disk; before it took {before}."
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    cells = [[_plain(str(cell)) for cell in row] for row in [head, *rows]]
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    """The lines of a table whose cells say what they say, whatever signs are in them; a blank one ends it."""
+    cells = [[plain_text(str(cell)) for cell in row] for row in [head, *rows]]
     lines = [f"| {' | '.join(row)} |" for row in cells]
     return [lines[0], "|---" * len(head) + "|", *lines[1:], ""]
 
 
 def plain_cells(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows of a table artifact, whose texts the page would else read as Markdown."""
-    return [{key: _plain(cell) if isinstance(cell, str) else cell for key, cell in row.items()} for row in rows]
+    return [{key: plain_text(cell) if isinstance(cell, str) else cell for key, cell in row.items()} for row in rows]
 
 
-def _plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """Stored text on one line, none of whose signs are Markdown or HTML."""
     marked = _SIGNS.sub(r"\\\g<0>", html.escape(" ".join(text.split()), quote=False))
     return marked.replace("://", "&#58;//").replace("www.", "www&#46;")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -54,6 +54,11 @@ class Tally:
     verdict: Verdict | None = None
     always: ClassVar[tuple[str, ...]] = ()
     """Counts that the run's table shows even where they are nothing."""
+
+    def proposed(self, titles: Sequence[str]) -> None:
+        """Changes that the run left for a person to decide."""
+        self.counts["changes proposed"] += len(titles)
+        self.told += [Telling("propose", title, "It waits for a person.") for title in titles]
 
     def failed(self, phase: str, error: str) -> None:
         """A phase that failed while the others went on."""
@@ -135,10 +140,14 @@ class Tally:
             ],
             "issues": self.issues,
             "errors": self.errors,
-            "notes": [*self.notes(counts), *([self.verdict.sentence()] if self.verdict else [])],
+            "notes": [*self.notes(counts), *self._waiting(), *([self.verdict.sentence()] if self.verdict else [])],
             **({"bytes": size} if None not in size.values() else {}),
             **({"gate": self.verdict.as_json()} if self.verdict else {}),
         }
+
+    def _waiting(self) -> list[str]:
+        count = self.counts["changes proposed"]
+        return [f"{count} changes wait for a person: `slowwave review list`."] if count else []
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """What a reader of the counts should know."""
@@ -189,7 +198,6 @@ class IngestTally(Tally):
 
     def applied(self, applied: Applied) -> None:
         """What became of the candidates."""
-        self.counts["patches waiting for review"] += applied.waiting
         for action, number in applied.decisions.items():
             self.counts[OUTCOMES.get(action, f"decisions to {action}")] += number
         self.refused.update(applied.refused)

@@ -12,7 +12,8 @@ from slowwave import frames
 from slowwave.errors import UnknownName, UnusableInput
 from slowwave.intake.injection import injection_reason
 from slowwave.intake.redaction import has_secret
-from slowwave.reading.mentions import RAW_MENTIONS, TYPES, mentions_in
+from slowwave.labels import TYPES, canonical_type
+from slowwave.reading.mentions import RAW_MENTIONS, mentions_in
 from slowwave.reading.resolution import LIKENESS, Resolution, finish, plan_resolution, revivals, revived
 from slowwave.settings import ResolveSettings
 from slowwave.text import normalise_name
@@ -59,16 +60,14 @@ def find_target(
 
 
 def _type_named(entity_type: str | None) -> str | None:
-    """The type as it is stored; raises for one that does not exist."""
-    if entity_type is None:
-        return None
-    kind = str(mentions_in(_mention("any name", entity_type, None)).distinct["entity_type"][0])
-    if kind == "concept" and entity_type.strip().lower() != "concept":
+    """The type as it is stored, whichever word names it (C8); raises for one that does not exist."""
+    kind = None if entity_type is None else canonical_type(entity_type)
+    if entity_type is not None and kind is None:
         raise UnknownName("entity type", entity_type, TYPES)
     return kind
 
 
-def _mention(name: str, entity_type: str, now: datetime | None) -> pl.DataFrame:
+def _mention(name: str, entity_type: str, now: datetime) -> pl.DataFrame:
     row = {"window": 0, "name": name, "entity_type": entity_type, "summary": None, "seen_at": now}
     return pl.DataFrame([row], schema=RAW_MENTIONS)
 

@@ -78,7 +78,7 @@ def learn(
     *,
     now: datetime = NOW,
     dry_run: bool = False,
-    approve: bool = False,
+    require_approval: bool = False,
     namespace: str = "default",
     format: Any = "auto",
     **settings: Any,
@@ -89,7 +89,7 @@ def learn(
     return asyncio.run(
         ingest(
             [str(path) for path in listed], namespace=namespace, store=str(store), format=format, settings=chosen,
-            now=now, dry_run=dry_run, approve=approve,
+            now=now, dry_run=dry_run, require_approval=require_approval,
         )
     )  # fmt: skip
 

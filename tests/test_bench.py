@@ -14,7 +14,7 @@ from bench.figures import Figure
 from bench.ingest import STAGES
 from bench.metrics import evidence_recall, is_pair_found, mean, named_messages
 from bench.probe import Stopwatch
-from recall.records import Provenance, RecalledFact
+from slowwave.answers import Provenance, RecalledFact
 
 
 def fact(*messages: str) -> RecalledFact:

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from apps.cli import app
 from recall.context import HEADER, WARNING, context_share, fact_line, inert, most_tokens, render_context
 from recall.memory import Memory
-from recall.records import Mention, RecalledFact
+from slowwave.answers import Mention, RecalledFact
 from slowwave.intake.passages import count_tokens
 from storage.store import Store
 

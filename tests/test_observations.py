@@ -21,6 +21,7 @@ from apps.cli import main
 from inference.embedding import Embedder, open_embedder
 from recall.memory import Memory
 from slowwave import frames
+from slowwave.answers import Added
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.maintenance.entity_text import (
     CHARACTERS,
@@ -39,7 +40,7 @@ from slowwave.validity import live_sql
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.observations import Added, clear_stale_flags, observe, retire
+from tasks.observations import clear_stale_flags, observe, retire
 from tasks.profiles import refresh_profiles
 from tasks.runs import Run, new_run, store_of
 from tasks.targets import find_target

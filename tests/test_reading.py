@@ -21,7 +21,7 @@ from slowwave.intake.conversations import COLUMNS
 from slowwave.intake.formats import FORMATS
 from tasks.reading import ReadBatch, read_paths
 from tasks.sources import ReadIssue, find_sources
-from tasks.summaries import _table
+from tasks.summaries import markdown_table
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -387,5 +387,5 @@ def test_who_speaks_under_an_address_has_a_name(tmp_path: Path, speaker: str, na
 
 
 def test_stored_text_is_no_markup_in_a_summary() -> None:
-    shown = "\n".join(_table(("fact",), [("<img src=x> [a](http://b.c) `d` | **e**\n# f",)]))
+    shown = "\n".join(markdown_table(("fact",), [("<img src=x> [a](http://b.c) `d` | **e**\n# f",)]))
     assert r"&lt;img src=x&gt; \[a\]\(http&#58;//b.c\) \`d\` \| \*\*e\*\* \# f" in shown

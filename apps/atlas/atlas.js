@@ -101,7 +101,7 @@ function focusOn(kind, place, tab, entities, isMoving) {
 function drawPanel() {
   const { entity, fact, tab } = atlas.state, panel = byId("panel"), isList = entity < 0 && fact < 0;
   const content = fact >= 0 ? storyPanel(fact) : entity >= 0 ? entityPanel(entity)
-    : { groups: groupsPanel, aspects: aspectsPanel, nights: nightsPanel }[tab]();
+    : { groups: groupsPanel, aspects: aspectsPanel, nights: nightsPanel, report: reportPanel }[tab]();
   const height = panel.scrollTop, isSameView = panel.dataset.view === `${tab} ${entity} ${fact}`;
   panel.replaceChildren(...content.filter(Boolean));
   panel.dataset.view = `${tab} ${entity} ${fact}`;

@@ -140,6 +140,28 @@ function nightsPanel() {
   return [make("ul", { class: "rows" }, ...order.map(runItem)), leftOut()];
 }
 
+// The report
+
+function findingItem([e, name, rest]) {
+  const words = [make("span", { class: "words" }, name || "(no entity)"), make("span", { class: "meta" }, rest)];
+  return make("li", {}, e >= 0 ? button({ class: "fact", onclick: () => atlas.select(e) }, ...words) : make("div", { class: "fact" }, ...words));
+}
+
+function reportPanel() {
+  const { counts, verdict, sections } = data.report;
+  const found = counts.filter(([, count]) => count);
+  return [
+    make("p", { class: "note" }, `As of ${day(data.now)}: ${found.map(([what, count]) => `${what} ${count.toLocaleString("en-GB")}`).join(", ")}.`),
+    verdict ? make("p", { class: "note" }, verdict) : null,
+    ...sections.flatMap(({ title, count, following, findings }) => [
+      make("h3", {}, `${title} (${count.toLocaleString("en-GB")})`),
+      ...listed(findings, findingItem, 8),
+      count > findings.length ? make("p", { class: "note" }, `The first ${findings.length}.`) : null,
+      ...following.map((sentence) => make("p", { class: "note" }, sentence)),
+    ]),
+  ];
+}
+
 // One entity
 
 function factItem(f, seenFrom) {

@@ -18,6 +18,7 @@ from slowwave.application.closing import READ, Tools, close_facts
 from slowwave.application.conflicts import NO_VERDICTS, Rivals, Verdicts
 from slowwave.application.evidence import evidence_rows, heard_of, with_evidence
 from slowwave.application.implicit import find_implicit_conflicts, flag_doubts
+from slowwave.application.past import is_past, joined, settle_past
 from slowwave.application.patches import DIRECTIVES, MESSAGES
 from slowwave.application.repeats import NEIGHBOURS, came_back, find_flags, find_repeats, pairs_of, with_keys
 from slowwave.application.revision import find_revisions
@@ -95,21 +96,27 @@ def plan_application(
     """Decide every passed candidate, in the order in which they were said (§6.5 step 3).
 
     It ends active; or rejected with reason `repeats <fact>`, its message being evidence of that fact; or superseded at
-    once, because what it would replace was said later. What it replaces is closed by the first rule that means it: a
-    directive, a conflict, a revision. A candidate that is already decided in `near.facts` is left alone, so a second
-    application changes nothing. `verdicts` are answers of a model to what an earlier plan left open.
+    once, because what it would replace was said later. One that is over already stands for the past alone. What it
+    replaces is closed by the first rule that means it: a directive, a conflict, a revision. A candidate that is already
+    decided in `near.facts` is left alone, so a second application changes nothing. `verdicts` are answers of a model to
+    what an earlier plan left open.
     """
     revise = revise or ReviseSettings()
     others = _known(near, now)
-    fresh = _undecided(passed, near.facts, messages)
+    said = _undecided(passed, near.facts, messages)
+    past, fresh = said.filter(is_past(now)), said.filter(~is_past(now))
     pairs = pairs_of(fresh, others, near.neighbours)
     outcome = _carry_out(fresh, others, pairs, directives, messages, near, settings, revise, verdicts, now)
-    fresh, repeats, closings = outcome.fresh, outcome.repeats, outcome.closings
+    over = settle_past(past, others, outcome.closings.facts["id"], now)
+    fresh, repeats = pl.concat([outcome.fresh, past]), pl.concat([outcome.repeats, over.repeats])
+    closings = joined(outcome.closings, over.closings)
     kept = fresh.join(repeats, on="id", how="anti", maintain_order="left")
     gone = closings.facts["id"].implode()
-    staying = kept.filter(~pl.col("id").is_in(gone))
+    created = kept.filter(~pl.col("id").is_in(gone))
+    staying = created.filter(~is_past(now))
     live = others.filter(pl.col("is_live") & ~pl.col("id").is_in(gone))
-    flags = find_flags(staying, live, pairs, settings)
+    alike = find_flags(staying, live, pairs, settings)
+    flags = created.select("id").join(alike, on="id", how="left", maintain_order="left")
     evidence = evidence_rows(fresh, repeats, near.evidence, near.facts)
     going_on, everyone = (
         pl.concat([part.select(READ) for part in pair]) for pair in ((live, staying), (others, fresh))
@@ -129,7 +136,7 @@ def plan_application(
         closings.lineage,
         aspects.aspect_rows(typed),
         _applied(batches, fresh),
-        decision_rows(staying, repeats, flags, [*closings.decisions, *told], settings, now),
+        decision_rows(created, repeats, flags, [*closings.decisions, *told], settings, now),
         pl.concat(
             [
                 find_implicit_conflicts(staying, live, revise, now),

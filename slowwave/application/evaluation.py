@@ -13,7 +13,6 @@ from slowwave.intake.redaction import redact_all
 from slowwave.settings import EvaluateSettings
 from slowwave.text import row_id
 
-Approval = Literal["auto", "manual"]
 MIN_STATEMENT_BYTES = 8
 MIN_ALNUM_RATIO = 0.40
 _HARD = ("self_loop", "secret")
@@ -51,12 +50,11 @@ def evaluate(
     settings: EvaluateSettings,
     *,
     content_gate: float = 0.0,
-    approval: Approval = "auto",
 ) -> EvaluationPlan:
     """Judge each candidate on its own (S3-09 a, c); contradictions are settled when the batch is applied.
 
-    `messages` needs id, content and speaker. With approval `manual` a batch in which something passed needs review, and
-    what passed stays a candidate; nothing that is rejected comes back.
+    `messages` needs id, content and speaker. What passes stays a candidate until it is applied; nothing that is
+    rejected comes back.
     """
     open_ = candidates.filter(pl.col("status") == "candidate")
     verdicts = _verdicts(open_, messages, settings, content_gate)
@@ -70,7 +68,7 @@ def evaluate(
         redact_all(rejected[text])[0] for text in ("statement", "object_text", "quote")
     ).select(open_.columns)
     return EvaluationPlan(
-        verdicts, passed, rejected, _refusals(rejected, verdicts, settings), _batch_states(batches, judged, approval)
+        verdicts, passed, rejected, _refusals(rejected, verdicts, settings), _batch_states(batches, judged)
     )
 
 
@@ -161,16 +159,15 @@ def _refusals(rejected: pl.DataFrame, verdicts: pl.DataFrame, settings: Evaluate
     return frames.conform(rows, frames.REFUSALS)
 
 
-def _batch_states(batches: pl.DataFrame, judged: pl.DataFrame, approval: Approval) -> pl.DataFrame:
-    """approved (or needs_review) when one candidate passes, else rejected (S3-10, S3-12)."""
+def _batch_states(batches: pl.DataFrame, judged: pl.DataFrame) -> pl.DataFrame:
+    """approved when one candidate passes, else rejected (S3-10, S3-12)."""
     counts = (
         judged.group_by("patch_batch_id")
         .agg(count=pl.col("passes").sum().cast(pl.Int64))
         .rename({"patch_batch_id": "id"})
     )
-    some = pl.lit("approved" if approval == "auto" else "needs_review")
     return (
         batches.join(counts, on="id", maintain_order="left")
-        .with_columns(passed="count", state=pl.when(pl.col("count") > 0).then(some).otherwise(pl.lit("rejected")))
+        .with_columns(passed="count", state=pl.when(pl.col("count") > 0).then(pl.lit("approved")).otherwise(pl.lit("rejected")))
         .drop("count")
     )

@@ -10,6 +10,7 @@ from typing import Literal
 import polars as pl
 
 from slowwave import frames
+from slowwave.labels import relation_forms
 from slowwave.merging.guard_words import MODALITY, POLARITY
 from slowwave.text import cut_bytes, row_id
 
@@ -30,8 +31,8 @@ class Predicate:
 
     @property
     def forms(self) -> tuple[str, ...]:
-        """The name and every alias."""
-        return (self.name, *self.aliases.split())
+        """The name and every alias, those in Spanish among them (C8)."""
+        return (self.name, *self.aliases.split(), *relation_forms(self.name))
 
 
 DEFAULT: tuple[Predicate, ...] = (
@@ -63,8 +64,8 @@ DEFAULT: tuple[Predicate, ...] = (
     Predicate("created", "wrote built made developed"),
     Predicate("fixed", "fixes resolved"),
     Predicate("caused_by", "due_to because_of"),
-    Predicate("contains", "contiene"),
-    Predicate("part_of", "parte_de", "1"),
+    Predicate("contains"),
+    Predicate("part_of", "", "1"),
     Predicate("similar_to"),
 )
 _TABLE = pl.DataFrame(

@@ -13,7 +13,7 @@ NEIGHBOURS = {"candidate_id": pl.String(), "fact_id": pl.String(), "cosine": pl.
 REPEATS = {"id": pl.String(), "target_id": pl.String(), "stage": pl.String(), "cosine": pl.Float64()}
 # "now" and "currently" tell of a state that lasts: saying them again on another day says the same.
 _LASTING = r"(?i)\b(?:right now|now|currently|at the moment|ahora|jetzt)\b"
-_TEXT_KEY = ["scope", "subject_id", "statement_hash", "polarity", "object_key", "day", "segment"]
+TEXT_KEY = ["scope", "subject_id", "statement_hash", "polarity", "object_key", "day", "segment"]
 
 
 def with_keys(facts: pl.DataFrame) -> pl.DataFrame:
@@ -95,16 +95,16 @@ def find_repeats(
 
 def _same_words(fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
     """S1: equal normalised text of one subject, object and scope; of the batch, the first that says it."""
-    first = fresh.unique(_TEXT_KEY, keep="first", maintain_order=True).select(
-        *_TEXT_KEY, target_id="id", rank=pl.lit(2)
+    first = fresh.unique(TEXT_KEY, keep="first", maintain_order=True).select(
+        *TEXT_KEY, target_id="id", rank=pl.lit(2)
     )
     inside = (
-        fresh.select("id", *_TEXT_KEY)
-        .join(first, on=_TEXT_KEY, nulls_equal=True)
+        fresh.select("id", *TEXT_KEY)
+        .join(first, on=TEXT_KEY, nulls_equal=True)
         .filter(pl.col("id") != pl.col("target_id"))
     )
-    stored = fresh.select("id", "valid_from", *_TEXT_KEY).join(
-        others.select("is_live", "from_", "to", *_TEXT_KEY, target_id="id"), on=_TEXT_KEY, nulls_equal=True
+    stored = fresh.select("id", "valid_from", *TEXT_KEY).join(
+        others.select("is_live", "from_", "to", *TEXT_KEY, target_id="id"), on=TEXT_KEY, nulls_equal=True
     )
     covers = (pl.col("from_") <= pl.col("valid_from")) & (
         pl.col("to").is_null() | (pl.col("to") > pl.col("valid_from"))

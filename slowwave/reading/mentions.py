@@ -7,34 +7,9 @@ from dataclasses import dataclass
 import polars as pl
 
 from slowwave import frames
+from slowwave.labels import canonical_type
 from slowwave.text import cut_bytes, normalise_name, readable, row_id
 
-TYPES: tuple[str, ...] = (
-    "person",
-    "tool",
-    "concept",
-    "project",
-    "language",
-    "file",
-    "config",
-    "organization",
-    "place",
-    "event",
-    "session",
-)
-_TYPE_ALIASES = {
-    "persona": "person",
-    "people": "person",
-    "company": "organization",
-    "org": "organization",
-    "proyecto": "project",
-    "sesion": "session",
-    "location": "place",
-    "lugar": "place",
-    "evento": "event",
-    "tecnologia": "tool",
-    "technology": "tool",
-}
 MIN_NAME_BYTES = 3
 MAX_SUMMARY_BYTES = 2048
 RAW_MENTIONS = {
@@ -127,12 +102,13 @@ def _normalised(raw: pl.DataFrame) -> pl.DataFrame:
         schema={"name": pl.String, "canonical_name": pl.String, "clean_name": pl.String},
         orient="row",
     )
-    entity_type = pl.col("entity_type").str.strip_chars().str.to_lowercase().replace(_TYPE_ALIASES)
+    types = {said: canonical_type(said) for said in raw["entity_type"].drop_nulls().unique()}
+    known_type = pl.col("entity_type").replace_strict(types, default=None, return_dtype=pl.String)
     summaries = raw["summary"].drop_nulls().unique().to_list()
     cut = {summary: cut_bytes(readable(summary).strip(), MAX_SUMMARY_BYTES) for summary in summaries}
     return raw.join(forms, on="name", how="left", maintain_order="left").with_columns(
         pl.col("canonical_name", "clean_name").fill_null(""),
-        entity_type=pl.when(entity_type.is_in(TYPES)).then(entity_type).otherwise(pl.lit("concept")),
+        entity_type=known_type.fill_null("concept"),
         summary=pl.col("summary").replace(cut),
     )
 

@@ -181,13 +181,17 @@ def _new_ids(fresh: pl.DataFrame) -> list[str]:
 def _by_likeness(
     fresh: pl.DataFrame, entities: pl.DataFrame, likeness: pl.DataFrame, settings: ResolveSettings
 ) -> pl.DataFrame:
-    """(mention, entity_id, how, cosine) of names that nothing equals: the nearest entity of the same type decides."""
+    """(mention, entity_id, how, cosine) of names that nothing equals: the nearest entity of the same type decides.
+
+    What was split from another entity is known under its whole name alone (C17).
+    """
     new = fresh.select("mention", "entity_id", how=pl.lit("new"), cosine=pl.lit(None, dtype=pl.Float64))
     if not settings.use_embedding_resolution or likeness.is_empty() or fresh.is_empty():
         return new
     own = fresh.select("mention", "canonical_name", "entity_type", "entity_id")
     later = own.select(entity_id="entity_id", known="canonical_name", known_type="entity_type", order="mention")
-    stored = entities.select(
+    whole = frames.conform(entities, frames.ENTITIES).filter(pl.col("parent_entity_id").is_null())
+    stored = whole.select(
         entity_id="id", known="canonical_name", known_type="entity_type", order=pl.lit(-1, dtype=pl.Int64)
     )
     best = (

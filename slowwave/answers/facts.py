@@ -1,4 +1,4 @@
-"""What recall gives back."""
+"""What recall gives back: facts with where they come from, and what may be."""
 
 from __future__ import annotations
 

@@ -1,0 +1,102 @@
+"""Commands for what other memory systems hold: bring it in, or only look at how good it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slowwave.errors import UnusableInput
+
+from .options import JsonOption, NamespaceOption, Place, StoreOption
+from .printing import err, out, print_json, progress, table
+
+if TYPE_CHECKING:
+    from tasks.imports import Imported
+
+SHOWN = 20
+FromOption = Annotated[
+    str, typer.Option("--from", metavar="SYSTEM", help="Who wrote it: auto, mem0, graphiti or mcp-memory.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.command("import")(bring_in)
+    app.command()(audit)
+
+
+def bring_in(
+    path: Annotated[Path, typer.Argument(help="An export: a JSON file, or a folder of them.", show_default=False)],
+    system: FromOption = "auto",
+    require_approval: Annotated[
+        bool, typer.Option("--require-approval", help="What is learned waits for a person: slowwave review list.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be read; change nothing.")] = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Bring in what mem0, Graphiti or Zep, or the memory server of MCP exported. The same file again does nothing."""
+    from tasks.imports import import_export
+    from tasks.runs import new_run
+
+    place = Place.of(store, namespace)
+    settings = place.settings.ingest.model_copy(
+        update={"retention": place.settings.retention, "approval": place.settings.approval}
+    )
+    run = new_run("import", place.uri, place.namespace, place.settings.embedder, retention=place.settings.retention)
+    with progress(quiet=as_json):
+        done = import_export(run, path, settings, system, require_approval=require_approval, dry_run=dry_run)
+    if as_json:
+        print_json({**done.as_json(), "dry_run": dry_run})
+    else:
+        _show_imported(done, dry_run)
+
+
+def _show_imported(done: Imported, dry_run: bool) -> None:
+    title = f"{done.path}, an export of {done.system}{': nothing was changed' if dry_run else ''}"
+    out.print(table(title, ("what", "count"), list(done.counts.items())))
+    if done.unknown_types:
+        rows = list(done.unknown_types.items())[:SHOWN]
+        out.print(table("Kinds of things that are concepts here", ("kind", "count"), rows))
+    for each in done.skipped[:SHOWN]:
+        err.print(f"  {f'{each.place}: ' if each.place else ''}{each.reason}", markup=False)
+    if len(done.skipped) > SHOWN:
+        err.print(f"  … and {len(done.skipped) - SHOWN} more; see --json")
+    if done.is_known:
+        out.print("This file was imported before; nothing changed.")
+    elif not dry_run:
+        if done.counts.get("changes proposed"):
+            out.print(f"{done.counts['changes proposed']} changes wait for a person: slowwave review list")
+        out.print(f"Back with: slowwave undo {done.run}", markup=False)
+
+
+def audit(
+    path: Annotated[Path, typer.Argument(help="An export: a JSON file, or a folder of them.", show_default=False)],
+    system: FromOption = "auto",
+    stale_days: Annotated[int, typer.Option("--stale-days", min=1, help="Stale is what was told longer ago.")] = 365,
+    examples: Annotated[int, typer.Option("--examples", min=0, help="Examples of each kind.")] = 3,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the report as Markdown.")] = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Say how good another memory is: duplicates, contradictions, what is stale or lost, secrets. Changes nothing."""
+    from tasks.audits import audit_export
+
+    if as_json and as_markdown:
+        raise UnusableInput("--json and --markdown exclude each other.", "Choose one.")
+    place = Place.of(store, namespace)
+    report = audit_export(path, place.settings, system, stale_days=stale_days, examples=examples)
+    if as_json:
+        print_json(report.as_json())
+    elif as_markdown:
+        print(report.as_markdown(), end="")
+    else:
+        rows = [(each.title, each.count, f"{each.rate:.1%}", f"of {each.total} {each.of}") for each in report.findings]
+        out.print(table(report.title, ("finding", "count", "rate", "of how many"), rows))
+        for each in report.findings:
+            if each.examples:
+                out.print(table(each.title, ("where", "example"), [(e.place, e.text) for e in each.examples]))

@@ -1,0 +1,155 @@
+"""Asking the person: a change waits as a proposal, and only a person's answer to a form decides it.
+
+The form goes to whoever sits before the client (elicitation). An agent has no tool that says yes; a client that cannot
+ask its person leaves the proposal waiting for the other doors.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
+from mcp.server.mcpserver import Elicit
+from mcp_types.version import is_version_at_least
+from pydantic import BaseModel, Field, StringConstraints
+
+from recall.context import inert
+from recall.facts import ALL, stored
+from recall.proposals import Proposal, diff_lines, proposal_named
+from slowwave.review.proposing import Person
+
+from .declaring import Agent, door_of
+from .door import Door
+
+DOORS = (
+    "in a terminal: slowwave review approve {ids}",
+    "in Prefect: the deployment `review`",
+    "over MCP: a client that asks its person (elicitation) calls `review`",
+)
+OPEN = ("pending", "approved")
+_MOST_LINES = 40
+_BACK_CHANNEL = "2026-07-28"  # from this revision on a question is part of the answer, before it a request of its own
+
+Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
+
+
+class Decision(BaseModel):
+    """The form that the person fills in."""
+
+    decision: Literal["approve", "reject"] = Field(
+        title="Decision", description="approve carries it out now; reject leaves everything as it is."
+    )
+    name: Name = Field(title="Your name", description="It stands in the ledger beside the decision.")
+    note: str = Field("", title="Note", description="Why, if you like.", max_length=1000)
+
+
+def question(ctx: Agent, proposals: Sequence[Proposal]) -> Elicit[Decision] | None:
+    """The form about what waits, where the client can ask; None where nothing waits or nobody can be asked."""
+    waiting = _waiting(proposals)
+    return Elicit("\n".join(_told(door_of(ctx), waiting)), Decision) if waiting and can_ask(ctx) else None
+
+
+def _waiting(proposals: Sequence[Proposal]) -> list[Proposal]:
+    return [each for each in proposals if each.state == "pending"]
+
+
+def can_ask(ctx: Agent) -> bool:
+    """Whether this client can put a form before its person, and the settings let it."""
+    if door_of(ctx).settings.mcp.approvals != "ask":
+        return False
+    declared = ctx.client_capabilities.elicitation if ctx.client_capabilities else None
+    if declared is None or (declared.form is None and declared.url is not None):
+        return False
+    version = ctx.protocol_version
+    is_part_of_the_answer = version is not None and is_version_at_least(version, _BACK_CHANNEL)
+    return is_part_of_the_answer or ctx.session.can_send_request
+
+
+def _told(door: Door, proposals: Sequence[Proposal]) -> list[str]:
+    """What the person reads; the words of stored texts are inert, and no more than a page of them."""
+    lines = []
+    for each in proposals:
+        risks = f" Risks: {', '.join(each.risks)}." if each.risks else ""
+        lines += [f"{inert(each.title)} ({each.id}).{risks}", inert(each.reason), *shown_diff(door, each)]
+    more = [f"… and {len(lines) - _MOST_LINES} more lines: slowwave review show ID"] if len(lines) > _MOST_LINES else []
+    return [*filter(None, lines[:_MOST_LINES]), *more]
+
+
+def shown_diff(door: Door, proposal: Proposal) -> list[str]:
+    """What would change, a line each, as words only; facts are named by what they say."""
+    facts = [each.id for each in proposal.changes if each.table in ALL and not each.is_new]
+    said = stored(door.snapshot(), ALL, facts, columns=("id", "statement"))
+    lines = list(diff_lines(proposal))
+    for fact, statement in said.iter_rows():
+        lines = [line.replace(f"facts {fact}", f"facts “{statement}”") for line in lines]
+    return [inert(line) for line in lines]
+
+
+def settled(ctx: Agent, proposals: Sequence[Proposal], answer: ElicitationResult[Decision]) -> tuple[Proposal, ...]:
+    """The proposals after what the person said was done; what was approved for later is carried out now.
+
+    No answer, or none of a person's, leaves them as they are.
+    """
+    door, said = door_of(ctx), _said(answer)
+    if said is not None:
+        _decide(door, [each.id for each in _waiting(proposals)], said.decision, Person(said.name, "mcp"), said.note)
+    for each in proposals:
+        if each.state == "approved":
+            _decide(door, [each.id], "approve", _approver(each), each.note)
+    snapshot = door.snapshot()
+    return tuple(proposal_named(snapshot, each.id) for each in proposals)
+
+
+def _said(answer: ElicitationResult[Decision]) -> Decision | None:
+    told: Any = answer.data if isinstance(answer, AcceptedElicitation) else None
+    return told if isinstance(told, Decision) else None
+
+
+def _approver(proposal: Proposal) -> Person:
+    doors: dict[str, Literal["terminal", "prefect", "mcp", "python"]]
+    doors = {"terminal": "terminal", "prefect": "prefect", "mcp": "mcp", "python": "python"}
+    return Person(proposal.decider, doors[proposal.door])
+
+
+def _decide(door: Door, ids: Sequence[str], decision: str, person: Person, note: str) -> None:
+    from tasks.own_runs import as_run
+    from tasks.review import approve, reject
+
+    run, act = door.run("review"), approve if decision == "approve" else reject
+    asked = {"proposals": list(ids), "decision": decision, "by": person.name, "door": person.door}
+    as_run(
+        run, asked, lambda: act(run, ids, person, note),
+        lambda decided: dict(Counter(f"proposals {each.state}" for each in decided)),
+    )  # fmt: skip
+
+
+def change_of(door: Door, proposal: Proposal) -> dict[str, Any]:
+    """A proposal as results tell of it (`results.Change`)."""
+    return {
+        "state": proposal.state,
+        "message": _message(proposal),
+        "proposal_id": proposal.id,
+        "action": proposal.action,
+        "title": proposal.title,
+        "diff": shown_diff(door, proposal),
+        "risks": list(proposal.risks),
+        "decided_by": proposal.decider or None,
+        "door": proposal.door or None,
+        "note": proposal.note or None,
+        "doors": [door.format(ids=proposal.id) for door in DOORS] if proposal.state in OPEN else [],
+    }
+
+
+def _message(proposal: Proposal) -> str:
+    told = {
+        "pending": "It waits: only a person can allow it, and nothing has changed. Do not try another way.",
+        "approved": f"{proposal.decider} allowed it; it waits to be carried out.",
+        "applied": f"Done: {proposal.decider} allowed it.",
+        "rejected": f"{proposal.decider} said no. Nothing has changed.",
+        "stale": "Memory has changed since this was proposed, so nothing was done. Look again, then ask anew.",
+        "replaced": "Another proposal took its place.",
+    }[proposal.state]
+    more = [proposal.note, proposal.outcome]
+    return " ".join([told, *(f"{text.rstrip('.')}." for text in more if text)])

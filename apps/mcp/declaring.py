@@ -1,0 +1,71 @@
+"""How a function becomes a tool: what it may do is declared, and an error of ours is an answer, never a traceback."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, ParamSpec, TypeVar
+
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import ToolAnnotations
+
+from slowwave.errors import SlowwaveError
+
+from .door import Door
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Agent = Context[Door, Any]
+"""The request of an agent; what all requests share is its lifespan context."""
+
+_READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+_ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+_DESTROYS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+_BY_DEED = {"reads": _READS, "adds": _ADDS, "destroys": _DESTROYS}
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A function that agents may call."""
+
+    function: Callable[..., Any]
+    title: str
+    description: str
+    annotations: ToolAnnotations
+
+
+TOOLS: dict[str, Declared] = {}
+"""All tools by name, in the order of their modules."""
+
+
+def tool(title: str, deed: Literal["reads", "adds", "destroys"]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Declare a tool: its docstring is what agents read of it. Destroying needs a person, see `apps.mcp.asking`."""
+
+    def declare(function: Callable[P, R]) -> Callable[P, R]:
+        told = answering(function)
+        TOOLS[function.__name__] = Declared(told, title, inspect.getdoc(function) or "", _BY_DEED[deed])
+        return told
+
+    return declare
+
+
+def answering(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, whose errors of ours are results that say what is wrong and name the way out."""
+
+    @functools.wraps(function)
+    def answer(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except SlowwaveError as error:
+            raise ToolError(f"{error.message} {error.remedy}".strip()) from error
+
+    return answer
+
+
+def door_of(ctx: Agent) -> Door:
+    """What the request came in through."""
+    return ctx.request_context.lifespan_context

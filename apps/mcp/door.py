@@ -1,0 +1,59 @@
+"""What all sessions of a server share: one namespace, one memory, and the runs that write."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from apps.options import Place
+
+if TYPE_CHECKING:
+    from recall.memory import Memory
+    from slowwave.settings import IngestSettings
+    from storage.snapshots import Snapshot
+    from tasks.runs import Run
+
+
+class Door:
+    """One namespace, open for all sessions at once. The namespace is fixed here, and no tool can name another one.
+
+    Tools run in threads. What a `Memory` keeps between questions is not made for several of them, so one question is
+    answered at a time (milliseconds each); whatever scans a whole store reads a `snapshot` of its own beside it.
+    """
+
+    def __init__(self, place: Place) -> None:
+        """Open the namespace; raises `UnusableInput` or `UnknownName` where there is none."""
+        self.place, self.settings, self.locale = place, place.settings, place.locale
+        self._store, self._memory, self._alone = place.store(), place.memory(), threading.Lock()
+
+    @contextmanager
+    def memory(self) -> Iterator[Memory]:
+        """The read road, for one question."""
+        with self._alone:
+            yield self._memory
+
+    def snapshot(self) -> Snapshot:
+        """The newest state."""
+        return self._store.snapshot()
+
+    def run(self, flow: str) -> Run:
+        """A new run that may write; it waits for the lease of the namespace like every other writer."""
+        from tasks.runs import existing_run
+
+        return existing_run(flow, self.place.uri, self.place.namespace, retention=self.settings.retention)
+
+    def ingest_settings(self) -> IngestSettings:
+        """How what agents state is read and judged: as everything else that comes in."""
+        return self.settings.ingest.model_copy(update={"retention": self.settings.retention})
+
+    def flush(self) -> None:
+        """Write the access events that are still held; never why anything fails."""
+        self._memory.close()
+
+    @staticmethod
+    def now() -> datetime:
+        """The time of a question."""
+        return datetime.now(UTC)

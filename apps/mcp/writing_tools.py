@@ -1,0 +1,173 @@
+"""Tools that write: what is new is added at once, what is lost waits for a person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from mcp.server.mcpserver import Elicit, ElicitationResult, Resolve
+from pydantic import BaseModel, Field
+
+from recall.proposals import Proposal
+from slowwave.errors import UnusableInput
+
+from .asking import Decision, change_of, question, settled
+from .declaring import Agent, answering, door_of, tool
+from .reading_tools import EntityName, Text
+from .results import AddedObservations, Deletion, Split
+from .wanted import deleted_rows, deletion_of, split_numbers, split_of
+
+if TYPE_CHECKING:
+    from slowwave.answers import Added, Outcome
+
+Observations = Annotated[list[Text], Field(min_length=1, max_length=200)]
+
+
+@tool("Add observations", "adds")
+def add_observations(
+    ctx: Agent,
+    entity_name: EntityName,
+    observations: Annotated[Observations, Field(description="What is so, a sentence each.")],
+    entity_type: Annotated[
+        str | None,
+        Field(description="What the entity is: person, tool, project, session …, or Persona, Herramienta, Proyecto, "
+                          "Sesion …. Give it to make an entity that is unknown."),
+    ] = None,
+) -> AddedObservations:  # fmt: skip
+    """State facts about an entity; each becomes an observation. An unknown entity is an error without `entity_type`.
+
+    Keep decisions and why, configuration choices, root causes, changes of state. Leave out logs, file listings, and
+    what stands in code already. What looks like something known is stored and flagged; what is known word for word is
+    passed over; what reads like an instruction to a model is refused.
+    """
+    from tasks.observations import observe
+
+    door = door_of(ctx)
+    run = door.run("observe")
+    try:
+        added = observe(
+            run, entity_name, observations, door.ingest_settings(), entity_type=entity_type,
+            create=entity_type is not None,
+        )  # fmt: skip
+    except UnusableInput as error:
+        if entity_type is not None or "--create" not in error.remedy:
+            raise
+        raise UnusableInput(error.message, "Give entity_type to make it; search_semantic finds names.") from error
+    return _added(added, run.id)
+
+
+def _added(added: Added, run_id: str) -> AddedObservations:
+    results = [_outcome(each) for each in added.outcomes]
+    counts: dict[str, int] = {}
+    for each in results:
+        counts[each["outcome"]] = counts.get(each["outcome"], 0) + 1
+    return AddedObservations(
+        entity=added.entity, entity_id=added.entity_id, is_new=added.is_new, counts=counts,
+        results=results, redacted=added.redacted, run_id=run_id,
+    )  # fmt: skip
+
+
+def _outcome(each: Outcome) -> dict[str, Any]:
+    return {
+        "content": each.content,
+        "outcome": "flagged" if each.similarity_flag else each.outcome,
+        "id": each.fact_id,
+        "reason": each.reason,
+        "similarity_flag": bool(each.similarity_flag),
+        "similar_to_id": each.similar_to_id,
+        "similarity_score": each.similarity_score,
+    }
+
+
+@answering
+def _deletion(ctx: Agent, entity_name: str, observations: list[str]) -> Proposal:
+    return deletion_of(door_of(ctx), entity_name, observations)
+
+
+@answering
+def _ask_to_delete(ctx: Agent, proposal: Annotated[Proposal, Resolve(_deletion)]) -> Elicit[Decision] | None:
+    return question(ctx, [proposal])
+
+
+@tool("Delete observations", "destroys")
+def delete_observations(
+    ctx: Agent,
+    entity_name: EntityName,
+    observations: Annotated[
+        Observations, Field(description="Observations of the entity, by their ids or their whole content.")
+    ],
+    proposal: Annotated[Proposal, Resolve(_deletion)],
+    answer: Annotated[ElicitationResult[Decision], Resolve(_ask_to_delete)],
+) -> Deletion:
+    """Let observations of an entity go, if a person allows it. All of them go, or none.
+
+    The first call leaves a proposal, and asks the person where the client can. Until a person has said yes the state is
+    pending and nothing has changed; call again with the same arguments to learn what was decided. What is deleted is
+    retired, and comes back with undo.
+    """
+    (told,), door = settled(ctx, [proposal], answer), door_of(ctx)
+    return Deletion(**change_of(door, told), entity=told.subject, deleted=deleted_rows(door, told))
+
+
+class Suggested(BaseModel):
+    """An observation as `propose_entity_split_tool` names it."""
+
+    id: str
+
+
+class ApprovedSplit(BaseModel):
+    """One new entity, and what it takes along."""
+
+    name: str = Field(min_length=1, max_length=200, description="The new entity, usually 'Parent - Topic'.")
+    entity_type: str | None = Field(None, description="By default that of the parent.")
+    observations: list[Text | Suggested] = Field(
+        min_length=1, max_length=5000, description="Observations of the parent: ids, whole contents, or as suggested."
+    )
+
+    @property
+    def asked(self) -> tuple[str, str | None, list[str]]:
+        """As `wanted.split_of` takes it."""
+        return self.name, self.entity_type, [o if isinstance(o, str) else o.id for o in self.observations]
+
+
+Splits = Annotated[list[ApprovedSplit], Field(min_length=1, max_length=100)]
+
+
+@answering
+def _split(
+    ctx: Agent,
+    entity_name: str,
+    approved_splits: list[ApprovedSplit],
+    parent_entity_name: str | None,
+    plan_hash: str | None,
+) -> Proposal:
+    asked = [each.asked for each in approved_splits]
+    return split_of(door_of(ctx), entity_name, asked, parent_entity_name, plan_hash)
+
+
+@answering
+def _ask_to_split(ctx: Agent, proposal: Annotated[Proposal, Resolve(_split)]) -> Elicit[Decision] | None:
+    return question(ctx, [proposal])
+
+
+@tool("Execute a split", "destroys")
+def execute_entity_split_tool(
+    ctx: Agent,
+    entity_name: EntityName,
+    approved_splits: Annotated[Splits, Field(description="The suggested splits, as your person wants them.")],
+    proposal: Annotated[Proposal, Resolve(_split)],
+    answer: Annotated[ElicitationResult[Decision], Resolve(_ask_to_split)],
+    parent_entity_name: Annotated[
+        str | None, Field(description="The entity that contains the new ones: the one that is split.")
+    ] = None,
+    plan_hash: Annotated[
+        str | None, Field(description="That of the suggestion: what was made for another state is refused.")
+    ] = None,
+) -> Split:
+    """Part an entity, if a person allows it: new entities, their observations, contiene and parte_de. All or nothing.
+
+    The first call leaves a proposal, and asks the person where the client can. Until a person has said yes the state is
+    pending and nothing has changed; call again with the same arguments to learn what was decided. What is not listed
+    stays where it is.
+    """
+    (told,), door = settled(ctx, [proposal], answer), door_of(ctx)
+    return Split(**change_of(door, told), entity=told.subject, **split_numbers(door, told))

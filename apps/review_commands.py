@@ -1,0 +1,247 @@
+"""Commands by which a person decides about what waits: look, say yes or no, or change what is asked for."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slowwave.errors import Refused, UnusableInput
+from slowwave.review.asks import renamed, without
+from slowwave.review.proposing import Person
+
+from .options import JsonOption, NamespaceOption, Place, StoreOption
+from .printing import err, out, print_json
+from .review_tables import print_decided, print_list, print_proposal
+
+if TYPE_CHECKING:
+    from recall.proposals import Proposal
+    from tasks.reviewing import Choice
+    from tasks.runs import Run
+
+review = typer.Typer(no_args_is_help=True, help="What waits for a person: look, approve, reject, modify.")
+
+Ids = Annotated[list[str] | None, typer.Argument(metavar="ID…", help="Proposals, by the ids that tables show.")]
+All = Annotated[bool, typer.Option("--all", help="All that wait and have no risk, instead of naming them.")]
+Risky = Annotated[bool, typer.Option("--risky", help="With --all: also those with a risk. They are listed first.")]
+Action = Annotated[
+    str | None, typer.Option("--action", metavar="NAME", help="Only of this action: split …", show_default=False)
+]
+By = Annotated[
+    str | None,
+    typer.Option("--by", metavar="NAME", help="Who decides; else $SLOWWAVE_PERSON, or you.", show_default=False),
+]
+Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="Why, for the ledger.", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask about those with a risk.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    review.command("list")(list_waiting)
+    for command in (show, approve, reject, modify):
+        review.command()(command)
+    app.add_typer(review, name="review")
+
+
+def list_waiting(
+    state: Annotated[
+        str, typer.Option("--state", help="pending, approved, rejected, applied, stale or replaced.")
+    ] = "pending",
+    every: Annotated[bool, typer.Option("--all", help="In every state.")] = False,
+    action: Action = None,
+    risky: Annotated[
+        bool | None, typer.Option("--risky/--safe", help="Only those with a risk, or without.", show_default=False)
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many to show; all are counted.")] = 50,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """What waits for a person, oldest first."""
+    from recall.proposals import list_proposals
+
+    wanted = None if every else state
+    found = list_proposals(Place.of(store, namespace).store().snapshot(), wanted, action=action)
+    chosen = [each for each in found if risky is None or each.is_risky == risky]
+    if as_json:
+        print_json({"total": len(chosen), "proposals": [each.as_json() for each in chosen[:limit]]})
+    else:
+        print_list(chosen[:limit], len(chosen), wanted, datetime.now(UTC))
+
+
+def show(
+    id: Annotated[str, typer.Argument(metavar="ID", help="A proposal, by the id that tables show.")],
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """One proposal: what it would change, why, how risky it is, who said it, and whether it has grown stale."""
+    from recall.proposal_stories import story_of_proposal
+    from recall.proposals import proposal_named
+
+    snapshot = Place.of(store, namespace).store().snapshot()
+    story = story_of_proposal(snapshot, proposal_named(snapshot, id), datetime.now(UTC))
+    if as_json:
+        print_json(story.as_json())
+    else:
+        print_proposal(story)
+
+
+def approve(
+    ids: Ids = None,
+    every: All = False,
+    action: Action = None,
+    risky: Risky = False,
+    by: By = None,
+    note: Note = "",
+    later: Annotated[bool, typer.Option("--later", help="Say yes; whoever asked for it carries it out.")] = False,
+    yes: Yes = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Carry out what was proposed, to the row. Exit code 4 if anything has grown stale and was refused."""
+    run, chosen = _chosen(Place.of(store, namespace), ids, every, action, risky, yes, as_json)
+    _decide(run, chosen, "later" if later else "approve", by, note, as_json)
+
+
+def reject(
+    ids: Ids = None,
+    every: All = False,
+    action: Action = None,
+    risky: Risky = False,
+    by: By = None,
+    note: Note = "",
+    yes: Yes = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Leave things as they are; no rule proposes the same again."""
+    run, chosen = _chosen(Place.of(store, namespace), ids, every, action, risky, yes, as_json)
+    _decide(run, chosen, "reject", by, note, as_json)
+
+
+def modify(
+    id: Annotated[str, typer.Argument(metavar="ID", help="A proposal to split or to delete.")],
+    ask: Annotated[
+        str | None, typer.Option("--ask", metavar="FILE", help="JSON of the new ask; - reads it.", show_default=False)
+    ] = None,
+    rename: Annotated[
+        list[str] | None,
+        typer.Option("--rename", metavar="OLD=NEW", help="Call a new entity otherwise.", show_default=False),
+    ] = None,
+    leave: Annotated[
+        list[str] | None,
+        typer.Option("--leave", metavar="OBSERVATION", help="Leave an observation where it is.", show_default=False),
+    ] = None,
+    by: By = None,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Propose a split or deletion anew with a changed ask; the new one waits for its own yes."""
+    from recall.proposals import proposal_named
+    from tasks.reviewing import modified
+
+    place = Place.of(store, namespace)
+    if ask is None and not rename and not leave:
+        raise UnusableInput("Nothing was changed.", "Give --ask FILE, --rename OLD=NEW or --leave OBSERVATION.")
+    old = proposal_named(place.store().snapshot(), id)
+    wanted = _read(ask) if ask else old.ask
+    wanted = renamed(wanted, _pairs(rename)) if rename else wanted
+    wanted = without(wanted, leave) if leave else wanted
+    run = _run(place)
+    done = modified(run, old.id, wanted, _person(by))
+    if as_json:
+        print_json({"run": run.id, "proposal": asdict(done)})
+    else:
+        print_decided([done], run.id)
+
+
+def _read(path: str) -> dict[str, Any]:
+    """The ask in a file, or on stdin."""
+    try:
+        read = json.loads(sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UnusableInput(
+            f"{path} cannot be read as JSON: {error}.", "`review show ID --json` has the ask."
+        ) from None
+    if not isinstance(read, dict):
+        raise UnusableInput(f"{path} holds no ask.", "`review show ID --json` has it under `ask`.")
+    return read
+
+
+def _pairs(given: Sequence[str]) -> dict[str, str]:
+    pairs = [each.partition("=") for each in given]
+    if wrong := [f"{old}{sign}{new}" for old, sign, new in pairs if not (old.strip() and new.strip())]:
+        raise UnusableInput(f"{wrong[0]!r} is no new name.", "Write --rename 'OLD=NEW'.")
+    return {old.strip(): new.strip() for old, _, new in pairs}
+
+
+def _person(by: str | None) -> Person:
+    """Who sits at this terminal."""
+    return Person(by or os.environ.get("SLOWWAVE_PERSON") or getpass.getuser(), "terminal")
+
+
+def _run(place: Place) -> Run:
+    from tasks.runs import existing_run
+
+    return existing_run("review", place.uri, place.namespace, retention=place.settings.retention)
+
+
+def _chosen(
+    place: Place, ids: list[str] | None, every: bool, action: str | None, risky: bool, yes: bool, as_json: bool
+) -> tuple[Run, list[str]]:
+    """The run, and which proposals are meant; those with a risk are never meant by --all alone."""
+    from tasks.reviewing import waiting
+
+    if every == bool(ids):
+        raise UnusableInput(
+            "Name proposals, or say --all." if not ids else "--all and ids exclude each other.",
+            "`slowwave review list` shows what waits.",
+        )
+    if ids and (action or risky):
+        raise UnusableInput("--action and --risky choose among --all.", "Leave them out, or the ids.")
+    run = _run(place)
+    if ids:
+        return run, ids
+    found = waiting(run, action, risky=None if risky else False)
+    if risk := [each for each in found if each.is_risky]:
+        _confirm(risk, yes=yes, as_json=as_json)
+    return run, [each.id for each in found]
+
+
+def _confirm(risk: Sequence[Proposal], *, yes: bool, as_json: bool) -> None:
+    """Show those with a risk, and ask, unless that was answered already."""
+    if not as_json:
+        print_list(risk, len(risk), "pending", datetime.now(UTC))
+    if yes:
+        return
+    if as_json or not sys.stdin.isatty():
+        raise UnusableInput("Nobody can be asked about those with a risk.", "Say --yes, or name them.")
+    typer.confirm(f"Decide about these {len(risk)} with a risk, too?", abort=True, err=True)
+
+
+def _decide(run: Run, ids: Sequence[str], choice: Choice, by: str | None, note: str, as_json: bool) -> None:
+    from tasks.reviewing import decide, with_ways_on
+
+    person = _person(by)
+    done = with_ways_on(run, decide(run, ids, choice, person, note)) if ids else ()
+    if as_json:
+        print_json({"run": run.id if done else None, "by": person.name, "decided": [asdict(each) for each in done]})
+    elif done:
+        print_decided(done, run.id)
+    else:
+        out.print("Nothing waits.")
+    if stale := [each for each in done if each.state == "stale"]:
+        err.print(f"{len(stale)} of {len(done)} were refused, because what they rest on has changed.")
+        raise typer.Exit(Refused.exit_code)

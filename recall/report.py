@@ -1,0 +1,128 @@
+"""The consolidation report: one look over a whole memory that changes nothing and leaves no trace (S0-17 … S0-28)."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+
+import polars as pl
+
+from slowwave.answers import DuplicatePair
+from slowwave.errors import UnusableInput
+from slowwave.maintenance import report as rules
+from slowwave.maintenance.importance import weigh
+from slowwave.maintenance.report_records import AlikePair, ConsolidationReport, ReviewedEntity, Summary
+from slowwave.moments import Moment
+from slowwave.settings import ReportSettings
+from slowwave.validity import live_sql
+from storage.snapshots import Snapshot
+
+from .doubts import doubts_of
+from .duplicates import duplicates_among
+from .entity_reads import reads_so_far
+from .splits import OBSERVED, scan_entities
+
+PAIRS_EACH = 3
+"""Pairs that are told of each entity whose observations look alike, the nearest ones."""
+_ENTITY = ("id", "name", "entity_type", "status", "created_at", "pinned")
+_PENDING = "state = 'pending'"
+
+
+def consolidation_report(
+    snapshot: Snapshot, settings: ReportSettings, now: datetime, stale_days: float | None = None
+) -> ConsolidationReport:
+    """What in this state of a memory wants a person's eye: four sections, and what else waits for one.
+
+    Split candidates, flagged observations, stale and large entities (S0-18 … S0-21); archival candidates, facts that
+    lean on what no longer holds, and what looks alike in the `top_n_active` most read entities. Reads count that were
+    logged until now, counted or not (T5); the report itself is none (T27). `stale_days` is a whole or broken number of
+    days, 0 or more; None: that of the settings. Raises `UnusableInput` for any other.
+    """
+    unread_for = _checked(settings.stale_days if stale_days is None else stale_days)
+    sizes = rules.weigh_size(scan_entities(snapshot, rules.early(settings.split), now), settings.split)
+    entities, usage = _entities(snapshot, sizes), reads_so_far(snapshot)
+    scores = weigh(entities, usage, _relations(snapshot, now), now)
+    archival = rules.archival_candidates(entities, scores, usage, now)
+    flagged = rules.flagged_entities(_flagged(snapshot, now), entities)
+    stale = rules.stale_entities(entities, usage, [each.entity_id for each in archival], settings, now, unread_for)
+    candidates = rules.split_candidates(sizes, entities)
+    large = rules.large_entities(sizes, entities, settings.split)
+    doubted = rules.suspects(_suspects(snapshot, now), entities)
+    active = _most_read(entities, usage, settings.top_n_active)
+    summary = Summary(
+        total_entities=len(entities.filter(rules.is_listed())),
+        total_observations=snapshot.count("facts", f"{OBSERVED} AND {live_sql(now)}"),
+        split_candidates_count=len(candidates),
+        flagged_observations_count=sum(len(each.observations) for each in flagged),
+        stale_entities_count=len(stale),
+        large_entities_count=len(large),
+        archival_candidates_count=len(archival),
+        suspects_count=len(doubted),
+        pending_proposals_count=snapshot.count("proposals", _PENDING),
+    )
+    alike = _alike(snapshot, active, now)
+    return ConsolidationReport(
+        snapshot.sequence, now, unread_for, summary, candidates, flagged, stale, large, archival, doubted, alike,
+        len(active),
+    )  # fmt: skip
+
+
+def _checked(stale_days: float) -> float:
+    most = 36_500.0
+    if math.isnan(stale_days) or not 0.0 <= stale_days <= most:
+        raise UnusableInput(f"stale_days = {stale_days} is out of range.", f"It is a number from 0 to {most:.0f}.")
+    return float(stale_days)
+
+
+def _entities(snapshot: Snapshot, sizes: pl.DataFrame) -> pl.DataFrame:
+    """ENTITIES of the rules, in order of ids; of what is archived no observations are counted."""
+    whole = snapshot.frame("entities", "merged_into IS NULL", _ENTITY).with_columns(pl.col("name").fill_null(""))
+    told = whole.with_columns(rules.called_names(whole["name"], whole["entity_type"]))
+    counted = told.join(sizes.select("count", id="entity_id"), on="id", how="left")
+    return counted.with_columns(pl.col("count").fill_null(0)).sort("id")
+
+
+def _relations(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
+    return snapshot.frame("facts", f"kind = 'relation' AND {live_sql(now)}", ["subject_id", "object_id"])
+
+
+def _flagged(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
+    columns = ["id", "owner_entity_id", "statement", "similar_to_id", "similarity_score"]
+    return snapshot.frame("facts", f"similarity_flag AND {OBSERVED} AND {live_sql(now)}", columns)
+
+
+def _suspects(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
+    """Live facts that lean on one that does not hold: id, statement, owner_entity_id, suspect_of, leans_on."""
+    columns = ["id", "statement", "owner_entity_id", "suspect_of"]
+    marked = snapshot.frame("facts", f"suspect_of IS NOT NULL AND {live_sql(now)}", columns)
+    doubts = doubts_of(snapshot, marked, Moment(now)) if len(marked) else None
+    leaning = {} if doubts is None else {fact: said.statement for fact, said in doubts.suspects.items()}
+    told = pl.DataFrame({"id": [*leaning], "leans_on": [*leaning.values()]}, {"id": pl.String, "leans_on": pl.String})
+    return marked.join(told, on="id")
+
+
+def _most_read(entities: pl.DataFrame, usage: pl.DataFrame, number: int) -> pl.DataFrame:
+    """The most read entities that hold several observations; of equally read ones the fullest first (S0-28)."""
+    told = entities.join(usage.select("id", "access_count"), on="id", how="left")
+    several = told.filter(pl.col("count") > 1).with_columns(pl.col("access_count").fill_null(0))
+    return several.sort("access_count", "count", "name", "id", descending=[True, True, False, False]).head(number)
+
+
+def _alike(snapshot: Snapshot, active: pl.DataFrame, now: datetime) -> tuple[ReviewedEntity, ...]:
+    """Those of the entities in which observations look alike, most read first."""
+    names = dict(active.select("id", "called").iter_rows())
+    reads = dict(active.select("id", "access_count").iter_rows())
+    return tuple(
+        ReviewedEntity(
+            found.entity_id, found.entity, reads[found.entity_id], found.total_observations, found.duplicates_found,
+            tuple(map(_pair, found.pairs)), f"Judge them: {rules.command('duplicates', found.entity)}",
+        )
+        for found in duplicates_among(snapshot, now, names, PAIRS_EACH)
+        if found.duplicates_found
+    )  # fmt: skip
+
+
+def _pair(pair: DuplicatePair) -> AlikePair:
+    return AlikePair(
+        pair.a.id, pair.a.content, pair.b.id, pair.b.content, pair.similarity_score, pair.containment, pair.match_type
+    )

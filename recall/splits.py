@@ -1,0 +1,167 @@
+"""Entities that hold too much: which should be split, by which topics, and into what (S0-07 … S0-13, S0-16)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from slowwave.merging.observations import KINDS, unit_rows
+from slowwave.settings import SplitSettings
+from slowwave.splitting.split_plan import Split, plan_hash
+from slowwave.splitting.suggestions import SplitAnalysis, SplitCandidate, SplitSuggestion
+from slowwave.splitting.thresholds import is_candidate, large_topics, split_score, threshold_column
+from slowwave.splitting.topics import Topic, find_topics, words_in
+from slowwave.text import normalise_name
+from slowwave.validity import live_sql
+from storage.rows import quoted
+from storage.snapshots import Reading
+
+from .entities import exact_row
+from .entity_search import LISTED
+
+SCANNED = {
+    "entity_id": pl.String(),
+    "name": pl.String(),
+    "entity_type": pl.String(),
+    "count": pl.Int64(),
+    "threshold": pl.Int64(),
+    "n_topics": pl.Int64(),
+    "topics": pl.List(pl.Struct({"label": pl.String(), "ids": pl.List(pl.String())})),
+    "split_score": pl.Float64(),
+    "is_candidate": pl.Boolean(),
+}
+OBSERVED = f"kind IN ({', '.join(map(quoted, KINDS))})"
+
+
+def scan_entities(snapshot: Reading, settings: SplitSettings, now: datetime) -> pl.DataFrame:
+    """SCANNED of every entity with a live observation: how full it is, and by which topics it could be split.
+
+    Topics (label and ids of the observations) are looked for only where the count is beyond the threshold; elsewhere
+    the score is count/threshold (S0-08). In order of score, highest first, then of name and id.
+    """
+    counted = _counted(snapshot, settings, now)
+    scored = [_scored(snapshot, row, settings, now) for row in counted.iter_rows(named=True)]
+    return pl.DataFrame(scored, schema=SCANNED).sort(-pl.col("split_score"), "name", "entity_id")
+
+
+def _counted(snapshot: Reading, settings: SplitSettings, now: datetime) -> pl.DataFrame:
+    where = f"{OBSERVED} AND {live_sql(now)} AND owner_entity_id IS NOT NULL"
+    filed = snapshot.frame("facts", where, ["owner_entity_id"])
+    counted = filed.group_by(entity_id="owner_entity_id").agg(count=pl.len().cast(pl.Int64))
+    listed = snapshot.frame("entities", LISTED, ["id", "name", "entity_type"])
+    named = counted.join(listed, left_on="entity_id", right_on="id")
+    return named.with_columns(threshold_column(named["entity_type"], settings))
+
+
+def _scored(snapshot: Reading, row: dict[str, Any], settings: SplitSettings, now: datetime) -> dict[str, Any]:
+    topics: tuple[Topic, ...] = ()
+    ids: list[str] = []
+    if row["count"] > row["threshold"]:
+        held = observations_of(snapshot, row["entity_id"], now)
+        ids, topics = held["id"].to_list(), topics_of(held, row["name"], settings, snapshot.dims)
+    sizes = [len(topic.members) for topic in topics]
+    return {
+        **row,
+        "n_topics": len(topics),
+        "topics": [{"label": topic.label, "ids": [ids[place] for place in topic.members]} for topic in topics],
+        "split_score": split_score(row["count"], row["threshold"], len(topics)),
+        "is_candidate": is_candidate(row["count"], row["threshold"], sizes, settings),
+    }
+
+
+def observations_of(snapshot: Reading, entity_id: str, now: datetime) -> pl.DataFrame:
+    """(id, statement, vector) of the live observations that are filed under an entity, in order of their ids."""
+    where = f"owner_entity_id = {quoted(entity_id)} AND {OBSERVED} AND {live_sql(now)}"
+    return snapshot.frame("facts", where, ["id", "statement", "vector"]).sort("id")
+
+
+def topics_of(held: pl.DataFrame, name: str, settings: SplitSettings, dims: int) -> tuple[Topic, ...]:
+    """The topics of these observations of an entity of that name, largest first."""
+    texts = held["statement"].fill_null("").to_list()
+    return find_topics(texts, unit_rows(held["vector"], dims), settings, words_in(name))
+
+
+def find_split_candidates(snapshot: Reading, settings: SplitSettings, now: datetime) -> tuple[SplitCandidate, ...]:
+    """The entities that should be split, the one with the highest score first (S0-08, S0-11)."""
+    rows = scan_entities(snapshot, settings, now).filter("is_candidate")
+    return tuple(
+        SplitCandidate(
+            row["entity_id"], row["name"], row["entity_type"], row["count"], row["threshold"], row["split_score"],
+            {topic["label"]: len(topic["ids"]) for topic in row["topics"]},
+        )
+        for row in rows.iter_rows(named=True)
+    )  # fmt: skip
+
+
+def analyze_split(snapshot: Reading, settings: SplitSettings, now: datetime, name: str) -> SplitAnalysis:
+    """How full an entity is and what it is about; `UnknownName` for one that nobody knows (S0-12).
+
+    `name` is a whole name or alias, `name (type)`, or an id.
+    """
+    row = exact_row(snapshot, name)
+    held = observations_of(snapshot, row["id"], now)
+    count, threshold = len(held), int(threshold_column(pl.Series([row["entity_type"]]), settings)[0])
+    looks = count > threshold or count >= settings.proactive_ratio * threshold
+    topics = topics_of(held, row["name"], settings, snapshot.dims) if looks else ()
+    told = list(held.select("id", pl.col("statement").fill_null("")).iter_rows())
+    sizes = [len(topic.members) for topic in topics]
+    return SplitAnalysis(
+        row["id"],
+        row["name"],
+        row["entity_type"],
+        count,
+        threshold,
+        is_candidate(count, threshold, sizes, settings),
+        large_topics(sizes, settings) >= settings.min_topics,
+        {topic.label: tuple(told[place] for place in topic.members) for topic in topics},
+        split_score(count, threshold, len(topics) if count > threshold else 0),
+        plan_hash(row, held["id"].to_list()),
+    )
+
+
+def suggest_split(snapshot: Reading, settings: SplitSettings, now: datetime, name: str) -> SplitSuggestion:
+    """How an entity could be split by topic; no splits, and why, where it need not be (S0-13).
+
+    An entity from `proactive_ratio` of its threshold on is split early where its topics are clearly apart (S0-16).
+    Topics of fewer than `min_topic_size` observations stay on the parent, and so does what is of no topic.
+    """
+    seen = analyze_split(snapshot, settings, now, name)
+    if not seen.is_distinct:
+        return SplitSuggestion(seen, (), _why_not(seen))
+    topics = {label: held for label, held in seen.topics.items() if len(held) >= settings.min_topic_size}
+    names = _free_names(snapshot, [f"{seen.entity_name} - {label}" for label in topics])
+    splits = tuple(
+        Split(called, seen.entity_type, tuple(fact for fact, _ in held))
+        for called, held in zip(names, topics.values(), strict=True)
+    )
+    full = f"{seen.entity_name} holds {seen.observation_count} observations, {seen.threshold} are enough"
+    how = full if seen.needs_split else f"{full}; it is not too full yet, and its topics are clearly apart"
+    return SplitSuggestion(seen, splits, f"{how}: {len(splits)} topics could be entities of their own.")
+
+
+def _why_not(seen: SplitAnalysis) -> str:
+    count = f"{seen.entity_name} holds {seen.observation_count} observations"
+    if not seen.topics:
+        return f"{count}, {seen.threshold} are enough: it need not be split."
+    return f"{count}, more than enough would be {seen.threshold}, but they are not of several topics: nothing to split."
+
+
+def _free_names(snapshot: Reading, names: list[str]) -> list[str]:
+    """The names; one by which something is known already ends in the first number that makes it new."""
+    free: list[str] = []
+    for name in names:
+        options = [name, *(f"{name}_{number}" for number in range(2, 100))]
+        used = called(snapshot, options)["alias_name"].to_list() + [normalise_name(each) for each in free]
+        free.append(next(each for each in options if normalise_name(each) not in used))
+    return free
+
+
+def called(reading: Reading, names: Sequence[str]) -> pl.DataFrame:
+    """(alias_name, entity_id) of all entities, gone ones too, that have one of these names in any case."""
+    plain = [normalise_name(name) for name in names]
+    aliases = reading.by_ids("entity_aliases", plain, ["alias_name", "entity_id"], key="alias_name")
+    own = reading.by_ids("entities", plain, ["canonical_name", "id"], key="canonical_name")
+    return pl.concat([aliases, own.select(alias_name="canonical_name", entity_id="id")]).unique().sort("alias_name")

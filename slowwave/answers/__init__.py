@@ -1,0 +1,32 @@
+"""Answers: what is told to whoever asks, as plain frozen records that need no other part of the project."""
+
+from .entities import Community, Entity, FoundEntity, Member, RankedEntity
+from .facts import Mention, Provenance, RecalledFact, Recollection, UncertainFact
+from .observations import Added, DuplicatePair, DuplicateReport, Observation, Outcome
+from .relations import Neighbour, Neighbourhood, Path
+from .stories import Chain, Pair, Story, Version
+
+__all__ = [
+    "Added",
+    "Chain",
+    "Community",
+    "DuplicatePair",
+    "DuplicateReport",
+    "Entity",
+    "FoundEntity",
+    "Member",
+    "Mention",
+    "Neighbour",
+    "Neighbourhood",
+    "Observation",
+    "Outcome",
+    "Pair",
+    "Path",
+    "Provenance",
+    "RankedEntity",
+    "RecalledFact",
+    "Recollection",
+    "Story",
+    "UncertainFact",
+    "Version",
+]

@@ -1,0 +1,217 @@
+"""The Python door: a memory that a program opens, asks and adds to, in the words of the command line.
+
+This module and the records that it gives back need nothing but Python, so that a type checker sees all of them where
+only the wheel is installed; what they stand for is imported when a memory is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from os import PathLike, fspath
+from pathlib import Path as File
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self
+
+from slowwave.answers import (
+    Added,
+    Chain,
+    Community,
+    DuplicateReport,
+    Entity,
+    FoundEntity,
+    Neighbourhood,
+    Path,
+    RecalledFact,
+    Recollection,
+    Story,
+    Version,
+)
+from slowwave.launcher import bring_in
+
+if TYPE_CHECKING:
+    from apps.python import Opened
+
+GraphMode = Literal["none", "bfs", "spread"]
+"""How relations are followed: not at all, breadth first, or by spreading activation."""
+
+
+def open_memory(
+    store: str | PathLike[str] | None = None,
+    namespace: str = "default",
+    *,
+    settings: str | PathLike[str] | None = None,
+    is_logged: bool = True,
+) -> OpenMemory:
+    """Open a memory, to be used as a context manager or closed.
+
+    Unless given, the store is SLOWWAVE_STORE or `./memory`, and `settings` is the file SLOWWAVE_CONFIG or
+    `./slowwave.toml`. Nothing is read before it is asked, so that a store may be made by what is first added to it.
+    Without `is_logged` reading leaves no access events, and makes nothing look used. Raises `UnusableInput` for wrong
+    settings, and where a module of the program has the name of one of the project's.
+    """
+    bring_in()
+    from apps.python import Opened
+
+    uri, file = (None if given is None else fspath(given) for given in (store, settings))
+    return OpenMemory(Opened(uri, namespace, None if file is None else File(file), is_logged=is_logged))
+
+
+class OpenMemory:
+    """One namespace of a store. Every call blocks, may be made in any thread, and sees the newest state.
+
+    Times without a zone are UTC. Where there is no such store, reading raises `UnusableInput`; where there is no such
+    namespace, entity or id, `UnknownName`.
+    """
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+
+    def recall(
+        self,
+        query: str,
+        k: int | None = None,
+        *,
+        as_of: datetime | None = None,
+        known_as_of: datetime | None = None,
+        scope: str | None = None,
+        graph: GraphMode | None = None,
+        conversation: str | None = None,
+        last: int | None = None,
+    ) -> Recollection:
+        """The `k` facts that answer a query best, as many as the settings say unless given.
+
+        `as_of` asks what was true then, `known_as_of` what was believed then. Facts of the `conversation` that is going
+        on come sooner; with `last`, only facts about entities of so many last conversations come at all (S2-74).
+        """
+        return self._opened.memory.recall(
+            query, k, scope=scope, as_of=as_of, known_as_of=known_as_of, graph=graph, episode=conversation, last=last
+        )
+
+    def context_for(
+        self,
+        query: str,
+        token_budget: int,
+        *,
+        k: int | None = None,
+        as_of: datetime | None = None,
+        known_as_of: datetime | None = None,
+        scope: str | None = None,
+    ) -> str:
+        """What is known about a query as a block for a prompt, in so many tokens; empty if nothing fits (S2-40)."""
+        return self._opened.memory.context_for(
+            query, token_budget, k=k, scope=scope, as_of=as_of, known_as_of=known_as_of
+        )
+
+    def facts_of(
+        self,
+        name: str,
+        *,
+        as_of: datetime | None = None,
+        known_as_of: datetime | None = None,
+        everything: bool = False,
+    ) -> tuple[Entity, tuple[RecalledFact, ...]]:
+        """An entity and what is known about it, newest first; with `everything` also what no longer holds (S2-36)."""
+        return self._opened.memory.facts_of(name, as_of=as_of, known_as_of=known_as_of, everything=everything)
+
+    def history(
+        self,
+        subject: str,
+        predicate: str | None = None,
+        *,
+        relation: str | None = None,
+        known_as_of: datetime | None = None,
+        limit: int = 100,
+    ) -> tuple[Entity, tuple[Version, ...]]:
+        """An entity and all versions of what was said of it, the latest first (S2-38).
+
+        `predicate` is part of a statement or of a relation, `relation` a whole relation, in English or Spanish.
+        """
+        return self._opened.memory.history(subject, predicate, relation=relation, known_as_of=known_as_of, limit=limit)
+
+    def chain(self, fact: str) -> Chain:
+        """The facts that replaced each other, with this one among them, oldest first (T35)."""
+        return self._opened.memory.chain(fact)
+
+    def neighbours(
+        self,
+        name: str,
+        hops: int = 2,
+        *,
+        edge_types: Sequence[str] = (),
+        limit: int | None = None,
+        as_of: datetime | None = None,
+        known_as_of: datetime | None = None,
+    ) -> Neighbourhood:
+        """The entities at most `hops` relations away, and the facts between them (S2-37).
+
+        Of `edge_types` (causal, temporal, semantic, hierarchical, co_occurrence) only those named are followed, or all.
+        """
+        return self._opened.memory.neighbours(
+            name, hops, edge_types=edge_types, limit=limit, as_of=as_of, known_as_of=known_as_of
+        )
+
+    def path(
+        self,
+        a: str,
+        b: str,
+        hops: int = 6,
+        *,
+        edge_types: Sequence[str] = (),
+        as_of: datetime | None = None,
+        known_as_of: datetime | None = None,
+    ) -> Path | None:
+        """The fewest relations that lead from one entity to another; None where there are more than `hops`, or none."""
+        return self._opened.memory.path(a, b, hops, edge_types=edge_types, as_of=as_of, known_as_of=known_as_of)
+
+    def why(self, id: str) -> Story:
+        """The whole story of a fact, message, entity, community or run; `id` may be the beginning of it."""
+        return self._opened.memory.why(id)
+
+    def communities(self, limit: int = 50) -> tuple[int, tuple[Community, ...]]:
+        """How many communities there are, and the largest (S2-46)."""
+        return self._opened.memory.communities(limit)
+
+    def entities(
+        self, limit: int = 50, type: str | None = None, *, everything: bool = False
+    ) -> tuple[int, tuple[Entity, ...]]:
+        """How many entities there are, of a type or of all, and those that most is known about.
+
+        The type may be named in English or Spanish (C8); with `everything` archived ones are told, too.
+        """
+        total, listed = self._opened.memory.entities(limit, type, everything=everything)
+        return total, tuple(listed)
+
+    def find_entities(self, query: str, limit: int = 10) -> tuple[FoundEntity, ...]:
+        """The entities that a few words mean, best first: by their names and descriptions, else by meaning (S2-26)."""
+        return self._opened.memory.find_entities(query, limit)
+
+    def duplicates(
+        self, entity: str, threshold: float = 0.85, containment_threshold: float = 0.70, *, limit: int | None = 1000
+    ) -> DuplicateReport:
+        """Observations of an entity that look alike, for review; nothing is changed (S0-04)."""
+        return self._opened.memory.duplicates(entity, threshold, containment_threshold, limit=limit)
+
+    def add_observations(
+        self, entity: str, texts: str | Sequence[str], type: str | None = None, *, create: bool = True
+    ) -> Added:
+        """State something about an entity, as one run that `slowwave undo` takes back; tells of each text (S0-02).
+
+        An entity that is unknown is made, of this type (concept if none is given, in English or Spanish), or with
+        `create=False` is an error. A text that looks like an observation of the entity is stored and flagged; one that
+        is known word for word is passed over. Raises `UnusableInput` where there is nothing to add or no such type.
+        """
+        told = (texts,) if isinstance(texts, str) else tuple(texts)
+        return self._opened.add_observations(entity, told, type, create=create)
+
+    def close(self) -> None:
+        """Write the access events that are still held; the memory may be asked again after that."""
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,102 @@
+"""Labels: the words of types and relations, English in the store and in sofia's Spanish, both understood (C8)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from typing import Literal
+
+Locale = Literal["en", "es"]
+"""The language in which types and relations are shown; whatever it is, the words of both are understood."""
+
+_TYPES: Mapping[str, str] = {
+    "person": "Persona people",
+    "tool": "Herramienta tecnología technology",
+    "concept": "Concepto",
+    "project": "Proyecto",
+    "language": "Lenguaje idioma lengua",
+    "file": "Archivo fichero",
+    "config": "Configuración configuration",
+    "organization": "Organización organisation org company empresa",
+    "place": "Lugar location",
+    "event": "Evento",
+    "session": "Sesión",
+}
+"""Each type with its other words; the first one is sofia's."""
+_RELATIONS: Mapping[str, str] = {
+    "works_at": "trabaja_en trabaja_para empleado_de empleada_de",
+    "lives_in": "vive_en reside_en",
+    "moved_to": "se_mudó_a",
+    "born_in": "nació_en",
+    "joined": "se_unió_a se_incorporó_a",
+    "has_role": "tiene_rol trabaja_como",
+    "married_to": "casado_con casada_con",
+    "engaged_to": "prometido_con prometida_con comprometido_con comprometida_con",
+    "dating": "sale_con pareja_de",
+    "manages": "dirige gestiona administra supervisa",
+    "reports_to": "reporta_a supervisado_por supervisada_por",
+    "member_of": "miembro_de es_miembro_de",
+    "owns": "posee tiene",
+    "uses": "usa utiliza",
+    "prefers": "prefiere le_gusta le_gustan",
+    "replaces": "reemplaza reemplaza_a sustituye sustituye_a",
+    "drinks": "bebe",
+    "eats": "come",
+    "dislikes": "no_le_gusta no_le_gustan odia detesta",
+    "depends_on": "depende_de requiere necesita",
+    "knows": "conoce conoce_a",
+    "works_on": "se_ocupa_de trabaja_sobre",
+    "studies_at": "estudia_en",
+    "studies": "estudia",
+    "decided": "decidió",
+    "created": "creó",
+    "fixed": "arregló corrigió",
+    "caused_by": "causado_por causada_por debido_a",
+    "contains": "contiene",
+    "part_of": "parte_de es_parte_de",
+    "similar_to": "similar_a parecido_a parecida_a",
+}
+"""Each relation of the default ontology with its Spanish words; the first one is shown (S0-15)."""
+_BETWEEN = re.compile(r"[\s_-]+")
+
+
+def plain(word: str) -> str:
+    """A word as labels are compared by it: lower case, without accents, its parts joined by `_`."""
+    letters = unicodedata.normalize("NFKD", word).casefold()
+    bare = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return _BETWEEN.sub("_", bare).strip("_")
+
+
+TYPES: tuple[str, ...] = tuple(_TYPES)
+"""The types that an entity can have, as they are stored."""
+_TYPE_OF = {plain(word): name for name, words in _TYPES.items() for word in (name, *words.split())}
+_RELATION_OF = {plain(word): name for name, words in _RELATIONS.items() for word in (name, *words.split())}
+_SHOWN_TYPES = {name: plain(words.split()[0]).capitalize() for name, words in _TYPES.items()}
+_SHOWN_RELATIONS = {name: plain(words.split()[0]) for name, words in _RELATIONS.items()}
+
+
+def canonical_type(word: str) -> str | None:
+    """The type that a word means in either language, in any case and with or without accents; None if it means none."""
+    return _TYPE_OF.get(plain(word))
+
+
+def canonical_relation(word: str) -> str:
+    """The relation of the default ontology that a word names in either language; any other word as it is."""
+    return _RELATION_OF.get(plain(word), word)
+
+
+def relation_forms(canonical: str) -> tuple[str, ...]:
+    """The Spanish words of a relation, each as it is written with accents and without."""
+    words = _RELATIONS.get(canonical, "").split()
+    return tuple(dict.fromkeys(form for word in words for form in (word, plain(word))))
+
+
+def shown_type(type: str, locale: Locale) -> str:
+    """A stored type as it is shown: `session`, or as sofia writes it `Sesion`; an unknown one as it is."""
+    return _SHOWN_TYPES.get(type, type) if locale == "es" else type
+
+
+def shown_relation(relation: str, locale: Locale) -> str:
+    """A stored relation as it is shown: `part_of`, or `parte_de`; one that the table does not know as it is."""
+    return _SHOWN_RELATIONS.get(relation, relation) if locale == "es" else relation

@@ -1,0 +1,141 @@
+"""What an export says twice, and what it says against itself: among what one thing is said to be, and holds.
+
+A contradiction is told only where the rest of the words agree: of 528 pairs of sentences that differ in a denial alone,
+520 contradict each other (SICK, development split); for numbers and opposite words there is no such figure, so each
+example names its kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.application.counterparts import subject_words
+from slowwave.application.predicates import canonicalise
+from slowwave.application.rivals import Forms, exclude, plain, read_claim
+from slowwave.application.rivals import names_both as says_both
+from slowwave.intake.foreign.records import Foreign
+from slowwave.maintenance.audit_report import Finding, Items
+from slowwave.merging.blocking import find_pairs
+from slowwave.merging.guard_marks import read_amounts, straight
+from slowwave.merging.guards import guards_pass
+from slowwave.merging.similar_pairs import FOUND, Likeness, similar_pairs
+from slowwave.settings import EvaluateSettings, MergeSettings
+from slowwave.similarity import Vectors
+
+SAME_MATTER = 0.8
+_PAIRS = {"a": pl.UInt32(), "b": pl.UInt32(), "kind": pl.String()}
+
+
+def compare(
+    items: Items, foreign: Foreign, merge: MergeSettings, evaluate: EvaluateSettings, resolve: float
+) -> tuple[Finding, Finding, Finding]:
+    """Duplicates word for word, duplicates in other words, and contradictions, among what holds."""
+    held = items.rows.filter("holds")
+    same = held.select("row", first=pl.col("row").min().over("about", "words", "target")).filter(
+        pl.col("row") != pl.col("first")
+    )
+    once = held.filter(~pl.col("row").is_in(same["row"].implode()))
+    pairs = _judged(_near(once, items.vectors, merge, evaluate, resolve), items, merge)
+    alike = pairs.filter(pl.col("kind") == "same").unique("b", keep="first", maintain_order=True).sort("b")
+    against = pl.concat([pairs.filter(pl.col("kind") != "same"), _one_at_a_time(once, foreign)])
+    against = against.unique("b", keep="first", maintain_order=True).sort("b")
+    kinds = dict(against["kind"].value_counts().sort("kind").iter_rows())
+    of, total = "items that hold", len(held)
+    first, others, rivals = (_shown(items, rows) for rows in (same["first"], alike["a"], against["a"]))
+    told = [f"{kind}: {text}" for kind, text in zip(against["kind"].head(items.examples), rivals, strict=True)]
+    return (
+        items.finding("exact_duplicates", "Said before, word for word", same["row"], of, total, first),
+        items.finding("near_duplicates", "Said before, in other words", alike["b"], of, total, others),
+        items.finding("contradictions", "Contradicts an earlier item", against["b"], of, total, told, kinds=kinds),
+    )
+
+
+def _shown(items: Items, rows: pl.Series) -> list[str]:
+    """What the first of these rows say."""
+    return [f"“{text}”" for text in items.rows[rows.head(items.examples)]["shown"]]
+
+
+def _near(
+    held: pl.DataFrame, vectors: Vectors, merge: MergeSettings, evaluate: EvaluateSettings, resolve: float
+) -> pl.DataFrame:
+    """(a, b, cosine, jaccard) of rows about one thing that may say the same, or the opposite; a before b."""
+    crowd = held.filter(pl.len().over("about") > 1)
+    facts = crowd.select(
+        id=pl.col("row").cast(pl.String).str.zfill(9), scope="about", kind="kind", statement="statement",
+        is_seed=pl.lit(True),
+    )  # fmt: skip
+    own = vectors[crowd["row"].to_numpy()]
+    found = find_pairs(facts, own, merge, resolve).select(
+        a=pl.col("a_id").cast(pl.UInt32), b=pl.col("b_id").cast(pl.UInt32), cosine="cosine", jaccard="jaccard"
+    )
+    contained = [part.filter(pl.col("match_type") == "containment") for part in similar_pairs(
+        crowd["statement"], own, Likeness.of(evaluate), group=crowd["about"]
+    )]  # fmt: skip
+    rows = crowd["row"].cast(pl.UInt32)
+    parts = pl.concat([pl.DataFrame(schema=FOUND), *contained])
+    more = parts.select(
+        a=rows.gather(parts["a"]), b=rows.gather(parts["b"]), cosine="cosine", jaccard=pl.lit(None, dtype=pl.Float64)
+    )
+    return pl.concat([found, more.select(found.columns)]).unique(["a", "b"], keep="first", maintain_order=True)
+
+
+def _judged(pairs: pl.DataFrame, items: Items, merge: MergeSettings) -> pl.DataFrame:
+    """_PAIRS: those that say the same, and those that differ in a denial, a number or an opposite alone."""
+    read = items.rows.select(
+        "statement", "target", subject_words(items.rows["statement"]).alias("words"),
+        counts=read_amounts(straight(items.rows["statement"])).list.len() > 0,
+    )  # fmt: skip
+    one, two = read[pairs["a"]], read[pairs["b"]]
+    rows = pl.concat([pairs, one, two.rename({name: f"{name}_b" for name in two.columns})], how="horizontal")
+    shared, every = (_size("words", name, "words_b") for name in ("set_intersection", "set_union"))
+    overlap = pl.when(every > 0).then(shared / every).otherwise(0.0)
+    is_alike = (pl.col("cosine") >= merge.merge_cosine) | (pl.col("jaccard") >= merge.text_dedup).fill_null(False)
+    left = [_size(*ends) for ends in (("words", "set_difference", "words_b"), ("words_b", "set_difference", "words"))]
+    is_turned = (left[0] == 1) & (left[1] == 1) & (shared > 0)
+    rows = rows.with_columns(overlap=overlap, is_alike=is_alike, is_turned=is_turned)
+    near = rows.filter(pl.any_horizontal("is_alike", "is_turned") | (pl.col("overlap") >= SAME_MATTER))
+    near = near.with_columns(guard=guards_pass(near["statement"], near["statement_b"])["failed_guard"])
+    guard = pl.col("guard")
+    one_target = pl.col("target") == pl.col("target_b")
+    kind = (
+        pl.when(guard.is_null() & pl.col("is_alike") & one_target).then(pl.lit("same"))
+        .when((guard == "polarity") & (pl.col("overlap") >= SAME_MATTER)).then(pl.lit("denied"))
+        .when((guard == "quantity") & pl.col("counts") & pl.col("counts_b") & (pl.col("overlap") == 1.0))
+        .then(pl.lit("another number"))
+        .when((guard == "antonym") & pl.col("is_turned")).then(pl.lit("opposite"))
+    )  # fmt: skip
+    return near.with_columns(kind=kind).drop_nulls("kind").sort("a", "b").select(*_PAIRS)
+
+
+def _size(words: str, operation: str, others: str) -> pl.Expr:
+    """How many words a set operation of two columns leaves."""
+    size: pl.Expr = getattr(pl.col(words).list, operation)(others).list.len()
+    return size
+
+
+def _one_at_a_time(held: pl.DataFrame, foreign: Foreign) -> pl.DataFrame:
+    """_PAIRS of relations that allow one object at a time and have two that exclude each other."""
+    forms = canonicalise(held["relation"], frames.empty(frames.PREDICATES)).rename({"raw": "relation"})
+    single = held.join(forms.filter(pl.col("cardinality") == "1"), on="relation").filter(pl.col("target") != "")
+    torn = single.filter(pl.col("target").n_unique().over("about", "canonical") > 1).sort("row")
+    types = dict(foreign.entities.drop_nulls("known_type").select("name", "known_type").iter_rows())
+    pairs = []
+    for part in torn.partition_by("about", "canonical", maintain_order=True):
+        told = part.select("row", "statement", "object").rows()
+        for n, (row, statement, target) in enumerate(told):
+            other = next((o for o in told[:n] if _excludes((statement, target), o[1:], types)), None)
+            if other is not None:
+                pairs.append((other[0], row, "one at a time"))
+    return pl.DataFrame(pairs, schema=_PAIRS, orient="row")
+
+
+def _excludes(new: tuple[str, str], known: tuple[str, str], types: Mapping[str, str]) -> bool:
+    claims = [read_claim(statement, target) for statement, target in (new, known)]
+    forms = [Forms(frozenset({plain(target)}), types.get(target, "")) for _, target in (new, known)]
+    if not all(claim.is_plain for claim in claims):
+        return False
+    both = says_both(new[0], forms[1].names) or says_both(known[0], forms[0].names)
+    return not both and exclude(forms[0], forms[1], (claims[0].kind, claims[1].kind))

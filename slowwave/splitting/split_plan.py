@@ -1,0 +1,129 @@
+"""A split: which observations go to which new entity, and what is wrong with it; all or nothing (S0-13, S0-14, T3)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from slowwave.errors import Refused, UnknownName, UnusableInput
+from slowwave.intake.injection import injection_reason
+from slowwave.intake.redaction import has_secret
+from slowwave.labels import TYPES, canonical_type
+from slowwave.merging.observations import named_by
+from slowwave.reading.mentions import MIN_NAME_BYTES
+from slowwave.text import MAX_NAME_BYTES, as_json, cut_bytes, digest, normalise_name, readable
+
+Row = Mapping[str, Any]
+WAY_OUT = "`slowwave split propose ENTITY` makes a plan of what it holds now."
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One new entity: its name, its type (empty: as its parent), and the ids of the observations that become its."""
+
+    name: str
+    entity_type: str
+    observations: tuple[str, ...]
+
+
+def splits_of(ask: Mapping[str, Any] | Sequence[Any]) -> tuple[Split, ...]:
+    """The splits of plain data: {"splits": […]}, {"approved_splits": […]}, what `split propose` shows, or the list.
+
+    Each has a name, perhaps an entity_type, and observations: ids, or {"id": …}. Raises `UnusableInput`.
+    """
+    given: Any = ask
+    if isinstance(ask, Mapping):
+        inner = ask["proposal"] if isinstance(ask.get("proposal"), Mapping) else ask
+        given = next((inner[key] for key in ("splits", "approved_splits", "suggested_splits") if key in inner), None)
+    if not isinstance(given, Sequence) or isinstance(given, str) or not given:
+        raise UnusableInput(
+            "The plan names no splits.", 'Give {"splits": [{"name": "…", "observations": ["f_…", …]}, …]}.'
+        )
+    return tuple(_split_of(each) for each in given)
+
+
+def _split_of(row: Any) -> Split:
+    if not isinstance(row, Mapping) or not isinstance(row.get("name"), str):
+        raise UnusableInput("A split has no name.", 'Each is {"name": "…", "observations": ["f_…", …]}.')
+    listed = row.get("observations")
+    told = [each.get("id") if isinstance(each, Mapping) else each for each in listed or ()]
+    if not isinstance(listed, Sequence) or isinstance(listed, str) or not all(isinstance(each, str) for each in told):
+        raise UnusableInput(f"{row['name']!r} has no list of observations.", "Name them by their ids.")
+    return Split(row["name"], str(row.get("entity_type") or ""), tuple(map(str, told)))
+
+
+def ask_of(splits: Sequence[Split]) -> str:
+    """The splits as JSON that `splits_of` understands, for a person to modify."""
+    return as_json({"splits": [asdict(each) for each in splits]})
+
+
+def plan_hash(parent: Row, ids: Collection[str]) -> str:
+    """Equal as long as the entity is called the same and has the same live observations `ids` (S0-13, T49)."""
+    return digest(parent["id"], parent["name"], parent["entity_type"], sorted(ids), size=16)
+
+
+def checked_splits(parent: Row, splits: Sequence[Split], held: pl.DataFrame, taken: pl.DataFrame) -> tuple[Split, ...]:
+    """The splits with whole ids, clean names and types; raises for everything that is wrong with them (T3).
+
+    `held` are the live observations of the parent (id, statement), `taken` (alias_name, called) the names among those
+    of the splits by which other entities are known.
+    """
+    statements = held.sort("id").group_by("statement").agg("id")
+    by_text = {text: ids for text, ids in statements.iter_rows() if text}
+    whole = tuple(_whole(each, parent, set(held["id"]), by_text) for each in splits)
+    if wrong := [*_wrong_names(parent, splits), *_wrong_ids(parent, whole, set(held["id"]), by_text)]:
+        raise UnusableInput(f"Nothing was split: {'; '.join(wrong)}.", WAY_OUT)
+    known = dict(taken.select("alias_name", "called").iter_rows())
+    if names := [(each.name, known[key]) for each in whole if (key := normalise_name(each.name)) in known]:
+        told = "; ".join(f"{name!r} is what {called} is called" for name, called in names)
+        raise Refused(f"Nothing was split: {told}.", "Give the new entity another name, or merge what is one.")
+    return whole
+
+
+def _whole(split: Split, parent: Row, ids: Collection[str], by_text: Mapping[str, list[str]]) -> Split:
+    """A split with the ids that its observations name, by id, short form, or words that only one of them says."""
+    found = []
+    for asked in split.observations:
+        named = named_by(asked, ids) or by_text.get(asked, [])
+        found.append(named[0] if len(named) == 1 else asked)
+    name = cut_bytes(" ".join(readable(split.name).split()), MAX_NAME_BYTES)
+    return replace(split, name=name, entity_type=_type_of(split, parent), observations=tuple(found))
+
+
+def _type_of(split: Split, parent: Row) -> str:
+    kind = canonical_type(split.entity_type) if split.entity_type.strip() else str(parent["entity_type"])
+    if kind is None:
+        raise UnknownName("entity type", split.entity_type, TYPES)
+    return kind
+
+
+def _wrong_names(parent: Row, splits: Sequence[Split]) -> list[str]:
+    names = [normalise_name(each.name) for each in splits]
+    wrong = [] if splits else ["there are no splits"]
+    own = {normalise_name(parent["name"] or ""), parent["canonical_name"]}
+    for each, name in zip(splits, names, strict=True):
+        if len(name.encode()) < MIN_NAME_BYTES:
+            wrong.append(f"{each.name!r} is too short for a name")
+        elif injection_reason(each.name) or has_secret(each.name):
+            wrong.append(f"{each.name!r} cannot be a name")
+        elif name in own:
+            wrong.append(f"{each.name!r} is the name of the entity itself")
+    return [*wrong, *(f"two splits are called {name!r}" for name, times in Counter(names).items() if times > 1)]
+
+
+def _wrong_ids(
+    parent: Row, splits: Sequence[Split], ids: Collection[str], by_text: Mapping[str, list[str]]
+) -> list[str]:
+    wrong = [f"{each.name!r} would get no observation" for each in splits if not each.observations]
+    for asked, times in Counter(id_ for each in splits for id_ in each.observations).items():
+        if asked not in ids:
+            several = [*named_by(asked, ids), *by_text.get(asked, [])]
+            is_what = f"may be {' or '.join(several[:5])}" if several else "is no live observation"
+            wrong.append(f"{asked!r} {is_what} of {parent['name']!r}")
+        elif times > 1:
+            wrong.append(f"{asked} is named {times} times")
+    return wrong

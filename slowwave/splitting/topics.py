@@ -1,0 +1,124 @@
+"""Which topics the observations of an entity are about: by their vectors, else by their words (S0-09, T2)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from slowwave.settings import SplitSettings
+from slowwave.similarity import Vectors
+from slowwave.splitting.stop_words import STOP_WORDS
+from slowwave.splitting.topic_words import anchor_topics, name_topics, words_of
+
+NOISE = -1
+LARGEST = 5000
+"""Density is measured between that many observations at most, eight seconds; the others join the nearest topic."""
+DENSE = 5
+"""Fewer observations that are near each other are no topic of an entity that has hundreds."""
+_DIGITS = 6  # a cosine of float32 is known no better
+_EVEN = 1e-9
+
+Labels = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What several observations are about: its label, and which they are, by place."""
+
+    label: str
+    members: tuple[int, ...]
+
+
+def find_topics(
+    texts: Sequence[str], vectors: Vectors, settings: SplitSettings, own_words: Collection[str] = ()
+) -> tuple[Topic, ...]:
+    """The topics of an entity's observations, largest first; what is noise is in none.
+
+    `vectors`, (n, d), are unit rows in the order of the texts, zero where there is none. `own_words` (the name of the
+    entity) name no topic. Where the vectors do not tell topics apart, or tell every text apart, the words decide; a
+    single topic is no diversity, and nothing is parted by force (T2).
+    """
+    stop = STOP_WORDS | {word.lower() for word in settings.stop_words} | set(own_words)
+    labels = _by_vectors(vectors, settings)
+    if _is_degenerate(labels):
+        labels = anchor_topics(texts, stop)
+    groups = _groups(labels)
+    names = name_topics([[texts[place] for place in members] for members in groups], stop, settings.label_terms)
+    return tuple(Topic(name, tuple(members)) for name, members in zip(names, groups, strict=True))
+
+
+def words_in(name: str) -> frozenset[str]:
+    """The words of an entity's name that could name a topic."""
+    return frozenset(words_of([name], ())["term"])
+
+
+def _by_vectors(vectors: Vectors, settings: SplitSettings) -> Labels:
+    if len(vectors) < 2 or not vectors.any():
+        return np.zeros(len(vectors), np.int64)
+    return _by_density(vectors, settings) if len(vectors) > settings.large_entity else _by_linkage(vectors, settings)
+
+
+def _by_linkage(vectors: Vectors, settings: SplitSettings) -> Labels:
+    """Average linkage on the cosine distance, cut at `cut_distance`."""
+    from scipy.cluster.hierarchy import fcluster, linkage  # half a second that most runs do not need
+
+    rows = vectors.astype(np.float64)
+    distances = np.round(1.0 - rows @ rows.T, _DIGITS).clip(0.0, 2.0)
+    tree = linkage(distances[np.triu_indices(len(rows), 1)], method="average")
+    return np.asarray(fcluster(tree, settings.cut_distance + _EVEN, criterion="distance"), np.int64)
+
+
+def _by_density(vectors: Vectors, settings: SplitSettings) -> Labels:
+    """HDBSCAN on unit vectors that are seen from the middle of them all; what is nowhere dense is noise.
+
+    What all observations of an entity share, its name first of all, would else be the one topic that is dense. Equal
+    vectors are one point: HDBSCAN takes a heap of them for noise.
+    """
+    from hdbscan import HDBSCAN
+
+    distinct, which = np.unique(vectors.round(_DIGITS), axis=0, return_inverse=True)
+    points = _unit(distinct - distinct.mean(axis=0))
+    seen = np.unique(np.linspace(0, len(points) - 1, min(len(points), LARGEST)).astype(np.int64))
+    if len(seen) < 3:
+        return np.asarray(which, np.int64)
+    finder = HDBSCAN(
+        min_cluster_size=max(settings.min_topic_size, DENSE), min_samples=1, metric="euclidean",
+        cluster_selection_method="leaf", core_dist_n_jobs=1,
+    )  # fmt: skip
+    found = finder.fit_predict(points[seen].astype(np.float64))
+    return np.asarray(_spread(points, seen, found, settings)[which], np.int64)
+
+
+def _unit(rows: Vectors) -> Vectors:
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.where(lengths > 0, lengths, 1.0), np.float32)
+
+
+def _spread(points: Vectors, seen: Labels, found: Labels, settings: SplitSettings) -> Labels:
+    """The topic of every point: of those that were not measured, the one with the nearest middle, within the cut."""
+    labels = np.full(len(points), NOISE, np.int64)
+    labels[seen] = found
+    rest = np.setdiff1d(np.arange(len(points)), seen)
+    if len(rest) and found.max(initial=NOISE) >= 0:
+        middles = [points[seen[found == topic]].mean(axis=0) for topic in range(found.max() + 1)]
+        cosines = points[rest] @ _unit(np.stack(middles)).T
+        is_near = cosines.max(axis=1) >= 1.0 - settings.cut_distance
+        labels[rest] = np.where(is_near, cosines.argmax(axis=1), NOISE)
+    return labels
+
+
+def _is_degenerate(labels: Labels) -> bool:
+    """Whether the labels tell nothing: fewer than two topics, or as many as there are texts."""
+    topics = len(np.unique(labels[labels != NOISE]))
+    return topics < 2 or topics == len(labels)
+
+
+def _groups(labels: Labels) -> list[list[int]]:
+    """The places of each topic; the largest first, then the one that begins first."""
+    told = pl.DataFrame({"label": labels}).with_row_index("place").filter(pl.col("label") != NOISE)
+    grouped = told.group_by("label", maintain_order=True).agg("place")
+    return grouped.sort(-pl.col("place").list.len().cast(pl.Int64), pl.col("place").list.first())["place"].to_list()

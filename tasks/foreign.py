@@ -1,0 +1,146 @@
+"""Foreign files: what another memory system exported is read whole, whatever its encoding, and never changed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from slowwave.errors import UnusableInput
+from slowwave.intake.cleaning import hidden_names
+from slowwave.intake.foreign.exports import READS, read_export
+from slowwave.intake.foreign.records import Foreign, Skipped
+from slowwave.intake.formats import MIXED, binary_kind, encoding_of
+from slowwave.intake.json_values import load_lines
+from slowwave.text import readable, row_id
+
+MAX_BYTES = 512_000_000
+_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
+_HEAD_BYTES = 262_144
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ForeignFile:
+    """An export and the hash by which its bytes are known again; `uri` is its path as it may be stored."""
+
+    uri: str
+    content_hash: str
+    modified_at: datetime
+    content: Foreign
+
+    @property
+    def id(self) -> str:
+        """Its row in `sources`."""
+        return row_id("s", self.uri, self.content_hash)
+
+
+def read_foreign(path: str | Path, system: str = "auto") -> ForeignFile:
+    """An export of a memory system: a file, or a folder whose JSON files belong together.
+
+    What cannot be read of it is listed in `skipped`. Raises `UnusableInput` for a path that is missing, too large, no
+    text, or no JSON, and where nothing shows which system wrote it.
+    """
+    given = Path(path).expanduser()
+    files = _files(given)
+    values: list[tuple[str, Any]] = []
+    broken: list[Skipped] = []
+    whole = hashlib.blake2b(digest_size=16)
+    for file in files:
+        raw = _bytes(file)
+        whole.update(raw)
+        before = f"{file.name} " if len(files) > 1 else ""
+        for place, value, reason in _values(file, raw):
+            if reason:
+                broken.append(Skipped(f"{before}{place}", reason))
+            else:
+                values.append((f"{before}{place}".strip(), value))
+    if not values:
+        raise _unreadable(given, broken)
+    modified = max(file.stat().st_mtime for file in files)
+    uri = _shown(given)
+    content = read_export(values, system, broken, uri)
+    return ForeignFile(uri, whole.hexdigest(), datetime.fromtimestamp(modified, UTC), content)
+
+
+def _files(path: Path) -> list[Path]:
+    """The file itself, or the JSON files of a folder in the order of their names."""
+    if not path.exists():
+        raise UnusableInput(f"There is no file or folder {str(path)!r}.", "Check the path.")
+    if not path.is_dir():
+        return [path]
+    files = sorted(file for file in path.iterdir() if file.is_file() and file.suffix.lower() in _SUFFIXES)
+    if not files:
+        raise UnusableInput(f"There is no JSON in the folder {_shown(path)}.", READS)
+    return files
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise UnusableInput(
+                f"{_shown(path)} has {size / 1e6:.0f} MB; up to {MAX_BYTES / 1e6:.0f} can be read.",
+                "Export it in parts, for one user or group at a time.",
+            )
+        raw = path.read_bytes()
+    except OSError as error:
+        raise UnusableInput(
+            f"{_shown(path)} cannot be read: {error.strerror or error}.", "Check its permissions."
+        ) from error
+    if kind := binary_kind(raw[:_HEAD_BYTES]):
+        raise UnusableInput(f"{_shown(path)} is {kind}, not JSON.", f"{READS} Unpack or export it first.")
+    return raw
+
+
+def _values(path: Path, raw: bytes) -> Iterator[tuple[str, Any, str]]:
+    """(place, value, why it cannot be read) of each JSON value: one document, or one value a line."""
+    encoding = encoding_of(raw[:_HEAD_BYTES])
+    text = raw if encoding == "utf-8" else raw.decode(encoding, MIXED).encode()
+    if not text.strip():
+        return
+    try:
+        whole = orjson.loads(text.removeprefix(b"\xef\xbb\xbf"))
+    except orjson.JSONDecodeError as error:
+        yield from _lines(path, text, error)
+        return
+    if isinstance(whole, list):
+        yield from ((f"[{number}]", value, "") for number, value in enumerate(whole))
+    else:
+        yield "", whole, ""
+
+
+def _lines(path: Path, text: bytes, error: orjson.JSONDecodeError) -> Iterator[tuple[str, Any, str]]:
+    lines = text.split(b"\n")
+    starts = [line.lstrip()[:1] for line in lines if line.strip()]
+    if len(starts) < 2 or starts.count(b"{") * 2 < len(starts) or not any(_is_object(line) for line in lines):
+        where = readable(str(error))
+        raise UnusableInput(
+            f"{_shown(path)} is no JSON: {where}.", f"{READS} If it was cut off, export it again."
+        ) from error
+    for number, value, note in load_lines(lines):
+        yield f"line {number}", value, note.reason if note is not None and note.kind == "unreadable" else ""
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(orjson.loads(line), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def _unreadable(path: Path, broken: list[Skipped]) -> UnusableInput:
+    if broken:
+        first = broken[0]
+        return UnusableInput(f"Nothing in {_shown(path)} can be read: {first.place}: {first.reason}.", READS)
+    return UnusableInput(f"{_shown(path)} is empty.", f"{READS} Was the export finished?")
+
+
+def _shown(path: Path) -> str:
+    """The path as it may be stored and told: without secrets."""
+    name = readable(path.as_posix())
+    return hidden_names([name]).get(name, name)

@@ -1,0 +1,113 @@
+"""Reporting: the health of a memory as it is found, shown, and turned into proposals for splits (S0-16, S0-17)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from recall.report import consolidation_report
+from slowwave.errors import SlowwaveError
+from slowwave.maintenance.report_records import ConsolidationReport
+from slowwave.maintenance.report_story import counts, sections, verdict
+from slowwave.settings import ReportSettings
+
+from .engine import is_inline, task
+from .own_runs import as_run, existing_store
+from .review import proposed
+from .runs import Run
+from .splitting import propose_split
+from .summaries import markdown_table, plain_cells, plain_text
+
+SHOWN = 50
+"""Rows of each section on the page of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedSplits:
+    """Ids of the proposals that were left, and why none was left for some entities."""
+
+    ids: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@task("consolidation report")
+def look_over(run: Run, settings: ReportSettings, stale_days: float | None = None) -> ConsolidationReport:
+    """The report of the newest state; nothing is written, and no read is logged (T27)."""
+    return consolidation_report(existing_store(run).snapshot(), settings, run.now, stale_days)
+
+
+@task("propose splits")
+def propose_splits(run: Run, settings: ReportSettings, found: ConsolidationReport) -> ProposedSplits:
+    """Leave a proposal for each split candidate, and for what is approaching but clearly of several topics (S0-16).
+
+    What a person rejected before is not proposed again. A run without anything to propose leaves no trace.
+    """
+    wanted = [(each.entity_id, each.entity_name) for each in found.split_candidates]
+    wanted += [(each.entity_id, each.entity_name) for each in found.large_entities if each.is_distinct]
+    if not wanted:
+        return ProposedSplits()
+    parameters = {"settings": settings.model_dump()}
+    return as_run(run, parameters, lambda: _propose(run, settings, wanted), lambda left: {"proposals": len(left.ids)})
+
+
+def _propose(run: Run, settings: ReportSettings, wanted: list[tuple[str, str]]) -> ProposedSplits:
+    notes = []
+    for entity, name in wanted:
+        try:
+            propose_split(run, entity, settings.split)
+        except SlowwaveError as error:  # the others are proposed all the same
+            notes.append(f"{name}: {error.message}")
+    return ProposedSplits(proposed(run), tuple(notes))
+
+
+def with_waiting(run: Run, found: ConsolidationReport) -> ConsolidationReport:
+    """The report with the proposals that wait now counted."""
+    waiting = existing_store(run).snapshot().count("proposals", "state = 'pending'")
+    return replace(found, summary=replace(found.summary, pending_proposals_count=waiting))
+
+
+async def publish_report(run: Run, report: Mapping[str, Any]) -> None:
+    """Show the report on the run's page: a Markdown artifact, and a table of all findings."""
+    if is_inline():
+        return
+    from prefect.artifacts import acreate_markdown_artifact, acreate_table_artifact
+
+    place = f"--store {run.store} --namespace {run.namespace}"
+    await acreate_markdown_artifact(
+        report_markdown(report, place), key="consolidation-report", description="What wants a person's eye"
+    )
+    await acreate_table_artifact(
+        plain_cells(findings(report)), key="consolidation-findings", description="Every finding, and the next command"
+    )
+
+
+def findings(report: Mapping[str, Any], limit: int | None = SHOWN) -> list[dict[str, Any]]:
+    """A row for each finding of each section, the first `limit` of each."""
+    return [
+        {
+            "section": section.key.replace("_", " "),
+            "entity": str(cells[0]),
+            "what": ", ".join(f"{name}: {cell}" for name, cell in zip(section.columns[1:], cells[1:], strict=True)),
+            "next": section.following[-1],
+        }
+        for section in sections(report, limit)
+        for cells in section.rows
+    ]
+
+
+def report_markdown(report: Mapping[str, Any], place: str = "", limit: int | None = SHOWN) -> str:
+    """The report as Markdown; stored text in it is text. `place`: the options that all its commands need."""
+    lines = [
+        f"# Consolidation report, {report['generated_at'][:10]}",
+        "",
+        *([plain_text(verdict(report)), ""] if verdict(report) else []),
+        *markdown_table(("what", "count"), counts(report)),
+    ]
+    for section in sections(report, limit):
+        lines += [f"## {plain_text(section.title)}", "", *markdown_table(section.columns, section.rows)]
+        more = section.count - len(section.lines)
+        lines += [f"… and {more} more.", ""] if more else []
+        lines += [f"- {plain_text(sentence)}" for sentence in section.following] + [""]
+    lines += [f"- {plain_text(note)}" for note in report.get("notes", ())]
+    return "\n".join([*lines, *([f"All commands with `{place}`.", ""] if place else [])])
