@@ -13,6 +13,7 @@ from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import err, out, print_json, progress, table
 
 if TYPE_CHECKING:
+    from slowwave.maintenance.audit_report import Audit
     from tasks.imports import Imported
 
 SHOWN = 20
@@ -95,8 +96,13 @@ def audit(
     elif as_markdown:
         print(report.as_markdown(), end="")
     else:
-        rows = [(each.title, each.count, f"{each.rate:.1%}", f"of {each.total} {each.of}") for each in report.findings]
-        out.print(table(report.title, ("finding", "count", "rate", "of how many"), rows))
-        for each in report.findings:
-            if each.examples:
-                out.print(table(each.title, ("where", "example"), [(e.place, e.text) for e in each.examples]))
+        _show_audit(report)
+
+
+def _show_audit(report: Audit) -> None:
+    rows = [(each.title, each.count, f"{each.rate:.1%}", f"of {each.total} {each.of}") for each in report.findings]
+    out.print(table(report.title, ("finding", "count", "rate", "of how many"), rows))
+    for each in report.findings:
+        if each.examples:
+            kinds = ", ".join(f"{kind} {count}" for kind, count in (each.kinds or {}).items())
+            out.print(table(each.title, ("where", "example"), [(e.place, e.text) for e in each.examples], kinds))

@@ -75,6 +75,8 @@ def list_waiting(
         print_json({"total": len(chosen), "proposals": [each.as_json() for each in chosen[:limit]]})
     else:
         print_list(chosen[:limit], len(chosen), wanted, datetime.now(UTC))
+        if chosen and wanted == "pending":
+            out.print("Look: slowwave review show ID. Decide: slowwave review approve ID, or reject ID.")
 
 
 def show(
@@ -241,7 +243,7 @@ def _decide(run: Run, ids: Sequence[str], choice: Choice, by: str | None, note: 
     elif done:
         print_decided(done, run.id)
     else:
-        out.print("Nothing waits.")
+        out.print("Nothing waits that is meant: --all takes what has no risk, --risky the others, too.")
     if stale := [each for each in done if each.state == "stale"]:
         err.print(f"{len(stale)} of {len(done)} were refused, because what they rest on has changed.")
         raise typer.Exit(Refused.exit_code)

@@ -48,8 +48,6 @@ def print_list(proposals: Sequence[Proposal], total: int, state: str | None, now
     title = f"{total} {noun} {what}"
     caption = f"… and {total - len(proposals)} more: --limit" if total > len(proposals) else ""
     out.print(table(title, columns, rows, caption))
-    if state == "pending":
-        out.print("Look: slowwave review show ID. Decide: slowwave review approve ID, or reject ID.")
 
 
 def _narrow(proposal: Proposal) -> str:
@@ -75,7 +73,7 @@ def print_proposal(story: ProposalStory) -> None:
     out.print(table("", ("", ""), [row for row in facts if row[1]]))
     out.print("What it would change", style="bold")
     for line in story.diff:
-        out.print(Padding(Text(line), (0, 0, 0, 2)))
+        out.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
     _print_ask(story)
     if story.rests_on:
         out.print(table("What it rests on", ("fact", "id"), [(m.statement, short_id(m.id)) for m in story.rests_on]))
@@ -111,7 +109,7 @@ def _print_way_on(story: ProposalStory) -> None:
     if story.stale:
         out.print("It has grown stale, and will be refused:", style="bold red")
         for each in story.stale:
-            out.print(Padding(Text(each), (0, 0, 0, 2)))
+            out.print(Padding(Text(each), (0, 0, 0, 2), expand=False))
         out.print(what_to_do(story.proposal), markup=False)
         return
     out.print(f"Decide: slowwave review approve {name}, or: slowwave review reject {name}", markup=False)

@@ -16,6 +16,7 @@ from tasks.phases import conclude, gated
 from tasks.profiles import refresh_profiles
 from tasks.review import titles_of, under_approval
 from tasks.runs import existing_run, language_of, recorded
+from tasks.settling import propose_pairs
 from tasks.tallies import Tally
 from tasks.tidying import tidy
 
@@ -68,6 +69,8 @@ async def consolidate(
                         tally.linked(await link_artifacts(merging, settings, language, dry_run=dry_run))
                 finally:
                     tally.paid(language, "consolidate")
+                if not dry_run and language.is_keyless("consolidate"):
+                    propose_pairs(run, settings, scope=scope)
             if not dry_run:
                 tally.proposed(titles_of(run))
                 tally.counts["flags cleared"] += clear_stale_flags(run)

@@ -20,6 +20,7 @@ from tasks.linking import link_entities, touched_entities
 from tasks.membership import assign_new
 from tasks.review import titles_of, under_approval
 from tasks.runs import Run, language_of, new_run, recorded
+from tasks.settling import propose_overrides
 from tasks.summaries import publish_summary
 from tasks.tallies import IngestTally
 from tasks.tidying import tidy
@@ -67,6 +68,7 @@ async def ingest(
             await report_progress("messages read", tally.counts["messages read"])
         if settings.extract.enabled and not dry_run:
             await _learn(run, settings, tally)
+            propose_overrides(run, settings)
             tally.proposed(titles_of(run))
         elif settings.consolidate.enabled and not dry_run:
             tally.linked(await link_artifacts(run, settings.consolidate))

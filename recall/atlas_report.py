@@ -43,11 +43,9 @@ def told_report(
 
 
 def _findings(section: Section, places: Mapping[str, int]) -> Iterator[tuple[int, str, str]]:
-    name = ""
-    for entity, (called, *rest) in section.lines:
-        name = called or name  # an entity is named once, above all that is found of it
-        told = [_words(column, cell) for column, cell in zip(section.columns[1:], rest, strict=True) if column != "id"]
-        yield places.get(entity or "", -1), name, ", ".join(told)
+    for entity, name, cells in section.findings():
+        told = ", ".join(_words(column, cell) for column, cell in cells if column != "id")
+        yield places.get(entity or "", -1), name, told
 
 
 def _words(column: str, cell: Any) -> str:

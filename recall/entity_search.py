@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -20,18 +21,27 @@ if TYPE_CHECKING:
 
 SEARCH_TABLES = ("entities", "entity_aliases")
 LISTED = "merged_into IS NULL AND (status IS NULL OR status != 'archived')"
-_ENTITY, _ALIAS = ("id", "name", "summary"), ("entity_id", "alias_name")
+WHOLE = f"{LISTED} AND parent_entity_id IS NULL"
+_ENTITY, _ALIAS = ("id", "name", "summary", "parent_entity_id"), ("entity_id", "alias_name")
 
 Vector = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """All entities by name; and `whole` ones, without those that were split from another: of that one their facts tell."""
+
+    every: NameIndex
+    whole: NameIndex
 
 
 class EntitySearch:
     """The index of names, kept as long as no commit changes entities or their other names."""
 
     def __init__(self) -> None:
-        self._held: tuple[tuple[int, ...], NameIndex] | None = None
+        self._held: tuple[tuple[int, ...], Names] | None = None
 
-    async def at(self, tables: Tables) -> NameIndex:
+    async def at(self, tables: Tables) -> Names:
         """On the asynchronous road; `tables` holds SEARCH_TABLES."""
         kept = self._kept(tables.versions)
         if kept is None:
@@ -40,26 +50,30 @@ class EntitySearch:
                 tables["entity_aliases"].query().select(list(_ALIAS)).to_arrow(),
             )
             entities, aliases = map(pl.DataFrame, map(pl.from_arrow, await read))
-            kept = self._keep(tables.versions, await asyncio.to_thread(index_names, entities, aliases))
+            kept = self._keep(tables.versions, await asyncio.to_thread(_indexed, entities, aliases))
         return kept
 
-    def of(self, snapshot: Snapshot) -> NameIndex:
+    def of(self, snapshot: Snapshot) -> Names:
         """Of a snapshot."""
         kept = self._kept(snapshot.versions)
         if kept is None:
             entities = snapshot.frame("entities", LISTED, _ENTITY)
-            kept = self._keep(
-                snapshot.versions, index_names(entities, snapshot.frame("entity_aliases", columns=_ALIAS))
-            )
+            kept = self._keep(snapshot.versions, _indexed(entities, snapshot.frame("entity_aliases", columns=_ALIAS)))
         return kept
 
-    def _kept(self, versions: Mapping[str, int]) -> NameIndex | None:
+    def _kept(self, versions: Mapping[str, int]) -> Names | None:
         held = self._held
         return held[1] if held is not None and held[0] == _key(versions) else None
 
-    def _keep(self, versions: Mapping[str, int], made: NameIndex) -> NameIndex:
+    def _keep(self, versions: Mapping[str, int], made: Names) -> Names:
         self._held = (_key(versions), made)
         return made
+
+
+def _indexed(entities: pl.DataFrame, aliases: pl.DataFrame) -> Names:
+    every = index_names(entities, aliases)
+    whole = entities.filter(pl.col("parent_entity_id").is_null())
+    return Names(every, every if len(whole) == len(entities) else index_names(whole, aliases))
 
 
 def _key(versions: Mapping[str, int]) -> tuple[int, ...]:
@@ -80,9 +94,9 @@ def find_entities(
 
 
 async def near_entities(tables: Tables, vector: Vector, limit: int) -> dict[str, float]:
-    """Entities whose descriptions are near in meaning, with cosines above 0."""
+    """Entities whose descriptions are near in meaning, with cosines above 0; none that was split from another one."""
     query = tables["entities"].query().nearest_to(vector).column("vector").distance_type("dot")
-    found = pl.from_arrow(await query.where(LISTED).limit(limit).select(["id", "_distance"]).to_arrow())
+    found = pl.from_arrow(await query.where(WHOLE).limit(limit).select(["id", "_distance"]).to_arrow())
     assert isinstance(found, pl.DataFrame)
     near = found.select("id", cosine=1.0 - pl.col("_distance").cast(pl.Float64))
     return dict(near.filter(pl.col("cosine") > 0.0).iter_rows())

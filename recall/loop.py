@@ -11,8 +11,16 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-@cache
+_making = threading.Lock()  # a cache alone lets several threads make a loop each
+
+
 def _loop() -> asyncio.AbstractEventLoop:
+    with _making:
+        return _made()
+
+
+@cache
+def _made() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="slowwave-recall", daemon=True).start()
     return loop

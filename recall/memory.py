@@ -331,7 +331,7 @@ class Memory:
         """The entities that a few words mean, best first: by name, alias and summary, else by meaning (S2-26)."""
         _check_at_least_one("limit", limit)
         seen = self.snapshot
-        return find_entities(seen, self._graphs.names.of(seen), query, self._embedder.embed([query])[0], limit)
+        return find_entities(seen, self._graphs.names.of(seen).every, query, self._embedder.embed([query])[0], limit)
 
     def duplicates(
         self,
@@ -367,7 +367,7 @@ class Memory:
 
     async def _find_entities(self, question: Question) -> tuple[RankedEntity, ...]:
         tables = await self._warm[ENTITY_TABLES].newest()
-        names = await self._graphs.names.at(tables)
+        names = (await self._graphs.names.at(tables)).every
         return await ranked_entities(tables, names, question, self._settings, self._use)
 
     def uncertain(

@@ -58,7 +58,7 @@ async def walked(
     if settings.graph == "none":
         return ()
     land, names = await asyncio.gather(graphs.at(tables, question.moment), graphs.names.at(tables))
-    found = _named(names, question.text, settings.walk) or await _near(tables, question, settings.walk)
+    found = _named(names.whole, question.text, settings.walk) or await _near(tables, question, settings.walk)
     for entity, score in (more or {}).items():
         found[entity] = max(found.get(entity, 0.0), score)
     seeds = _seeds(land, found, settings.walk)

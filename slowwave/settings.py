@@ -629,6 +629,17 @@ class MergeSettings(Group):
 class ConsolidateSettings(MergeSettings):
     """Everything a run of `consolidate` can be told."""
 
+    propose_pairs: int = Field(
+        50,
+        ge=0,
+        le=10_000,
+        title="Pairs for a person",
+        description="So many pairs that a guard kept apart wait for a person at a time, where no model is asked; 0: "
+        "none (§6.2).",
+    )
+    propose_cosine: Ratio = Field(
+        0.88, title="Pairs from", description="Cosine from which a person is asked about a pair (§6.2 S8)."
+    )
     llm: LanguageSettings = Field(default_factory=LanguageSettings, title="Language model", description="Who decides.")
     gate: GateSettings = Field(
         default_factory=GateSettings, title="Gate", description="Taken back if recall got worse."

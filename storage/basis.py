@@ -19,6 +19,8 @@ FACT_TABLES = ("facts", "facts_archive")
 STATE = ("status", "valid_to", "expired_at", "replaced_by", "owner_entity_id", "pinned")
 _FILED = "filed under "
 SLOT = "slot "
+_PLACES = ("predicate", "statement_hash")
+_SLOT = ("subject_id", "scope", *_PLACES)
 
 
 def facts_by_id(reading: Reading, ids: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -44,63 +46,79 @@ def named_ids(changes: Iterable[Change]) -> set[str]:
 
 def basis_of(reading: Reading, changes: Sequence[Change], owners: Sequence[str], now: datetime) -> dict[str, Any]:
     """The state of everything that a plan rests on: facts it names, columns it changes, what is filed under owners."""
-    basis: dict[str, Any] = {}
-    for fact, row in facts_by_id(reading, named_ids(changes)).items():
-        basis[fact] = [str(row.get(name)) for name in STATE]
-    for name in dict.fromkeys(each.table for each in changes if not TABLES[each.table].is_rebuildable):
-        basis |= _columns_basis(reading, name, [each for each in changes if each.table == name])
-    basis |= _slots(reading, changes)
-    for owner in owners:
-        where = live_sql(now)
-        filed = reading.by_ids("facts", [owner], ["id"], key="owner_entity_id", where=where)
-        basis[f"{_FILED}{owner}"] = sorted(filed["id"])
-        state = reading.by_ids("entities", [owner], ["name", "status", "merged_into"])
-        basis[f"entity {owner}"] = [str(cell) for row in state.iter_rows() for cell in row]
-    return basis
+    return Ground(reading, changes, now).of(changes, owners)
 
 
-def _slots(reading: Reading, changes: Sequence[Change]) -> dict[str, Any]:
-    """What holds where something is to be learned: in the same words, and of a relation that allows one object.
+class Ground:
+    """What plans rest on, read once for many of them."""
 
-    Two plans that would fill the same slot do not know of each other; the second has to be made again.
-    """
-    learning = [each for each in changes if each.table == "facts" and (each.after or {}).get("status") == "active"]
-    held = reading.by_ids("facts", [each.id for each in learning if not each.is_new]).to_dicts()
-    rows = [row for row in held if row["status"] == "candidate"] + [
-        dict(each.after or {}) for each in learning if each.is_new
-    ]
-    if not rows:
-        return {}
-    single = single_valued(pl.Series([row.get("predicate") or "" for row in rows]), reading.frame("predicates"))
-    columns = ["id", "subject_id", "predicate", "statement_hash", "scope"]
-    subjects = [row["subject_id"] for row in rows if row.get("subject_id")]
-    known = reading.by_ids("facts", subjects, columns, key="subject_id", where="status = 'active'").to_dicts()
-    slots: dict[str, list[str]] = {}
-    for row in rows:
-        place = "predicate" if row.get("predicate") in single else "statement_hash"
-        same = [
-            each["id"] for each in known if all(each[name] == row.get(name) for name in ("subject_id", "scope", place))
-        ]
-        slots[f"{SLOT}{row.get('subject_id')} {row.get('scope')} {row.get(place)}"] = sorted(same)
-    return slots
+    def __init__(self, reading: Reading, changes: Sequence[Change], now: datetime) -> None:
+        self._reading, self._now = reading, now
+        self.facts = facts_by_id(reading, named_ids(changes))
+        tables = dict.fromkeys(each.table for each in changes if not TABLES[each.table].is_rebuildable)
+        self._held = {name: _rows(reading, name, changes) for name in tables if name != "decisions"}
+        learned = [row for each in changes if (row := self._learned(each))]
+        predicates = pl.Series([row.get("predicate") or "" for row in learned], dtype=pl.String)
+        self._single = single_valued(predicates, reading.frame("predicates")) if learned else frozenset[str]()
+        subjects = [row["subject_id"] for row in learned if row.get("subject_id")]
+        rows = reading.by_ids("facts", subjects, [*_SLOT, "id"], key="subject_id", where=live_sql(now))
+        self._known: dict[tuple[str, ...], list[str]] = {}
+        for row in rows.iter_rows(named=True):
+            for place in _PLACES:
+                self._known.setdefault(_slot_of(row, place), []).append(row["id"])
+
+    def of(self, changes: Sequence[Change], owners: Sequence[str]) -> dict[str, Any]:
+        """The basis of one plan among them."""
+        named = named_ids(changes)
+        basis: dict[str, Any] = {
+            fact: [str(self.facts[fact].get(name)) for name in STATE] for fact in named if fact in self.facts
+        }
+        for each in changes:
+            if each.table in self._held and (TABLES[each.table].speaks or not each.is_removal):
+                basis[f"{each.table} {each.id}"] = _cells(each, self._held[each.table].get(each.id))
+        for row in filter(None, map(self._learned, changes)):
+            slot = _slot_of(row, "predicate" if row.get("predicate") in self._single else "statement_hash")
+            basis[f"{SLOT}{' '.join(slot)}"] = sorted(self._known.get(slot, []))
+        for owner in owners:
+            basis |= self._filed(owner)
+        return basis
+
+    def _learned(self, change: Change) -> Mapping[str, Any] | None:
+        """The whole row of a fact that is to be learned.
+
+        What holds in the same words, or of a relation that allows one object, is part of its basis: two plans that
+        would fill one slot do not know of each other, and the second has to be made again.
+        """
+        if change.table != "facts" or (change.after or {}).get("status") != "active":
+            return None
+        if change.is_new:
+            return change.after
+        row = self._held["facts"].get(change.id)
+        return row if row is not None and row["status"] == "candidate" else None
+
+    def _filed(self, owner: str) -> dict[str, Any]:
+        filed = self._reading.by_ids("facts", [owner], ["id"], key="owner_entity_id", where=live_sql(self._now))
+        state = self._reading.by_ids("entities", [owner], ["name", "status", "merged_into"])
+        cells = [str(cell) for row in state.iter_rows() for cell in row]
+        return {f"{_FILED}{owner}": sorted(filed["id"]), f"entity {owner}": cells}
 
 
-def _columns_basis(reading: Reading, name: str, changes: Sequence[Change]) -> dict[str, Any]:
-    """Of rows that change the columns that do; of new rows that they do not exist."""
-    held = {row["id"]: row for row in reading.by_ids(name, [each.id for each in changes]).iter_rows(named=True)}
-    basis: dict[str, Any] = {}
-    for each in changes:
-        if name == "decisions" or (each.is_removal and not TABLES[name].speaks):
-            continue
-        row = held.get(each.id)
-        if each.is_new or row is None:
-            basis[f"{name} {each.id}"] = None if row is None else "there"
-            continue
-        columns = [
-            c for c in (each.before or {}) if c not in TABLES[name].refreshed and not TABLES[name].columns[c].is_signal
-        ]
-        basis[f"{name} {each.id}"] = {c: str(row.get(c)) for c in sorted(columns)}
-    return basis
+def _rows(reading: Reading, name: str, changes: Sequence[Change]) -> dict[str, Mapping[str, Any]]:
+    ids = [each.id for each in changes if each.table == name]
+    return {row["id"]: row for row in reading.by_ids(name, ids).iter_rows(named=True)}
+
+
+def _slot_of(row: Mapping[str, Any], place: str) -> tuple[str, ...]:
+    return tuple(str(row.get(name)) for name in ("subject_id", "scope", place))
+
+
+def _cells(change: Change, row: Mapping[str, Any] | None) -> Any:
+    """Of a row that changes the columns that do; of a new row that it does not exist."""
+    if change.is_new or row is None:
+        return None if row is None else "there"
+    table = TABLES[change.table]
+    columns = [c for c in change.before or {} if c not in table.refreshed and not table.columns[c].is_signal]
+    return {c: str(row.get(c)) for c in sorted(columns)}
 
 
 def owners_in(basis: Mapping[str, Any]) -> list[str]:

@@ -15,12 +15,12 @@ import polars as pl
 
 from slowwave.review.changes import Change, encoded, hash_of, repeat_key
 from slowwave.review.grouping import NODES, TIES, group_rows
-from slowwave.review.proposing import Proposing
+from slowwave.review.proposing import Proposing, Told
 from slowwave.review.risk import is_always_a_persons, risks_of
 from slowwave.review.telling import otherwise_of, told
 from slowwave.text import timed_id
 
-from .basis import FACT_TABLES, basis_of, facts_by_id, named_ids
+from .basis import FACT_TABLES, Ground, named_ids
 from .rows import filled, table_named
 from .store import Store
 from .tables import STAMPS, TABLES
@@ -215,14 +215,17 @@ class Drafting(Transaction):
         by_group: dict[int, list[Change]] = {}
         for change in changes.values():
             by_group.setdefault(group_of[change.id], []).append(change)
-        drafts = [self._row_of(part, risks.get(n, ())) for n, part in sorted(by_group.items())]
-        return self._without_repeats(pl.DataFrame(drafts))
+        ground = Ground(self, list(changes.values()), self.now)
+        drafts = [self._row_of(part, risks.get(n, ()), ground) for n, part in sorted(by_group.items())]
+        return self._without_repeats(self._with_names(pl.DataFrame(drafts)))
 
-    def _row_of(self, changes: Sequence[Change], risks: Sequence[str]) -> dict[str, Any]:
+    def _row_of(self, changes: Sequence[Change], risks: Sequence[str], ground: Ground) -> dict[str, Any]:
         what = self._what
+        own = {each.id for each in changes}
+        mine = next((told for told in what.each if told.row in own), Told(""))
         named = named_ids(changes)
-        basis = basis_of(self, changes, what.owners, self.now)
-        facts = facts_by_id(self, named)
+        basis = ground.of(changes, what.owners)
+        facts = {row: ground.facts[row] for row in sorted(named) if row in ground.facts}
         words = told(what, changes, facts)
         key = repeat_key(what.action, changes)
         messages = {row.get("message_id") for row in facts.values()}
@@ -230,12 +233,12 @@ class Drafting(Transaction):
         return {
             "id": timed_id("p", self.now, key, hash_of(basis)),
             "action": what.action,
-            "title": words.title,
+            "title": mine.title or words.title,
             "reason": words.reason,
             "subject_id": words.subject_id,
-            "subject": self._name_of(words.subject_id) or words.subject,
+            "subject": words.subject,
             "state": "pending",
-            "risks": list(risks),
+            "risks": list(dict.fromkeys((*risks, *mine.risks))),
             "proposed_by": what.proposed_by,
             "ask": what.ask or None,
             "changes": encoded(changes, self.now),
@@ -247,9 +250,11 @@ class Drafting(Transaction):
             "evidence": sorted(row for row in messages if row),
         }
 
-    def _name_of(self, entity_id: str) -> str:
-        names = self.by_ids("entities", [entity_id], ["name"])["name"].to_list() if entity_id else []
-        return names[0] or "" if names else ""
+    def _with_names(self, drafts: pl.DataFrame) -> pl.DataFrame:
+        """With the name of the entity that each is about, where it is about one."""
+        names = self.by_ids("entities", drafts["subject_id"], ["id", "name"]).rename({"id": "subject_id"})
+        named = drafts.join(names, on="subject_id", how="left", maintain_order="left")
+        return named.with_columns(subject=pl.coalesce("name", "subject")).drop("name")
 
     def _without_repeats(self, drafts: pl.DataFrame) -> pl.DataFrame:
         """Those that neither wait already nor were rejected; a plan that grew stale gives way to its successor.

@@ -232,6 +232,14 @@ def _store(tx: Transaction, facts: pl.DataFrame) -> None:
     tx.upsert("facts_archive", facts.filter(is_moved))
 
 
+def write_closings(tx: Transaction, facts: pl.DataFrame, lineage: pl.DataFrame, decisions: pl.DataFrame) -> None:
+    """Write facts that came to an end and what became of others with them; full rows without vectors."""
+    stored = pl.concat([tx.by_ids(name, facts["id"], ["id", "vector"]) for name in _PLACES])
+    _store(tx, facts.drop("vector", strict=False).join(stored, on="id", how="left", maintain_order="left"))
+    tx.upsert("lineage", lineage)
+    tx.upsert("decisions", decisions)
+
+
 def _neighbours(reading: Reading, candidates: pl.DataFrame, run: Run) -> pl.DataFrame:
     """The live facts and the other candidates of its scope that each candidate is nearest to."""
     told = candidates.filter(pl.col("vector").is_not_null()).select("id", "scope", "vector")

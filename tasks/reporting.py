@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from recall.proposals import list_proposals
 from recall.report import consolidation_report
 from slowwave.errors import SlowwaveError
 from slowwave.maintenance.report_records import ConsolidationReport
@@ -21,6 +23,8 @@ from .summaries import markdown_table, plain_cells, plain_text
 
 SHOWN = 50
 """Rows of each section on the page of a run."""
+MOST = 50
+"""Splits that one run proposes: more nobody would read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +45,21 @@ def look_over(run: Run, settings: ReportSettings, stale_days: float | None = Non
 def propose_splits(run: Run, settings: ReportSettings, found: ConsolidationReport) -> ProposedSplits:
     """Leave a proposal for each split candidate, and for what is approaching but clearly of several topics (S0-16).
 
-    What a person rejected before is not proposed again. A run without anything to propose leaves no trace.
+    At most fifty at a time, the fullest first. Where a split waits already none is added, and what a person rejected is
+    not proposed again. A run without anything to propose leaves no trace.
     """
-    wanted = [(each.entity_id, each.entity_name) for each in found.split_candidates]
-    wanted += [(each.entity_id, each.entity_name) for each in found.large_entities if each.is_distinct]
+    fullest = [(each.entity_id, each.entity_name) for each in found.split_candidates]
+    fullest += [(each.entity_id, each.entity_name) for each in found.large_entities if each.is_distinct]
+    waiting = {each.subject_id for each in list_proposals(existing_store(run).snapshot(), action="split")}
+    wanted = [(entity, name) for entity, name in fullest if entity not in waiting]
     if not wanted:
         return ProposedSplits()
     parameters = {"settings": settings.model_dump()}
-    return as_run(run, parameters, lambda: _propose(run, settings, wanted), lambda left: {"proposals": len(left.ids)})
+    left = as_run(
+        run, parameters, lambda: _propose(run, settings, wanted[:MOST]), lambda left: {"proposals": len(left.ids)}
+    )
+    more = f"{len(wanted) - MOST} more could be proposed: run the report again."
+    return left if len(wanted) <= MOST else replace(left, notes=(*left.notes, more))
 
 
 def _propose(run: Run, settings: ReportSettings, wanted: list[tuple[str, str]]) -> ProposedSplits:
@@ -87,12 +98,12 @@ def findings(report: Mapping[str, Any], limit: int | None = SHOWN) -> list[dict[
     return [
         {
             "section": section.key.replace("_", " "),
-            "entity": str(cells[0]),
-            "what": ", ".join(f"{name}: {cell}" for name, cell in zip(section.columns[1:], cells[1:], strict=True)),
-            "next": section.following[-1],
+            "entity": name,
+            "what": ", ".join(f"{column}: {cell}" for column, cell in cells),
+            "next": section.following[-1].replace("ENTITY", shlex.quote(name)),
         }
         for section in sections(report, limit)
-        for cells in section.rows
+        for _, name, cells in section.findings()
     ]
 
 

@@ -167,7 +167,8 @@ def check_person(person: Person) -> None:
 def open_proposals(reading: Reading, ids: Sequence[str]) -> list[Proposal]:
     """The proposals of these ids, which must all be open."""
     whole = {each.id: each for each in proposals_by_id(reading, ids)}
-    chosen = list({each.id: each for each in (whole.get(asked) or proposal_named(reading, asked) for asked in ids)}.values())
+    named = [whole.get(asked) or proposal_named(reading, asked) for asked in ids]
+    chosen = list({each.id: each for each in named}.values())
     closed = [each for each in chosen if each.state not in OPEN]
     if closed:
         told = "; ".join(f"{each.id}: {_NOT_NOW[each.state]}" for each in closed)

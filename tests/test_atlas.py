@@ -79,7 +79,7 @@ FACTS = (
     fact("met", "anna", "ben", 1),
     fact("left", "ben", "carl", 2, 40, replaced_by="f_joined"),
     fact("joined", "ben", "dora", 40),
-    fact("slept", "anna", None, 5, aspect_slugs=["health"]),
+    fact("slept", "anna", None, 5, aspect_slugs=["health"], similarity_flag=True),
     fact("erred", "anna", "carl", 3, 3, status="retracted"),
     fact("guessed", "anna", "carl", 3, status="rejected"),
     # another wording absorbed it: its end stays open, but it is told by that one

@@ -158,6 +158,15 @@ def test_nights_aspects_and_communities_light_up_whom_they_touch(browser: Browse
     assert browser.ask("document.querySelectorAll('.bar').length") == 14
 
 
+def test_each_finding_of_the_report_leads_to_its_entity(browser: Browser) -> None:
+    browser.ask("document.querySelector('[data-tab=report]').click()")
+    told = browser.ask(PANEL)
+    assert "Flagged observations" in told
+    assert "slowwave duplicates ENTITY" in told
+    browser.ask("document.querySelector('#panel button.fact').click()")
+    assert browser.ask("atlas.data.entities.id[atlas.state.entity]") == "e_anna"
+
+
 def test_an_empty_memory_says_how_to_begin(running: Browser, empty_store: Path, tmp_path: Path) -> None:
     path = tmp_path / "empty.html"
     path.write_text(atlas_page(atlas_data(Store.open(str(empty_store)), NOW)), encoding="utf-8")

@@ -15,6 +15,7 @@ import httpx2
 import polars as pl
 import pytest
 from conftest import EPOCH
+from mcp.client import Client
 from mcp_client import (
     MARTA,
     ORDER,
@@ -33,8 +34,10 @@ from mcp_client import (
 )
 
 from apps.cli import main
-from apps.mcp.server import MODULES
+from apps.mcp.door import Door
+from apps.mcp.server import MODULES, make_server
 from apps.mcp.tokens import OneToken, allowed_names, parse_address, token_for
+from apps.options import Place
 from recall.context import most_tokens
 from slowwave.errors import Refused, UnusableInput
 from slowwave.review.proposing import Person as Decider
@@ -351,12 +354,13 @@ def test_nothing_but_the_protocol_is_on_standard_output(spanish: Held) -> None:
     assert spanish.strange == []
 
 
-def test_reads_are_noted_when_the_client_hangs_up(tmp_path: Path, memory: Path, url: str) -> None:
+def test_reads_are_noted_when_the_server_ends(tmp_path: Path) -> None:
     uri = small_memory(tmp_path / "memory")
 
     async def session() -> None:
-        async with over_stdio(uri, tmp_path) as client:
+        async with Client(make_server(Door(Place.of(str(uri), "default")))) as client:
             await asked(client, "open_nodes", names=["Marta"])
+            await asked(client, "find_split_candidates")
 
     asyncio.run(session())
     assert Store.open(str(uri)).log("entity_access_log")["entity_id"].to_list() == ["e_marta"]
@@ -438,7 +442,7 @@ def _count_up(memory: Path, stop: threading.Event) -> None:
     """Write one number into two facts at once, again and again."""
     store = Store.open(str(memory))
     number = 0
-    while not stop.is_set():
+    while not stop.wait(0.05):
         number += 1
         with store.commit(f"count-{number}", "count", EPOCH) as tx:
             both = tx.by_ids("facts", ["f_00000004", "f_00000005"], with_vector=True)

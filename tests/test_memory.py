@@ -209,7 +209,7 @@ def test_what_is_not_there_is_named_with_what_is(learned: tuple[Path, dict[str, 
     with pytest.raises(UnknownName, match="default"):
         Memory.open(str(learned[0]), "other")
     with Memory.open(str(learned[0])) as memory, pytest.raises(UnknownName, match="organization"):
-        memory.entities(entity_type="organisation")
+        memory.entities(entity_type="organisations")
 
 
 def test_a_store_is_only_read_with_the_embedding_model_it_was_made_with(tmp_path: Path) -> None:

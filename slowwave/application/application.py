@@ -102,7 +102,7 @@ def plan_application(
     what an earlier plan left open.
     """
     revise = revise or ReviseSettings()
-    others = _known(near, now)
+    others = known_facts(near, now)
     said = _undecided(passed, near.facts, messages)
     past, fresh = said.filter(is_past(now)), said.filter(~is_past(now))
     pairs = pairs_of(fresh, others, near.neighbours)
@@ -126,7 +126,7 @@ def plan_application(
     )
     decided = _decided(fresh, repeats, flags)
     facts = with_evidence(pl.concat([decided, near.facts], how="diagonal"), fresh, repeats, evidence)
-    facts = _changed(_with_marks(_with_closings(facts, closings), marks), near.facts)
+    facts = changed_facts(with_marks(with_closings(facts, closings), marks), near.facts)
     typed = _typed(
         facts.filter((pl.col("status") == "active") & pl.col("id").is_in(kept["id"].implode())), near.entities
     )
@@ -211,7 +211,7 @@ def _undecided(passed: pl.DataFrame, known: pl.DataFrame, messages: pl.DataFrame
     return with_keys(fresh)
 
 
-def _known(near: Surroundings, now: datetime) -> pl.DataFrame:
+def known_facts(near: Surroundings, now: datetime) -> pl.DataFrame:
     """Facts that hold or held, with said_at (latest evidence), place -1, and the keys of repetition."""
     said = near.evidence.group_by(id="fact_id").agg(said_at=pl.col("occurred_at").max())
     held = frames.conform(near.facts, frames.FACTS).unique("id", keep="first", maintain_order=True)
@@ -248,12 +248,12 @@ def _decided(fresh: pl.DataFrame, repeats: pl.DataFrame, flags: pl.DataFrame) ->
     ).drop("repeated", "how")
 
 
-def _with_closings(facts: pl.DataFrame, closings: Closings) -> pl.DataFrame:
+def with_closings(facts: pl.DataFrame, closings: Closings) -> pl.DataFrame:
     """The facts with the changes of `closings` where those have a value."""
     return facts.update(closings.facts, on="id").update(closings.predecessors, on="id")
 
 
-def _with_marks(facts: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
+def with_marks(facts: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
     """The facts with `suspect_of` as the marks say; a mark without a fact takes the mark away."""
     marked = frames.conform(facts, frames.FACTS).join(
         marks.rename({"suspect_of": "mark"}).with_columns(is_marked=True), on="id", how="left", maintain_order="left"
@@ -262,7 +262,7 @@ def _with_marks(facts: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
     return marked.with_columns(suspect_of=said).drop("mark", "is_marked")
 
 
-def _changed(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+def changed_facts(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     """The rows that are new or differ from what was there before; the order of columns is that of a fact."""
     columns = [
         "status",

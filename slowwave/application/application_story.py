@@ -11,6 +11,19 @@ from slowwave import frames
 from slowwave.settings import EvaluateSettings
 from slowwave.text import as_json, timed_id
 
+_TOLD = pl.Schema(
+    {
+        "action": pl.String(),
+        "subject_id": pl.String(),
+        "ids_in": pl.List(pl.String()),
+        "ids_out": pl.List(pl.String()),
+        "measures": pl.String(),
+        "reason": pl.String(),
+        "decided_by": pl.String(),
+        "model": pl.String(),
+    }
+)
+
 
 def decision_rows(
     staying: pl.DataFrame,
@@ -46,8 +59,19 @@ def decision_rows(
         reason=again.otherwise(pl.lit("The same in other words, and every guard agrees.")),
     )
     by_rule = [part.with_columns(decided_by=pl.lit("rule"), model=pl.lit("")) for part in (created, reasserted)]
-    closed = pl.DataFrame([{**row, "measures": as_json(row["measures"])} for row in told], schema=by_rule[0].schema)
-    rows = pl.concat([*by_rule, closed])
+    return _identified(pl.concat([*by_rule, _as_rows(told)]), now)
+
+
+def told_rows(told: list[Mapping[str, object]], now: datetime) -> pl.DataFrame:
+    """DECISIONS of what was noted while facts were closed."""
+    return _identified(_as_rows(told), now)
+
+
+def _as_rows(told: list[Mapping[str, object]]) -> pl.DataFrame:
+    return pl.DataFrame([{**row, "measures": as_json(row["measures"])} for row in told], schema=_TOLD)
+
+
+def _identified(rows: pl.DataFrame, now: datetime) -> pl.DataFrame:
     keys = rows.select("action", "subject_id", pl.col("ids_in").list.join(" ")).iter_rows()
     ids = pl.Series([timed_id("d", now, *key) for key in keys], dtype=pl.String)
     return frames.conform(

@@ -70,6 +70,7 @@ class Board:
     decisions: list[Mapping[str, object]] = field(default_factory=list)
     disputes: list[tuple[str, str]] = field(default_factory=list)
     doubts: list[tuple[str, str]] = field(default_factory=list)
+    permitted: frozenset[tuple[str, str]] = frozenset()  # (winner, loser) whose rank does not count: a person decides
     _before: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _predecessors: dict[str, Fact] = field(default_factory=dict)
     _lineage: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -120,14 +121,37 @@ class Board:
 
     def refusal(self, speaker: Fact, winner: Fact, loser: Fact) -> str:
         """Why the loser must stay; empty if it may be closed (S1-22, G4, T35)."""
+        if (winner["id"], loser["id"]) not in self.permitted and (refusal := self._outranked(speaker, loser)):
+            return refusal
+        if loser["id"] in successors(winner["id"], self.steps):
+            return "The new fact was itself replaced by it; a circle is refused."
+        return ""
+
+    def _outranked(self, speaker: Fact, loser: Fact) -> str:
         if loser["pinned"]:
             return "It is pinned; the new fact stands beside it."
         weaker = rank_of(speaker["entrenchment"]) < rank_of(loser["entrenchment"])
         if weaker or loser["entrenchment"] == "user_axiom":
             return f"{speaker['entrenchment']} does not override {loser['entrenchment']}; both stay."
-        if loser["id"] in successors(winner["id"], self.steps):
-            return "The new fact was itself replaced by it; a circle is refused."
         return ""
+
+    def would(
+        self,
+        rule: str,
+        speaker: Fact,
+        winner: Fact,
+        loser: Fact,
+        directive: Mapping[str, object] = MappingProxyType({}),
+    ) -> Mapping[str, object]:
+        """For the ledger: what a rule would have done but for rank, so that a person can be asked (§6.6).
+
+        Nothing where they cannot permit it either, because it would lead in a circle.
+        """
+        if loser["id"] in successors(winner["id"], self.steps):
+            return {}
+        said = {name: speaker[name] for name in ("said_at", "valid_from", "entrenchment")}
+        asked = {name: directive[name] for name in ("action", "reason") if name in directive}
+        return {"would": {"rule": rule, "winner": winner["id"], "speaker": speaker["id"], **said, **asked}}
 
     def supersede(self, loser: Fact, winner: Fact, why: str, reason: str, *, ends: datetime) -> bool:
         """Close the loser from `ends` on, or earlier if it is known to have ended; False if the chain is full (S2-55).

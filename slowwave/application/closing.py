@@ -45,6 +45,7 @@ READ = (
 )
 _HELD = (*READ, "is_live")
 _MAX_SHORT = 2
+DIRECTIVE = "directive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ def _set_up(
 
 def _carry_out(board: Board, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
     for target in _with_twins(board, index, _targets(board, index, directive, speaker, winner), speaker, winner):
-        _close(board, directive, speaker, winner, target)
+        close(board, directive, speaker, winner, target)
 
 
 def _targets(board: Board, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
@@ -198,13 +199,15 @@ def _share_an_end(fact: Fact, speaker: Fact) -> bool:
     return bool(ends & {speaker["subject_id"], speaker["object_id"]})
 
 
-def _close(board: Board, directive: Fact, speaker: Fact, winner: Fact, target: Fact) -> None:
+def close(board: Board, directive: Fact, speaker: Fact, winner: Fact, target: Fact) -> None:
+    """Do to the target what a directive says, unless rank or the order of saying forbids it."""
     ids, reason = [target["id"], speaker["id"]], directive["reason"]
+    late = is_out_of_order(speaker["said_at"], target["said_at"])
     if refusal := board.refusal(speaker, winner, target):
         ranks = [speaker["entrenchment"], target["entrenchment"]]
-        board.decide("refuse", target["id"], ids, [], refusal, {"entrenchment": ranks})
+        would = {} if late else board.would(DIRECTIVE, speaker, winner, target, directive)
+        board.decide("refuse", target["id"], ids, [], refusal, {"entrenchment": ranks, **would})
         return
-    late = is_out_of_order(speaker["said_at"], target["said_at"])
     measures = {"said_at": speaker["said_at"], "known_said_at": target["said_at"], "valid_from": speaker["valid_from"]}
     if late and directive["action"] == "supersede" and winner["id"] == speaker["id"]:
         board.comes_late(winner, target, target["valid_from"], reason)

@@ -34,7 +34,7 @@ from slowwave.application.rivals import (
 from slowwave.settings import ReviseSettings
 from slowwave.validity import is_out_of_order
 
-REASON = "conflict"
+REASON, LATE = "conflict", "late"
 BOTH = ""
 _UNSAID = "Nothing says that it changed, so both stay."
 _HEARSAY = "Its subject said it, and somebody else says otherwise, so both stay."
@@ -191,7 +191,7 @@ def _settle(board: Board, rivals: Rivals, new: Fact, known: Fact, settings: Revi
     elif doubt := _doubt(board, rivals, winner, loser, known if is_late else new, model):
         _leave_both(board, new, known, settings, doubt, model)
     elif is_late:
-        _come_late(board, new, known, settings)
+        come_late(board, new, known, settings)
     else:
         replace(board, loser, winner, settings, REASON, model)
 
@@ -231,7 +231,8 @@ def replace(
     """The winner takes the place of the loser, unless rank, a circle or a full chain forbids it."""
     new = winner if winner["place"] > loser["place"] else loser
     if refusal := board.refusal(winner, winner, loser):
-        _note(board, "refuse", winner, loser, settings, refusal, model, seen)
+        would = board.would(why, winner, winner, loser)
+        _note(board, "refuse", winner, loser, settings, refusal, model, {**seen, **would})
         return
     is_mistake = why == REASON and is_lasting(loser["predicate"])  # it never was: no time is left in which it held
     ends = loser["valid_from"] if is_mistake else max(winner["valid_from"], loser["valid_from"])
@@ -258,10 +259,10 @@ def _reason(winner: Fact, loser: Fact, settings: ReviseSettings, why: str) -> st
     return "Its relation allows one object at a time, and the other one began later."
 
 
-def _come_late(board: Board, new: Fact, known: Fact, settings: ReviseSettings) -> None:
+def come_late(board: Board, new: Fact, known: Fact, settings: ReviseSettings) -> None:
     """It was over when what holds began, or at the latest when that was said again (§6.3)."""
     if refusal := board.refusal(known, known, new):
-        _note(board, "refuse", known, new, settings, refusal, "")
+        _note(board, "refuse", known, new, settings, refusal, "", board.would(LATE, known, known, new))
         return
     began = known["valid_from"]
     board.comes_late(new, known, began if began > new["valid_from"] else known["said_at"], REASON)

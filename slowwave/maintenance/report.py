@@ -116,7 +116,7 @@ def _of(entities: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sized(row: dict[str, Any]) -> tuple[str, str, str, int, int]:
-    return row["id"], row["name"], row["entity_type"], row["count"], row["threshold"]
+    return row["id"], row["called"], row["entity_type"], row["count"], row["threshold"]
 
 
 def _band(ratio: float) -> str:
@@ -180,7 +180,7 @@ def stale_entities(
     order = rows.sort("last_access_at", "created_at", "name", "id", nulls_last=False)
     return tuple(
         StaleEntity(
-            row["id"], row["name"], row["entity_type"], row["status"] or "active", row["count"], row["created_at"],
+            row["id"], row["called"], row["entity_type"], row["status"] or "active", row["count"], row["created_at"],
             row["last_access_at"], row["access_count"] or 0, row["days"], row["is_archival"], _unread(row),
         )
         for row in order.iter_rows(named=True)
@@ -230,7 +230,7 @@ def archival_candidates(
     rows = told.with_columns(since=since).with_columns(days=_days("since", now)).sort("since", "name", "id")
     return tuple(
         ArchivalCandidate(
-            row["id"], row["name"], row["entity_type"], row["count"], round(row["importance"], 4),
+            row["id"], row["called"], row["entity_type"], row["count"], round(row["importance"], 4),
             round(row["temporal"], 4), row["last_access_at"],
             f"Of no weight, and nobody read it for {row['days']} days. {_look(row['called'])}",
         )
@@ -246,11 +246,11 @@ def suspects(facts: pl.DataFrame, entities: pl.DataFrame) -> tuple[Suspect, ...]
 
     `facts`: id, statement, owner_entity_id, suspect_of, leans_on (what that fact says).
     """
-    owners = entities.select("name", "called", owner_entity_id="id")
+    owners = entities.select("called", owner_entity_id="id")
     rows = facts.join(owners, on="owner_entity_id", how="left").sort("called", "id", nulls_last=True)
     return tuple(
         Suspect(
-            row["id"], row["statement"] or "", row["owner_entity_id"], row["name"], row["suspect_of"],
+            row["id"], row["statement"] or "", row["owner_entity_id"], row["called"], row["suspect_of"],
             row["leans_on"] or "", _doubt(row),
         )
         for row in rows.iter_rows(named=True)

@@ -1,4 +1,7 @@
-"""What a consolidation report says: a record for each finding, with a sentence that names the next command (S0-17)."""
+"""What a consolidation report says: a record for each finding, with a sentence that names the next command (S0-17).
+
+`entity_name` is a name by which commands find the entity alone: where others have the same one, `name (type)`.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ class FlaggedObservation:
 
 @dataclass(frozen=True, slots=True)
 class FlaggedEntity:
-    """The flagged observations of one entity, in order of their ids; `entity_name` is told with the type if need be."""
+    """The flagged observations of one entity, in order of their ids."""
 
     entity_id: str
     entity_name: str

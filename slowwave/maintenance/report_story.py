@@ -29,6 +29,13 @@ class Section:
         """The cells."""
         return [cells for _, cells in self.lines]
 
+    def findings(self) -> Iterator[tuple[str | None, str, tuple[tuple[str, Any], ...]]]:
+        """Of each row the entity, its name, which a table shows once above several rows, and (column, cell)."""
+        name = ""
+        for entity, (called, *rest) in self.lines:
+            name = called or name
+            yield entity, name, tuple(zip(self.columns[1:], rest, strict=True))
+
 
 @dataclass(frozen=True, slots=True)
 class _Kind:

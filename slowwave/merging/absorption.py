@@ -102,6 +102,15 @@ def absorb(facts: pl.DataFrame, merges: Merges, judged: Sequence[Judged]) -> Abs
     return done
 
 
+def absorb_as_asked(facts: pl.DataFrame, losers: Mapping[str, str]) -> Absorption:
+    """What a person is asked about pairs (loser to winner) that no rule may merge; a circle is left out (T35)."""
+    stored = dict(facts.drop_nulls("replaced_by").select("id", "replaced_by").iter_rows())
+    done = Absorption(frames.conform(facts, frames.FACTS), stored)
+    for loser, winner in losers.items():
+        _take(done, loser, winner, CONSOLIDATED)
+    return done
+
+
 def _checked(judged: Sequence[Judged], facts: pl.DataFrame) -> list[Judged]:
     """The same, where what is wrong with a verdict stands in its place."""
     told = [(each.cluster, each.verdict) for each in judged if each.verdict is not None]

@@ -131,7 +131,7 @@ def plan_consolidation(
     reworded = reworded_facts(done, worth, facts, batch)
     pairs = pair_rows(pool, merges, done, settings, prompt_version, now, marks)
     return ConsolidationPlan(
-        _changed(facts, done.facts),
+        changed_facts(facts, done.facts),
         reworded,
         evidence_of(done, evidence),
         lineage_of(done),
@@ -174,7 +174,7 @@ def _marked(facts: pl.DataFrame, pool: Pool, done: Absorption, settings: MergeSe
     return marks.drop("error")
 
 
-def _changed(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+def changed_facts(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     """The rows that differ from what was there, with the columns of a fact."""
     old = before.select("id", *_COMPARED)
     rows = facts.join(old, on=["id", *_COMPARED], how="anti", nulls_equal=True, maintain_order="left")

@@ -142,8 +142,12 @@ def _measured(pool: Pool) -> pl.DataFrame:
 
 def _ranked(facts: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
     """The facts, best survivor first, with the keys of repetition."""
-    keyed = with_keys(facts.with_columns(pl.col("statement").fill_null("")))
-    return keyed.sort(~pl.col("pinned").fill_null(False), -entrenchment_rank("entrenchment"), *rule.order)
+    return best_first(with_keys(facts.with_columns(pl.col("statement").fill_null(""))), rule)
+
+
+def best_first(facts: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
+    """The facts in the order in which they survive."""
+    return facts.sort(~pl.col("pinned").fill_null(False), -entrenchment_rank("entrenchment"), *rule.order)
 
 
 def _guarded(pairs: pl.DataFrame, facts: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:

@@ -12,6 +12,15 @@ Door = Literal["terminal", "prefect", "mcp", "python"]
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """What who proposes says of the one proposal that changes a row: its title, and risks that rows do not show."""
+
+    row: str
+    title: str = ""
+    risks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Proposing:
     """How the commits of a run become proposals.
 
@@ -19,6 +28,7 @@ class Proposing:
     ones, while the rest is written. `together` makes one proposal of a whole commit; else facts that belong together
     are one. `ask` is JSON of what was asked for, where a person may modify it; the live facts filed under the entities
     `owners` must be the same at approval (T49). `subject_id` and `subject` say what it is about.
+    Where a commit makes several proposals `each` tells of them one by one.
     """
 
     action: str
@@ -32,6 +42,7 @@ class Proposing:
     subject: str = ""
     proposed_by: str = "rule"
     approval: ApprovalSettings = field(default_factory=ApprovalSettings)
+    each: tuple[Told, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,8 +90,13 @@ def _other_title(action: str, changes: Sequence[Change]) -> str:
 
 def _quote(rows: Sequence[Mapping[str, Any]]) -> str:
     texts = [str(row.get("statement") or row.get("id") or "") for row in rows]
-    first = texts[0] if len(texts[0]) <= _QUOTED else f"{texts[0][: _QUOTED - 1].rstrip()}…"
-    return f"“{first}”" if len(texts) == 1 else f"“{first}” and {len(texts) - 1} more"
+    first = in_quotes(texts[0])
+    return first if len(texts) == 1 else f"{first} and {len(texts) - 1} more"
+
+
+def in_quotes(text: str) -> str:
+    """A statement as titles quote it: its beginning, if it is long."""
+    return f"“{text if len(text) <= _QUOTED else f'{text[: _QUOTED - 1].rstrip()}…'}”"
 
 
 def otherwise_of(changes: Sequence[Change]) -> list[Change]:

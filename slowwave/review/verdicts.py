@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from .asks import MODIFIABLE, Ask, faults_of
@@ -14,13 +14,14 @@ Bulk = Literal["each for itself", "approve", "reject"]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a form asks about one proposal: as much of it as a verdict needs."""
+    """What a form asks about one proposal: as much of it as a verdict needs, and the lines that it is told by."""
 
     id: str
     action: str
     title: str
     is_risky: bool
     ask: Ask = field(default_factory=dict)
+    told: tuple[str, ...] = ()
 
     @property
     def can_be_modified(self) -> bool:
@@ -71,6 +72,9 @@ def _faults(each: Asked, verdict: Verdict, low_risk: Bulk) -> Iterator[str]:
 
 def as_plain(asked: Sequence[Asked]) -> list[dict[str, Any]]:
     """The questions as plain data, to be kept while nobody answers."""
-    return [
-        {"id": e.id, "action": e.action, "title": e.title, "is_risky": e.is_risky, "ask": dict(e.ask)} for e in asked
-    ]
+    return [asdict(each) for each in asked]
+
+
+def from_plain(rows: Sequence[Mapping[str, Any]]) -> tuple[Asked, ...]:
+    """The questions that were kept."""
+    return tuple(Asked(**{**row, "told": tuple(row["told"])}) for row in rows)

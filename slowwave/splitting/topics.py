@@ -76,21 +76,34 @@ def _by_density(vectors: Vectors, settings: SplitSettings) -> Labels:
     """HDBSCAN on unit vectors that are seen from the middle of them all; what is nowhere dense is noise.
 
     What all observations of an entity share, its name first of all, would else be the one topic that is dense. Equal
-    vectors are one point: HDBSCAN takes a heap of them for noise.
+    vectors are one point, since HDBSCAN takes a heap of them for noise; a heap that is large enough is a topic.
     """
     from hdbscan import HDBSCAN
 
-    distinct, which = np.unique(vectors.round(_DIGITS), axis=0, return_inverse=True)
-    points = _unit(distinct - distinct.mean(axis=0))
+    distinct, which, times = np.unique(vectors.round(_DIGITS), axis=0, return_inverse=True, return_counts=True)
+    points, least = _unit(distinct - distinct.mean(axis=0)), max(settings.min_topic_size, DENSE)
     seen = np.unique(np.linspace(0, len(points) - 1, min(len(points), LARGEST)).astype(np.int64))
-    if len(seen) < 3:
-        return np.asarray(which, np.int64)
-    finder = HDBSCAN(
-        min_cluster_size=max(settings.min_topic_size, DENSE), min_samples=1, metric="euclidean",
-        cluster_selection_method="leaf", core_dist_n_jobs=1,
-    )  # fmt: skip
-    found = finder.fit_predict(points[seen].astype(np.float64))
-    return np.asarray(_spread(points, seen, found, settings)[which], np.int64)
+    labels = np.full(len(points), NOISE, np.int64)
+    if len(seen) > least:
+        finder = HDBSCAN(min_cluster_size=least, min_samples=1, metric="euclidean", core_dist_n_jobs=1)
+        found = finder.fit_predict(points[seen].astype(np.float64))
+        labels = _cohesive(distinct, _spread(points, seen, found, settings), settings)
+    heaps = np.flatnonzero((labels == NOISE) & (times >= least))
+    labels[heaps] = labels.max() + 1 + np.arange(len(heaps))
+    return np.asarray(labels[which], np.int64)
+
+
+def _cohesive(vectors: Vectors, labels: Labels, settings: SplitSettings) -> Labels:
+    """The labels without topics whose members are, on average, farther from each other than topics part.
+
+    HDBSCAN may take what is left between the dense places for one topic.
+    """
+    kept = labels.copy()
+    for topic in range(labels.max(initial=NOISE) + 1):
+        middle = vectors[labels == topic].mean(axis=0)
+        if middle @ middle < 1.0 - settings.cut_distance:  # the mean cosine of all pairs
+            kept[labels == topic] = NOISE
+    return kept
 
 
 def _unit(rows: Vectors) -> Vectors:

@@ -1,0 +1,53 @@
+"""Review: what waits is put before a person as a form, and what they say is carried out."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from slowwave.review.proposing import Person
+from slowwave.review.verdicts import verdicts_of
+from tasks.engine import flow
+from tasks.review_answers import answered, frozen
+from tasks.review_pages import can_ask, nobody_to_ask, nothing_waits, publish_decided
+from tasks.reviewing import carry_out, with_ways_on
+from tasks.runs import existing_run
+
+
+@flow("review")
+async def review(
+    namespace: str = "default",
+    store: str = "./memory",
+    action: str = "",
+    limit: Annotated[int, Field(ge=1, le=100)] = 20,
+    person: str = "",
+    timeout_hours: Annotated[float, Field(gt=0, le=8760)] = 168,
+    now: datetime | None = None,
+) -> dict[str, Any]:
+    """Put what waits before a person, and carry out what they say.
+
+    The run suspends itself, which takes neither a worker nor a place in the queue, until somebody presses Resume and
+    fills in the form. What rests on something that has changed meanwhile is refused and told. Where nobody answers in
+    time the run fails and everything waits on.
+
+    Args:
+        namespace: Which memory inside the store; tenants are kept apart by it.
+        store: Folder or address of the store.
+        action: Only proposals of this action, such as split, delete, merge or prune; empty for all.
+        limit: How many to put on one form, the oldest first.
+        person: The name that the form is filled in with; it can be changed there.
+        timeout_hours: How long to wait for an answer.
+        now: The time that counts as now; empty for the real time.
+    """
+    run = existing_run("review", store, namespace, now)
+    asked = await frozen(run, action, limit)
+    if not asked:
+        return nothing_waits(run)
+    if not can_ask():
+        return nobody_to_ask(run, asked)
+    answer = await answered(asked, person, timeout_hours)
+    verdicts = verdicts_of(asked, answer.said, answer.low_risk)
+    done = with_ways_on(run, carry_out(run, verdicts, Person(answer.name, "prefect"), answer.note))
+    return await publish_decided(run, asked, verdicts, done, answer.name)

@@ -1,0 +1,175 @@
+"""The form in which a person decides in the Prefect UI: built from what waits, and read again when it is filled in.
+
+It has no validators of its own: one that objects would fail the run. `slowwave.review.verdicts.complaints` looks at the
+answer afterwards. Stored text is text in it, never Markdown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, cast
+
+from prefect.input import RunInput
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from recall.proposal_stories import asked_of, diff_of
+from recall.proposals import Proposal
+from slowwave.merging.observations import named_by
+from slowwave.review.asks import observations_in
+from slowwave.review.verdicts import Asked, Bulk, Said, Verdict
+from storage.snapshots import Reading
+
+from .summaries import plain_text
+
+DIFF_LINES = 12
+_APART = " · "
+_BULK = "What is said to each proposal goes first; this one decision is for all others that have no risk."
+
+
+class SplitOfForm(BaseModel):
+    """A new entity as the form shows it."""
+
+    model_config = ConfigDict(extra="ignore", title="New entity")
+
+    name: str = Field(title="Name", description="What the new entity is called.")
+    entity_type: str = Field("", title="Type", description="person, project, place …; empty: as its parent.")
+    observations: list[str] = Field(
+        default_factory=list, title="Observations", description="Take one out and it stays where it is."
+    )
+
+
+def asked_about(reading: Reading, proposals: Sequence[Proposal]) -> tuple[Asked, ...]:
+    """What the form is to ask about these; observations carry their words, by which a person knows them."""
+    return tuple(
+        Asked(each.id, each.action, each.title, each.is_risky, _worded(reading, each), _told(reading, each))
+        for each in proposals
+    )
+
+
+def _told(reading: Reading, each: Proposal) -> tuple[str, ...]:
+    """Risks, reason, and the first lines of what would change."""
+    risks = f"High risk: {', '.join(each.risks)}." if each.is_risky else "Low risk."
+    diff = diff_of(reading, each)
+    more = [f"… and {len(diff) - DIFF_LINES} more rows"] if len(diff) > DIFF_LINES else []
+    return (f"{risks} {each.reason}".strip(), *diff[:DIFF_LINES], *more)
+
+
+def _worded(reading: Reading, each: Proposal) -> dict[str, Any]:
+    """The ask, in which each observation is `id · statement`."""
+    ask = {key: each.ask[key] for key in ("splits", "observations") if key in each.ask}
+    words = {mention.id: f"{mention.id}{_APART}{mention.statement}" for _, mention in asked_of(reading, each)}
+    return _replaced(ask, words)
+
+
+def _replaced(ask: Mapping[str, Any], words: Mapping[str, str]) -> dict[str, Any]:
+    def told(facts: Sequence[str]) -> list[str]:
+        return [words.get(fact, fact) for fact in facts]
+
+    changed: dict[str, Any] = dict(ask)
+    if "observations" in ask:
+        changed["observations"] = told(ask["observations"])
+    if "splits" in ask:
+        changed["splits"] = [{**part, "observations": told(part["observations"])} for part in ask["splits"]]
+    return changed
+
+
+def form_of(
+    asked: Sequence[Asked], person: str = "", given: Mapping[str, Any] | None = None, why: Sequence[str] = ()
+) -> type[RunInput]:
+    """The form: a name, one decision for what has no risk, and a box for each proposal.
+
+    `given` is what was filled in before, `why` what was wrong with it.
+    """
+    before = given or {}
+    name = before.get("name") or person
+    fields: dict[str, Any] = {
+        "name": (str, Field(*([name] if name else []), title="Your name", min_length=1, max_length=100,
+                            description="It stands in the ledger beside every decision.")),
+        "low_risk": (Bulk, Field(title="All that have no risk", description=_BULK)),
+        "note": (str, Field(before.get("note", ""), title="Note", max_length=1000, description="Why, for the ledger.")),
+    }  # fmt: skip
+    for number, each in enumerate(asked, 1):
+        fields[_field(number)] = _box(number, each, before.get(_field(number), {}))
+    model = create_model("ReviewForm", __base__=RunInput, **fields)
+    return model.with_initial_data(description=_description(asked, why))
+
+
+def _field(number: int) -> str:
+    return f"proposal_{number:02d}"
+
+
+def _box(number: int, each: Asked, before: Mapping[str, Any]) -> tuple[type[BaseModel], Any]:
+    """A box of the form: the decision, and what may be modified."""
+    said = Said if each.can_be_modified else Literal["wait", "approve", "reject"]
+    ask = {**each.ask, **{key: before[key] for key in each.ask if key in before}}
+    parts: dict[str, Any] = {
+        "decision": (said, Field(before.get("decision", "wait"), title="Decision", description=_choices(each))),
+    }
+    if "splits" in ask:
+        splits = [SplitOfForm.model_validate(part) for part in ask["splits"]]
+        parts["splits"] = (
+            list[SplitOfForm],
+            Field(splits, title="New entities", description="With modify: rename them, move observations."),
+        )
+    if "observations" in ask:
+        facts = list(ask["observations"])
+        told = "With modify: those that are to go; take out what is to stay."
+        parts["observations"] = (list[str], Field(facts, title="Observations", description=told))
+    title = f"{number}. {each.title}"
+    box = create_model(f"Proposal{number:02d}", __config__=ConfigDict(extra="ignore", title=title), **parts)
+    return box, Field(default_factory=box, title=title, description=" ".join(each.told))
+
+
+def _choices(each: Asked) -> str:
+    more = "; modify proposes it anew as changed below" if each.can_be_modified else ""
+    return f"wait leaves it for another time{more}."
+
+
+def _description(asked: Sequence[Asked], why: Sequence[str]) -> str:
+    """The page above the form, in Markdown."""
+    lines = [f"**That could not be meant.** {plain_text(each)}\n" for each in why]
+    lines.append(
+        f"{len(asked)} waiting. Nothing is changed unless you say so, and `slowwave undo RUN` takes it back.\n"
+    )
+    for number, each in enumerate(asked, 1):
+        lines += markdown_of(number, each)
+    return "\n".join(lines)
+
+
+def markdown_of(number: int, each: Asked) -> list[str]:
+    """A proposal as Markdown: title, risks and reason, what would change; stored text shows as text only."""
+    lead, *diff = each.told or ("",)
+    return [
+        f"#### {number}. {plain_text(each.title)}",
+        "",
+        plain_text(lead),
+        "",
+        *(f"- {plain_text(line)}" for line in diff),
+        "",
+    ]
+
+
+def filled_in(asked: Sequence[Asked], given: Mapping[str, Any]) -> dict[str, Verdict]:
+    """What was said to each proposal, by its id."""
+    told = {}
+    for number, each in enumerate(asked, 1):
+        box = given.get(_field(number)) or {}
+        said = cast(Said, box.get("decision", "wait"))
+        ask = {key: box[key] for key in each.ask if key in box}
+        told[each.id] = Verdict(each.id, said, _bare({**each.ask, **ask}, each) if ask else None)
+    return told
+
+
+def bare(asked: Asked) -> Asked:
+    """The question with an ask of ids alone."""
+    return Asked(asked.id, asked.action, asked.title, asked.is_risky, _bare(asked.ask, asked), asked.told)
+
+
+def _bare(ask: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
+    """The ask with ids only; an observation that cannot be told stays as it was written, which is a fault."""
+    ids = [each.partition(_APART)[0] for each in observations_in(asked.ask)]
+    found = {}
+    for told in observations_in(ask):
+        named = named_by(told.partition(_APART)[0].strip(), ids)
+        found[told] = named[0] if len(named) == 1 else told
+    return _replaced(ask, found)

@@ -1,0 +1,155 @@
+"""Settling: what the rules leave undecided is put to a person, as proposals (§6.2, §6.6).
+
+Pairs that a guard kept apart, where no model is asked, and changes that rank alone refused. What waits already, or was
+rejected, is not proposed again; what the world has overtaken is withdrawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import polars as pl
+
+from recall.proposal_stories import stale_proposals
+from recall.proposals import proposals_by_id
+from slowwave import frames
+from slowwave.application.application import Surroundings
+from slowwave.application.overruling import Overruled, Refused, apart, overrule, refused_by_rank
+from slowwave.merging.open_pairs import open_pairs, plan_open_pairs, titles_of_pairs
+from slowwave.review.proposing import Proposing, Told
+from slowwave.review.staleness import in_brief
+from slowwave.settings import ApprovalSettings, ConsolidateSettings, IngestSettings
+from slowwave.validity import live_sql
+from storage.rows import quoted
+from storage.snapshots import Reading
+from storage.transactions import Transaction
+
+from .application import write_closings
+from .comparison import OPEN_PAIRS
+from .consolidation import write_plan
+from .engine import task
+from .review import proposing
+from .runs import Run, store_of
+
+MERGE, OVERRIDE = "merge", "override"
+_HELD = "status IN ('active', 'superseded')"
+
+
+@task("propose pairs")
+def propose_pairs(run: Run, settings: ConsolidateSettings, *, scope: str | None = None) -> int:
+    """Ask a person about the nearest pairs that a guard kept apart; one commit, or none. Returns how many.
+
+    A yes is the merge that a model's verdict would have made, a no keeps both apart for good (S1-13).
+    """
+    snapshot = store_of(run).snapshot()
+    overtaken = _overtaken(snapshot, run, MERGE)
+    pairs, facts = _open_pairs(snapshot, run, settings, overtaken, scope)
+    if pairs.is_empty() and overtaken.is_empty():
+        return 0
+
+    def write(tx: Transaction) -> None:
+        pairs, facts = _open_pairs(tx, run, settings, overtaken, scope)
+        evidence = tx.by_ids("fact_evidence", facts["id"], key="fact_id")
+        aspects = tx.by_ids("fact_aspects", facts["id"], key="fact_id")
+        plan = plan_open_pairs(pairs, facts, evidence, aspects, run.now)
+        write_plan(tx, run, plan, pl.DataFrame(schema={"statement": pl.String}))
+
+    _propose(run, MERGE, settings.approval, titles_of_pairs(pairs, facts), write, overtaken)
+    return len(pairs)
+
+
+def _open_pairs(
+    reading: Reading, run: Run, settings: ConsolidateSettings, overtaken: pl.DataFrame, scope: str | None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The pairs to ask about, and the live facts that they are of."""
+    near = f"{OPEN_PAIRS} AND cosine >= {settings.propose_cosine}"
+    pairs = reading.frame("pair_decisions", near if settings.propose_pairs else "false")
+    where = live_sql(run.now) if scope is None else f"{live_sql(run.now)} AND scope = {quoted(scope)}"
+    facts = reading.by_ids("facts", pl.concat([pairs["a_id"], pairs["b_id"]]).unique(), where=where)
+    waiting = reading.frame("proposals", f"action = '{MERGE}' AND state IN ('pending', 'approved')", ["id", "touches"])
+    standing = waiting.join(overtaken, on="id", how="anti")["touches"].explode().drop_nulls()
+    chosen = open_pairs(pairs, facts, frozenset(standing), settings)
+    return chosen, facts.filter(pl.col("id").is_in(pl.concat([chosen["a_id"], chosen["b_id"]]).implode()))
+
+
+@task("propose overrides")
+def propose_overrides(run: Run, settings: IngestSettings) -> int:
+    """Ask a person about each change that rank alone refused, as long as both facts hold. Returns how many.
+
+    A yes does what was refused, a no leaves both as they are.
+    """
+    snapshot = store_of(run).snapshot()
+    overtaken = _overtaken(snapshot, run, OVERRIDE)
+    parts = list(apart(_refused(snapshot, run, overtaken)))
+    proposed = 0
+    for number, part in enumerate(parts or [()]):
+        plan = _overruled(snapshot, run, part, settings)
+        stale = overtaken if number == 0 else overtaken.clear()
+        if plan.titles or len(stale):
+            _propose(run, OVERRIDE, settings.approval, plan.titles, _writer(run, part, settings), stale)
+        proposed += len(plan.titles)
+    return proposed
+
+
+def _writer(run: Run, part: Sequence[Refused], settings: IngestSettings) -> Callable[[Transaction], None]:
+    def write(tx: Transaction) -> None:
+        plan = _overruled(tx, run, part, settings)
+        write_closings(tx, plan.facts, plan.lineage, plan.decisions)
+
+    return write
+
+
+def _refused(reading: Reading, run: Run, overtaken: pl.DataFrame) -> list[Refused]:
+    """What rank alone refused and nobody was asked about yet, whichever run it was refused in."""
+    refused = refused_by_rank(reading.frame("decisions", "action = 'refuse'"))
+    ids = {fact for each in refused for fact in (each.loser, each.winner)}
+    live = set(reading.by_ids("facts", sorted(ids), ["id"], where=live_sql(run.now))["id"])
+    asked = f"action = '{OVERRIDE}' AND state IN ('pending', 'approved', 'rejected')"
+    known = reading.frame("proposals", asked, ["id", "touches"]).join(overtaken, on="id", how="anti")
+    touched = [set(ids) for ids in known["touches"]]
+    return [
+        each
+        for each in refused
+        if {each.loser, each.winner} <= live and not any({each.loser, each.winner} <= ids for ids in touched)
+    ]
+
+
+def _overruled(reading: Reading, run: Run, part: Sequence[Refused], settings: IngestSettings) -> Overruled:
+    named = [fact for each in part for fact in (each.loser, each.winner)]
+    facts = reading.by_ids("facts", named)
+    about = [reading.by_ids("facts", facts["subject_id"], key="subject_id", where=_HELD)]
+    near = pl.concat([facts, *about]).unique("id", keep="first", maintain_order=True)
+    entities = pl.concat([near["subject_id"], near["object_id"]])
+    around = Surroundings(
+        near,
+        reading.by_ids("fact_evidence", near["id"], key="fact_id"),
+        entities=reading.by_ids("entities", entities),
+        aliases=reading.by_ids("entity_aliases", entities, key="entity_id"),
+        lineage=reading.by_ids("lineage", near["id"], list(frames.LINEAGE), key="old_id"),
+    )
+    return overrule(part, around, settings.revise, run.now)
+
+
+def _propose(
+    run: Run,
+    action: str,
+    approval: ApprovalSettings,
+    each: tuple[Told, ...],
+    write: Callable[[Transaction], None],
+    overtaken: pl.DataFrame,
+) -> None:
+    """One commit, in which everything that `write` changes waits for a person, and what was overtaken is withdrawn."""
+    always = approval.model_copy(update={"low_risk": "person"})
+    asking = proposing(run, Proposing(action, "all", approval=always, each=each))
+    with store_of(asking).commit(run.id, f"settle.{action}", run.now) as tx:
+        write(tx)
+        stale = tx.by_ids("proposals", overtaken["id"], where="state = 'pending'")
+        tx.upsert("proposals", stale.drop("outcome").join(overtaken, on="id").with_columns(state=pl.lit("stale")))
+
+
+def _overtaken(reading: Reading, run: Run, action: str) -> pl.DataFrame:
+    """(id, outcome) of waiting proposals that rest on what has changed: they cannot be carried out any more."""
+    waiting = reading.frame("proposals", f"action = '{action}' AND state = 'pending'", ["id"])["id"]
+    changed = stale_proposals(reading, proposals_by_id(reading, waiting.to_list()), run.now)
+    told = [(row, in_brief(words)) for row, words in changed.items()]
+    return pl.DataFrame(told, schema={"id": pl.String, "outcome": pl.String}, orient="row")
