@@ -17,7 +17,7 @@ from .printing import out, print_json, table
 
 EFFECTS = (
     "messages stored", "facts", "patches", "messages left", "messages failed", "entities", "names", "pinned",
-    "unpinned", "steward: facts", "consolidate: facts", "decay: facts",
+    "unpinned", "steward: facts", "consolidate: facts", "decay: facts", "changes proposed",
 )  # fmt: skip
 
 

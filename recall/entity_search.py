@@ -29,7 +29,7 @@ Vector = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """All entities by name; and `whole` ones, without those that were split from another: of that one their facts tell."""
+    """All entities by name, and `whole` ones: without those that were split from another, of which their facts tell."""
 
     every: NameIndex
     whole: NameIndex

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -34,6 +34,8 @@ SCANNED = {
     "is_candidate": pl.Boolean(),
 }
 OBSERVED = f"kind IN ({', '.join(map(quoted, KINDS))})"
+READ_AT_ONCE = 100
+"""Entities whose observations are held in memory together."""
 
 
 def scan_entities(snapshot: Reading, settings: SplitSettings, now: datetime) -> pl.DataFrame:
@@ -43,8 +45,25 @@ def scan_entities(snapshot: Reading, settings: SplitSettings, now: datetime) -> 
     the score is count/threshold (S0-08). In order of score, highest first, then of name and id.
     """
     counted = _counted(snapshot, settings, now)
-    scored = [_scored(snapshot, row, settings, now) for row in counted.iter_rows(named=True)]
-    return pl.DataFrame(scored, schema=SCANNED).sort(-pl.col("split_score"), "name", "entity_id")
+    full = counted.filter(pl.col("count") > pl.col("threshold"))
+    scored = [_scored(row, held, settings, snapshot.dims) for row, held in _held_by(snapshot, full, now)]
+    rest = counted.join(full, on="entity_id", how="anti").with_columns(
+        n_topics=pl.lit(0, pl.Int64),
+        topics=pl.lit([], SCANNED["topics"]),
+        split_score=pl.col("count") / pl.col("threshold"),
+        is_candidate=pl.lit(False),
+    )
+    both = [pl.DataFrame(scored, schema=SCANNED), rest.select(*SCANNED).cast(pl.Schema(SCANNED))]
+    return pl.concat(both).sort(-pl.col("split_score"), "name", "entity_id")
+
+
+def _held_by(snapshot: Reading, full: pl.DataFrame, now: datetime) -> Iterator[tuple[dict[str, Any], pl.DataFrame]]:
+    """Each of these entities with its observations, read a hundred entities at a time."""
+    columns, where = ["owner_entity_id", "id", "statement", "vector"], f"{OBSERVED} AND {live_sql(now)}"
+    for part in full.iter_slices(READ_AT_ONCE):
+        rows = snapshot.by_ids("facts", part["entity_id"], columns, key="owner_entity_id", where=where).sort("id")
+        held = rows.partition_by("owner_entity_id", as_dict=True)
+        yield from ((row, held[(row["entity_id"],)]) for row in part.iter_rows(named=True))
 
 
 def _counted(snapshot: Reading, settings: SplitSettings, now: datetime) -> pl.DataFrame:
@@ -56,12 +75,8 @@ def _counted(snapshot: Reading, settings: SplitSettings, now: datetime) -> pl.Da
     return named.with_columns(threshold_column(named["entity_type"], settings))
 
 
-def _scored(snapshot: Reading, row: dict[str, Any], settings: SplitSettings, now: datetime) -> dict[str, Any]:
-    topics: tuple[Topic, ...] = ()
-    ids: list[str] = []
-    if row["count"] > row["threshold"]:
-        held = observations_of(snapshot, row["entity_id"], now)
-        ids, topics = held["id"].to_list(), topics_of(held, row["name"], settings, snapshot.dims)
+def _scored(row: dict[str, Any], held: pl.DataFrame, settings: SplitSettings, dims: int) -> dict[str, Any]:
+    ids, topics = held["id"].to_list(), topics_of(held, row["name"], settings, dims)
     sizes = [len(topic.members) for topic in topics]
     return {
         **row,

@@ -137,7 +137,7 @@ def _about(model: type[BaseModel], field: FieldInfo | None) -> str:
 
 def _setting_row(name: str, info: FieldInfo) -> tuple[str, ...]:
     aliases = _aliases(info)
-    return f"`{name}`", f"`{_toml(info.default)}`", _range(info), info.description or "", ", ".join(aliases)
+    return f"`{name}`", f"`{_toml(_default(info))}`", _range(info), info.description or "", ", ".join(aliases)
 
 
 def _aliases(info: FieldInfo) -> list[str]:
@@ -150,6 +150,11 @@ def _range(info: FieldInfo) -> str:
     choices = [f"`{value}`" for value in get_args(info.annotation) if isinstance(value, str)]
     if get_origin(info.annotation) and choices:
         return ", ".join(choices)
+    parts = get_args(info.annotation)
+    if several := [f"`{value}`" for part in parts for value in get_args(part) if isinstance(value, str)]:
+        return f"any of {', '.join(several)}"
+    if get_origin(info.annotation) in (dict, tuple):
+        return "numbers by name" if get_origin(info.annotation) is dict else "texts"
     if info.annotation in (bool, str):
         return "`true`, `false`" if info.annotation is bool else "text"
     limits = [f"{sign} {value:g}" for sign, value in _limits(info.metadata)]
@@ -169,12 +174,19 @@ def _limits(metadata: Sequence[Any]) -> Iterator[tuple[str, float]]:
                 yield "<", float(str(value))
 
 
+def _default(info: FieldInfo) -> Any:
+    return info.get_default(call_default_factory=True, validated_data={})
+
+
 def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{name} = {_toml(each)}' for name, each in value.items())} }}"
     return "none" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _assignment(name: str, info: FieldInfo) -> str:
-    return f"# {name} =" if info.default is None else f"{name} = {_toml(info.default)}"
+    value = _default(info)
+    return f"# {name} =" if value is None else f"{name} = {_toml(value)}"
 
 
 def grid(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from . import checks, fact_checks
+from . import checks, fact_checks, proposal_checks
 from .checks import Check, Patient
 from .connection import HEAD
 from .tables import SCHEMA_VERSION, TABLES, Role
@@ -30,6 +30,7 @@ CHECKS = (
     Check("supersession cycle", fact_checks.find_cycles, fact_checks.break_cycles),
     Check("contradictory status", fact_checks.find_contradictions, fact_checks.settle),
     Check("shared alias", checks.find_shared_aliases, checks.remove_rows),
+    Check("proposal about nothing", proposal_checks.find_pointless, proposal_checks.close),
     Check("vector length", checks.find_long_vectors, checks.make_unit),
     Check("foreign vector", checks.find_foreign_vectors, checks.leave),
 )

@@ -6,7 +6,6 @@ rest on. Tasks write as they always do; whether that is published or proposed is
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from slowwave.review.grouping import NODES, TIES, group_rows
 from slowwave.review.proposing import Proposing, Told
 from slowwave.review.risk import is_always_a_persons, risks_of
 from slowwave.review.telling import otherwise_of, told
-from slowwave.text import timed_id
+from slowwave.text import as_json, timed_id
 
 from .basis import FACT_TABLES, Ground, named_ids
 from .rows import filled, table_named
@@ -243,7 +242,7 @@ class Drafting(Transaction):
             "ask": what.ask or None,
             "changes": encoded(changes, self.now),
             "otherwise": encoded(otherwise_of(changes), self.now),
-            "basis": json.dumps(basis, sort_keys=True),
+            "basis": as_json(basis),
             "plan_hash": hash_of(basis),
             "repeat_key": key,
             "touches": sorted({*named, *(each.id for each in changes), *what.owners}),

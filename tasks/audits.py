@@ -14,6 +14,8 @@ from slowwave.settings import Settings
 
 from .foreign import read_foreign
 
+LEAST_COSINE = 0.6  # what denies or opposes a statement is less like it than what repeats it
+
 
 def audit_export(
     path: str | Path,
@@ -41,7 +43,7 @@ def audit_export(
         file.uri,
         stale_days=stale_days,
         examples=examples,
-        resolve=merge.resolve_cosine or profile_of(seat.name).resolve,
+        resolve=min(merge.resolve_cosine or 1.0, profile_of(seat.name).resolve, LEAST_COSINE),
         merge=merge,
         evaluate=settings.ingest.evaluate,
         noise=settings.ingest.noise,

@@ -142,7 +142,8 @@ class _Striking:
         said = [each for each in listed.filter(~self._names.named(listed)) if len(each.split()) >= LEAST_WORDS]
         if not said:
             return {}
-        self._gone["llm_calls"] |= {*erasure.repeating(self._reading.frame("llm_calls"), said)}
+        for name in ("llm_calls", "proposals"):  # JSON, of which no sentence can be struck
+            self._gone[name] |= {*erasure.repeating(self._reading.frame(name), said)}
         return {name: erasure.repeating(self._reading.frame(name), said) for name in ("runs", "decisions")}
 
     def _weakened(self, table: str) -> set[str]:

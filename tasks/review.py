@@ -240,7 +240,7 @@ def _told(run: Run, chosen: Sequence[Proposal], person: Person, note: str, actio
             "ids_out": [change.id for change in each.changes] if action == "approve" else [],
             "measures": json.dumps({"door": person.door, "risks": each.risks, "plan_hash": each.plan_hash}),
             "decided_by": "person",
-            "reason": f"{person.name} {verb}: {each.title}{'.' if not note else f'; {note}'}",
+            "reason": f"{person.name} {verb}: {each.title.rstrip('.')}{'.' if not note else f'; {note}'}",
             "at": run.now,
             "approved_by": person.name,
             "proposal_id": each.id,

@@ -22,6 +22,7 @@ from storage.snapshots import Reading
 from .summaries import plain_text
 
 DIFF_LINES = 12
+IN_BOX, SHORT = 3, 160
 _APART = " · "
 _BULK = "What is said to each proposal goes first; this one decision is for all others that have no risk."
 
@@ -117,7 +118,14 @@ def _box(number: int, each: Asked, before: Mapping[str, Any]) -> tuple[type[Base
         parts["observations"] = (list[str], Field(facts, title="Observations", description=told))
     title = f"{number}. {each.title}"
     box = create_model(f"Proposal{number:02d}", __config__=ConfigDict(extra="ignore", title=title), **parts)
-    return box, Field(default_factory=box, title=title, description=" ".join(each.told))
+    return box, Field(default_factory=box, title=title, description=_in_short(each))
+
+
+def _in_short(each: Asked) -> str:
+    """The lines that it is told by, as far as they fit above a box; the page has all."""
+    lead, *diff = each.told or ("",)
+    lines = [line if len(line) <= SHORT else f"{line[:SHORT].rstrip()}…" for line in diff[:IN_BOX]]
+    return " ".join([lead, *lines, *(["…"] if len(diff) > IN_BOX else [])])
 
 
 def _choices(each: Asked) -> str:

@@ -21,9 +21,13 @@ import pytest
 from messages_api import Body, Reply, filled
 
 from flows.ingest import ingest
+from recall.proposals import list_proposals
+from slowwave.review.proposing import Person
 from slowwave.settings import IngestSettings
 from storage.store import Store
 from storage.tables import Role, tables_of
+from tasks.review import Decided, approve
+from tasks.runs import existing_run
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -92,6 +96,18 @@ def learn(
             now=now, dry_run=dry_run, require_approval=require_approval,
         )
     )  # fmt: skip
+
+
+def say_yes(store: Path, *, now: datetime = NOW, rounds: int = 9) -> list[Decided]:
+    """Ana approves what waits, and what that leads to, until nothing does."""
+    done: list[Decided] = []
+    for _ in range(rounds):
+        waiting = list_proposals(Store.open(str(store)).snapshot())
+        if not waiting:
+            return done
+        run = existing_run("review", str(store), "default", now)
+        done += approve(run, [each.id for each in waiting], Person("ana", "python"))
+    raise AssertionError(f"Something waits after {rounds} rounds.")
 
 
 def rows(store: Path, table: str, where: str | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talk import START, assert_same, contents, learn, rows, said, written
+from talk import START, assert_same, contents, learn, rows, said, say_yes, written
 
 from recall.memory import Memory
 from slowwave import frames
@@ -424,7 +424,7 @@ def test_a_promoted_belief_that_waits_for_review_counts_what_is_said_meanwhile(t
     learn(written(tmp_path / "a.jsonl", texts), tmp_path / "m", **manual)
     learn(written(tmp_path / "b.jsonl", talk(3, WISH + " Really.")), tmp_path / "m", **manual)
     assert rows(tmp_path / "m", "facts").select("status", "evidence_count").rows() == [("candidate", 3)]
-    learn(tmp_path / "b.jsonl", tmp_path / "m", approve=True, **manual)
+    say_yes(tmp_path / "m")
     assert rows(tmp_path / "m", "facts").select("status", "evidence_count").rows() == [("active", 3)]
     assert len(rows(tmp_path / "m", "fact_evidence")) == 3
 

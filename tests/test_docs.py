@@ -54,7 +54,7 @@ def test_every_setting_explains_itself_and_is_on_the_page() -> None:
 def test_the_range_on_the_page_is_the_range_that_is_enforced() -> None:
     page = settings_page()
     assert re.search(r"\| `lease_s` \| `30\.0` \| ≥ 1 and ≤ 3600 \|", page)
-    assert re.search(r"\| `approval` \| `\"auto\"` \| `auto`, `manual` \|", page)
+    assert re.search(r"\| `mode` \| `\"auto\"` \| `auto`, `manual` \|", page)
     for value, is_allowed in [(1.0, True), (3600.0, True), (0.9, False), (3600.1, False)]:
         try:
             Settings.model_validate({"retention": {"lease_s": value}})

@@ -29,6 +29,7 @@ from talk import (
     overtaken,
     rows,
     said,
+    say_yes,
     started,
     states,
     texts_of,
@@ -497,27 +498,29 @@ def test_known_facts_are_shown_to_the_model_and_what_it_calls_superseded_is_clos
 # Settings
 
 
-def test_manual_approval_leaves_the_patches_for_review_and_nothing_active(tmp_path: Path) -> None:
+def test_manual_approval_leaves_what_was_said_for_review_and_nothing_active(tmp_path: Path) -> None:
     summary = learn(written(tmp_path / "talk.jsonl", said()), tmp_path / "m", approval="manual")
-    batches = rows(tmp_path / "m", "patch_batches")
-    assert set(batches["state"]) == {"needs_review"}
-    assert summary["counts"]["patches waiting for review"] == len(batches) == 1
+    assert set(rows(tmp_path / "m", "patch_batches")["state"]) == {"needs_review"}
+    assert summary["counts"]["changes proposed"] == len(rows(tmp_path / "m", "proposals", "state = 'pending'"))
     assert set(facts(tmp_path / "m")["status"]) == {"candidate"}
     assert rows(tmp_path / "m", "fact_evidence").is_empty()
     assert set(states(tmp_path / "m").values()) & STATES == {"done"}
     learn(tmp_path / "talk.jsonl", tmp_path / "m")
     assert set(rows(tmp_path / "m", "patch_batches")["state"]) == {"needs_review"}
+    assert set(facts(tmp_path / "m")["status"]) == {"candidate"}
 
 
-def test_patches_that_wait_are_applied_when_a_person_says_yes(tmp_path: Path) -> None:
+def test_what_waits_is_applied_as_if_it_had_never_waited_when_a_person_says_yes(tmp_path: Path) -> None:
     talk = written(tmp_path / "talk.jsonl", said())
-    learn(talk, tmp_path / "m", approval="manual")
-    learn(talk, tmp_path / "m", approval="manual", approve=True)
+    learn(talk, tmp_path / "m", require_approval=True)
+    say_yes(tmp_path / "m")
     learn(talk, tmp_path / "auto")
     [batch] = rows(tmp_path / "m", "patch_batches").to_dicts()
     assert (batch["state"], batch["decided_by"]) == ("applied", "person")
-    left, right = (contents(tmp_path / name, but=["patch_batches"], drop=STAMPS) for name in ("m", "auto"))
-    assert_same(left, right)
+    said_by = ("facts", "fact_evidence", "fact_aspects", "lineage", "entities", "entity_aliases")
+    later = (*STAMPS, "consolidated_at")  # the night will look at it
+    left, right = (contents(tmp_path / name, drop=later) for name in ("m", "auto"))
+    assert_same({name: left[name] for name in said_by}, {name: right[name] for name in said_by})
 
 
 def test_without_a_graph_messages_are_stored_and_wait(tmp_path: Path) -> None:

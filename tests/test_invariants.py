@@ -61,7 +61,10 @@ def test_only_the_rule_of_application_makes_anything_active() -> None:
     makers = {path for path, tree in sources(*FLOORS) if writes(tree, "active")}
     # `closing` marks candidates while `application` decides them; `resolution` makes entities and `artifacts`
     # documents, which are no facts, and `eviction` archives and revives entities; `moments` shows a fact as it was.
+    # A split makes entities, and facts that say how memory is filed, which are no knowledge.
     shown = {
+        "slowwave/splitting/split_rows.py",
+        "slowwave/splitting/structure.py",
         "slowwave/reading/resolution.py",
         "slowwave/maintenance/eviction.py",
         "slowwave/merging/artifacts.py",
@@ -81,9 +84,9 @@ def test_only_the_tasks_of_candidates_and_application_write_facts() -> None:
     writers = {path for path, tree in sources(*FLOORS) if writes_facts(tree)}
     # `statements` brings in candidates that somebody states; `observations` sets and clears flags, and archives.
     # `retirement` archives what fades, `restoring` brings it back through application, `entities` points facts at
-    # another entity, `pins` pins them.
+    # another entity, `pins` pins them, `splitting` files them under another one.
     stated = {"tasks/statements.py", "tasks/observations.py"}
-    kept = {"tasks/retirement.py", "tasks/restoring.py", "tasks/entities.py", "tasks/pins.py"}
+    kept = {"tasks/retirement.py", "tasks/restoring.py", "tasks/entities.py", "tasks/pins.py", "tasks/splitting.py"}
     decided = {"tasks/application.py", "tasks/candidates.py", "tasks/consolidation.py"}
     assert writers == decided | stated | kept
 

@@ -211,12 +211,11 @@ def test_rejected_candidates_tell_why_and_do_not_keep_the_secret() -> None:
     assert "AKIA" not in str(plan.refusals.rows()) + str(plan.rejected.rows())
 
 
-@pytest.mark.parametrize(("approval", "state"), [("auto", "approved"), ("manual", "needs_review")])
-def test_a_batch_is_approved_when_one_passes_unless_a_person_is_to_look(approval: Any, state: str) -> None:
+def test_a_batch_is_approved_when_one_of_its_candidates_passes() -> None:
     memory = Memory()
     loop = claim("Anna is Anna, she says.", obj="Anna", conversation="d")
-    plan = memory.judge(memory.candidates([VIM, loop]), approval=approval)
-    assert dict(plan.batches.select("source_key", "state").iter_rows()) == {"c": state, "d": "rejected"}
+    plan = memory.judge(memory.candidates([VIM, loop]))
+    assert dict(plan.batches.select("source_key", "state").iter_rows()) == {"c": "approved", "d": "rejected"}
     assert set(plan.passed["status"]) == {"candidate"}
 
 

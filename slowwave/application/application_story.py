@@ -72,9 +72,8 @@ def _as_rows(told: list[Mapping[str, object]]) -> pl.DataFrame:
 
 
 def _identified(rows: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    """The rows with their ids; what two rules refused alike, a directive and a conflict, is told once."""
     keys = rows.select("action", "subject_id", pl.col("ids_in").list.join(" ")).iter_rows()
     ids = pl.Series([timed_id("d", now, *key) for key in keys], dtype=pl.String)
-    return frames.conform(
-        rows.with_columns(id=ids, model=pl.col("model").replace("", None), at=pl.lit(now, dtype=frames.TIME)),
-        frames.DECISIONS,
-    )
+    told = rows.with_columns(id=ids, model=pl.col("model").replace("", None), at=pl.lit(now, dtype=frames.TIME))
+    return frames.conform(told.unique("id", keep="first", maintain_order=True), frames.DECISIONS)

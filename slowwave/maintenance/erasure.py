@@ -23,14 +23,15 @@ from slowwave.text import word_set
 VOCABULARY = word_set(
     """role graph_state format state subject_kind gate entity_type status kind edge_type polarity entrenchment
     cardinality source outcome decided_by link type via slug aspect_slugs action flow provider model prompt_name
-    prompt_version embed_model origin guard day summarised_by aspects"""
+    prompt_version embed_model origin guard day summarised_by aspects
+    risks proposed_by door"""
 )
 """Columns of slowwave's own words: none of them is about anybody."""
 LABELS = ("conversation_id", "scope", "uri", "source_key")
 """Columns that other rows are found by: only the name in them is struck, everywhere in the same way."""
 LONG = word_set(
     """content search_text statement quote excerpt text response summary claim reason measures error parameters
-    versions before query"""
+    versions before query ask changes otherwise basis note outcome"""
 )
 """Columns too long to hold an id."""
 ECHOES = ("entity_profiles", "entity_usage", "entity_scores", "fact_usage", "fact_scores")
@@ -52,8 +53,10 @@ _TELLING: Mapping[str, tuple[str, ...]] = {
     "scorer_state": ("text",),
     "conversation_state": ("recent_names",),
     "communities": ("name", "summary"),
+    "proposals": ("title", "reason", "subject", "ask", "changes", "otherwise", "basis"),
 }
 _SUBJECTS = ("subject_id", "object_id", "owner_entity_id")
+_TOUCHES = ("subject_id", "touches", "evidence")  # a proposal holds whole rows of what it touches, and goes with it
 _NAMED_ROWS = ("runs", "commits")  # a name in their id would be one of a flow
 
 Ids = Mapping[str, set[str]]
@@ -124,6 +127,7 @@ def cascade(keys: Keys, seeds: Ids, required: Ids) -> dict[str, set[str]]:
         more["episodes"] |= _silenced(keys, gone["messages"])
         more["patch_batches"] |= _emptied(keys, gone)
         more["communities"] |= _shaken(keys, gone)
+        more["proposals"] |= {*_holding(keys["proposals"], _TOUCHES, ids)["id"]}
         for name, found in about(keys, gone["entities"]).items():
             more[name] |= found
         if all(more[name] <= gone[name] for name in keys):

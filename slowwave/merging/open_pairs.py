@@ -67,7 +67,7 @@ def open_pairs(
     both = close.join(sides, left_on="a_id", right_on="id").join(sides, left_on="b_id", right_on="id", suffix="_b")
     about_one = both.filter(*(pl.col(name).eq_missing(pl.col(f"{name}_b")) for name in _SAME), ~_are_two_relations())
     nearest = about_one.sort(-pl.col("cosine"), "a_id", "b_id")
-    left = settings.propose_pairs - pairs["id"].is_in(list(taken)).sum()
+    left = settings.propose_pairs - len(taken.intersection(pairs["id"]))
     chosen = nearest.filter(pl.col("id").is_in(list(_apart(nearest, taken)))).head(max(left, 0))
     return _with_survivors(chosen, facts, settings)
 
@@ -90,6 +90,8 @@ def _apart(pairs: pl.DataFrame, taken: frozenset[str]) -> Iterator[str]:
 
 def _with_survivors(pairs: pl.DataFrame, facts: pl.DataFrame, settings: ConsolidateSettings) -> pl.DataFrame:
     ranked = best_first(facts.with_columns(pl.col("statement").fill_null("")), by_words(settings))
+    # A relation goes on before what merely has its words: it says between whom.
+    ranked = ranked.sort(~pl.col("pinned").fill_null(False), pl.col("kind") != "relation", maintain_order=True)
     places = ranked.select("id", place=pl.int_range(pl.len()))
     placed = pairs.join(places, left_on="a_id", right_on="id", maintain_order="left").join(
         places, left_on="b_id", right_on="id", maintain_order="left", suffix="_b"
@@ -141,7 +143,7 @@ def _decisions(pairs: pl.DataFrame, done: Absorption, now: datetime) -> pl.DataF
             "ids_out": [row["winner_id"], row["loser_id"]],
             "measures": as_json({name: row[name] for name in ("cosine", "jaccard", "guard")}),
             "decided_by": "person",
-            "reason": f"Close in meaning ({row['cosine']:.2f}), but not by the rules. {_difference(row['guard'])}",
+            "reason": f"Close in meaning ({row['cosine']:.2f}); no rule merges them. {_difference(row['guard'])}",
             "at": now,
         }
         for row in pairs.iter_rows(named=True)

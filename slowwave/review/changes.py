@@ -64,8 +64,11 @@ def _value(value: Any, now: datetime | None) -> Any:
 
 
 def hash_of(basis: Mapping[str, Any]) -> str:
-    """The plan hash: equal as long as everything that the plan rests on is as it was (S0-13)."""
-    return digest(as_json(basis), size=16)
+    """The plan hash: equal as long as everything that the plan rests on is as it was (S0-13).
+
+    That a row which would be new does not exist yet says nothing of two plans for the same state.
+    """
+    return digest(as_json({key: value for key, value in basis.items() if value is not None}), size=16)
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

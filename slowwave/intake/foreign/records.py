@@ -13,6 +13,7 @@ from slowwave import frames
 Loss = Literal["broken", "gone", "endless", "adjusted"]
 """Why an item is not taken as it is: unreadable, deleted in its system, an end that is not in the file; or repaired."""
 
+_RECENT = 8
 ENTITIES: frames.Schema = {
     "place": pl.String(),
     "name": pl.String(),
@@ -88,8 +89,10 @@ class Drafts:
     skipped: list[Skipped] = field(default_factory=list)
 
     def skip(self, place: str, reason: str, loss: Loss = "broken") -> None:
-        """Note an item that is not taken as it is."""
-        self.skipped.append(Skipped(place, reason, loss))
+        """Note an item that is not taken as it is; one field may be read more than once."""
+        note = Skipped(place, reason, loss)
+        if note not in self.skipped[-_RECENT:]:
+            self.skipped.append(note)
 
     def foreign(self, format: str, before: Iterable[Skipped] = ()) -> Foreign:
         """Everything in frames; `before` was skipped when the file was read."""

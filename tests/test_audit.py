@@ -1,0 +1,160 @@
+"""What an audit says of another memory: rates with their denominators, and nothing changed anywhere."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from talk import EXAMPLES
+
+from slowwave.maintenance.audit_report import Audit, Finding
+from slowwave.settings import Settings
+from tasks.audits import audit_export
+
+FOREIGN = EXAMPLES / "foreign"
+NOW = datetime(2026, 8, 1, tzinfo=UTC)
+
+
+def look(path: Path, **more: Any) -> dict[str, Finding]:
+    return {each.name: each for each in audit(path, **more).findings}
+
+
+def audit(path: Path, **more: Any) -> Audit:
+    return audit_export(path, Settings(), now=NOW, **more)
+
+
+def memories(path: Path, *texts: str, owner: str = "ana", **more: Any) -> Path:
+    """A file of memories of one person, told on the first of June."""
+    at = "2026-06-01T00:00:00Z"
+    rows = [{"id": str(n), "memory": text, "created_at": at, "user_id": owner, **more} for n, text in enumerate(texts)]
+    path.write_text(json.dumps({"results": rows}), encoding="utf-8")
+    return path
+
+
+def lines(path: Path, *values: dict[str, Any]) -> Path:
+    path.write_text("\n".join(map(json.dumps, values)), encoding="utf-8")
+    return path
+
+
+def told(finding: Finding) -> list[str]:
+    return [each.text for each in finding.examples]
+
+
+def test_the_example_of_mem0_has_each_fault_that_was_put_into_it() -> None:
+    found = look(FOREIGN / "mem0.json")
+    counts = {name: (each.count, each.total) for name, each in found.items()}
+    assert counts["exact_duplicates"] == (1, 10)
+    assert counts["contradictions"] == (1, 10)
+    assert counts["over"] == (1, 11)
+    assert counts["secrets"] == (1, 11)
+    assert counts["orders"] == (1, 11)
+    assert counts["noise"] == (1, 11)
+    assert counts["broken"] == (0, 11)
+    assert "Does not like cilantro" in told(found["contradictions"])[0]
+    assert "Tr4mway" not in json.dumps([each.as_json() for each in found.values()])
+
+
+def test_the_example_of_graphiti_has_an_orphan_and_an_edge_without_an_end() -> None:
+    found = look(FOREIGN / "graphiti.json")
+    assert (found["orphan_entities"].count, found["orphan_entities"].total) == (1, 5)
+    assert told(found["orphan_entities"]) == ["Alcântara"]
+    assert (found["lost_ends"].count, found["lost_ends"].total) == (1, 4)
+    assert found["over"].count == 1
+    assert found["contradictions"].count == 0  # one of the two jobs is over
+
+
+def test_the_same_in_other_words_is_a_duplicate_and_another_word_is_not(tmp_path: Path) -> None:
+    said = (
+        "Ana is very fond of her old bicycle.",
+        "Ana is very fond of her old bike.",
+        "Ana's old bicycle is loved by Bo.",
+    )
+    same = ("Ana bought a big sofa for the flat.", "Ana bought a large couch for the flat.")
+    found = look(memories(tmp_path / "m.json", *said, *same))
+    assert found["near_duplicates"].count == 1
+    assert "sofa" in told(found["near_duplicates"])[0]
+    assert found["exact_duplicates"].count == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "kind"),
+    [
+        ("Ana eats meat on Sundays", "Ana does not eat meat on Sundays", "denied"),
+        ("Ana has 2 bicycles in the cellar", "Ana has 3 bicycles in the cellar", "another number"),
+        ("Ana prefers hot tea at work", "Ana prefers cold tea at work", "opposite"),
+    ],
+)
+def test_each_kind_of_contradiction_is_told_with_what_it_contradicts(
+    tmp_path: Path, one: str, other: str, kind: str
+) -> None:
+    found = look(memories(tmp_path / "m.json", one, other, "Ana plays chess with Bo"))["contradictions"]
+    assert (found.count, found.total, dict(found.kinds or {})) == (1, 3, {kind: 1})
+    assert one in told(found)[0]
+    assert other in told(found)[0]
+
+
+def test_what_is_said_of_two_people_or_no_longer_holds_contradicts_nothing(tmp_path: Path) -> None:
+    over = memories(tmp_path / "m.json", "Eats meat on Sundays", expiration_date="2026-06-30")
+    rows = json.loads(over.read_text())["results"]
+    rows += [
+        {"id": "b", "memory": "Does not eat meat on Sundays", "user_id": "ana"},
+        {"id": "c", "memory": "Eats meat on Sundays", "user_id": "bo"},
+    ]
+    over.write_text(json.dumps(rows), encoding="utf-8")
+    found = look(over)
+    assert found["contradictions"].count == found["exact_duplicates"].count == 0
+    assert (found["over"].count, found["contradictions"].total) == (1, 2)
+
+
+def test_a_relation_that_allows_one_object_has_one(tmp_path: Path) -> None:
+    def lives(place: str, relation: str = "lives_in") -> dict[str, Any]:
+        return {"type": "relation", "from": "Ana", "to": place, "relationType": relation}
+
+    ana = {"type": "entity", "name": "Ana", "entityType": "person", "observations": []}
+    found = look(lines(tmp_path / "m.jsonl", ana, lives("Oslo"), lives("Bergen"), lives("Oslo", "visited")))
+    assert dict(found["contradictions"].kinds or {}) == {"one at a time": 1}
+    assert found["orphan_entities"].count == 0
+    assert (found["lost_ends"].count, found["lost_ends"].total) == (3, 3)  # no town is listed
+
+
+def test_stale_is_counted_among_what_holds_and_has_a_time(tmp_path: Path) -> None:
+    path = memories(tmp_path / "m.json", "Ana likes tea a lot", "Ana has a cat called Pixel")
+    assert (look(path)["stale"].count, look(path)["stale"].total) == (0, 2)
+    assert look(path, stale_days=30)["stale"].count == 2
+    assert look(FOREIGN / "memory.jsonl")["stale"].total == 0
+
+
+def test_what_our_gates_refuse_is_noise_and_short_facts_are_not(tmp_path: Path) -> None:
+    noise = ("Sounds good!", "Can you help me with that?", "drwxr-xr-x 2 root root 4096 build")
+    found = look(memories(tmp_path / "m.json", *noise, "Vegetarian", "Speaks Spanish"))["noise"]
+    assert (found.count, found.total) == (3, 5)
+
+
+def test_examples_are_as_many_as_asked_for_and_markdown_is_one_table(tmp_path: Path) -> None:
+    path = memories(tmp_path / "a|b.json", *["Ana likes <b>tea</b> | a lot"] * 5)
+    assert len(look(path, examples=2)["exact_duplicates"].examples) == 2
+    text = audit(path, examples=1).as_markdown()
+    assert "| Said before, word for word | 4 | 80.0% | 5 items that hold |" in text
+    assert "<b>" not in text
+    assert audit(path, examples=0).as_json()["findings"]["exact_duplicates"]["rate"] == 0.8
+
+
+def test_an_empty_memory_has_no_faults_and_a_rate_of_nothing_is_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    path.write_text('{"results": []}', encoding="utf-8")
+    assert {each.count for each in audit(path).findings} == {0}
+    assert {each.rate for each in audit(path).findings} == {0.0}
+
+
+def test_an_audit_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "here"
+    shutil.copytree(FOREIGN, folder)
+    monkeypatch.chdir(folder)
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    for name in before:
+        audit(folder / name)
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
