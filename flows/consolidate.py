@@ -16,7 +16,7 @@ from tasks.phases import conclude, gated
 from tasks.profiles import refresh_profiles
 from tasks.review import titles_of, under_approval
 from tasks.runs import existing_run, language_of, recorded
-from tasks.settling import propose_pairs
+from tasks.settling import MERGE, propose_pairs, withdraw_overtaken
 from tasks.tallies import Tally
 from tasks.tidying import tidy
 
@@ -61,6 +61,8 @@ async def consolidate(
             llm = settings.llm.model_copy(update={"concurrency": settings.cluster_concurrency})
             async with language_of(run, llm) as language:
                 try:
+                    if not dry_run:
+                        withdraw_overtaken(run, MERGE)
                     found = await consolidate_facts(
                         merging, settings, language, since=since, scope=scope, mode=mode, dry_run=dry_run
                     )

@@ -34,8 +34,8 @@ SCANNED = {
     "is_candidate": pl.Boolean(),
 }
 OBSERVED = f"kind IN ({', '.join(map(quoted, KINDS))})"
-READ_AT_ONCE = 100
-"""Entities whose observations are held in memory together."""
+READ_AT_ONCE = 20_000
+"""Observations, with their vectors, that are held in memory together; those of one entity always are."""
 
 
 def scan_entities(snapshot: Reading, settings: SplitSettings, now: datetime) -> pl.DataFrame:
@@ -58,9 +58,10 @@ def scan_entities(snapshot: Reading, settings: SplitSettings, now: datetime) -> 
 
 
 def _held_by(snapshot: Reading, full: pl.DataFrame, now: datetime) -> Iterator[tuple[dict[str, Any], pl.DataFrame]]:
-    """Each of these entities with its observations, read a hundred entities at a time."""
+    """Each of these entities with its observations, read for many entities at a time."""
     columns, where = ["owner_entity_id", "id", "statement", "vector"], f"{OBSERVED} AND {live_sql(now)}"
-    for part in full.iter_slices(READ_AT_ONCE):
+    batch = (pl.col("count").cum_sum() // READ_AT_ONCE).alias("batch")
+    for part in full.with_columns(batch).partition_by("batch", maintain_order=True, include_key=False):
         rows = snapshot.by_ids("facts", part["entity_id"], columns, key="owner_entity_id", where=where).sort("id")
         held = rows.partition_by("owner_entity_id", as_dict=True)
         yield from ((row, held[(row["entity_id"],)]) for row in part.iter_rows(named=True))

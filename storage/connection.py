@@ -48,8 +48,11 @@ def namespaces(uri: str) -> list[str]:
         names = [info.base_name for info in infos if info.type == fs.FileType.Directory]
         heads = {n: fs.FileSelector(f"{path}/{n}/{_PUBLISHED}", allow_not_found=True) for n in names}
         return sorted(name for name, head in heads.items() if system.get_file_info(head))
-    found = {path.parents[2].name for path in _root(uri).glob(f"*/{_PUBLISHED}/*.manifest")}
-    return sorted(name for name in found if _NAME.fullmatch(name))
+    return sorted(place.name for place in _root(uri).glob("*") if _NAME.fullmatch(place.name) and _has_head(place))
+
+
+def _has_head(place: Path) -> bool:
+    return next(place.glob(f"{_PUBLISHED}/*.manifest"), None) is not None
 
 
 @contextmanager

@@ -230,7 +230,7 @@ class Drafting(Transaction):
         messages = {row.get("message_id") for row in facts.values()}
         messages |= {(each.after or {}).get("message_id") for each in changes}
         return {
-            "id": timed_id("p", self.now, key, hash_of(basis)),
+            "id": timed_id("p", self.now, key, hash_of(basis), self.run_id),
             "action": what.action,
             "title": mine.title or words.title,
             "reason": words.reason,

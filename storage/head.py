@@ -77,7 +77,7 @@ class HeadRow:
 
     def read(self) -> Head:
         """The head as it is now."""
-        rows = self._table.search().limit(2).to_list()
+        rows = self._table.to_arrow().to_pylist()
         if len(rows) != 1:
             raise UnusableInput(f"The store's head has {len(rows)} rows instead of one.", "Run `slowwave doctor`.")
         row = rows[0]

@@ -143,7 +143,7 @@ _SOURCES = Table(
     "one file or document that was read",
     {
         "uri": _text("Path or address as given.", required=True),
-        "format": _text("messages, claude-code, chatgpt, markdown or text."),
+        "format": _text("messages, claude-code, chatgpt, markdown, text, mem0, graphiti or mcp-memory."),
         "content_hash": _text("Hash of the bytes, so that the same input is known again."),
         "state": _text("running while it is being read, then completed."),
         "messages": _count("Messages read from it."),
@@ -586,7 +586,7 @@ _PATCHES = Table(
     Role.STATE,
     "one group of candidates that is decided together",
     {
-        "origin": _text("ingest, belief or consolidate."),
+        "origin": _text("ingest, belief, consolidate or import."),
         "source_key": _text("Conversation or document it was extracted from."),
         "state": _text("open, evaluating, approved, rejected, needs_review or applied."),
         "candidates": _count("Facts in it."),

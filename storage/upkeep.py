@@ -24,6 +24,7 @@ MANY_SEGMENTS = 8
 UNINDEXED_SHARE = 0.2
 HEAD_HISTORY = timedelta(hours=1)
 NEVER = timedelta(days=36_500)
+FRESH = 1  # the version of a table before its first row
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +55,17 @@ def tend(store: Store, run_id: str, now: datetime, *, thorough: bool = False) ->
     with store.commit(run_id, "upkeep", now) as tx:
         for name in tables_of(Role.STATE, Role.HISTORY):
             always = thorough and name != "commits"  # upkeep is a commit itself and would never come to rest
+            if not always and tx.versions[name] == FRESH:
+                continue
             if always or _is_fragmented(tx.handle(name)):
                 tx.rebuild(name, lambda table: table.optimize(cleanup_older_than=NEVER))
                 compacted.append(name)
             indexed += [f"{name}.{column}" for column in make_indexes(tx, name)]
         tx.keep_recovered()
-    _drop_old_versions(store, run_id, now, compacted)
+        if not compacted:
+            _tend_head(store)
+    if compacted:
+        _drop_old_versions(store, run_id, now, compacted)
     for name in tables_of(Role.LOG):
         log = store.db.open_table(name)
         log.optimize(cleanup_older_than=HEAD_HISTORY)
@@ -78,7 +84,12 @@ def _drop_old_versions(store: Store, run_id: str, now: datetime, names: Sequence
         for name in names:
             if name not in tx.recovered:
                 tx.rebuild(name, lambda table: table.optimize(cleanup_older_than=keep))
-        store.db.open_table(HEAD).optimize(cleanup_older_than=HEAD_HISTORY)
+        _tend_head(store)
+
+
+def _tend_head(store: Store) -> None:
+    """Only under the lease: a swap of the head that meets its compaction would look like a lost lease."""
+    store.db.open_table(HEAD).optimize(cleanup_older_than=HEAD_HISTORY)
 
 
 def _is_fragmented(table: Table) -> bool:

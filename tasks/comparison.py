@@ -23,6 +23,7 @@ from .runs import Run
 
 MANY = 5000  # from so many rows on reading all that is live beats naming each
 COMPARED = ["id", "scope", "kind", "statement", "vector"]
+WAITING_MERGES = "action = 'merge' AND state IN ('pending', 'approved')"
 OPEN_PAIRS = "kind = 'redundant' AND outcome IN ('pending', 'failed')"
 
 
@@ -42,12 +43,13 @@ class View:
 def seeds_of(
     snapshot: Snapshot, run: Run, settings: MergeSettings, since: datetime | None, scope: str | None, has_model: bool
 ) -> pl.Series:
-    """Ids of the facts to start from, in order (S1-01)."""
+    """Ids of the facts to start from, in order (S1-01); what waits for a person is left alone meanwhile."""
     open_pairs = snapshot.frame("pair_decisions", OPEN_PAIRS if has_model else "false")
     waiting = ["consolidated_at IS NULL"] + ([f"created_at >= {time_sql(since)}"] if since else [])
     columns = "id kind scope status valid_to expired_at consolidated_at consolidation_attempts created_at".split()
     live = f"{comparable(run, scope)} AND "
     fresh = snapshot.frame("facts", f"{live}({' OR '.join(waiting)})", columns)
+    fresh = fresh.filter(~pl.col("id").is_in(waiting_facts(snapshot).implode()))
     if since is not None:
         fresh = fresh.with_columns(consolidated_at=pl.lit(None, dtype=fresh.schema["consolidated_at"]))
     again = pl.concat([open_pairs["a_id"], open_pairs["b_id"]])
@@ -55,6 +57,12 @@ def seeds_of(
     return select_seeds(
         pl.concat([fresh, marked]).unique("id", keep="first"), open_pairs, has_model, settings.max_attempts
     )
+
+
+def waiting_facts(reading: Reading) -> pl.Series:
+    """Ids of the rows that a merge would change which waits for a person."""
+    waiting = reading.frame("proposals", WAITING_MERGES, ["touches"])
+    return waiting["touches"].explode().drop_nulls().unique().sort()
 
 
 def comparable(run: Run, scope: str | None) -> str:

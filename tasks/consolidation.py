@@ -76,7 +76,7 @@ async def consolidate_facts(
         if is_overtaken(tx, snapshot):
             plan = plan_of(run, tx, as_now(tx, run, view), asked.judged, settings, model)
         write_plan(tx, run, plan, vectors)
-    return counted(plan, view, asked)
+    return counted(written_of(run, plan), view, asked)
 
 
 def plan_of(
@@ -132,6 +132,23 @@ def write_plan(tx: Transaction, run: Run, plan: ConsolidationPlan, embedded: pl.
     tx.upsert("pair_decisions", plan.pairs)
     tx.upsert("patch_batches", plan.batches)
     tx.upsert("decisions", plan.decisions)
+
+
+def written_of(run: Run, plan: ConsolidationPlan) -> ConsolidationPlan:
+    """The plan as far as it does not wait for a person."""
+    if run.proposes is None:
+        return plan
+    snapshot = store_of(run).snapshot()
+
+    def there(name: str, rows: pl.DataFrame) -> pl.DataFrame:
+        return rows.filter(pl.col("id").is_in(snapshot.by_ids(name, rows["id"], ["id"])["id"].implode()))
+
+    return replace(
+        plan,
+        reworded=there("facts", plan.reworded),
+        lineage=there("lineage", plan.lineage),
+        decisions=there("decisions", plan.decisions),
+    )
 
 
 def counted(plan: ConsolidationPlan, view: View, asked: Asked) -> Consolidated:

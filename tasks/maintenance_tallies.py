@@ -75,7 +75,8 @@ class StewardTally(Tally):
         told = [learning] if self.is_learning else []
         if self.dry_run:
             return ["A dry run: nothing was changed and no model was asked.", *told]
-        return told if told or self.has_written else ["Nothing to do: no score changed, nothing fades or repeats."]
+        is_idle = not (told or self.has_written or self.counts["changes proposed"])
+        return ["Nothing to do: no score changed, nothing fades or repeats."] if is_idle else told
 
 
 @dataclass

@@ -31,8 +31,19 @@ from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
 
 from .asking import PROMPT, Asked, judge, rounds
-from .comparison import COMPARED, MANY, View, as_now, comparable, decided_pairs, matrix_of, whole, whole_scopes
-from .consolidation import Consolidated, counted, embedded_wordings, is_overtaken, plan_of, write_plan
+from .comparison import (
+    COMPARED,
+    MANY,
+    View,
+    as_now,
+    comparable,
+    decided_pairs,
+    matrix_of,
+    waiting_facts,
+    whole,
+    whole_scopes,
+)
+from .consolidation import Consolidated, counted, embedded_wordings, is_overtaken, plan_of, write_plan, written_of
 from .engine import report_progress, task
 from .runs import Run, store_of
 from .tellings import TOLD
@@ -81,11 +92,15 @@ def _limits(settings: StewardSettings) -> MergeSettings:
 
 
 def _uncompared(snapshot: Snapshot, run: Run, settings: StewardSettings) -> pl.DataFrame:
-    """(id, scope) of live facts that neither consolidation nor the steward compared, oldest first."""
+    """(id, scope) of live facts that neither consolidation nor the steward compared, oldest first.
+
+    Nor such as wait for a person, who is asked once.
+    """
     where = f"{comparable(run, None)} AND consolidated_at IS NULL"
     fresh = snapshot.frame("facts", where, ["id", "scope", "created_at"])
     known = _some(snapshot, "fact_scores", fresh["id"], "compared_at IS NOT NULL")
-    oldest = fresh.join(known, on="id", how="anti").sort("created_at", "id").select("id", "scope")
+    seen = pl.concat([known["id"], waiting_facts(snapshot)]).implode()
+    oldest = fresh.filter(~pl.col("id").is_in(seen)).sort("created_at", "id").select("id", "scope")
     return oldest.head(settings.merge_scan) if settings.merge_scan else oldest
 
 
@@ -178,7 +193,7 @@ def _merged(
                 plan = planned(tx, _unjoined(view))
         write_plan(tx, run, plan, vectors)
         _mark(tx, run, pl.concat([looked.filter(~looked.is_in(plan.lineage["old_id"].implode())), plan.reworded["id"]]))
-    return counted(plan, view, asked)
+    return counted(written_of(run, plan), view, asked)
 
 
 def _unjoined(view: View) -> View:

@@ -27,7 +27,7 @@ def _split(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
 
     from .splitting import propose_split
 
-    made = propose_split(run, old.subject, SplitSettings(), splits=splits_of(ask))
+    made = propose_split(run, old.subject_id, SplitSettings(), splits_of(ask), proposed_by="person")
     return proposal_named(store_of(run).snapshot(), made.proposal_id)
 
 

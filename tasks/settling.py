@@ -25,7 +25,7 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 
 from .application import write_closings
-from .comparison import OPEN_PAIRS
+from .comparison import OPEN_PAIRS, waiting_facts
 from .consolidation import write_plan
 from .engine import task
 from .review import proposing
@@ -41,34 +41,30 @@ def propose_pairs(run: Run, settings: ConsolidateSettings, *, scope: str | None 
 
     A yes is the merge that a model's verdict would have made, a no keeps both apart for good (S1-13).
     """
-    snapshot = store_of(run).snapshot()
-    overtaken = _overtaken(snapshot, run, MERGE)
-    pairs, facts = _open_pairs(snapshot, run, settings, overtaken, scope)
-    if pairs.is_empty() and overtaken.is_empty():
+    pairs, facts = _open_pairs(store_of(run).snapshot(), run, settings, scope)
+    if pairs.is_empty():
         return 0
 
     def write(tx: Transaction) -> None:
-        pairs, facts = _open_pairs(tx, run, settings, overtaken, scope)
+        pairs, facts = _open_pairs(tx, run, settings, scope)
         evidence = tx.by_ids("fact_evidence", facts["id"], key="fact_id")
         aspects = tx.by_ids("fact_aspects", facts["id"], key="fact_id")
         plan = plan_open_pairs(pairs, facts, evidence, aspects, run.now)
         write_plan(tx, run, plan, pl.DataFrame(schema={"statement": pl.String}))
 
-    _propose(run, MERGE, settings.approval, titles_of_pairs(pairs, facts), write, overtaken)
+    _propose(run, MERGE, settings.approval, titles_of_pairs(pairs, facts), write)
     return len(pairs)
 
 
 def _open_pairs(
-    reading: Reading, run: Run, settings: ConsolidateSettings, overtaken: pl.DataFrame, scope: str | None
+    reading: Reading, run: Run, settings: ConsolidateSettings, scope: str | None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The pairs to ask about, and the live facts that they are of."""
     near = f"{OPEN_PAIRS} AND cosine >= {settings.propose_cosine}"
     pairs = reading.frame("pair_decisions", near if settings.propose_pairs else "false")
     where = live_sql(run.now) if scope is None else f"{live_sql(run.now)} AND scope = {quoted(scope)}"
     facts = reading.by_ids("facts", pl.concat([pairs["a_id"], pairs["b_id"]]).unique(), where=where)
-    waiting = reading.frame("proposals", f"action = '{MERGE}' AND state IN ('pending', 'approved')", ["id", "touches"])
-    standing = waiting.join(overtaken, on="id", how="anti")["touches"].explode().drop_nulls()
-    chosen = open_pairs(pairs, facts, frozenset(standing), settings)
+    chosen = open_pairs(pairs, facts, frozenset(waiting_facts(reading)), settings)
     return chosen, facts.filter(pl.col("id").is_in(pl.concat([chosen["a_id"], chosen["b_id"]]).implode()))
 
 
@@ -78,15 +74,12 @@ def propose_overrides(run: Run, settings: IngestSettings) -> int:
 
     A yes does what was refused, a no leaves both as they are.
     """
-    snapshot = store_of(run).snapshot()
-    overtaken = _overtaken(snapshot, run, OVERRIDE)
-    parts = list(apart(_refused(snapshot, run, overtaken)))
-    proposed = 0
-    for number, part in enumerate(parts or [()]):
+    withdraw_overtaken(run, OVERRIDE)
+    snapshot, proposed = store_of(run).snapshot(), 0
+    for part in apart(_refused(snapshot, run)):
         plan = _overruled(snapshot, run, part, settings)
-        stale = overtaken if number == 0 else overtaken.clear()
-        if plan.titles or len(stale):
-            _propose(run, OVERRIDE, settings.approval, plan.titles, _writer(run, part, settings), stale)
+        if plan.titles:
+            _propose(run, OVERRIDE, settings.approval, plan.titles, _writer(run, part, settings))
         proposed += len(plan.titles)
     return proposed
 
@@ -99,14 +92,13 @@ def _writer(run: Run, part: Sequence[Refused], settings: IngestSettings) -> Call
     return write
 
 
-def _refused(reading: Reading, run: Run, overtaken: pl.DataFrame) -> list[Refused]:
+def _refused(reading: Reading, run: Run) -> list[Refused]:
     """What rank alone refused and nobody was asked about yet, whichever run it was refused in."""
     refused = refused_by_rank(reading.frame("decisions", "action = 'refuse'"))
     ids = {fact for each in refused for fact in (each.loser, each.winner)}
     live = set(reading.by_ids("facts", sorted(ids), ["id"], where=live_sql(run.now))["id"])
     asked = f"action = '{OVERRIDE}' AND state IN ('pending', 'approved', 'rejected')"
-    known = reading.frame("proposals", asked, ["id", "touches"]).join(overtaken, on="id", how="anti")
-    touched = [set(ids) for ids in known["touches"]]
+    touched = [set(ids) for ids in reading.frame("proposals", asked, ["touches"])["touches"]]
     return [
         each
         for each in refused
@@ -131,24 +123,32 @@ def _overruled(reading: Reading, run: Run, part: Sequence[Refused], settings: In
 
 
 def _propose(
-    run: Run,
-    action: str,
-    approval: ApprovalSettings,
-    each: tuple[Told, ...],
-    write: Callable[[Transaction], None],
-    overtaken: pl.DataFrame,
+    run: Run, action: str, approval: ApprovalSettings, each: tuple[Told, ...], write: Callable[[Transaction], None]
 ) -> None:
-    """One commit, in which everything that `write` changes waits for a person, and what was overtaken is withdrawn."""
+    """One commit, in which everything that `write` changes waits for a person."""
     always = approval.model_copy(update={"low_risk": "person"})
     asking = proposing(run, Proposing(action, "all", approval=always, each=each))
     with store_of(asking).commit(run.id, f"settle.{action}", run.now) as tx:
         write(tx)
-        stale = tx.by_ids("proposals", overtaken["id"], where="state = 'pending'")
-        tx.upsert("proposals", stale.drop("outcome").join(overtaken, on="id").with_columns(state=pl.lit("stale")))
+
+
+@task("withdraw overtaken proposals")
+def withdraw_overtaken(run: Run, action: str) -> int:
+    """Close what waits but rests on what has changed: nobody could carry it out. Returns how many; one commit, or none.
+
+    What still holds of it is found, and proposed, anew.
+    """
+    if _overtaken(store_of(run).snapshot(), run, action).is_empty():
+        return 0
+    with store_of(run).commit(run.id, "settle.withdraw", run.now) as tx:
+        told = _overtaken(tx, run, action)
+        rows = tx.by_ids("proposals", told["id"]).drop("outcome").join(told, on="id")
+        tx.upsert("proposals", rows.with_columns(state=pl.lit("stale")))
+    return len(told)
 
 
 def _overtaken(reading: Reading, run: Run, action: str) -> pl.DataFrame:
-    """(id, outcome) of waiting proposals that rest on what has changed: they cannot be carried out any more."""
+    """(id, outcome) of waiting proposals that cannot be carried out any more."""
     waiting = reading.frame("proposals", f"action = '{action}' AND state = 'pending'", ["id"])["id"]
     changed = stale_proposals(reading, proposals_by_id(reading, waiting.to_list()), run.now)
     told = [(row, in_brief(words)) for row, words in changed.items()]

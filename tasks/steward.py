@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -174,6 +174,9 @@ def prune(run: Run, settings: StewardSettings, *, dry_run: bool = False) -> Prun
     if dry_run or plan.ids.is_empty():
         return Pruned(tuple(plan.ids), _told(snapshot, plan, settings, LISTED if dry_run else TOLD))
     done = _prune(store, run, settings, plan.ids, snapshot.sequence, signals, recent)
+    if run.proposes is not None:
+        done = store.snapshot().by_ids("facts", done, ["id"], where="status = 'archived'")["id"].sort().to_list()
+        plan = replace(plan, faded=plan.faded.filter(pl.col("id").is_in(done)))
     renew_profiles(run, snapshot.by_ids("facts", done, ["owner_entity_id"])["owner_entity_id"])
     return Pruned(tuple(done), _told(snapshot, plan, settings, TOLD))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -9,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from socket import socket
 
 import pytest
 from messages_api import Behaviour, MessagesApi
@@ -17,15 +20,37 @@ from messages_api import Behaviour, MessagesApi
 # Two workers on two cores: more threads would only wait for each other. Set before anything reads it.
 for _threads in ("POLARS_MAX_THREADS", "LANCE_CPU_THREADS", "OMP_NUM_THREADS", "RAYON_NUM_THREADS"):
     os.environ.setdefault(_threads, "1")
+# A store is hundreds of small files: where the machine has room for them in memory, they lie there.
+_MEMORY, _ROOM = Path("/dev/shm"), 4 << 30  # bytes
+if "TMPDIR" not in os.environ and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM:
+    os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
 os.environ["PREFECT_HOME"] = tempfile.mkdtemp(prefix="slowwave-prefect-")
+atexit.register(shutil.rmtree, os.environ["PREFECT_HOME"], ignore_errors=True)
 os.environ["PREFECT_SERVER_ANALYTICS_ENABLED"] = "false"
 for _name in ("PREFECT_API_URL", "PREFECT_PROFILE", "ANTHROPIC_API_KEY", "SLOWWAVE_STORE", "SLOWWAVE_CONFIG"):
     os.environ.pop(_name, None)
 
 from storage.store import Store  # noqa: E402 (after the environment is clean)
 
+ALLOCATIONS = 50_000  # between two looks for garbage; Python's own 700 are for small programs
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 TINY = ("test/tiny", 4)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    """Tests that share something of their file go to one worker, so that it is made once."""
+    for item in items:
+        scopes = {made[-1].scope for made in item._fixtureinfo.name2fixturedefs.values()}
+        if "module" in scopes and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: the collector of garbage need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(ALLOCATIONS)
 
 
 @pytest.fixture(scope="session")
@@ -78,3 +103,32 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., MessagesApi
             return api
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Prefect server with a database of its own; only tests that ask for `engine` talk to it."""
+    from prefect.server.api.server import SubprocessASGIServer
+    from prefect.settings import PREFECT_SERVER_DATABASE_CONNECTION_URL, temporary_settings
+
+    with socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        server = SubprocessASGIServer(port=probe.getsockname()[1])
+    database = f"sqlite+aiosqlite:///{tmp_path_factory.mktemp('prefect')}/prefect.db"
+    with temporary_settings({PREFECT_SERVER_DATABASE_CONNECTION_URL: database}):
+        server.start(timeout=120)
+    yield server.api_url
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def engine(prefect_server: str) -> Iterator[None]:
+    """Inside, flows run under Prefect; tests that ask for it belong to the group `engine`, which has one server."""
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    with temporary_settings({PREFECT_API_URL: prefect_server}):
+        yield
+        APILogWorker.instance().drain()
+        EventsWorker.drain_all()

@@ -72,7 +72,7 @@ def swept(store: Path, now: datetime = LATER, **settings: Any) -> dict[str, Any]
 
 def slept(store: Path, steward: dict[str, Any] = RULES, now: datetime = LATER, **more: Any) -> dict[str, Any]:
     settings = SleepSettings.model_validate(
-        {"consolidate": RULES, "steward": steward, "gate": {"enabled": True, "probes": 20}, **more}
+        {"consolidate": RULES, "steward": steward, "gate": {"enabled": True, "probes": 10}, **more}
     )
     return asyncio.run(sleep(store=str(store), settings=settings, now=now))
 
@@ -236,7 +236,7 @@ def test_undo_of_a_night_takes_all_of_its_phases_back(store: Path) -> None:
 
 
 def test_a_night_runs_every_phase_once_and_the_next_finds_nothing_to_do(store: Path) -> None:
-    summary = slept(store)
+    summary = slept(store, gate={"enabled": True, "probes": 20})
     assert list(summary["phases"]) == ["consolidate", "steward", "decay", "communities", "upkeep"]
     assert summary["counts"]["steward: facts pruned"] > 50
     assert {phase: gate["fell"] for phase, gate in summary["gates"].items()} == {
@@ -244,7 +244,7 @@ def test_a_night_runs_every_phase_once_and_the_next_finds_nothing_to_do(store: P
     }  # fmt: skip
     assert summary["state"] == "completed"
     facts = rows(store, "facts").sort("id")
-    again = slept(store, now=LATER + timedelta(hours=1))
+    again = slept(store, now=LATER + timedelta(hours=1), gate={"enabled": False})
     assert rows(store, "facts").sort("id").equals(facts)
     assert "steward: facts pruned" not in again["counts"]
     assert again["resumes"] == ""
@@ -262,7 +262,7 @@ def test_a_night_that_was_killed_goes_on_with_the_phases_that_are_left(
     assert summary["resumes"] == broken
     assert list(summary["phases"]) == ["steward", "decay", "communities", "upkeep"]
     assert len(rows(store, "runs", "flow = 'consolidate'")) == 1
-    assert slept(store, now=now)["resumes"] == ""
+    assert slept(store, now=now, gate={"enabled": False})["resumes"] == ""
 
 
 def test_a_night_that_only_shows_what_it_would_do_changes_nothing(store: Path) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
-from .changes import Change
+from slowwave.text import row_id
+
+from .changes import NOW, Change
 from .proposing import Proposing
 
 Facts = Mapping[str, Mapping[str, Any]]
 _QUOTED = 90
+_ONE = ("dedup", "consolidated")  # reasons of lineage that make one fact of several
+_CROWD = 40
 REJECTED = "a person said no"
 
 
@@ -100,7 +105,10 @@ def in_quotes(text: str) -> str:
 
 
 def otherwise_of(changes: Sequence[Change]) -> list[Change]:
-    """What a rejection writes: candidates are rejected, and pairs that were to be merged are kept apart for good."""
+    """What a rejection writes: candidates are rejected, and pairs that were to be merged are kept apart for good.
+
+    Of what would become one every two are such a pair, in whatever way the rules know them.
+    """
     rest = []
     for each in changes:
         before, after = each.before or {}, each.after or {}
@@ -111,4 +119,21 @@ def otherwise_of(changes: Sequence[Change]) -> list[Change]:
             rest.append(
                 Change(each.table, each.id, each.before, {**after, "outcome": "keep_all", "decided_by": "person"})
             )
-    return rest
+    known = {each.id for each in rest}
+    return rest + [each for each in _kept_apart(changes) if each.id not in known]
+
+
+def _kept_apart(changes: Sequence[Change]) -> Iterator[Change]:
+    """Rows of `pair_decisions` for what would become one fact; of very many only those with the one that goes on."""
+    steps = [each.after or {} for each in changes if each.table == "lineage"]
+    made = {each.id for each in changes if each.table == "facts" and each.is_new}
+    groups: dict[str, list[str]] = {}
+    for step in steps:
+        if step.get("reason") in _ONE:
+            groups.setdefault(str(step["new_id"]), []).append(str(step["old_id"]))
+    for heir, old in groups.items():
+        ids = sorted({*old} if heir in made else {*old, heir})
+        pairs = combinations(ids, 2) if len(ids) <= _CROWD else ((min(one, heir), max(one, heir)) for one in old)
+        for a, b in pairs:
+            row = {"a_id": a, "b_id": b, "kind": "redundant", "outcome": "keep_all", "decided_by": "person", "at": NOW}
+            yield Change("pair_decisions", row_id("pd", a, b, "redundant"), None, {**row, "prompt_version": ""})
