@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import uuid4
 
 import typer
@@ -17,7 +18,7 @@ from .printing import out, print_json, table
 
 EFFECTS = (
     "messages stored", "facts", "patches", "messages left", "messages failed", "entities", "names", "pinned",
-    "unpinned", "steward: facts", "consolidate: facts", "decay: facts", "changes proposed",
+    "unpinned", "steward: facts", "consolidate: facts", "decay: facts", "changes proposed", "proposals",
 )  # fmt: skip
 
 
@@ -44,19 +45,13 @@ def runs(
     if as_json:
         print_json({"runs": [{**run, "summary": json.loads(run["summary"] or "{}")} for run in found]})
         return
-    rows = [
-        (
-            r["id"],
-            r["state"],
-            r["started_at"],
-            r["commits"],
-            r["calls"] or 0,
-            f"{r['usd'] or 0:.4f}",
-            _effect(r["summary"]),
-        )
-        for r in found
-    ]
-    out.print(table("Runs", ("run", "state", "started", "commits", "calls", "usd", "effect"), rows))
+    rows = [(r["id"], r["state"], _cost(r), _effect(r["summary"])) for r in found]
+    out.print(table("Runs, the newest first", ("run", "state", "cost", "effect"), rows))
+
+
+def _cost(run: Mapping[str, Any]) -> str:
+    """What the models cost; nothing where none was asked."""
+    return f"{run['calls']} calls, ${run['usd'] or 0:.4f}" if run["calls"] else ""
 
 
 def _effect(summary: str | None) -> str:

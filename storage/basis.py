@@ -19,6 +19,7 @@ FACT_TABLES = ("facts", "facts_archive")
 STATE = ("status", "valid_to", "expired_at", "replaced_by", "owner_entity_id", "pinned")
 _FILED = "filed under "
 SLOT = "slot "
+_NAMED = ("entities", "artifacts")
 _PLACES = ("predicate", "statement_hash")
 _SLOT = ("subject_id", "scope", *_PLACES)
 
@@ -82,6 +83,14 @@ class Ground:
         for owner in owners:
             basis |= self._filed(owner)
         return basis
+
+    def rows(self, changes: Sequence[Change]) -> dict[str, Mapping[str, Any]]:
+        """The rows of entities and documents that a plan changes, by id, as they are."""
+        return {
+            each.id: row
+            for each in changes
+            if each.table in _NAMED and (row := self._held[each.table].get(each.id)) is not None
+        }
 
     def _learned(self, change: Change) -> Mapping[str, Any] | None:
         """The whole row of a fact that is to be learned.

@@ -225,7 +225,7 @@ class Drafting(Transaction):
         named = named_ids(changes)
         basis = ground.of(changes, what.owners)
         facts = {row: ground.facts[row] for row in sorted(named) if row in ground.facts}
-        words = told(what, changes, facts)
+        words = told(what, changes, facts | ground.rows(changes))
         key = repeat_key(what.action, changes)
         messages = {row.get("message_id") for row in facts.values()}
         messages |= {(each.after or {}).get("message_id") for each in changes}

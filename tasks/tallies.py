@@ -146,7 +146,7 @@ class Tally:
         }
 
     def _waiting(self) -> list[str]:
-        count = self.counts["changes proposed"]
+        count = sum(number for what, number in self.counts.items() if what.endswith("changes proposed"))
         return [f"{count} changes wait for a person: `slowwave review list`."] if count else []
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:

@@ -56,7 +56,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     observations[-1]["entrenchment"] = "user_stated"
     store = remembered(tmp_path_factory.mktemp("made") / "memory", observations)
     for number in (0, 1, 3, 4):
-        proposed(store, number)
+        proposed(store, number, now=T1 + timedelta(seconds=number))
     return store
 
 
@@ -77,9 +77,8 @@ def proposed(store: Path, *numbers: int, now: datetime = T1, by: str = "rule") -
 
 def waiting(store: Path, *numbers: int) -> tuple[Proposal, ...]:
     """The proposals, made with the store, to let each of these observations go."""
-    found = {
-        tuple(each.ask.get("observations", ())): each for each in list_proposals(Store.open(str(store)).snapshot())
-    }
+    made = list_proposals(Store.open(str(store)).snapshot())
+    found = {tuple(each.ask.get("observations", ())): each for each in made}
     return tuple(found[(IDS[n],)] for n in numbers)
 
 

@@ -32,7 +32,6 @@ from slowwave.text import as_json, timed_id
 
 OPEN_PAIRS: frames.Schema = {**frames.PAIR_DECISIONS, "loser_id": frames.TEXT, "winner_id": frames.TEXT}
 _SAME = ("scope", "polarity", "valid_to", "subject_id")
-_RELATED = ("kind", "object_id")
 _DIFFERENCES: Mapping[str, str] = {
     "polarity": "One of them says no.",
     "quantity": "They differ in a number.",
@@ -63,7 +62,9 @@ def open_pairs(
     close = pairs.filter(
         is_redundancy(), pl.col("outcome") == "pending", pl.col("cosine") >= settings.propose_cosine
     ).filter(pl.col("guard").is_not_null())
-    sides = frames.conform(facts, frames.FACTS).select("id", *_SAME, *_RELATED)
+    sides = frames.conform(facts, frames.FACTS).select(
+        "id", *_SAME, "object_id", is_relation=pl.col("kind") == "relation"
+    )
     both = close.join(sides, left_on="a_id", right_on="id").join(sides, left_on="b_id", right_on="id", suffix="_b")
     about_one = both.filter(*(pl.col(name).eq_missing(pl.col(f"{name}_b")) for name in _SAME), ~_are_two_relations())
     nearest = about_one.sort(-pl.col("cosine"), "a_id", "b_id")
@@ -74,9 +75,8 @@ def open_pairs(
 
 def _are_two_relations() -> pl.Expr:
     """Relations of two kinds or objects, read from one sentence perhaps: with one of them knowledge would be lost."""
-    both = (pl.col("kind") == "relation") & (pl.col("kind_b") == "relation")
     other = (pl.col("object_id") != pl.col("object_id_b")).fill_null(False)
-    return other | (both & (pl.col("guard") == "identity"))
+    return other | (pl.col("is_relation") & pl.col("is_relation_b") & (pl.col("guard") == "identity"))
 
 
 def _apart(pairs: pl.DataFrame, taken: frozenset[str]) -> Iterator[str]:

@@ -75,19 +75,19 @@ def _title(action: str, changes: Sequence[Change], facts: Facts) -> str:
     if rows:
         verb = "Move" if any(each.after for *_, each in rows) else "Delete for good:"
         return f"{verb} {_quote([now for _, now, _ in rows])}"
-    return _other_title(action, changes)
+    return _other_title(action, changes, facts)
 
 
 def _leaves(now: Mapping[str, Any], each: Change) -> bool:
     return each.after is None or now.get("status") != "active"
 
 
-def _other_title(action: str, changes: Sequence[Change]) -> str:
+def _other_title(action: str, changes: Sequence[Change], known: Facts) -> str:
     """Of a change without facts: entities, documents, relations."""
     for table, verb in (("entities", "Change the entity"), ("artifacts", "Link the document")):
         for each in changes:
             if each.table == table:
-                row = {**(each.before or {}), **(each.after or {})}
+                row = {**known.get(each.id, {}), **(each.before or {}), **(each.after or {})}
                 verb = "Archive the entity" if row.get("status") == "archived" else verb
                 return f"{verb} {row.get('name') or row.get('canonical_name') or row.get('title') or each.id}"
     return f"{action}: {len(changes)} rows of {', '.join(sorted({each.table for each in changes}))}"

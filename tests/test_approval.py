@@ -1,0 +1,477 @@
+"""What a person decides: pairs that a guard kept apart, what rank refused, and everything where that is required."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import settings as effort
+from hypothesis import strategies as st
+from patchwork import Memory, claim, day
+from talk import STAMPS, START, assert_same, contents, learn, rows, said, say_yes, written
+from test_consolidate import APART, LATE, NOW, TEA, consolidated, fact, live, numbered, remembered
+
+from flows.sleep import sleep
+from flows.steward import steward
+from recall.proposals import Proposal, list_proposals
+from slowwave import frames
+from slowwave.application.application import Surroundings
+from slowwave.application.overruling import Overruled, apart, overrule, refused_by_rank
+from slowwave.merging.consolidation import plan_consolidation
+from slowwave.merging.merges import Merges, Pool
+from slowwave.merging.open_pairs import open_pairs, plan_open_pairs
+from slowwave.merging.verdicts import Cluster, ClusterFact, Judged, Verdict
+from slowwave.review.proposing import Person
+from slowwave.settings import (
+    ConsolidateSettings,
+    IngestSettings,
+    MergeSettings,
+    ReviseSettings,
+    SleepSettings,
+    StewardSettings,
+)
+from slowwave.text import row_id
+from storage.doctor import examine
+from storage.store import Store
+from storage.undo import undo
+from tasks.review import Decided, approve, reject
+from tasks.runs import Run, existing_run
+from tasks.settling import propose_overrides
+
+ANA = Person("ana", "python")
+SAYS = ("facts", "fact_evidence", "fact_aspects", "lineage", "entities")
+LOOKED_AT = (*STAMPS, "consolidated_at")
+FEW = effort(max_examples=25, deadline=None)
+SAME = "Marta keeps the keys of the boat house in a blue tin"
+Fact = dict[str, Any]
+
+
+def waiting(place: Path, state: str | None = "pending") -> tuple[Proposal, ...]:
+    return list_proposals(Store.open(str(place)).snapshot(), state)
+
+
+def review(place: Path) -> Run:
+    return existing_run("review", str(place), "default", NOW)
+
+
+def said_yes(place: Path, *ids: str) -> tuple[Decided, ...]:
+    return approve(review(place), ids or [each.id for each in waiting(place)], ANA)
+
+
+def said_no(place: Path) -> tuple[Decided, ...]:
+    return reject(review(place), [each.id for each in waiting(place)], ANA)
+
+
+def what_it_says(place: Path, tables: Sequence[str] = SAYS) -> dict[str, pl.DataFrame]:
+    """The rows that make up what memory says, without what the night notes down for itself."""
+    found = contents(place, drop=LOOKED_AT)
+    return {name: found[name] for name in tables}
+
+
+@pytest.fixture(scope="module")
+def facts_known(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with three spellings of a fact, two that differ in a number, two that deny each other, and a twin."""
+    told = [*numbered(TEA), *numbered(APART, 3, subject="Gateway"), *numbered([SAME, SAME], 7)]
+    return remembered(tmp_path_factory.mktemp("approval") / "m", told)
+
+
+@pytest.fixture
+def place(facts_known: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(facts_known, tmp_path / "m"))
+
+
+# What a guard kept apart
+
+
+def test_a_pair_that_a_guard_kept_apart_is_put_to_a_person_once_and_a_yes_can_be_undone(place: Path) -> None:
+    summary = consolidated(place)
+    (found,) = waiting(place)
+    assert (found.action, found.title) == ("merge", f"Merge “{APART[1]}” into “{APART[0]}”? They differ in a number.")
+    assert "They differ in a number." in found.reason
+    assert summary["counts"]["changes proposed"] == 1
+    assert found.title in [row["fact"] for row in summary["decisions"]]
+    assert {*APART} <= {*live(place)}
+    before = contents(place)
+    assert "changes proposed" not in consolidated(place)["counts"]
+    assert_same(contents(place), before)
+    run = review(place)
+    (done,) = approve(run, [found.id], ANA)
+    assert done.state == "applied"
+    kept, gone = (rows(place, "facts", f"id = '{id_}'").row(0, named=True) for id_ in ("f_0003", "f_0004"))
+    assert (gone["status"], gone["replaced_by"], gone["valid_to"], gone["expired_at"]) == (
+        "superseded", "f_0003", None, NOW,
+    )  # fmt: skip
+    assert (kept["status"], kept["evidence_count"], kept["supersedes_id"]) == ("active", 2, "f_0004")
+    (pair,) = rows(place, "pair_decisions", "decided_by = 'person'").to_dicts()
+    (told,) = rows(place, "decisions", "decided_by = 'person' AND action = 'absorb'").to_dicts()
+    assert pair["outcome"] == "supersede"
+    assert (told["approved_by"], told["ids_out"]) == ("ana", ["f_0003", "f_0004"])
+    assert examine(Store.open(str(place))) == ()
+    undo(Store.open(str(place)), run.id, "undo-1", NOW)
+    assert_same(contents(place), before)
+
+
+def test_what_was_overtaken_is_refused_and_withdrawn_and_what_still_holds_is_proposed_anew(place: Path) -> None:
+    consolidated(place)
+    said_again(place, "f_0003")
+    (late,) = said_yes(place)
+    assert (late.state, len(live(place))) == ("stale", 6)
+    consolidated(place)
+    assert len(waiting(place)) == 1
+    change(place, "f_0003", status=pl.lit("archived"), expired_at=pl.lit(NOW))
+    consolidated(place)
+    assert [each.state for each in waiting(place, None)] == ["stale", "stale"]
+
+
+def change(place: Path, fact_id: str, **values: pl.Expr) -> None:
+    store = Store.open(str(place))
+    with store.commit("other-1", "test", NOW) as tx:
+        tx.upsert("facts", tx.by_ids("facts", [fact_id], with_vector=True).with_columns(**values))
+
+
+def said_again(place: Path, fact_id: str) -> None:
+    change(place, fact_id, evidence_count=pl.col("evidence_count") + 1)
+
+
+def test_where_a_model_is_asked_or_none_is_wanted_no_pair_is_proposed(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consolidated(place, settings={"propose_pairs": 0})
+    assert waiting(place) == ()
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
+    consolidated(place, "anthropic/claude-haiku-4-5", settings={"llm": {"max_calls": 0}})
+    assert len(rows(place, "pair_decisions", "outcome = 'pending'")) == 2
+    assert waiting(place) == ()
+
+
+def known(*facts: Fact) -> pl.DataFrame:
+    schema = {**frames.FACTS, "created_at": frames.TIME}
+    told = [{**row, "created_at": row["valid_from"], "subject": None} for row in facts]
+    return frames.conform(pl.DataFrame(told, infer_schema_length=None).drop("subject"), schema)
+
+
+def pair(a: str, b: str, cosine: float = 0.95, guard: str | None = "quantity", **more: Any) -> Fact:
+    return {
+        "id": row_id("pd", a, b, "redundant"), "a_id": a, "b_id": b, "kind": "redundant", "outcome": "pending",
+        "cosine": cosine, "jaccard": 0.8, "guard": guard, "decided_by": "rule", "prompt_version": "", **more,
+    }  # fmt: skip
+
+
+def pairs(*given_rows: Fact) -> pl.DataFrame:
+    return frames.conform(pl.DataFrame(given_rows, infer_schema_length=None), frames.PAIR_DECISIONS)
+
+
+def relation(number: int, obj: str, **more: Any) -> Fact:
+    return fact("Marta leads the team in Lisbon.", number, kind="relation", predicate="leads", object_text=obj, **more)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "row"),
+    [
+        (fact("It runs.", 0), fact("It runs.", 1, subject="Devon"), pair("f_0000", "f_0001")),
+        (fact("It runs.", 0), fact("It runs.", 1, scope="kestrel"), pair("f_0000", "f_0001")),
+        (fact("It runs.", 0), fact("It runs.", 1, polarity="negated"), pair("f_0000", "f_0001")),
+        (fact("It runs.", 0), fact("It runs.", 1, valid_to=NOW + timedelta(1)), pair("f_0000", "f_0001")),
+        (relation(0, "the team"), relation(1, "Lisbon"), pair("f_0000", "f_0001", guard="identity")),
+        (fact("It runs.", 0), fact("It runs.", 1), pair("f_0000", "f_0001", cosine=0.87)),
+        (fact("It runs.", 0), fact("It runs.", 1), pair("f_0000", "f_0001", outcome="keep_all")),
+        (fact("It runs.", 0), fact("It runs.", 1), pair("f_0000", "f_0001", kind="implicit_conflict")),
+        (fact("It runs.", 0), fact("It runs.", 1), pair("f_0000", "f_0009")),
+    ],
+    ids=["subject", "scope", "polarity", "end", "relation", "far", "settled", "conflict", "gone"],
+)
+def test_what_cannot_be_one_thing_is_put_to_nobody(a: Fact, b: Fact, row: Fact) -> None:
+    assert open_pairs(pairs(row), known(a, b), frozenset(), ConsolidateSettings()).is_empty()
+
+
+def test_the_one_survives_that_consolidation_would_keep_and_a_relation_before_its_words() -> None:
+    sure = fact("The limit is 100.", 1, evidence_count=3)
+    found = open_pairs(
+        pairs(pair("f_0000", "f_0001"), pair("f_0002", "f_0003", guard="identity")),
+        known(fact("The limit is 1000.", 0), sure, fact("Marta leads the team in Lisbon."[:-1], 2), relation(3, "it")),
+        frozenset(),
+        ConsolidateSettings(),
+    )
+    assert set(found.select("loser_id", "winner_id").iter_rows()) == {("f_0000", "f_0001"), ("f_0002", "f_0003")}
+
+
+EIGHT = known(*numbered([f"It runs {n} times." for n in range(8)]))
+ENDS = st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda two: two[0] < two[1])
+
+
+@FEW
+@given(
+    met=st.dictionaries(ENDS, st.integers(80, 100), min_size=1),
+    busy=st.frozensets(st.integers(0, 7), max_size=3),
+    limit=st.integers(0, 3),
+)
+def test_no_fact_is_asked_about_twice_and_the_nearest_come_first(
+    met: dict[tuple[int, int], int], busy: frozenset[int], limit: int
+) -> None:
+    rows_ = [pair(f"f_{a:04d}", f"f_{b:04d}", cosine / 100) for (a, b), cosine in met.items()]
+    taken = frozenset(f"f_{n:04d}" for n in busy)
+    found = open_pairs(pairs(*rows_), EIGHT, taken, ConsolidateSettings(propose_pairs=limit))
+    ends = [*found["a_id"], *found["b_id"]]
+    assert len(found) <= limit
+    assert len(ends) == len({*ends})
+    assert not taken & {*ends}
+    assert found["cosine"].to_list() == sorted(found["cosine"], reverse=True)
+    if len(found) < limit:  # whatever else is near has a fact that is busy
+        left = [row for row in rows_ if row["cosine"] >= 0.88 and row["a_id"] not in ends]
+        assert all({row["a_id"], row["b_id"]} & {*ends, *taken} for row in left)
+
+
+def test_a_yes_writes_what_a_models_verdict_would_have_written() -> None:
+    both = known(fact("Devon has a small dog.", 0, evidence_count=2), fact("Devon has a little dog.", 1))
+    heard = [
+        {"id": f"v_{n}", "fact_id": f"f_000{n}", "message_id": f"m_000{n}", "occurred_at": LATE, "confidence": 0.8}
+        for n in (0, 1)
+    ]  # fmt: skip
+    evidence = frames.conform(pl.DataFrame(heard), frames.FACT_EVIDENCE)
+    met = pairs(pair("f_0000", "f_0001", guard="word"))
+    aspects = frames.empty(frames.FACT_ASPECTS)
+    asked = plan_open_pairs(open_pairs(met, both, frozenset(), ConsolidateSettings()), both, evidence, aspects, NOW)
+    shown = [
+        ClusterFact(n, row["id"], row["statement"], "global", row["valid_from"], 0.8, "user_stated", 1)
+        for n, row in enumerate(both.iter_rows(named=True))
+    ]
+    said_so = Judged(Cluster(0, tuple(shown)), Verdict(0, "supersede", 0, (1,)))
+    pool = Pool(both.with_columns(is_seed=pl.lit(True)), met.select("a_id", "b_id", "cosine", "jaccard"), met, "v1")
+    told = plan_consolidation(
+        pool, Merges(), [said_so], evidence, aspects, MergeSettings(), prompt_version="v1", model="m", run_id="r",
+        now=NOW, marks=False,
+    )  # fmt: skip
+    assert len(asked.lineage) == 1
+    for name in ("facts", "evidence", "lineage", "aspects", "reworded"):
+        assert getattr(asked, name).equals(getattr(told, name)), name
+
+
+# What rank refused
+
+
+def job(company: str, at: float, **more: Any) -> Fact:
+    return claim(f"Anna works at {company} now.", relation="works_at", obj=company, at=at, **more)
+
+
+VIM = claim("Anna uses vim.", obj="vim", at=1, by="assistant")
+CHANGES: dict[str, tuple[Fact, Fact]] = {
+    "replaced": (VIM, claim("Anna uses neovim.", obj="neovim", at=20, by="assistant", resolves=[{"object": "vim"}])),
+    "ended": (VIM, claim("Anna gave up vim.", relation="gave_up", obj="vim", at=20, by="assistant", ended=True)),
+    "mistaken": (
+        VIM,
+        claim(
+            "Anna never used vim.", relation="denies", at=20, by="assistant",
+            resolves=[{"object": "vim", "action": "retract", "reason": "correction"}],
+        ),
+    ),
+    "contradicted": (job("Acme", 1, by="assistant"), job("Globex", 20, by="assistant")),
+}  # fmt: skip
+STRONG: dict[str, tuple[str, Any]] = {
+    "stated": ("entrenchment", "user_stated"),
+    "axiom": ("entrenchment", "user_axiom"),
+    "pinned": ("pinned", True),
+}
+ENDED = ["statement", "status", "status_reason", "valid_to", "expired_at", "replaced_by", "supersedes_id"]
+
+
+def overruled(memory: Memory, decisions: pl.DataFrame | None = None) -> Overruled:
+    refused = refused_by_rank(memory.decisions if decisions is None else decisions)
+    near = Surroundings(memory.facts, memory.evidence, entities=memory.entities(), aliases=memory.aliases)
+    return overrule(refused, near, ReviseSettings(), memory.now)
+
+
+def keep(memory: Memory, plan: Overruled) -> None:
+    for name in ("facts", "lineage", "decisions"):
+        merged = pl.concat([getattr(memory, name), getattr(plan, name)], how="diagonal")
+        setattr(memory, name, merged.unique("id", keep="last", maintain_order=True))
+
+
+@pytest.mark.parametrize("change_", CHANGES)
+@pytest.mark.parametrize("strong", STRONG)
+def test_a_yes_does_what_application_would_have_done_but_for_rank(change_: str, strong: str) -> None:
+    old, new = CHANGES[change_]
+    column, value = STRONG[strong]
+    free, memory = Memory(), Memory()
+    for one in (free, memory):
+        one.tell(old)
+    memory.facts = memory.facts.with_columns(pl.lit(value).alias(column))
+    for one in (free, memory):
+        one.tell(new)
+    assert len(memory.live()) == 2
+    plan = overruled(memory)
+    (told,) = plan.titles
+    assert told.risks == (() if strong == "pinned" else ("override",))
+    keep(memory, plan)
+    by_id = [one.facts.sort("id").select("id", *ENDED) for one in (memory, free)]
+    assert by_id[0].equals(by_id[1])
+    assert memory.lineage.sort("id").equals(free.lineage.sort("id"))
+    assert set(plan.decisions["decided_by"]) == {"person"}
+    assert overruled(memory).titles == ()  # both hold no more
+
+
+def test_what_is_asked_says_what_would_happen_and_why_no_rule_may_do_it() -> None:
+    asked = {}
+    for name, (old, new) in CHANGES.items():
+        memory = Memory()
+        memory.tell(old)
+        memory.facts = memory.facts.with_columns(pinned=pl.lit(True))
+        memory.tell(new)
+        asked[name] = overruled(memory).titles[0].title
+    assert asked == {
+        "replaced": "Replace “Anna uses vim.” by “Anna uses neovim.”? The old one is pinned.",
+        "ended": "End “Anna uses vim.”, as “Anna gave up vim.” says? The old one is pinned.",
+        "mistaken": "Take “Anna uses vim.” back, because of “Anna never used vim.”? The old one is pinned.",
+        "contradicted": "Replace “Anna works at Acme now.” by “Anna works at Globex now.”? The old one is pinned.",
+    }
+
+
+def test_a_late_word_of_a_person_gives_way_to_what_was_inferred_after_it_when_a_person_says_so() -> None:
+    memory = Memory()
+    memory.tell(job("Acme", 10, by="assistant"))
+    memory.tell(job("Globex", 1))
+    plan = overruled(memory)
+    keep(memory, plan)
+    late = memory.fact("Anna works at Globex now.")
+    assert (late["status"], late["valid_to"]) == ("superseded", day(10))
+    assert memory.live() == ["Anna works at Acme now."]
+
+
+def test_what_was_said_again_meanwhile_or_would_go_in_a_circle_is_not_asked_about() -> None:
+    for name, value in (("again", None), ("circle", "x")):
+        memory = Memory()
+        memory.tell(VIM)
+        memory.facts = memory.facts.with_columns(pinned=pl.lit(True))
+        memory.tell(CHANGES["replaced"][1])
+        vim, neovim = (memory.fact(f"Anna uses {tool}.")["id"] for tool in ("vim", "neovim"))
+        if value is None:
+            memory.tell({**VIM, "at": 40, "said": "I still use vim."})
+        else:
+            memory.facts = memory.facts.with_columns(
+                replaced_by=pl.when(pl.col("id") == neovim).then(pl.lit(vim)).otherwise("replaced_by")
+            )
+        assert overruled(memory).titles == (), name
+
+
+def test_changes_of_one_fact_are_asked_about_one_by_one() -> None:
+    memory = Memory()
+    memory.tell(VIM, claim("Anna uses ed.", obj="ed", at=1, by="assistant"))
+    memory.facts = memory.facts.with_columns(pinned=pl.lit(True))
+    both = [{"object": "vim"}, {"object": "ed"}]
+    memory.tell(claim("Anna uses neovim.", obj="neovim", at=20, by="assistant", resolves=both))
+    parts = list(apart(refused_by_rank(memory.decisions)))
+    assert [len(part) for part in parts] == [1, 1]
+    assert {part[0].loser for part in parts} == {memory.fact(f"Anna uses {tool}.")["id"] for tool in ("vim", "ed")}
+
+
+HOME = [("Devon", "I live in Porto."), ("Devon", "I work at Ferrywise.")]
+MOVED = [("Devon", "I moved from Porto to Lisbon in April 2026."), ("Devon", "I no longer work at Ferrywise.")]
+
+
+def test_a_pinned_fact_that_is_contradicted_stays_until_a_person_says_yes(tmp_path: Path) -> None:
+    place = tmp_path / "m"
+    second = written(tmp_path / "b.jsonl", said(MOVED, "c2", START + timedelta(days=60)))
+    learn(written(tmp_path / "a.jsonl", said(HOME)), place)
+    for id_ in rows(place, "facts")["id"]:
+        change(place, id_, pinned=pl.lit(True))
+    told = learn(second, place)
+    assert told["counts"]["changes proposed"] == len(waiting(place)) == 2
+    assert all("pinned" in each.risks and each.action == "override" for each in waiting(place))
+    assert len(rows(place, "facts", "status = 'active'")) == 4
+    before, run = contents(place), review(place)
+    yes, no = waiting(place)
+    approve(run, [yes.id], ANA)
+    reject(run, [no.id], ANA)
+    assert len(rows(place, "facts", "status = 'superseded'")) == 1
+    assert propose_overrides(existing_run("ingest", str(place), "default", NOW), IngestSettings()) == 0
+    assert [each.state for each in waiting(place, None)] == ["applied", "rejected"]
+    assert examine(Store.open(str(place))) == ()
+    undo(Store.open(str(place)), run.id, "undo-1", NOW)
+    assert_same(contents(place), before)
+
+
+# Where a person has to approve everything
+
+
+def steward_(place: Path, **options: Any) -> dict[str, Any]:
+    chosen = StewardSettings.model_validate({"llm": {"model": "rules"}, "learning_events": 1})
+    return asyncio.run(steward(store=str(place), settings=chosen, now=NOW, **options))
+
+
+def recalled(place: Path) -> None:
+    """Somebody recalled something, so that the steward has learned enough."""
+    store = Store.open(str(place))
+    event = {"id": "r_1", "fact_id": "f_0005", "cosine": 0.5, "rank": 1, "query_hash": "q", "at": NOW}
+    store.append("retrieval_events", pl.DataFrame([event]))
+
+
+@pytest.mark.parametrize("flow", ["consolidate", "steward"])
+def test_where_approval_is_required_nothing_is_said_otherwise_before_a_yes_and_then_the_same(
+    place: Path, tmp_path: Path, flow: str
+) -> None:
+    recalled(place)
+    free = Path(shutil.copytree(place, tmp_path / "free"))
+    work: Callable[..., dict[str, Any]] = consolidated if flow == "consolidate" else steward_
+    told, before = work(free), what_it_says(place)
+    asked = work(place, require_approval=True)
+    assert_same(what_it_says(place), before)
+    assert told["counts"]["facts merged"] == 3
+    assert "facts merged" not in asked["counts"]
+    assert asked["counts"]["changes proposed"] == len(waiting(place)) > 0
+    if flow == "consolidate":
+        work(place, require_approval=True)
+        assert len(waiting(place, None)) == asked["counts"]["changes proposed"]
+    merged = [each.id for each in waiting(place) if "differ" not in each.title]
+    assert {each.state for each in said_yes(place, *merged)} == {"applied"}
+    assert_same(what_it_says(place), what_it_says(free))
+
+
+def test_what_a_person_said_no_to_is_neither_merged_nor_proposed_by_any_later_run(place: Path) -> None:
+    before = what_it_says(place)
+    consolidated(place, require_approval=True)
+    said_no(place)
+    consolidated(place, since=LATE)
+    assert waiting(place) == ()
+    assert_same(what_it_says(place), before)
+    kept = rows(place, "pair_decisions", "decided_by = 'person' AND outcome = 'keep_all'")
+    tea = {("f_0000", "f_0001"), ("f_0000", "f_0002"), ("f_0001", "f_0002")}
+    assert {*kept.select("a_id", "b_id").iter_rows()} == tea | {("f_0003", "f_0004"), ("f_0007", "f_0008")}
+
+
+def test_a_large_merge_is_a_persons_though_small_ones_are_made(place: Path) -> None:
+    summary = consolidated(place, settings={"approval": {"large": 2}, "propose_pairs": 0})
+    (found,) = waiting(place)
+    assert ("large" in found.risks, found.action) == (True, "merge")
+    assert summary["counts"]["facts merged"] == 1
+    assert sorted(live(place)) == sorted([*TEA, *APART, SAME])
+
+
+def test_a_night_in_which_all_waits_goes_through_and_counts_what_it_proposes(place: Path) -> None:
+    recalled(place)
+    before = what_it_says(place)
+    chosen = SleepSettings.model_validate({"steward": {"learning_events": 1}, "gate": {"enabled": False}})
+    told = asyncio.run(sleep(store=str(place), settings=chosen, now=NOW, require_approval=True))
+    assert_same(what_it_says(place), before)
+    assert (told["state"], told["counts"]["consolidate: changes proposed"]) == ("completed", 3)
+    assert "3 changes wait for a person" in told["notes"][-1]
+    assert len(waiting(place)) == 3
+
+
+# The law of a patch
+
+
+def test_what_was_learned_after_a_yes_is_what_is_learned_without_asking(tmp_path: Path) -> None:
+    talk = written(tmp_path / "talk.jsonl", [*said(HOME), *said(MOVED, "c2", START + timedelta(days=60))])
+    for name, mode in (("asked", "manual"), ("free", "auto")):
+        learn(talk, tmp_path / name, approval=mode, consolidate={"enabled": False})
+    assert rows(tmp_path / "asked", "facts", "status = 'active'").is_empty()
+    states = {each.state for each in say_yes(tmp_path / "asked")}
+    assert states <= {"applied", "stale"}
+    assert rows(tmp_path / "free", "facts", "status = 'superseded'").height > 0
+    assert_same(what_it_says(tmp_path / "asked"), what_it_says(tmp_path / "free"))
