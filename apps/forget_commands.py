@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LISTED = 20
 BEYOND = (
     "Outside the store the name may still be in the files that were read, in your shell's history, and on the run "
-    "pages of Prefect, whose summaries show statements: delete those with `prefect flow-run delete ID`.",
+    "pages of Prefect, whose summaries and forms show statements: delete those with `prefect flow-run delete ID`.",
     "A file that changes is read anew, and brings back what it still says: take the name out of it first.",
 )
 

@@ -16,7 +16,7 @@ from .snapshots import Reading
 from .tables import TABLES
 
 FACT_TABLES = ("facts", "facts_archive")
-STATE = ("status", "valid_to", "expired_at", "replaced_by", "owner_entity_id", "pinned")
+STATE = ("status", "valid_to", "expired_at", "replaced_by", "owner_entity_id", "pinned", "over")
 _FILED = "filed under "
 SLOT = "slot "
 _NAMED = ("entities", "artifacts")
@@ -62,6 +62,9 @@ class Ground:
         predicates = pl.Series([row.get("predicate") or "" for row in learned], dtype=pl.String)
         self._single = single_valued(predicates, reading.frame("predicates")) if learned else frozenset[str]()
         subjects = [row["subject_id"] for row in learned if row.get("subject_id")]
+        named = [row[end] for row in learned for end in ("subject_id", "object_id") if row.get(end)]
+        states = reading.by_ids("entities", named, ["id", "status", "merged_into"])
+        self._entities = {row: ["", str(status), str(merged)] for row, status, merged in states.iter_rows()}
         rows = reading.by_ids("facts", subjects, [*_SLOT, "id"], key="subject_id", where=live_sql(now))
         self._known: dict[tuple[str, ...], list[str]] = {}
         for row in rows.iter_rows(named=True):
@@ -71,18 +74,22 @@ class Ground:
     def of(self, changes: Sequence[Change], owners: Sequence[str]) -> dict[str, Any]:
         """The basis of one plan among them."""
         named = named_ids(changes)
-        basis: dict[str, Any] = {
-            fact: [str(self.facts[fact].get(name)) for name in STATE] for fact in named if fact in self.facts
-        }
+        basis: dict[str, Any] = {fact: self._state(self.facts[fact]) for fact in named if fact in self.facts}
         for each in changes:
             if each.table in self._held and (TABLES[each.table].speaks or not each.is_removal):
                 basis[f"{each.table} {each.id}"] = _cells(each, self._held[each.table].get(each.id))
         for row in filter(None, map(self._learned, changes)):
             slot = _slot_of(row, "predicate" if row.get("predicate") in self._single else "statement_hash")
             basis[f"{SLOT}{' '.join(slot)}"] = sorted(self._known.get(slot, []))
+            for entity in filter(None, (row.get("subject_id"), row.get("object_id"))):
+                basis[f"entity {entity}"] = self._entities.get(entity)
         for owner in owners:
             basis |= self._filed(owner)
         return basis
+
+    def _state(self, fact: Mapping[str, Any]) -> list[str]:
+        is_over = fact["valid_to"] is not None and fact["valid_to"] <= self._now
+        return [*(str(fact.get(name)) for name in STATE[:-1]), str(is_over)]
 
     def rows(self, changes: Sequence[Change]) -> dict[str, Mapping[str, Any]]:
         """The rows of entities and documents that a plan changes, by id, as they are."""

@@ -158,12 +158,15 @@ class Drafting(Transaction):
             pl.col(c).ne_missing(pl.col(f"{c}_after")) for c in ("status", "replaced_by")
         )
         said_in = pl.coalesce("message_id", "message_id_after")
+        ranks = dict(pl.concat([held.select("id", "entrenchment"), after.select("id", "entrenchment")]).iter_rows())
+        winner = pl.col("replaced_by_after").replace_strict(ranks, default=None, return_dtype=pl.String)
         facts = rows.select(
             "group",
             was="status",
             becomes="status_after",
             moves=moved & pl.col("status_after").is_not_null(),
             entrenchment=pl.coalesce("entrenchment", "entrenchment_after"),
+            winner=pl.when(pl.col("replaced_by_after").is_not_null()).then(winner),
             pinned=pl.col("pinned").fill_null(False) & changed,
             source=said_in.replace_strict(
                 self._sources(rows.select(said_in)["message_id"]), default=None, return_dtype=pl.String
@@ -190,7 +193,7 @@ class Drafting(Transaction):
         Texts that a vector stands for and that follow from other rows are made anew after approval.
         """
         changes: dict[_Key, Change] = {}
-        for name, frame, ids in self._writes:
+        for place, (name, frame, ids) in enumerate(self._writes):
             if TABLES[name].is_rebuildable and TABLES[name].has_vector:
                 continue
             wanted = pl.DataFrame({"id": ids}, schema={"id": pl.String}).join(groups, left_on="id", right_on="row")[
@@ -201,7 +204,7 @@ class Drafting(Transaction):
                 changes |= {(name, row): Change(name, row, _bare(held[row]), None) for row in held}
                 continue
             for row in frame.filter(pl.col("id").is_in(wanted.implode())).iter_rows(named=True):
-                change = _change(name, row, held.get(row["id"]))
+                change = _change(name, row, held.get(row["id"]), self.now, is_exact=place in self._exact)
                 earlier = changes.get((name, row["id"]))
                 changes[name, row["id"]] = _overlaid(earlier, change) if earlier else change
         return {key: each for key, each in changes.items() if each.is_removal or each.after or each.is_new}
@@ -283,14 +286,23 @@ def _bare(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in STAMPS and name not in ("id", "vector")}
 
 
-def _change(name: str, row: Mapping[str, Any], held: Mapping[str, Any] | None) -> Change:
-    """A new row as a whole, vector and birth included; of a row that exists only the columns that change."""
+def _change(
+    name: str, row: Mapping[str, Any], held: Mapping[str, Any] | None, now: datetime, *, is_exact: bool
+) -> Change:
+    """A new row as a whole, vector and birth included; of a row that exists only the columns that change.
+
+    A row that only moves keeps all its stamps. A candidate is known from the moment when somebody says yes to it.
+    """
     columns = TABLES[name].columns
     if held is None:
-        kept = {c: v for c, v in row.items() if c in columns or c in ("vector", "created_at")}
+        own = ("vector", *STAMPS) if is_exact else ("vector", "created_at")
+        kept = {c: v for c, v in row.items() if c in columns or c in own}
         return Change(name, row["id"], None, {c: v for c, v in kept.items() if v is not None})
     changed = [c for c in columns if row.get(c) != held.get(c)]
-    return Change(name, row["id"], {c: held.get(c) for c in changed}, {c: row.get(c) for c in changed})
+    after = {c: row.get(c) for c in changed}
+    if name == "facts" and held.get("status") == "candidate" and after.get("status") == "active":
+        after["created_at"] = now
+    return Change(name, row["id"], {c: held.get(c) for c in changed}, after)
 
 
 def _overlaid(earlier: Change, later: Change) -> Change:

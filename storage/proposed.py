@@ -25,7 +25,9 @@ def write_changes(tx: Transaction, written: Sequence[Written], now: datetime) ->
         tx.delete(name, [each.id for each in mine if each.is_removal])
         fresh = [{"id": each.id, **(each.after or {})} for each in mine if each.is_new and not each.is_removal]
         told = [{**row, **more_of[row["id"]]} for row in fresh] if name == "decisions" else fresh
-        tx.upsert(name, _frame(tx, name, told, now))
+        moved = [row for row in told if "run_id" in row]
+        tx.put_back(name, _frame(tx, name, moved, now))
+        tx.upsert(name, _frame(tx, name, [row for row in told if "run_id" not in row], now))
         tx.upsert(name, _changed(tx, name, {each.id: each.after for each in mine if each.before and each.after}, now))
 
 

@@ -28,6 +28,7 @@ from .runs import Run, store_of
 
 OPEN = "state IN ('open', 'evaluating', 'approved')"
 NEIGHBOURS_PER_FACT = 5
+_ASKED = "action = 'patch' AND state IN ('pending', 'approved', 'rejected')"
 _HELD = "status IN ('active', 'superseded')"
 _PLACES = ("facts", "facts_archive")  # what was moved out of the way is said again, replaced and leant on as before
 
@@ -68,22 +69,24 @@ def apply_patches(
     *,
     look_back: bool = True,
     verdicts: Verdicts = NO_VERDICTS,
+    batches: Sequence[str] | None = None,
 ) -> Applied:
     """Evaluate every open batch and apply what passes; a batch that an earlier run left behind comes first (S3-12).
 
     Under manual approval what would be applied waits for a person, each group of facts as one proposal (S3-10). Without
     `look_back` only the repetitions of what is applied now are counted as evidence: enough after the first time.
-    `verdicts` are what `tasks.conflicts.judge_conflicts` heard before; no model is asked here.
+    Only open batches among `batches` are looked at, if any are named. `verdicts` are what
+    `tasks.conflicts.judge_conflicts` heard before; no model is asked here.
     """
     run = under_approval(run, "patch", settings.approval, risks=False)
     store = store_of(run)
     snapshot = store.snapshot()
-    decided = _decide(snapshot, settings, run, verdicts)
+    decided = _decide(snapshot, settings, run, verdicts, batches)
     if decided is None and (not look_back or _repeats(snapshot).is_empty()):
         return Applied()
     with store.commit(run.id, "ingest.apply", run.now) as tx:
         if tx.sequence != snapshot.sequence + 1:  # another run has decided something meanwhile
-            decided = _decide(tx, settings, run, verdicts)
+            decided = _decide(tx, settings, run, verdicts, batches)
         if decided is not None:
             _write(tx, decided, waits=run.proposes is not None)
         _count_repeats(tx, None if look_back or decided is None else decided.plan.evidence["message_id"])
@@ -98,9 +101,12 @@ def plan_patches(reading: Reading, settings: IngestSettings, run: Run) -> Applic
     return None if decided is None else decided.plan
 
 
-def _decide(reading: Reading, settings: IngestSettings, run: Run, verdicts: Verdicts) -> _Decided | None:
+def _decide(
+    reading: Reading, settings: IngestSettings, run: Run, verdicts: Verdicts, batches: Sequence[str] | None = None
+) -> _Decided | None:
     """None when no batch is open."""
-    patch = _open_patch(reading, OPEN)
+    named = "" if batches is None else f" AND id IN ({', '.join(map(quoted, batches)) or 'NULL'})"
+    patch = _open_patch(reading, f"({OPEN}){named}" if named else OPEN)
     if patch.batches.is_empty():
         return None
     verdict = evaluate(
@@ -296,6 +302,7 @@ def _repeats(reading: Reading, originals: pl.Series | None = None) -> pl.DataFra
     both = repeats.join(known, left_on="similar_to_id", right_on="message_id").join(
         known, left_on=["subject_id", "fact_id"], right_on=["message_id", "fact_id"], how="anti"
     )
+    both = _unproposed(reading, both)
     said = reading.by_ids("messages", both["subject_id"], ["id", "content", "occurred_at"])
     rows = both.join(said, left_on="subject_id", right_on="id")
     ids = [row_id("v", *pair) for pair in rows.select("fact_id", "subject_id").iter_rows()]
@@ -307,6 +314,15 @@ def _repeats(reading: Reading, originals: pl.Series | None = None) -> pl.DataFra
         message_id="subject_id",
         quote=pl.col("content").str.slice(0, 500),
     ).unique("id", keep="first", maintain_order=True)
+
+
+def _unproposed(reading: Reading, repeats: pl.DataFrame) -> pl.DataFrame:
+    """Without the evidence that a person is asked about, or said no to."""
+    if repeats.is_empty() or not reading.count("proposals", _ASKED):
+        return repeats
+    touched = reading.frame("proposals", _ASKED, ["touches"])["touches"].explode()
+    ids = [row_id("v", *pair) for pair in repeats.select("fact_id", "subject_id").iter_rows()]
+    return repeats.filter(~pl.Series(ids, dtype=pl.String).is_in(touched.implode()))
 
 
 def _count_repeats(tx: Transaction, originals: pl.Series | None) -> None:

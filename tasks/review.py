@@ -114,16 +114,22 @@ def approve(
     Candidates whose plan is stale are planned again by these `settings` and proposed anew: `replaced_by`.
     """
     done = _decide(run, ids, person, note, is_yes=True)
-    return _proposed_again(run, done, settings) if any(each.state == "stale" for each in done) else done
+    stale = proposals_by_id(store_of(run).snapshot(), [each.id for each in done if each.state == "stale"])
+    patches = [each for each in stale if each.action == "patch"]
+    return _proposed_again(run, done, patches, settings) if patches else done
 
 
-def _proposed_again(run: Run, done: Sequence[Decided], settings: IngestSettings) -> tuple[Decided, ...]:
+def _proposed_again(
+    run: Run, done: Sequence[Decided], stale: Sequence[Proposal], settings: IngestSettings
+) -> tuple[Decided, ...]:
     from .application import apply_patches
 
-    apply_patches(run, settings.model_copy(update={"approval": ApprovalSettings(mode="manual")}), look_back=False)
+    facts = [change.id for each in stale for change in each.changes if change.table == "facts"]
+    batches = store_of(run).snapshot().by_ids("facts", facts, ["patch_batch_id"])["patch_batch_id"].drop_nulls()
+    manual = settings.model_copy(update={"approval": ApprovalSettings(mode="manual")})
+    apply_patches(run, manual, look_back=False, batches=batches.unique().to_list())
     snapshot = store_of(run).snapshot()
     successors = {row: fresh.id for fresh in list_proposals(snapshot, run=run.id) for row in fresh.touches}
-    stale = proposals_by_id(snapshot, [each.id for each in done if each.state == "stale"])
     found = {
         each.id: next((successors[row.id] for row in each.changes if row.table == "facts" and row.id in successors), "")
         for each in stale
@@ -272,7 +278,7 @@ def _open_again(tx: Transaction, stale: Sequence[Proposal]) -> None:
     """Patches whose plan grew stale are decided anew by the next run that applies."""
     facts = [change.id for each in stale if each.action == "patch" for change in each.changes]
     ids = tx.by_ids("facts", facts, ["patch_batch_id"], where="status = 'candidate'")["patch_batch_id"].unique()
-    rows = tx.by_ids("patch_batches", ids.drop_nulls(), where="state = 'needs_review'")
+    rows = tx.by_ids("patch_batches", ids.drop_nulls())
     tx.upsert("patch_batches", rows.with_columns(state=pl.lit("open")))
 
 
@@ -299,9 +305,18 @@ def modify(run: Run, proposal_id: str, ask: Mapping[str, Any], person: Person) -
     if fresh.id == old.id:
         raise UnusableInput(f"Nothing of {old.id} was modified.", "Change its ask, or approve it as it is.")
     with store.commit(run.id, "review", run.now) as tx:
-        outcome = f"{person.name} modified it: {fresh.id}"
-        _record(tx, run, {old.id: ("replaced", outcome)}, person, "")
+        still = _is_open(tx, old.id)
+        ended = {old.id: ("replaced", f"{person.name} modified it: {fresh.id}")}
+        _record(tx, run, ended if still else {fresh.id: ("replaced", f"{old.id} was decided first")}, person, "")
+    if not still:
+        raise Refused(
+            f"{old.id} was decided meanwhile; nothing was modified.", "`slowwave review list` shows what waits."
+        )
     return Decided(fresh.id, "pending", fresh.title, replaced_by="", outcome=f"In place of {old.id}")
+
+
+def _is_open(tx: Transaction, proposal_id: str) -> bool:
+    return bool(len(tx.by_ids("proposals", [proposal_id], ["id"], where="state IN ('pending', 'approved')")))
 
 
 def _open_now(snapshot: Any, proposal_id: str) -> Proposal:

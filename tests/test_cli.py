@@ -112,6 +112,7 @@ def test_the_commands_of_this_version_are_all_there() -> None:
     assert {"consolidate", "steward", "decay", "upkeep", "sleep", "archived", "restore", "forget", "pin"} <= known
     assert {f"entity {verb}" for verb in ("merge", "alias", "rename", "pin")} <= known
     assert {"neighbours", "path", "find"} <= known
+    assert {f"review {verb}" for verb in ("list", "show", "approve", "reject", "modify")} <= known
     assert {f"split {verb}" for verb in ("find", "analyze", "propose", "execute")} <= known
     assert {"import", "audit"} <= known
     assert "mcp" in known

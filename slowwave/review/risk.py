@@ -16,6 +16,7 @@ FACT_CHANGES = pl.Schema(
         "becomes": pl.String(),  # status after; null for a row that goes for good
         "moves": pl.Boolean(),  # it is filed under another entity
         "entrenchment": pl.String(),
+        "winner": pl.String(),  # the entrenchment of what replaces it; null where nothing does
         "pinned": pl.Boolean(),
         "source": pl.String(),  # the file that it was said in
     }
@@ -27,12 +28,16 @@ def risks_of(facts: pl.DataFrame, approval: ApprovalSettings) -> pl.DataFrame:
     """(group, risks) from FACT_CHANGES; a group without risk has an empty list."""
     retired = (pl.col("was") == "active") & (pl.col("becomes").is_null() | pl.col("becomes").is_in(_GONE))
     rank, stated = entrenchment_rank("entrenchment"), RANKS["user_stated"]
+    learned = (pl.col("becomes") == "active") & (pl.col("was") != "active").fill_null(True)
+    against = (
+        pl.when(pl.col("becomes") == "superseded")
+        .then(entrenchment_rank("winner"))
+        .otherwise(rank.filter(learned).max().fill_null(0))
+    )  # what is retracted has no successor: whoever denied it stands against it
     replaced = retired & pl.col("becomes").is_in(["superseded", "retracted"])
-    stays = (pl.col("becomes") == "active") | pl.col("was").is_null()
-    wins = rank.filter(stays).max()
     measures = facts.group_by("group", maintain_order=True).agg(
         pinned=pl.col("pinned").fill_null(False).any(),
-        override=(rank.filter(replaced).max().fill_null(0) >= stated) & (wins < rank.filter(replaced).max()),
+        override=(replaced & (rank >= stated) & (against < rank)).any(),
         large=(retired | pl.col("moves").fill_null(False)).sum() >= approval.large,
         erasure=pl.col("becomes").is_null().any(),
         user_stated=(retired & (rank >= stated)).any(),
