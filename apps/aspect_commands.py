@@ -16,7 +16,7 @@ from slowwave.aspects import shown
 from slowwave.errors import UnusableInput
 
 from .options import AsOf, JsonOption, NamespaceOption, Place, StoreOption, time_of
-from .printing import err, out, print_json, short_id, table, told, validity
+from .printing import err, out, print_json, print_text, short_id, table, told, validity
 
 if TYPE_CHECKING:
     from recall.aspects import Profile, Profiles
@@ -194,6 +194,6 @@ def context(
 
         print_json({"query": query, "context": block, "tokens": most_tokens(block)})
     elif block:
-        print(block)  # as it is: no table, no markup, no line broken
+        print_text(block)
     else:
         err.print(f"Nothing is known about that, or nothing fits into {tokens} tokens.")

@@ -32,6 +32,10 @@ def load_settings(path: Path | None = None) -> Settings:
         return Settings()
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UnusableInput(
+            f"{file} cannot be read: {error.strerror or error}.", "It is a file of settings: see docs/settings.md."
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UnusableInput(f"{file} is not valid TOML: {error}.", "See docs/settings.md for its keys.") from error
     return parse_settings(values, str(file))

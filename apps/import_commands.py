@@ -10,7 +10,7 @@ import typer
 from slowwave.errors import UnusableInput
 
 from .options import JsonOption, NamespaceOption, Place, StoreOption
-from .printing import err, out, print_json, progress, table
+from .printing import err, out, print_json, print_text, progress, table
 
 if TYPE_CHECKING:
     from slowwave.maintenance.audit_report import Audit
@@ -44,9 +44,7 @@ def bring_in(
     from tasks.runs import new_run
 
     place = Place.of(store, namespace)
-    settings = place.settings.ingest.model_copy(
-        update={"retention": place.settings.retention, "approval": place.settings.approval}
-    )
+    settings = place.kept(place.settings.ingest)
     run = new_run("import", place.uri, place.namespace, place.settings.embedder, retention=place.settings.retention)
     with progress(quiet=as_json):
         done = import_export(run, path, settings, system, require_approval=require_approval, dry_run=dry_run)
@@ -94,7 +92,7 @@ def audit(
     if as_json:
         print_json(report.as_json())
     elif as_markdown:
-        print(report.as_markdown(), end="")
+        print_text(report.as_markdown(), end="")
     else:
         _show_audit(report)
 

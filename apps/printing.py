@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console, Group, JustifyMethod, RenderableType
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from slowwave.errors import BudgetReached
+from slowwave.text import readable
 
 if TYPE_CHECKING:
     from slowwave.answers import RecalledFact
@@ -24,14 +27,41 @@ NUMBERS = (
     "#", "count", "score", "confidence", "commits", "calls", "usd", "threshold", "reads", "pairs", "importance",
 )  # fmt: skip
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
+    "\U000e0000-\U000e007f]"
+)
+
+
+def printable(text: str) -> str:
+    """The text without what a terminal would act on, or hide: escapes, control characters, marks of direction."""
+    return _HIDDEN.sub("", readable(text))
+
+
+class Terminal(Console):
+    """A console that shows stored text as text: its own styles are all the codes that reach the terminal."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The parts of a thing, each as it can be printed."""
+        for part in super().render(renderable, options):
+            is_plain = part.control or (part.text.isascii() and part.text.isprintable())
+            yield part if is_plain else Segment(printable(part.text), part.style)
+
+
+out = Terminal(highlight=False)
+err = Terminal(stderr=True, highlight=False)
 
 
 def print_json(document: Any) -> None:
-    """The one document of `--json`."""
+    """The one document of `--json`; what a terminal would act on stands in it as escapes of JSON."""
     takes_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    print(json.dumps(document, default=_plain, ensure_ascii=not takes_unicode, indent=2))
+    told = json.dumps(document, default=_plain, ensure_ascii=not takes_unicode, indent=2)
+    print(_HIDDEN.sub(lambda hidden: json.dumps(hidden[0])[1:-1], told))
+
+
+def print_text(text: str, end: str = "\n") -> None:
+    """Text as it is, for pipes and pages: no table, no markup, no line broken."""
+    print(printable(text), end=end)
 
 
 def _plain(value: Any) -> Any:
@@ -49,7 +79,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], cap
         justify: JustifyMethod = "right" if column in NUMBERS else "left"
         made.add_column(column, overflow="fold", justify=justify, no_wrap=column in ("run", "id"))
     for row in rows:
-        made.add_row(*(Text(shown(cell)) for cell in row))
+        made.add_row(*(Text(printable(shown(cell))) for cell in row))
     lines = [Text(title, style="bold")] if title else []
     return Group(*lines, made, *([Text(caption, style="dim")] if caption else []))
 

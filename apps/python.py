@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slowwave.answers import Added
+from slowwave.errors import Refused
 
 from .configuration import load_settings, store_uri
 
 if TYPE_CHECKING:
     from recall.memory import Memory
+
+
+_process = 0  # the one that first used a memory; a child that is forked from it inherits the number
+
+
+def _refuse_a_fork() -> None:
+    """Raise in a fork of a process that used a memory: Polars and LanceDB would wait for threads that it has not."""
+    global _process
+    _process = _process or os.getpid()
+    if _process != os.getpid():
+        raise Refused(
+            "This process was forked from one that has used a memory, which no fork survives.",
+            'Start it with multiprocessing.get_context("spawn"), or use a memory only after the fork.',
+        )
 
 
 class Opened:
@@ -27,6 +43,7 @@ class Opened:
     @property
     def memory(self) -> Memory:
         """The read road, opened when it is first asked; raises where there is no such store or namespace yet."""
+        _refuse_a_fork()
         from recall.memory import Memory
 
         with self._opening:
@@ -37,17 +54,22 @@ class Opened:
 
     def add_observations(self, entity: str, texts: Sequence[str], type: str | None, *, create: bool) -> Added:
         """A run of its own on the write road; a store that does not exist is made with `create`."""
+        _refuse_a_fork()
         from tasks.observations import observe  # imports Prefect, which reading does not need
         from tasks.runs import new_run
 
-        kept = self._settings.retention
-        settings = self._settings.ingest.model_copy(update={"retention": kept})
+        from .options import Place
+
+        place = Place(self._uri, self._namespace, self._settings)
+        settings, retention = place.kept(self._settings.ingest), self._settings.retention
         with self._adding:
-            run = new_run("observe", self._uri, self._namespace, self._settings.embedder, retention=kept)
+            run = new_run("observe", self._uri, self._namespace, self._settings.embedder, retention=retention)
             return observe(run, entity, texts, settings, entity_type=type, create=create)
 
     def close(self) -> None:
-        """Write the access events that are still held."""
+        """Write the access events that are still held; those of a process that this one was forked from are its own."""
+        if _process not in (0, os.getpid()):
+            return
         with self._opening:
             if self._memory is not None:
                 self._memory.close()

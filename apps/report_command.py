@@ -13,7 +13,7 @@ from slowwave.settings import ReportSettings
 
 from .maintain_commands import run_flow
 from .options import JsonOption, NamespaceOption, Place, StoreOption
-from .printing import out, print_json, short_id, table
+from .printing import out, print_json, print_text, short_id, table
 
 LIMIT = 10
 
@@ -50,7 +50,7 @@ def report(
     elif markdown:
         from tasks.reporting import report_markdown
 
-        print(report_markdown(told, limit=limit))
+        print_text(report_markdown(told, limit=limit))
     else:
         _show(told, limit, place.locale)
 

@@ -12,7 +12,7 @@ from tasks.engine import flow
 from tasks.eviction import archive_facts, archive_orphans, cap_beliefs, cap_entities
 from tasks.maintenance_tallies import DecayTally
 from tasks.phases import attempt, conclude, gated, weighed
-from tasks.review import all_waits, titles_of, under_approval
+from tasks.review import titles_of, under_approval
 from tasks.runs import existing_run, recorded
 from tasks.tidying import tidy
 from tasks.usage import count_usage, fade_links
@@ -53,11 +53,11 @@ async def decay(
             risks = settings.retention.mode == "delete"
             moving = under_approval(run, "decay", settings.approval, require=require_approval, risks=risks)
             gone = await attempt(tally, "cap", partial(cap_entities, moving, settings, dry_run=dry_run))
-            tally.evicted(gone if dry_run or not all_waits(moving) else None)
+            tally.evicted(gone)
             gate.freeze()  # what lies beyond the cap was to go: it is no loss
             for what, evict in EVICTIONS.items():
                 gone = await attempt(tally, what, partial(evict, moving, settings, dry_run=dry_run))
-                tally.evicted(gone if dry_run or not all_waits(moving) else None)
+                tally.evicted(gone)
             if not dry_run:
                 tally.proposed(titles_of(run))
                 tally.counted(count_usage(run, settings))

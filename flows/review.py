@@ -49,5 +49,6 @@ async def review(
         return nobody_to_ask(run, asked)
     answer = await answered(asked, person, timeout_hours)
     verdicts = verdicts_of(asked, answer.said, answer.low_risk)
-    done = with_ways_on(run, carry_out(run, verdicts, Person(answer.name, "prefect"), answer.note))
-    return await publish_decided(run, asked, verdicts, done, answer.name)
+    decider = Person(answer.name, "prefect")
+    done = with_ways_on(run, carry_out(run, verdicts, decider, answer.note))
+    return await publish_decided(run, asked, verdicts, done, decider.name)

@@ -500,8 +500,8 @@ class ApprovalSettings(Group):
         title="Always a person's",
         description="What a flow never does by itself, also where it may write. pinned: changes what is pinned. "
         "override: retires what a person stated in favour of what was inferred. large: retires many facts at once. "
-        "erasure: removes for good. user_stated: retires what a person stated. cross_source: joins facts of several "
-        "sources.",
+        "erasure: removes for good, a person's whether listed or not. user_stated: retires what a person stated. "
+        "cross_source: joins facts of several sources.",
     )
     large: int = Field(
         8, ge=2, le=10_000, title="Large", description="So many facts retired or moved at once are a large change."
@@ -1043,8 +1043,8 @@ class SplitSettings(Group):
     thresholds: dict[str, Annotated[int, Field(ge=1, le=100_000)]] = Field(
         default_factory=lambda: {"session": 15, "project": 25, "default": 20},
         title="Thresholds",
-        description="Observations beyond which an entity of a type may be parted; `default` for all other types. Names "
-        "of other vocabularies are understood (S0-07).",
+        description="Observations beyond which an entity of a type may be parted; `default` for all other types. What "
+        "is not given stays as it is. Names of other vocabularies are understood (S0-07).",
     )
     cut_distance: float = Field(
         0.5, gt=0.0, le=2.0, title="Cut", description="Cosine distance at which topics part, average linkage (S0-09)."

@@ -14,7 +14,7 @@ import polars as pl
 
 from slowwave.review.changes import Change, encoded, hash_of, repeat_key
 from slowwave.review.grouping import NODES, TIES, group_rows
-from slowwave.review.proposing import Proposing, Told
+from slowwave.review.proposing import Proposing, Told, cleaned_all
 from slowwave.review.risk import is_always_a_persons, risks_of
 from slowwave.review.telling import otherwise_of, told
 from slowwave.text import as_json, timed_id
@@ -100,7 +100,12 @@ class Drafting(Transaction):
             return pl.DataFrame(one).with_columns(group=pl.lit(0, dtype=pl.UInt32))
         fresh = self._fresh()
         facts = rows.filter("speaks")["row"].unique()
-        ties = [_ties(name, frame, facts, fresh) for name, frame, _ in self._writes if frame is not None]
+        ties = [
+            _ties(name, frame, facts, fresh)
+            if frame is not None
+            else _ties(name, self.by_ids(name, ids), facts, dict.fromkeys(TABLES, set(facts)))
+            for name, frame, ids in self._writes
+        ]
         return group_rows(rows, pl.concat([pl.DataFrame(schema=TIES), *ties]))
 
     def _nodes(self, name: str, frame: pl.DataFrame | None, ids: list[str]) -> pl.DataFrame:
@@ -219,7 +224,7 @@ class Drafting(Transaction):
             by_group.setdefault(group_of[change.id], []).append(change)
         ground = Ground(self, list(changes.values()), self.now)
         drafts = [self._row_of(part, risks.get(n, ()), ground) for n, part in sorted(by_group.items())]
-        return self._without_repeats(self._with_names(pl.DataFrame(drafts)))
+        return self._without_repeats(self._with_names(_in_clean_words(pl.DataFrame(drafts))))
 
     def _row_of(self, changes: Sequence[Change], risks: Sequence[str], ground: Ground) -> dict[str, Any]:
         what = self._what
@@ -278,6 +283,11 @@ class Drafting(Transaction):
         return fresh
 
 
+def _in_clean_words(drafts: pl.DataFrame) -> pl.DataFrame:
+    """What who proposes says of each, as it may be stored."""
+    return drafts.with_columns(pl.Series(name, cleaned_all(drafts[name])) for name in ("title", "reason", "subject"))
+
+
 def _with_a_say(name: str, rows: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(pl.col("status").is_in(HELD)) if name in FACT_TABLES else rows
 
@@ -313,7 +323,7 @@ def _overlaid(earlier: Change, later: Change) -> Change:
 
 
 def _ties(name: str, frame: pl.DataFrame, facts: pl.Series, fresh: Mapping[str, set[str]]) -> pl.DataFrame:
-    """(row, other): rows of a table that point at facts that change, or at rows that are new."""
+    """(row, other): rows of a table, those that go among them, that point at facts that change or at new rows."""
     if TABLES[name].is_rebuildable:
         return pl.DataFrame(schema=TIES)
     wanted = {c: (facts if column.refers == "facts" else fresh.get(column.refers, set()))

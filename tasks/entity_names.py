@@ -10,13 +10,12 @@ import polars as pl
 
 from recall.entities import exact_row
 from slowwave import frames
-from slowwave.errors import Refused, UnusableInput
-from slowwave.intake.injection import injection_reason
-from slowwave.intake.redaction import has_secret
+from slowwave.errors import Refused
 from slowwave.maintenance.entity_merges import alias_rows
 from slowwave.maintenance.entity_story import decision
-from slowwave.reading.mentions import MIN_NAME_BYTES, embed_texts
-from slowwave.text import MAX_NAME_BYTES, cut_bytes, digest, normalise_name, readable
+from slowwave.reading.given_names import name_to_store
+from slowwave.reading.mentions import embed_texts
+from slowwave.text import digest, normalise_name
 from slowwave.validity import live_sql
 from storage.snapshots import Reading
 from storage.transactions import Transaction
@@ -65,7 +64,7 @@ def name_also(run: Run, entity: str, alias: str) -> Called:
 
 def _alias(reading: Reading, run: Run, entity: str, alias: str) -> tuple[Called, dict[str, Any]]:
     """What the entity would be called, and its row."""
-    row, shown = exact_row(reading, entity), _clean(alias)
+    row, shown = exact_row(reading, entity), name_to_store(alias)
     known = names_in_use(reading, [normalise_name(shown)])
     others = known.filter(pl.col("entity_id") != row["id"])
     is_own = bool((known["entity_id"] == row["id"]).any())
@@ -110,7 +109,7 @@ def rename(run: Run, entity: str, name: str) -> Called:
 
 def _rename(reading: Reading, run: Run, entity: str, name: str) -> tuple[Called, dict[str, Any]]:
     """What the entity would be called, and its row as it would be."""
-    row, shown = exact_row(reading, entity), _clean(name)
+    row, shown = exact_row(reading, entity), name_to_store(name)
     known = names_in_use(reading, [normalise_name(shown)])
     if not (known["entity_id"] == row["id"]).any():
         _refuse_name(reading, row, shown, known)
@@ -135,17 +134,6 @@ def _register(tx: Transaction, run: Run, row: dict[str, Any], alias: str, action
     tx.upsert("entity_aliases", fresh.join(own, on="alias_name", how="anti"))
     told = decision(action, row["id"], [row["id"]], [row["id"]], reason, run.now, {"name": alias})
     tx.upsert("decisions", pl.DataFrame([told], schema=dict(frames.DECISIONS)))
-
-
-def _clean(name: str) -> str:
-    """The name as it is shown; raises for what cannot be one (S2-03)."""
-    if reason := injection_reason(name):
-        raise UnusableInput(f"{name!r} cannot be a name. {reason}", "Say what the entity is called.")
-    if has_secret(name):
-        raise UnusableInput("The name holds what looks like a secret.", "Say what the entity is called.")
-    if len(normalise_name(name).encode()) < MIN_NAME_BYTES:
-        raise UnusableInput(f"{name!r} is too short for a name.", "A name has three characters or more.")
-    return cut_bytes(" ".join(readable(name).split()), MAX_NAME_BYTES)
 
 
 def _refuse_name(reading: Reading, row: Mapping[str, Any], name: str, others: pl.DataFrame) -> None:

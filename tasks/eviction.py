@@ -8,7 +8,7 @@ questions about the past from `facts_archive`, and an archived entity comes back
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -17,6 +17,7 @@ from slowwave.application.beliefs import crowded_out, eviction_rows
 from slowwave.application.implicit import KIND
 from slowwave.maintenance import eviction
 from slowwave.maintenance.eviction import ARCHIVED, ENDS, FOR_WANT_OF_ROOM, CapPlan, plan_cap, plan_orphans, removable
+from slowwave.review.proposing import Told
 from slowwave.settings import DecaySettings
 from slowwave.text import as_json, timed_id
 from slowwave.validity import live_sql, time_sql
@@ -33,6 +34,8 @@ from .tellings import TOLD, Telling
 
 FACTS_AT_ONCE = 5_000
 ENTITIES_AT_ONCE = 1_000
+IN_USE = "(status IS NULL OR status = 'active')"
+"""Entities that were not archived, as a filter."""
 _BELIEF = ["id", "subject_id", "predicate", "statement", "probability", "last_at", "promoted_at"]
 
 
@@ -76,7 +79,8 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
 
     Their rows stay as they are to the last stamp; what is to be deleted may lie in the archive already. One commit for
     every 5,000 facts, with one decision that counts them: what became of each fact was decided when it ended, and
-    stands in the ledger. Of deleted facts it names the ids.
+    stands in the ledger. Of deleted facts it names the ids. Where a person is asked, each move waits with a decision of
+    its own, and all that is deleted waits together: what is told is what was written.
     """
     where = eviction.out_of_use_sql(eviction.since(run.now, settings.expired_edge_retention_days))
     snapshot, deletes = store_of(run).snapshot(), settings.retention.mode == "delete"
@@ -87,9 +91,9 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
     told = _facts_told(snapshot, ids, "move" if purge is None else "delete")
     if dry_run:
         return Evicted(told=told, **{"moved" if purge is None else "deleted": len(ids)})
-    gone = 0
+    gone, writing = [ids.clear()], run if purge is None else _erasing(run, ids)
     for start in range(0, len(ids), FACTS_AT_ONCE):
-        with store_of(run).commit(run.id, "decay.facts", run.now) as tx:
+        with store_of(writing).commit(run.id, "decay.facts", run.now) as tx:
             still = _out_of_use(tx, where, places, ids.slice(start, FACTS_AT_ONCE))
             if purge is None:
                 rows = tx.by_ids("facts", still, with_vector=True)
@@ -98,8 +102,27 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
             else:
                 delete_facts(tx, purge, still)
             tx.upsert("decisions", _moved(run, settings, still, "move" if purge is None else "delete"))
-            gone += len(still)
-    return Evicted(told=told, **{"moved" if purge is None else "deleted": gone})
+            gone.append(still)
+    done = _unless_it_waits(run, pl.concat(gone), *places)
+    told = told if run.proposes is None else _facts_told(snapshot, done, "move" if purge is None else "delete")
+    return Evicted(told=told, **{"moved" if purge is None else "deleted": len(done)})
+
+
+def _erasing(run: Run, ids: pl.Series) -> Run:
+    """The run that deletes these for good: where a person is asked, a commit of it waits as a whole, as an erasure."""
+    if run.proposes is None:
+        return run
+    each = tuple(Told(row, risks=("erasure",)) for row in ids)
+    return replace(run, proposes=replace(run.proposes, together=True, each=each))
+
+
+def _unless_it_waits(run: Run, ids: pl.Series, *places: str, where: str | None = None) -> pl.Series:
+    """Those of these rows that went from all these tables (`where`: from among such rows), and wait for nobody."""
+    if run.proposes is None:
+        return ids
+    snapshot = store_of(run).snapshot()
+    left = pl.concat([snapshot.by_ids(name, ids, ["id"], where=where)["id"] for name in places])
+    return ids.filter(~ids.is_in(left.implode()))
 
 
 def _out_of_use(reading: Reading, where: str, places: Sequence[str], ids: pl.Series | None = None) -> pl.Series:
@@ -117,6 +140,8 @@ def _out_of_use(reading: Reading, where: str, places: Sequence[str], ids: pl.Ser
 def _moved(run: Run, settings: DecaySettings, ids: pl.Series, action: str) -> pl.DataFrame:
     if ids.is_empty():
         return frames.empty(frames.DECISIONS)
+    if run.proposes is not None and action == "move":
+        return eviction.move_decisions(ids, settings.expired_edge_retention_days, run.now)
     days = settings.expired_edge_retention_days
     where = "moved to the archive" if action == "move" else "deleted for good"
     row = {
@@ -149,6 +174,23 @@ class _Orphans:
     archived: pl.DataFrame
     removed: pl.DataFrame
 
+    def among(self, others: _Orphans) -> _Orphans:
+        """Those that are orphans there as well."""
+        return _Orphans(_among(self.archived, others.archived["id"]), _among(self.removed, others.removed["id"]))
+
+    def turns(self, run: Run) -> list[tuple[Run, _Orphans]]:
+        """What one commit each is to write, and by which run; none where there is nothing."""
+        turns = [(run, self)]
+        if run.proposes is not None:
+            archived = replace(self, removed=self.removed.clear())
+            removed = replace(self, archived=self.archived.clear())
+            turns = [(run, archived), (_erasing(run, self.removed["id"]), removed)]
+        return [(each, part) for each, part in turns if len(part.archived) or len(part.removed)]
+
+
+def _among(rows: pl.DataFrame, ids: pl.Series) -> pl.DataFrame:
+    return rows.filter(pl.col("id").is_in(ids.implode()))
+
 
 @task("archive orphans")
 def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Evicted:
@@ -159,18 +201,35 @@ def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False)
     """
     snapshot = store_of(run).snapshot()
     plan = _orphans(snapshot, run, settings)
+    if not dry_run:
+        plan = _clear_away(run, settings, plan, snapshot.sequence)
     told = (*_entities_told("archive", plan.archived), *_entities_told("delete", plan.removed))[:TOLD]
-    if not (len(plan.archived) or len(plan.removed)) or dry_run:
-        return Evicted(entities=len(plan.archived), removed=len(plan.removed), told=told)
-    with store_of(run).commit(run.id, "decay.orphans", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:
-            plan = _orphans(tx, run, settings)
-        _archive_entities(tx, plan.archived["id"])
-        delete_entities(tx, plan.removed["id"])
-        days = settings.orphan_days
-        tx.upsert("decisions", eviction.orphan_decisions(plan.archived, days, run.now))
-        tx.upsert("decisions", eviction.orphan_decisions(plan.removed, days, run.now, "delete"))
     return Evicted(entities=len(plan.archived), removed=len(plan.removed), told=told)
+
+
+def _clear_away(run: Run, settings: DecaySettings, plan: _Orphans, seen: int) -> _Orphans:
+    """Write the plan, and return what of it was written; where a person is asked, erasures are a commit of their own.
+
+    `seen` is the commit that the plan is of.
+    """
+    done = []
+    for writing, part in plan.turns(run):
+        with store_of(writing).commit(run.id, "decay.orphans", run.now) as tx:
+            if tx.sequence != seen + 1:
+                part = part.among(_orphans(tx, run, settings))
+            _archive_entities(tx, part.archived["id"])
+            delete_entities(tx, part.removed["id"])
+            days = settings.orphan_days
+            tx.upsert("decisions", eviction.orphan_decisions(part.archived, days, run.now))
+            tx.upsert("decisions", eviction.orphan_decisions(part.removed, days, run.now, "delete"))
+            seen = tx.sequence
+        done.append(part)
+    archived = pl.concat([plan.archived.clear(), *(part.archived for part in done)])
+    removed = pl.concat([plan.removed.clear(), *(part.removed for part in done)])
+    return _Orphans(
+        _among(archived, _unless_it_waits(run, archived["id"], "entities", where=IN_USE)),
+        _among(removed, _unless_it_waits(run, removed["id"], "entities")),
+    )
 
 
 def _orphans(reading: Reading, run: Run, settings: DecaySettings) -> _Orphans:
@@ -223,20 +282,29 @@ def cap_entities(run: Run, settings: DecaySettings, *, dry_run: bool = False) ->
     """
     snapshot = store_of(run).snapshot()
     plan = _cap(snapshot, run, settings)
-    told = (*_left_over_told(plan), *_entities_told("archive", plan.entities))[:TOLD]
-    count, facts, left_over = len(plan.entities), plan.facts.height, plan.left_over
-    if dry_run or not count:
-        return Evicted(entities=count, archived=facts, left_over=left_over, told=told)
-    count, facts, owners, seen = 0, 0, [], snapshot.versions
+    found = plan
+    if dry_run or plan.entities.is_empty():
+        return _capped(found, found.entities, found.facts["id"])
+    parts, owners, seen = [], [], snapshot.versions
     while len(plan.entities):
         with store_of(run).commit(run.id, "decay.entities", run.now) as tx:
             if any(tx.versions[name] != seen[name] for name in ("facts", "entities")):
                 plan = _cap(tx, run, settings)
             batch, plan = plan.first(ENTITIES_AT_ONCE), plan.after(ENTITIES_AT_ONCE)
             owners.append(_evict(tx, run, settings, batch))
-            count, facts, seen = count + len(batch.entities), facts + len(batch.facts), dict(tx.versions)
+            seen = dict(tx.versions)
+        parts.append(batch)
     renew_profiles(run, pl.concat(owners))
-    return Evicted(entities=count, archived=facts, left_over=left_over, told=told)
+    entities = pl.concat([part.entities for part in parts])
+    facts = pl.concat([part.facts["id"] for part in parts])
+    gone = _unless_it_waits(run, entities["id"], "entities", where=IN_USE)
+    return _capped(found, _among(entities, gone), _unless_it_waits(run, facts, "facts", where="status = 'active'"))
+
+
+def _capped(plan: CapPlan, entities: pl.DataFrame, facts: pl.Series) -> Evicted:
+    """What the cap comes to, where these went."""
+    told = (*_left_over_told(plan), *_entities_told("archive", entities))[:TOLD]
+    return Evicted(entities=len(entities), archived=len(facts), left_over=plan.left_over, told=told)
 
 
 def _left_over_told(plan: CapPlan) -> list[Telling]:
@@ -247,7 +315,7 @@ def _left_over_told(plan: CapPlan) -> list[Telling]:
 
 
 def _cap(reading: Reading, run: Run, settings: DecaySettings) -> CapPlan:
-    active = reading.count("entities", "status IS NULL OR status = 'active'")
+    active = reading.count("entities", IN_USE)
     if not 0 < settings.max_entities < active:
         nothing = pl.DataFrame(schema=dict(eviction.ENTITIES)), pl.DataFrame(schema=dict(eviction.FACTS))
         return plan_cap(*nothing, settings.max_entities)
@@ -286,6 +354,7 @@ def cap_beliefs(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> 
             tx.delete("pair_decisions", pairs["id"])
             tx.upsert("decisions", eviction_rows(beliefs, settings.beliefs, run.now))
             tx.upsert("decisions", _expiries(pairs, run))
+        beliefs = _among(beliefs, _unless_it_waits(run, beliefs["id"], "pending_beliefs"))
     told = [Telling("drop", *row) for row in beliefs.select("statement", "reason").head(TOLD).iter_rows()]
     return Evicted(beliefs=len(beliefs), pairs=len(pairs), told=(*told, *_pairs_told(snapshot, pairs))[:TOLD])
 

@@ -14,7 +14,7 @@ from recall.proposals import Proposal, list_proposals, proposal_named, proposals
 from slowwave import frames
 from slowwave.errors import Refused, UnusableInput
 from slowwave.review.changes import Change, decoded
-from slowwave.review.proposing import Person, Proposing
+from slowwave.review.proposing import Person, Proposing, cleaned
 from slowwave.review.staleness import in_brief
 from slowwave.settings import ApprovalSettings, IngestSettings
 from slowwave.text import timed_id
@@ -146,6 +146,7 @@ def reject(run: Run, ids: Sequence[str], person: Person, note: str = "") -> tupl
 @task("approve for later")
 def approve_for_later(run: Run, proposal_id: str, person: Person, note: str = "") -> Decided:
     """Say yes to a proposal that somebody else, such as an agent, is to carry out; it is checked again by then."""
+    check_person(person)
     with store_of(run).commit(run.id, "review", run.now) as tx:
         chosen = open_proposals(tx, [proposal_id])[0]
         _record(tx, run, {chosen.id: ("approved", "")}, person, note)
@@ -235,14 +236,14 @@ def _record(tx: Transaction, run: Run, states: Mapping[str, tuple[str, str]], pe
             decider=pl.lit(person.name),
             door=pl.lit(person.door),
             decided_at=pl.lit(run.now, dtype=frames.TIME),
-            note=pl.lit(note or None, dtype=pl.String),
+            note=pl.lit(cleaned(note) or None, dtype=pl.String),
         ),
     )
 
 
 def _told(run: Run, chosen: Sequence[Proposal], person: Person, note: str, action: str) -> pl.DataFrame:
     """The ledger: who said yes or no, to what, and why."""
-    verb = {"approve": "said yes to", "reject": "said no to"}[action]
+    verb, note = {"approve": "said yes to", "reject": "said no to"}[action], cleaned(note)
     rows = [
         {
             "id": timed_id("d", run.now, action, each.id),

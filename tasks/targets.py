@@ -10,9 +10,8 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.errors import UnknownName, UnusableInput
-from slowwave.intake.injection import injection_reason
-from slowwave.intake.redaction import has_secret
 from slowwave.labels import TYPES, canonical_type
+from slowwave.reading.given_names import name_to_store
 from slowwave.reading.mentions import RAW_MENTIONS, mentions_in
 from slowwave.reading.resolution import LIKENESS, Resolution, finish, plan_resolution, revivals, revived
 from slowwave.settings import ResolveSettings
@@ -100,13 +99,7 @@ def _met(row: pl.DataFrame, now: datetime) -> Target:
 def new_target(name: str, entity_type: str | None, now: datetime) -> Target:
     """A new entity, a concept if no type is given, under the rules that hold for names in messages."""
     kind = _type_named(entity_type) or "concept"
-    if reason := injection_reason(name):
-        raise UnusableInput(f"{name!r} cannot be a name. {reason}", "Say what the entity is called.")
-    if has_secret(name):
-        raise UnusableInput("The name holds what looks like a secret.", "Say what the entity is called.")
-    mentions = mentions_in(_mention(name, kind, now))
-    if mentions.distinct.is_empty():
-        raise UnusableInput(f"{name!r} is too short for a name.", "A name has three characters or more.")
+    mentions = mentions_in(_mention(name_to_store(name), kind, now))
     nothing = frames.empty(frames.ENTITIES), frames.empty(frames.ALIASES), pl.DataFrame(schema=LIKENESS)
     resolution = finish(plan_resolution(mentions, *nothing, ResolveSettings()), {}, now)
     entity = resolution.entities.row(0, named=True)

@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field, StringConstraints
 from recall.context import inert
 from recall.facts import ALL, stored
 from recall.proposals import Proposal, diff_lines, proposal_named
+from slowwave.errors import Refused
 from slowwave.review.proposing import Person
 
 from .declaring import Agent, door_of
@@ -29,6 +30,7 @@ DOORS = (
     "over MCP: a client that asks its person (elicitation) calls `review`",
 )
 OPEN = ("pending", "approved")
+MOST_AT_ONCE = 10
 _MOST_LINES = 40
 _BACK_CHANNEL = "2026-07-28"  # from this revision on a question is part of the answer, before it a request of its own
 
@@ -46,9 +48,19 @@ class Decision(BaseModel):
 
 
 def question(ctx: Agent, proposals: Sequence[Proposal]) -> Elicit[Decision] | None:
-    """The form about what waits, where the client can ask; None where nothing waits or nobody can be asked."""
+    """The form about what waits, where the client can ask; None where nothing waits or nobody can be asked.
+
+    Raises `Refused` for more than a person can see in one form: nobody says yes to what they were not shown.
+    """
     waiting = _waiting(proposals)
-    return Elicit("\n".join(_told(door_of(ctx), waiting)), Decision) if waiting and can_ask(ctx) else None
+    if not waiting or not can_ask(ctx):
+        return None
+    if len(waiting) > MOST_AT_ONCE:
+        raise Refused(
+            f"{len(waiting)} proposals are more than one form can show.",
+            f"Review them {MOST_AT_ONCE} at a time. Nothing has changed.",
+        )
+    return Elicit("\n".join(_told(door_of(ctx), waiting)), Decision)
 
 
 def _waiting(proposals: Sequence[Proposal]) -> list[Proposal]:
@@ -68,13 +80,27 @@ def can_ask(ctx: Agent) -> bool:
 
 
 def _told(door: Door, proposals: Sequence[Proposal]) -> list[str]:
-    """What the person reads; the words of stored texts are inert, and no more than a page of them."""
-    lines = []
-    for each in proposals:
-        risks = f" Risks: {', '.join(each.risks)}." if each.risks else ""
-        lines += [f"{inert(each.title)} ({each.id}).{risks}", inert(each.reason), *shown_diff(door, each)]
-    more = [f"… and {len(lines) - _MOST_LINES} more lines: slowwave review show ID"] if len(lines) > _MOST_LINES else []
-    return [*filter(None, lines[:_MOST_LINES]), *more]
+    """What the person reads: all that they decide comes first, then what each would change, a page together.
+
+    The words of stored texts are inert.
+    """
+    several = [f"All {len(proposals)} of these are decided at once:"] if len(proposals) > 1 else []
+    room = _MOST_LINES // len(proposals)
+    return [*several, *map(_named, proposals), *(line for each in proposals for line in _detail(door, each, room))]
+
+
+def _named(proposal: Proposal) -> str:
+    risks = f" Risks: {', '.join(proposal.risks)}." if proposal.risks else ""
+    return f"{inert(proposal.title)} ({proposal.id}).{risks}"
+
+
+def _detail(door: Door, proposal: Proposal, room: int) -> list[str]:
+    """Why, and what would change, in at most `room` lines and two more."""
+    diff = shown_diff(door, proposal)
+    hidden = len(diff) - room
+    more = [f"… and {hidden} more lines: slowwave review show {proposal.id}"] if hidden > 0 else []
+    told = [*filter(None, [inert(proposal.reason)]), *diff[:room], *more]
+    return [f"{proposal.id}: {told[0]}", *told[1:]] if told else []
 
 
 def shown_diff(door: Door, proposal: Proposal) -> list[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec, TypeVar
 
 from mcp.server.mcpserver import Context
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.shared.exceptions import MCPError
 from mcp_types import ToolAnnotations
 
 from slowwave.errors import SlowwaveError
@@ -62,8 +63,26 @@ def answering(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         except SlowwaveError as error:
             raise ToolError(f"{error.message} {error.remedy}".strip()) from error
+        except (ToolError, MCPError):
+            raise
+        except Exception as error:
+            raise _unforeseen(error, [*args, *kwargs.values()]) from error
 
     return answer
+
+
+def _unforeseen(error: Exception, given: Sequence[object]) -> ToolError:
+    """What the agent is told of an error that nobody meant; the server writes the whole of it to its log."""
+    for ctx in given:
+        if isinstance(ctx, Context):
+            try:
+                door_of(ctx).require()
+            except SlowwaveError as gone:
+                return ToolError(f"{gone.message} Tell your person: this server needs the store that it was started on.")
+    return UnexpectedToolError(
+        f"Something went wrong in the memory ({type(error).__name__}); nothing of this call is half done. Try once "
+        "more; if it stays so, tell your person: `slowwave doctor` looks at the store, the log of the server says more."
+    )
 
 
 def door_of(ctx: Agent) -> Door:

@@ -46,8 +46,12 @@ class Door:
         return existing_run(flow, self.place.uri, self.place.namespace, retention=self.settings.retention)
 
     def ingest_settings(self) -> IngestSettings:
-        """How what agents state is read and judged: as everything else that comes in."""
-        return self.settings.ingest.model_copy(update={"retention": self.settings.retention})
+        """How what agents state is read, judged and approved: as everything else that comes in."""
+        return self.place.kept(self.settings.ingest)
+
+    def require(self) -> None:
+        """Raise `UnusableInput` or `UnknownName` where the namespace is no longer there."""
+        self.place.attached()
 
     def flush(self) -> None:
         """Write the access events that are still held; never why anything fails."""

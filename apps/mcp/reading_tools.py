@@ -55,16 +55,17 @@ def open_nodes(
 
     Names that nobody has are listed in `unknown`; an error where that is all of them.
     """
-    door, opened, missing = door_of(ctx), [], list[UnknownName]()
+    door, opened, missing = door_of(ctx), dict[str, dict[str, object]](), list[UnknownName]()
     for name in dict.fromkeys(names):
         try:
             with door.memory() as memory:
-                opened.append(_node(*memory.facts_of(name)))
+                entity, facts = memory.facts_of(name)
+            opened.setdefault(entity.id, _node(entity, facts))  # several names may be those of one
         except UnknownName as error:
             missing.append(error)
     if not opened:
         raise missing[0]
-    return OpenedNodes(entities=worded(opened, door.locale), unknown=[error.name for error in missing])
+    return OpenedNodes(entities=worded([*opened.values()], door.locale), unknown=[error.name for error in missing])
 
 
 def _node(entity: Entity, facts: Sequence[RecalledFact]) -> dict[str, object]:

@@ -72,7 +72,7 @@ def review(
     """Put what waits before the person: they see what would change, and say yes or no to all of it at once.
 
     You cannot decide for them. Where the client cannot ask, this shows what would change, and where a person can
-    decide. What is of high risk is reviewed alone.
+    decide. What is of high risk is reviewed alone, of the rest at most ten at a time.
     """
     told = settled(ctx, proposals, answer)
     is_open = any(each.state == "pending" for each in told)

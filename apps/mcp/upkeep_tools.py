@@ -6,6 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from apps.report_command import report_settings
+
 from .declaring import Agent, door_of, tool
 from .reading_tools import EntityName
 from .results import Document, Duplicates, SplitAnalysis, SplitCandidates, SplitProposal
@@ -69,7 +71,10 @@ def propose_entity_split_tool(ctx: Agent, entity_name: EntityName) -> SplitPropo
 @tool("Consolidation report", "reads")
 def consolidation_report(
     ctx: Agent,
-    stale_days: Annotated[float, Field(ge=0.0, le=36_500.0, description="Days without a read.")] = 90.0,
+    stale_days: Annotated[
+        float | None,
+        Field(ge=0.0, le=36_500.0, description="Days without a read; by default as configured, 90.0 unless it is."),
+    ] = None,
 ) -> Document:
     """A health check of the whole memory: split candidates, flagged observations, stale and large entities.
 
@@ -78,6 +83,6 @@ def consolidation_report(
     from recall.report import consolidation_report as report
 
     door = door_of(ctx)
-    told = report(door.snapshot(), door.settings.report, door.now(), stale_days)
+    told = report(door.snapshot(), report_settings(door.place), door.now(), stale_days)
     document: Document = worded(told.as_json(), door.locale)
     return document

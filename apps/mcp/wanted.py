@@ -39,10 +39,11 @@ def deletion_of(door: Door, name: str, asked: Sequence[str]) -> Proposal:
     entity: str = exact_row(snapshot, name)["id"]
     live = _live(snapshot, door, entity)
     ids = _ids(live, asked)
-    states = OPEN if {*ids} & {*live} else DONE
-    for each in _of(snapshot, "delete", entity, states):
+    is_open = bool({*ids} & {*live})
+    for each in _of(snapshot, "delete", entity, OPEN if is_open else DONE):
         known = each.ask.get("observations", [])
-        if {*_ids(_contents(snapshot, known), asked)} == {*known}:
+        wanted = ids if is_open else _ids(_contents(snapshot, known), asked)
+        if {*wanted} == {*known} and (not is_open or {*known} <= {*live}):  # else it can only grow stale
             return each
     return propose_deletion(door.run("propose"), entity, ids, reason="An agent asked for it.")
 

@@ -12,22 +12,21 @@ from collections.abc import Mapping
 import polars as pl
 
 from slowwave import frames
-from slowwave.application.patches import content_stems
 from slowwave.application.predicates import canonicalise
 from slowwave.application.rivals import Forms, exclude, plain, read_claim
 from slowwave.application.rivals import names_both as says_both
 from slowwave.intake.foreign.records import Foreign
+from slowwave.maintenance.audit_marks import read_counts, read_denials, read_matter
 from slowwave.maintenance.audit_report import Finding, Items
 from slowwave.merging.blocking import find_pairs
-from slowwave.merging.guard_marks import read_amounts, straight
-from slowwave.merging.guard_words import POLARITY
-from slowwave.merging.guards import guards_pass
+from slowwave.merging.guard_marks import read_names, straight
+from slowwave.merging.guards import GUARDS, guards_pass, is_time_bound
 from slowwave.merging.similar_pairs import FOUND, Likeness, similar_pairs
 from slowwave.settings import EvaluateSettings, MergeSettings
 from slowwave.similarity import Vectors
 
 SAME_MATTER = 0.8
-_DENIAL = rf"\b(?:{'|'.join(POLARITY.values())})\b"
+_DENIABLE = tuple(guard for guard in GUARDS if guard.name not in ("polarity", "word", "order", "list"))
 _PAIRS = {"a": pl.UInt32(), "b": pl.UInt32(), "kind": pl.String()}
 
 
@@ -87,7 +86,7 @@ def _near(
 def _judged(pairs: pl.DataFrame, items: Items, merge: MergeSettings) -> pl.DataFrame:
     """_PAIRS: those that say the same, and those that differ in a denial, a number or an opposite alone."""
     texts = items.rows["statement"]
-    read = items.rows.select("statement", "target", _matter(texts), counts=read_amounts(straight(texts)).list.len() > 0)
+    read = items.rows.select("statement", "target", words=read_matter(texts), denial=read_denials(texts))
     one, two = read[pairs["a"]], read[pairs["b"]]
     rows = pl.concat([pairs, one, two.rename({name: f"{name}_b" for name in two.columns})], how="horizontal")
     shared, every = (_size("words", name, "words_b") for name in ("set_intersection", "set_union"))
@@ -97,24 +96,38 @@ def _judged(pairs: pl.DataFrame, items: Items, merge: MergeSettings) -> pl.DataF
     is_turned = (left[0] == 1) & (left[1] == 1) & (shared > 0)
     rows = rows.with_columns(overlap=overlap, is_alike=is_alike, is_turned=is_turned)
     near = rows.filter(pl.any_horizontal("is_alike", "is_turned") | (pl.col("overlap") >= SAME_MATTER))
-    near = near.with_columns(guard=guards_pass(near["statement"], near["statement_b"])["failed_guard"])
-    guard = pl.col("guard")
-    one_target = pl.col("target") == pl.col("target_b")
+    near = near.with_columns(_marks(near["statement"], near["statement_b"]))
+    guard, one_target = pl.col("guard"), pl.col("target") == pl.col("target_b")
+    denies = (pl.col("denial") == "none") != (pl.col("denial_b") == "none")
+    agrees = (pl.col("denial") == pl.col("denial_b")) & pl.col("denial").is_in(["not", "cannot"])
     kind = (
         pl.when(guard.is_null() & pl.col("is_alike") & one_target).then(pl.lit("same"))
-        .when((guard == "polarity") & (pl.col("overlap") >= SAME_MATTER)).then(pl.lit("denied"))
-        .when((guard == "quantity") & pl.col("counts") & pl.col("counts_b") & (pl.col("overlap") == 1.0))
-        .then(pl.lit("another number"))
+        .when(agrees & pl.col("denies_alike") & (pl.col("overlap") == 1.0) & one_target).then(pl.lit("same"))
+        .when(denies & pl.col("is_one_time") & (pl.col("overlap") >= SAME_MATTER)).then(pl.lit("denied"))
+        .when((guard == "quantity") & pl.col("is_other_number")).then(pl.lit("another number"))
         .when((guard == "antonym") & pl.col("is_turned")).then(pl.lit("opposite"))
     )  # fmt: skip
     return near.with_columns(kind=kind).drop_nulls("kind").sort("a", "b").select(*_PAIRS)
 
 
-def _matter(texts: pl.Series) -> pl.Series:
-    """The words of each text that say what it is about, without common endings: no denials, no numbers."""
-    plain_ = pl.DataFrame({"text": straight(texts).str.to_lowercase().str.replace_all(_DENIAL, " ")})
-    word = pl.element()
-    return plain_.select(words=content_stems("text").list.eval(word.filter(~word.str.contains(r"\p{N}"))))["words"]
+def _marks(one: pl.Series, two: pl.Series) -> list[pl.Series]:
+    """Of pairs of statements the first guard that tells them apart, and in what they agree.
+
+    `denies_alike`: in all but their words, with the same names in the same order, whatever they deny; `is_one_time`: they speak of the same dates, or of none;
+    `is_other_number`: they count differently, and say the same but for that, of no passing time.
+    """
+    counts = [pl.DataFrame({"counted": read_counts(side)}).unnest("counted") for side in (one, two)]
+    same_times, other = ((counts[0][name] == counts[1][name]) for name in ("occasions", "counts"))
+    same_size = counts[0]["counts"].list.len() == counts[1]["counts"].list.len()
+    rest = guards_pass(counts[0]["rest"], counts[1]["rest"])["passes"]
+    passing = is_time_bound(one) | is_time_bound(two)
+    names = [read_names(straight(side)).struct.field("names") for side in (one, two)]
+    return [
+        guards_pass(one, two)["failed_guard"].alias("guard"),
+        (guards_pass(one, two, _DENIABLE)["passes"] & (names[0] == names[1])).alias("denies_alike"),
+        same_times.alias("is_one_time"),
+        (~other & same_size & rest & ~passing).alias("is_other_number"),
+    ]
 
 
 def _size(words: str, operation: str, others: str) -> pl.Expr:

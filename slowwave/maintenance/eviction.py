@@ -208,6 +208,12 @@ def _ends(facts: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     return pl.concat(parts).drop_nulls("entity_id").unique()
 
 
+def move_decisions(facts: pl.Series, days: float, now: datetime) -> pl.DataFrame:
+    """One row for each of these facts that is to move to the archive."""
+    said = f"It was over for more than {days:g} days."
+    return _decisions([(id_, {"expired_edge_retention_days": days}, said) for id_ in facts], now, "move")
+
+
 def orphan_decisions(orphans: pl.DataFrame, days: float, now: datetime, action: str = "archive") -> pl.DataFrame:
     """One row for each of these ENTITIES."""
     said = "Nothing is known of it, and it was not mentioned for a long time."

@@ -89,5 +89,6 @@ def repeat_key(action: str, changes: Iterable[Change]) -> str:
         told = {name: after[name] for name in names if after.get(name) is not None}
         if told.get("replaced_by") and each.table.startswith("facts") and not each.is_new:
             told["replaced_by"] = "another"
-        said.append((each.table, "" if each.is_new else each.id, each.is_removal, as_json(told)))
+        is_named = each.table == "fact_evidence" or not each.is_new  # by the message, or because the row exists
+        said.append((each.table, each.id if is_named else "", each.is_removal, as_json(told)))
     return digest(action, sorted(said), size=16)

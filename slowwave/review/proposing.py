@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+import polars as pl
+
+from slowwave.intake.redaction import redact_all
 from slowwave.settings import ApprovalSettings
+from slowwave.text import readable
 
 Waits = Literal["all", "risky"]
 Door = Literal["terminal", "prefect", "mcp", "python"]
+MAX_NAME, MAX_NOTE = 100, 1000
+"""Characters of a person's name, and of a note, a reason or a title."""
+
+
+def cleaned(text: str, limit: int = MAX_NOTE) -> str:
+    """Words of a person or a rule as they are stored: one readable line without secrets, of at most `limit` characters.
+
+    Secrets that take several lines are looked for before these become one.
+    """
+    return cleaned_all([text], limit)[0]
+
+
+def cleaned_all(texts: Iterable[str], limit: int = MAX_NOTE) -> list[str]:
+    """Many of them."""
+    whole, _ = redact_all(pl.Series([readable(text) for text in texts], dtype=pl.String))
+    lines, _ = redact_all(pl.Series([" ".join(text.split()) for text in whole], dtype=pl.String))
+    return [line[:limit].rstrip() for line in lines]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +69,10 @@ class Proposing:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who decides, and through which door."""
+    """Who decides, by a name as it is stored (`cleaned`), and through which door."""
 
     name: str
     door: Door
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", cleaned(self.name, MAX_NAME))

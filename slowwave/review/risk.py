@@ -49,5 +49,5 @@ def risks_of(facts: pl.DataFrame, approval: ApprovalSettings) -> pl.DataFrame:
 
 
 def is_always_a_persons(risks: Sequence[str], approval: ApprovalSettings) -> bool:
-    """Whether one of the risks is among those that no flow takes by itself."""
-    return bool(set(risks) & set(approval.risky))
+    """Whether one of the risks is among those that no flow takes by itself; erasure is, whatever the settings say."""
+    return bool(set(risks) & {"erasure", *approval.risky})

@@ -43,6 +43,12 @@ def _fact_changes(changes: Sequence[Change]) -> list[Change]:
     return [each for each in changes if each.table in ("facts", "facts_archive")]
 
 
+def _each_once(changes: Sequence[Change]) -> list[Change]:
+    """One change for each fact; of one that moves to another table, the row that it becomes."""
+    last = {each.id: each for each in sorted(changes, key=lambda each: not each.is_removal)}
+    return [each for each in changes if last[each.id] is each]
+
+
 def _whole(each: Change, facts: Facts) -> dict[str, Any]:
     return {**facts.get(each.id, {}), **(each.after or {})}
 
@@ -58,7 +64,7 @@ def _statement(fact: Mapping[str, Any], facts: Facts) -> str:
 
 def _title(action: str, changes: Sequence[Change], facts: Facts) -> str:
     """One line, in the order of what weighs most: learned, replaced, retired, moved, everything else."""
-    rows = [(facts.get(each.id, {}), _whole(each, facts), each) for each in _fact_changes(changes)]
+    rows = [(facts.get(each.id, {}), _whole(each, facts), each) for each in _each_once(_fact_changes(changes))]
     learned = [now for was, now, _ in rows if now.get("status") == "active" and was.get("status") != "active"]
     gone = [now for was, now, each in rows if was.get("status") == "active" and _leaves(now, each)]
     if learned and gone:
@@ -72,9 +78,12 @@ def _title(action: str, changes: Sequence[Change], facts: Facts) -> str:
         return f"Let {_quote(gone)} go"
     if confirmed := [row for _, row, _ in rows if row.get("status") == "active"]:
         return f"Confirm {_quote(confirmed)}" if action == "patch" else f"Change {_quote(confirmed)}"
+    if erased := [was for was, _, each in rows if each.is_removal]:
+        return f"Delete for good: {_quote(erased)}"
+    if moved := [now for _, now, each in rows if each.is_new]:
+        return f"Move {_quote(moved)}"
     if rows:
-        verb = "Move" if any(each.after for *_, each in rows) else "Delete for good:"
-        return f"{verb} {_quote([now for _, now, _ in rows])}"
+        return f"{'Confirm' if action == 'patch' else 'Change'} {_quote([now for _, now, _ in rows])}"
     return _other_title(action, changes, facts)
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from .asks import MODIFIABLE, Ask, faults_of
+from .proposing import cleaned
 
 Said = Literal["wait", "approve", "reject", "modify"]
 Bulk = Literal["each for itself", "approve", "reject"]
@@ -50,7 +51,7 @@ def verdicts_of(asked: Iterable[Asked], said: Mapping[str, Verdict], low_risk: B
 
 def complaints(asked: Sequence[Asked], said: Mapping[str, Verdict], name: str, low_risk: Bulk) -> tuple[str, ...]:
     """Why what was said cannot be meant, a sentence each; none where all is well."""
-    told = [] if name.strip() else ["Nobody's name was given: it stands in the ledger beside the decision."]
+    told = [] if cleaned(name) else ["Nobody's name was given: it stands in the ledger beside the decision."]
     for each in asked:
         verdict = said.get(each.id, Verdict(each.id, "wait"))
         told += [f"{each.title}: {fault}." for fault in _faults(each, verdict, low_risk)]

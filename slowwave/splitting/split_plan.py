@@ -14,8 +14,8 @@ from slowwave.intake.injection import injection_reason
 from slowwave.intake.redaction import has_secret
 from slowwave.labels import TYPES, canonical_type
 from slowwave.merging.observations import named_by
-from slowwave.reading.mentions import MIN_NAME_BYTES
-from slowwave.text import MAX_NAME_BYTES, as_json, cut_bytes, digest, normalise_name, readable
+from slowwave.reading.given_names import is_too_short, shown_name
+from slowwave.text import as_json, digest, normalise_name
 
 Row = Mapping[str, Any]
 WAY_OUT = "`slowwave split propose ENTITY` makes a plan of what it holds now."
@@ -75,7 +75,7 @@ def checked_splits(parent: Row, splits: Sequence[Split], held: pl.DataFrame, tak
     statements = held.sort("id").group_by("statement").agg("id")
     by_text = {text: ids for text, ids in statements.iter_rows() if text}
     whole = tuple(_whole(each, parent, set(held["id"]), by_text) for each in splits)
-    if wrong := [*_wrong_names(parent, splits), *_wrong_ids(parent, whole, set(held["id"]), by_text)]:
+    if wrong := [*_wrong_names(parent, whole), *_wrong_ids(parent, whole, set(held["id"]), by_text)]:
         raise UnusableInput(f"Nothing was split: {'; '.join(wrong)}.", WAY_OUT)
     known = dict(taken.select("alias_name", "called").iter_rows())
     if names := [(each.name, known[key]) for each in whole if (key := normalise_name(each.name)) in known]:
@@ -90,8 +90,7 @@ def _whole(split: Split, parent: Row, ids: Collection[str], by_text: Mapping[str
     for asked in split.observations:
         named = named_by(asked, ids) or by_text.get(asked, [])
         found.append(named[0] if len(named) == 1 else asked)
-    name = cut_bytes(" ".join(readable(split.name).split()), MAX_NAME_BYTES)
-    return replace(split, name=name, entity_type=_type_of(split, parent), observations=tuple(found))
+    return replace(split, name=shown_name(split.name), entity_type=_type_of(split, parent), observations=tuple(found))
 
 
 def _type_of(split: Split, parent: Row) -> str:
@@ -106,7 +105,7 @@ def _wrong_names(parent: Row, splits: Sequence[Split]) -> list[str]:
     wrong = [] if splits else ["there are no splits"]
     own = {normalise_name(parent["name"] or ""), parent["canonical_name"]}
     for each, name in zip(splits, names, strict=True):
-        if len(name.encode()) < MIN_NAME_BYTES:
+        if is_too_short(each.name):
             wrong.append(f"{each.name!r} is too short for a name")
         elif injection_reason(each.name) or has_secret(each.name):
             wrong.append(f"{each.name!r} cannot be a name")

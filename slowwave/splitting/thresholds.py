@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from slowwave.errors import UnknownName
+from slowwave.errors import UnknownName, UnusableInput
 from slowwave.labels import TYPES, canonical_type
 from slowwave.settings import SplitSettings
 
 DEFAULT = "default"
 MOST_OF_DIVERSITY = 0.5
-FALLBACK = 20
-"""The threshold of all types where the settings give none for `default` (S0-07)."""
 
 
 def thresholds_of(settings: SplitSettings) -> dict[str, int]:
     """The threshold of every type, by its canonical name; keys of other vocabularies (Sesion) are understood (S0-07).
 
-    Raises `UnknownName` for a key that is no type.
+    What is given is laid over the defaults. Raises `UnknownName` for a key that is no type, `UnusableInput` for two
+    that mean the same one.
     """
-    given = {_type_of(key): number for key, number in settings.thresholds.items()}
-    rest = given.get(DEFAULT, FALLBACK)
-    return {kind: given.get(kind, rest) for kind in (*TYPES, DEFAULT)}
+    given = {**SplitSettings().thresholds, **_by_type(settings.thresholds)}
+    return {kind: given.get(kind, given[DEFAULT]) for kind in (*TYPES, DEFAULT)}
+
+
+def _by_type(given: Mapping[str, int]) -> dict[str, int]:
+    keys: dict[str, str] = {}
+    for key in given:
+        if (first := keys.setdefault(_type_of(key), key)) != key:
+            raise UnusableInput(
+                f"split.thresholds: {first!r} and {key!r} mean the same type.", "Leave one of them out."
+            )
+    return {kind: given[key] for kind, key in keys.items()}
 
 
 def _type_of(key: str) -> str:

@@ -29,6 +29,26 @@ def name_of(item: Item, *names: str) -> str:
     return display_name(_OWNER.sub("", label(first(dict(item), names)) or ""))
 
 
+def key_of(drafts: Drafts, place: str, item: Item, *names: str) -> str:
+    """What the item is known by in its system, empty where it says nothing; one that is neither text nor number is noted.
+    """
+    given = label(first(dict(item), names))
+    if given is None:
+        drafts.skip(place, f"its {names[0]} is neither a text nor a number", "adjusted")
+    return given or ""
+
+
+def texts_of(drafts: Drafts, place: str, item: Item, name: str) -> list[str]:
+    """The texts of a list; what is no list, and what in it is no text, is left out and noted."""
+    given = item.get(name)
+    if given is None:
+        return []
+    found = [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
+    if not isinstance(given, list) or len(found) < len(given):
+        drafts.skip(place, f"its {name} are no list of texts", "adjusted")
+    return found
+
+
 def moment_of(drafts: Drafts, place: str, item: Item, *names: str) -> int | None:
     """Microseconds since 1970 UTC in the first of these fields that has a value; one that is no time is noted."""
     for name in names:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from slowwave.intake.foreign.fields import Item, entity, items_of, moment_of, name_of, text_of, told
+from slowwave.intake.foreign.fields import Item, entity, items_of, moment_of, name_of, text_of, texts_of, told
 from slowwave.intake.foreign.records import Drafts
 from slowwave.text import digest
 
@@ -70,7 +70,7 @@ def _uuid(item: Item) -> str:
 
 
 def _node(drafts: Drafts, place: str, item: Item, names: dict[str, str]) -> None:
-    labels = [each for each in item.get("labels") or () if isinstance(each, str)]
+    labels = texts_of(drafts, place, item, "labels")
     name = name_of(item, "name")
     if _DERIVED & {*labels}:
         drafts.skip(place, "a community is derived from its members: it is found anew here", "gone")
@@ -108,7 +108,6 @@ def _edge(drafts: Drafts, place: str, item: Item, names: Mapping[str, str]) -> N
     is_own = subject == target
     ended = moment_of(drafts, place, item, "invalid_at", "expired_at")
     made, known = moment_of(drafts, place, item, "created_at"), moment_of(drafts, place, item, "expired_at")
-    episodes = item.get("episodes")
     drafts.claims.append(
         {
             "place": place,
@@ -122,7 +121,7 @@ def _edge(drafts: Drafts, place: str, item: Item, names: Mapping[str, str]) -> N
             "valid_to": ended,
             "told_at": max((at for at in (made, known) if at is not None), default=None),
             "group": _group(item),
-            "episodes": [each for each in episodes if isinstance(each, str)] if isinstance(episodes, list) else [],
+            "episodes": texts_of(drafts, place, item, "episodes"),
         }
     )
 

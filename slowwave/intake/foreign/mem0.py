@@ -15,6 +15,7 @@ from slowwave.intake.foreign.fields import (
     called,
     entity,
     items_of,
+    key_of,
     moment_of,
     name_of,
     share_of,
@@ -46,13 +47,11 @@ def parse_mem0(values: Iterable[tuple[str, Any]], drafts: Drafts) -> None:
             else:
                 memories.append((inner, item))
     last = _latest(drafts, history)
-    known = {item.get("id") for _, item in memories if isinstance(item, Mapping)}
     for place, item in memories:
         _memory(drafts, place, item, last)
     if not memories:
         for key, (place, item) in last.items():
-            if key not in known:
-                _memory(drafts, place, {**item, "id": key}, last)
+            _memory(drafts, place, {**item, "id": key}, last)
 
 
 def _items(place: str, value: Any) -> list[tuple[str, Any]]:
@@ -70,7 +69,9 @@ def _is_event(item: Any) -> bool:
 def _latest(drafts: Drafts, history: Iterable[tuple[str, Item]]) -> dict[str, tuple[str, Item]]:
     """The last event of each memory."""
     timed = [(moment_of(drafts, place, item, *_TIMES) or 0, n, place, item) for n, (place, item) in enumerate(history)]
-    return {str(item["memory_id"]): (place, item) for _, _, place, item in sorted(timed, key=lambda row: row[:2])}
+    return {
+        name_of(item, "memory_id"): (place, item) for _, _, place, item in sorted(timed, key=lambda row: row[:2])
+    }
 
 
 def _memory(drafts: Drafts, place: str, given: Any, last: Mapping[str, tuple[str, Item]]) -> None:
@@ -79,7 +80,7 @@ def _memory(drafts: Drafts, place: str, given: Any, last: Mapping[str, tuple[str
         return
     payload = given.get("payload")
     item = {**payload, "id": given.get("id")} if isinstance(payload, Mapping) else given
-    key = str(item.get("id") or "")
+    key = key_of(drafts, place, item, "id")
     event = last.get(key, ("", {}))[1]
     if "DELETE" in (item.get("event"), event.get("event")) or item.get("is_deleted") in (True, 1):
         drafts.skip(place, "it was deleted in mem0", "gone")
