@@ -269,6 +269,7 @@ class Memory:
 
         `predicate` is part of the statement or of the canonical relation, `relation` the whole canonical relation.
         """
+        _check_at_least_one("limit", limit)
         at, seen = now or datetime.now(UTC), self.snapshot
         entity = find_entity(seen, at, subject)
         moment = Moment(at, known_as_of=known_as_of)
@@ -297,6 +298,7 @@ class Memory:
         Only relations of these types are followed, if any are named; at most `limit` facts are told, the nearest.
         """
         _check_at_least_one("limit", limit)
+        _check_at_least_one("hops", hops)
         at, types, seen = now or datetime.now(UTC), known_types(edge_types), self.snapshot
         entity, moment = find_entity(seen, at, name), Moment(at, as_of, known_as_of)
         around = neighbours_of(seen, self._graphs.of(seen, moment), entity, moment, hops, types, limit)
@@ -315,6 +317,7 @@ class Memory:
         now: datetime | None = None,
     ) -> Path | None:
         """How two entities are related: the fewest relations that lead from one to the other, at most `hops`."""
+        _check_at_least_one("hops", hops)
         at, types, seen = now or datetime.now(UTC), known_types(edge_types), self.snapshot
         one, other = (find_entity(seen, at, name) for name in (a, b))
         moment = Moment(at, as_of, known_as_of)
@@ -346,6 +349,7 @@ class Memory:
 
         At most `limit` pairs are listed, the nearest; all are counted. Thresholds are ratios in [0, 1].
         """
+        _check_at_least_one("limit", limit)
         at = now or datetime.now(UTC)
         return duplicates_of(self.snapshot, at, name, threshold, containment_threshold, limit)
 
@@ -353,6 +357,7 @@ class Memory:
         self, limit: int = 50, entity_type: str | None = None, *, everything: bool = False
     ) -> tuple[int, list[Entity]]:
         """How many entities there are, and those that most is known about; with `everything` archived ones, too."""
+        _check_at_least_one("limit", limit)
         return list_entities(self.snapshot, datetime.now(UTC), limit, entity_type, everything=everything)
 
     def search_entities(
@@ -394,6 +399,7 @@ class Memory:
 
     def communities(self, limit: int = 50, *, now: datetime | None = None) -> tuple[int, tuple[Community, ...]]:
         """How many communities there are, and the largest, with their members and what they are about (S2-46)."""
+        _check_at_least_one("limit", limit)
         return communities(self.snapshot, now or datetime.now(UTC), limit)
 
     def community_of(self, name: str, *, now: datetime | None = None) -> Community | None:

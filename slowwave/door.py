@@ -27,13 +27,17 @@ from slowwave.answers import (
     Story,
     Version,
 )
+from slowwave.errors import UnusableInput
 from slowwave.launcher import bring_in
+from slowwave.timestamps import asked_time
 
 if TYPE_CHECKING:
     from apps.python import Opened
 
 GraphMode = Literal["none", "bfs", "spread"]
 """How relations are followed: not at all, breadth first, or by spreading activation."""
+Time = datetime | str
+"""A moment, or text like 2026-01-31 or 2026-01-31T14:30:00+01:00; without a zone it is UTC."""
 
 
 def open_memory(
@@ -72,8 +76,8 @@ class OpenMemory:
         query: str,
         k: int | None = None,
         *,
-        as_of: datetime | None = None,
-        known_as_of: datetime | None = None,
+        as_of: Time | None = None,
+        known_as_of: Time | None = None,
         scope: str | None = None,
         graph: GraphMode | None = None,
         conversation: str | None = None,
@@ -85,7 +89,14 @@ class OpenMemory:
         on come sooner; with `last`, only facts about entities of so many last conversations come at all (S2-74).
         """
         return self._opened.memory.recall(
-            query, k, scope=scope, as_of=as_of, known_as_of=known_as_of, graph=graph, episode=conversation, last=last
+            _text("query", query),
+            k,
+            scope=scope,
+            as_of=_time(as_of),
+            known_as_of=_time(known_as_of),
+            graph=graph,
+            episode=conversation,
+            last=last,
         )
 
     def context_for(
@@ -94,25 +105,27 @@ class OpenMemory:
         token_budget: int,
         *,
         k: int | None = None,
-        as_of: datetime | None = None,
-        known_as_of: datetime | None = None,
+        as_of: Time | None = None,
+        known_as_of: Time | None = None,
         scope: str | None = None,
     ) -> str:
         """What is known about a query as a block for a prompt, in so many tokens; empty if nothing fits (S2-40)."""
         return self._opened.memory.context_for(
-            query, token_budget, k=k, scope=scope, as_of=as_of, known_as_of=known_as_of
+            _text("query", query), token_budget, k=k, scope=scope, as_of=_time(as_of), known_as_of=_time(known_as_of)
         )
 
     def facts_of(
         self,
         name: str,
         *,
-        as_of: datetime | None = None,
-        known_as_of: datetime | None = None,
+        as_of: Time | None = None,
+        known_as_of: Time | None = None,
         everything: bool = False,
     ) -> tuple[Entity, tuple[RecalledFact, ...]]:
         """An entity and what is known about it, newest first; with `everything` also what no longer holds (S2-36)."""
-        return self._opened.memory.facts_of(name, as_of=as_of, known_as_of=known_as_of, everything=everything)
+        return self._opened.memory.facts_of(
+            _text("name", name), as_of=_time(as_of), known_as_of=_time(known_as_of), everything=everything
+        )
 
     def history(
         self,
@@ -120,18 +133,20 @@ class OpenMemory:
         predicate: str | None = None,
         *,
         relation: str | None = None,
-        known_as_of: datetime | None = None,
+        known_as_of: Time | None = None,
         limit: int = 100,
     ) -> tuple[Entity, tuple[Version, ...]]:
         """An entity and all versions of what was said of it, the latest first (S2-38).
 
         `predicate` is part of a statement or of a relation, `relation` a whole relation, in English or Spanish.
         """
-        return self._opened.memory.history(subject, predicate, relation=relation, known_as_of=known_as_of, limit=limit)
+        return self._opened.memory.history(
+            _text("subject", subject), predicate, relation=relation, known_as_of=_time(known_as_of), limit=limit
+        )
 
     def chain(self, fact: str) -> Chain:
         """The facts that replaced each other, with this one among them, oldest first (T35)."""
-        return self._opened.memory.chain(fact)
+        return self._opened.memory.chain(_text("fact", fact))
 
     def neighbours(
         self,
@@ -140,15 +155,20 @@ class OpenMemory:
         *,
         edge_types: Sequence[str] = (),
         limit: int | None = None,
-        as_of: datetime | None = None,
-        known_as_of: datetime | None = None,
+        as_of: Time | None = None,
+        known_as_of: Time | None = None,
     ) -> Neighbourhood:
         """The entities at most `hops` relations away, and the facts between them (S2-37).
 
         Of `edge_types` (causal, temporal, semantic, hierarchical, co_occurrence) only those named are followed, or all.
         """
         return self._opened.memory.neighbours(
-            name, hops, edge_types=edge_types, limit=limit, as_of=as_of, known_as_of=known_as_of
+            _text("name", name),
+            hops,
+            edge_types=edge_types,
+            limit=limit,
+            as_of=_time(as_of),
+            known_as_of=_time(known_as_of),
         )
 
     def path(
@@ -158,15 +178,22 @@ class OpenMemory:
         hops: int = 6,
         *,
         edge_types: Sequence[str] = (),
-        as_of: datetime | None = None,
-        known_as_of: datetime | None = None,
+        as_of: Time | None = None,
+        known_as_of: Time | None = None,
     ) -> Path | None:
         """The fewest relations that lead from one entity to another; None where there are more than `hops`, or none."""
-        return self._opened.memory.path(a, b, hops, edge_types=edge_types, as_of=as_of, known_as_of=known_as_of)
+        return self._opened.memory.path(
+            _text("a", a),
+            _text("b", b),
+            hops,
+            edge_types=edge_types,
+            as_of=_time(as_of),
+            known_as_of=_time(known_as_of),
+        )
 
     def why(self, id: str) -> Story:
         """The whole story of a fact, message, entity, community or run; `id` may be the beginning of it."""
-        return self._opened.memory.why(id)
+        return self._opened.memory.why(_text("id", id))
 
     def communities(self, limit: int = 50) -> tuple[int, tuple[Community, ...]]:
         """How many communities there are, and the largest (S2-46)."""
@@ -184,13 +211,13 @@ class OpenMemory:
 
     def find_entities(self, query: str, limit: int = 10) -> tuple[FoundEntity, ...]:
         """The entities that a few words mean, best first: by their names and descriptions, else by meaning (S2-26)."""
-        return self._opened.memory.find_entities(query, limit)
+        return self._opened.memory.find_entities(_text("query", query), limit)
 
     def duplicates(
         self, entity: str, threshold: float = 0.85, containment_threshold: float = 0.70, *, limit: int | None = 1000
     ) -> DuplicateReport:
         """Observations of an entity that look alike, for review; nothing is changed (S0-04)."""
-        return self._opened.memory.duplicates(entity, threshold, containment_threshold, limit=limit)
+        return self._opened.memory.duplicates(_text("entity", entity), threshold, containment_threshold, limit=limit)
 
     def add_observations(
         self, entity: str, texts: str | Sequence[str], type: str | None = None, *, create: bool = True
@@ -201,8 +228,8 @@ class OpenMemory:
         `create=False` is an error. A text that looks like an observation of the entity is stored and flagged; one that
         is known word for word is passed over. Raises `UnusableInput` where there is nothing to add or no such type.
         """
-        told = (texts,) if isinstance(texts, str) else tuple(texts)
-        return self._opened.add_observations(entity, told, type, create=create)
+        told = [_text("texts", each) for each in ((texts,) if isinstance(texts, str) else _listed(texts))]
+        return self._opened.add_observations(_text("entity", entity), told, type, create=create)
 
     def close(self) -> None:
         """Write the access events that are still held; the memory may be asked again after that."""
@@ -215,3 +242,22 @@ class OpenMemory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _text(name: str, given: object) -> str:
+    if not isinstance(given, str):
+        raise UnusableInput(f"{name}: {given!r} is no text.", "Give it as a str.")
+    return given
+
+
+def _listed(texts: object) -> Sequence[object]:
+    if not isinstance(texts, Sequence) or isinstance(texts, bytes):
+        raise UnusableInput(f"texts: {texts!r} is no list of texts.", "Give one text, or a list of them.")
+    return texts
+
+
+def _time(given: object) -> datetime | None:
+    """The moment that is meant. Raises `UnusableInput` for what is none."""
+    if given is None or isinstance(given, datetime):
+        return given
+    return asked_time(_text("time", given))

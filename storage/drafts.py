@@ -100,10 +100,10 @@ class Drafting(Transaction):
             return pl.DataFrame(one).with_columns(group=pl.lit(0, dtype=pl.UInt32))
         fresh = self._fresh()
         facts = rows.filter("speaks")["row"].unique()
+        spoken = set(facts)
+        left = {name: spoken for name in TABLES}  # what goes waits with whatever it hangs on
         ties = [
-            _ties(name, frame, facts, fresh)
-            if frame is not None
-            else _ties(name, self.by_ids(name, ids), facts, dict.fromkeys(TABLES, set(facts)))
+            _ties(name, self.by_ids(name, ids), facts, left) if frame is None else _ties(name, frame, facts, fresh)
             for name, frame, ids in self._writes
         ]
         return group_rows(rows, pl.concat([pl.DataFrame(schema=TIES), *ties]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -85,7 +86,8 @@ def store_of(run: Run) -> Store:
     """The run's namespace, made if it does not exist; what a run that proposes writes there waits for a person."""
     if run.namespace not in namespaces(run.store):
         _store.cache_clear()  # it may have been open before its directory was removed
-    store = _store(run.store, run.namespace, run.embedder, run.retention)
+    place = run.store if "://" in run.store else os.path.abspath(run.store)  # a relative one means another place later
+    store = _store(place, run.namespace, run.embedder, run.retention)
     return store if run.proposes is None else ProposingStore(store, run.proposes)
 
 

@@ -181,11 +181,12 @@ def relation(number: int, obj: str, **more: Any) -> Fact:
         (fact("It runs.", 0), fact("It runs.", 1, valid_to=NOW + timedelta(1)), pair("f_0000", "f_0001")),
         (relation(0, "the team"), relation(1, "Lisbon"), pair("f_0000", "f_0001", guard="identity")),
         (fact("It runs.", 0), fact("It runs.", 1), pair("f_0000", "f_0001", cosine=0.87)),
+        (fact("It runs.", 0), fact("It runs.", 1), pair("f_0000", "f_0001", guard="likeness")),
         (fact("It runs.", 0), fact("It runs.", 1), pair("f_0000", "f_0001", outcome="keep_all")),
         (fact("It runs.", 0), fact("It runs.", 1), pair("f_0000", "f_0001", kind="implicit_conflict")),
         (fact("It runs.", 0), fact("It runs.", 1), pair("f_0000", "f_0009")),
     ],
-    ids=["subject", "scope", "polarity", "end", "relation", "far", "settled", "conflict", "gone"],
+    ids=["subject", "scope", "polarity", "end", "relation", "far", "unlike", "settled", "conflict", "gone"],
 )
 def test_what_cannot_be_one_thing_is_put_to_nobody(a: Fact, b: Fact, row: Fact) -> None:
     assert open_pairs(pairs(row), known(a, b), frozenset(), ConsolidateSettings()).is_empty()

@@ -78,10 +78,12 @@ def _unforeseen(error: Exception, given: Sequence[object]) -> ToolError:
             try:
                 door_of(ctx).require()
             except SlowwaveError as gone:
-                return ToolError(f"{gone.message} Tell your person: this server needs the store that it was started on.")
+                return ToolError(
+                    f"{gone.message} Tell your person: this server needs the store that it was started on."
+                )
     return UnexpectedToolError(
-        f"Something went wrong in the memory ({type(error).__name__}); nothing of this call is half done. Try once "
-        "more; if it stays so, tell your person: `slowwave doctor` looks at the store, the log of the server says more."
+        f"Something went wrong in the memory ({type(error).__name__}). Try once more; if it stays so, tell your "
+        "person: the log of the server says more, and `slowwave doctor` looks at the store."
     )
 
 

@@ -16,6 +16,7 @@ from mcp.server.mcpserver import MCPServer
 from slowwave.errors import UnusableInput
 
 from . import reading_tools, review_tools, upkeep_tools, writing_tools
+from .calls import Asked
 from .declaring import TOOLS
 from .door import Door
 from .tokens import Address, OneToken, Token, allowed_names, auth_settings
@@ -49,7 +50,7 @@ def make_server(door: Door, address: Address | None = None, token: Token | None 
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(door.flush)
 
-    server = MCPServer[Door](
+    return MCPServer[Door](
         "slowwave",
         instructions=INSTRUCTIONS,
         version=version("slowwave"),
@@ -57,12 +58,8 @@ def make_server(door: Door, address: Address | None = None, token: Token | None 
         log_level="WARNING",
         auth=auth_settings(address) if address else None,
         token_verifier=OneToken(token.text) if token else None,
+        tools=[Asked.of(name, each) for name, each in TOOLS.items()],
     )
-    for name, each in TOOLS.items():
-        server.add_tool(
-            each.function, name, title=each.title, description=each.description, annotations=each.annotations
-        )
-    return server
 
 
 async def _flush_now_and_then(door: Door) -> None:

@@ -23,7 +23,7 @@ from slowwave.merging.inheritance import (
     with_inheritance,
 )
 from slowwave.merging.merge_rules import by_words
-from slowwave.merging.merges import best_first, is_redundancy
+from slowwave.merging.merges import LIKENESS, best_first, is_redundancy
 from slowwave.merging.verdicts import SUPERSEDE
 from slowwave.review.proposing import Told
 from slowwave.review.telling import in_quotes
@@ -61,7 +61,7 @@ def open_pairs(
     """
     close = pairs.filter(
         is_redundancy(), pl.col("outcome") == "pending", pl.col("cosine") >= settings.propose_cosine
-    ).filter(pl.col("guard").is_not_null())
+    ).filter((pl.col("guard") != LIKENESS).fill_null(False))
     sides = frames.conform(facts, frames.FACTS).select(
         "id", *_SAME, "object_id", is_relation=pl.col("kind") == "relation"
     )

@@ -76,10 +76,10 @@ def _title(action: str, changes: Sequence[Change], facts: Facts) -> str:
         return f"Merge {_quote(replaced)} into {_quote([kept])}" if kept else f"Replace {_quote(replaced)}"
     if gone:
         return f"Let {_quote(gone)} go"
-    if confirmed := [row for _, row, _ in rows if row.get("status") == "active"]:
-        return f"Confirm {_quote(confirmed)}" if action == "patch" else f"Change {_quote(confirmed)}"
     if erased := [was for was, _, each in rows if each.is_removal]:
         return f"Delete for good: {_quote(erased)}"
+    if confirmed := [row for _, row, _ in rows if row.get("status") == "active"]:
+        return f"Confirm {_quote(confirmed)}" if action == "patch" else f"Change {_quote(confirmed)}"
     if moved := [now for _, now, each in rows if each.is_new]:
         return f"Move {_quote(moved)}"
     if rows:
@@ -93,6 +93,8 @@ def _leaves(now: Mapping[str, Any], each: Change) -> bool:
 
 def _other_title(action: str, changes: Sequence[Change], known: Facts) -> str:
     """Of a change without facts: entities, documents, relations."""
+    if erased := [each.before or {} for each in changes if each.table == "entities" and each.is_removal]:
+        return f"Delete for good: {_quote([{'statement': row.get('name')} for row in erased])}"
     for table, verb in (("entities", "Change the entity"), ("artifacts", "Link the document")):
         for each in changes:
             if each.table == table:
