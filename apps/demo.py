@@ -138,4 +138,6 @@ def _next_commands(keep: Path | None) -> None:
     out.print(f"slowwave facts Kestrel{place}", markup=False)
     out.print(f'slowwave history "Marta Oliveira"{place}', markup=False)
     out.print(f"slowwave atlas{place}          all of it as one page", markup=False)
+    out.print(f"slowwave report{place}         what wants a person's eye", markup=False)
+    out.print(f"slowwave mcp{place}            serve agents", markup=False)
     out.print("slowwave ingest ~/.claude/projects --store ./mine      your own conversations", markup=False)

@@ -86,6 +86,8 @@ def undo(
             [(n, report.put_back.get(n, 0), report.removed.get(n, 0)) for n in names],
         )
     )
+    if report.put_back.get("proposals") and not dry_run:
+        out.print("What was decided in it waits for a person again: slowwave review list", markup=False)
 
 
 def doctor(

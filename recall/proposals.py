@@ -88,6 +88,8 @@ def proposal_named(reading: Reading, asked: str) -> Proposal:
     named = named_by(asked, ids)
     if not named:
         waiting = reading.frame("proposals", "state = 'pending'", ["id"])["id"].sort().to_list()
+        if not waiting:
+            raise UnusableInput(f"There is no proposal {asked!r}, and none waits.", "`slowwave review list --all` has all.")
         raise UnknownName("proposal", asked, waiting[:20])
     if len(named) > 1:  # the same may have been decided before: the one that is open is meant
         states = reading.by_ids("proposals", named, ["id", "state"]).iter_rows()

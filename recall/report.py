@@ -51,7 +51,7 @@ def consolidation_report(
     active = _most_read(entities, usage, settings.top_n_active)
     summary = Summary(
         total_entities=len(entities.filter(rules.is_listed())),
-        total_observations=snapshot.count("facts", f"{OBSERVED} AND {live_sql(now)}"),
+        total_observations=int(entities["count"].sum()),
         split_candidates_count=len(candidates),
         flagged_observations_count=sum(len(each.observations) for each in flagged),
         stale_entities_count=len(stale),
@@ -77,7 +77,7 @@ def _checked(stale_days: float) -> float:
 def _entities(snapshot: Snapshot, sizes: pl.DataFrame) -> pl.DataFrame:
     """ENTITIES of the rules, in order of ids; of what is archived no observations are counted."""
     whole = snapshot.frame("entities", "merged_into IS NULL", _ENTITY).with_columns(pl.col("name").fill_null(""))
-    told = whole.with_columns(rules.called_names(whole["name"], whole["entity_type"]))
+    told = whole.with_columns(rules.called_names(whole["name"], whole["entity_type"], whole["id"]))
     counted = told.join(sizes.select("count", id="entity_id"), on="id", how="left")
     return counted.with_columns(pl.col("count").fill_null(0)).sort("id")
 

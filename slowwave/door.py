@@ -6,7 +6,7 @@ only the wheel is installed; what they stand for is imported when a memory is op
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from os import PathLike, fspath
 from pathlib import Path as File
@@ -250,8 +250,8 @@ def _text(name: str, given: object) -> str:
     return given
 
 
-def _listed(texts: object) -> Sequence[object]:
-    if not isinstance(texts, Sequence) or isinstance(texts, bytes):
+def _listed(texts: object) -> Iterable[object]:
+    if not isinstance(texts, Iterable) or isinstance(texts, bytes):
         raise UnusableInput(f"texts: {texts!r} is no list of texts.", "Give one text, or a list of them.")
     return texts
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,7 +51,8 @@ def _put_first(folder: Path) -> None:
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; libraries that would report home from it are asked not to."""
+    os.environ.setdefault("DO_NOT_TRACK", "1")
     _put_first(project_folder())
     from apps.cli import main as run
 

@@ -199,7 +199,7 @@ class Drafting(Transaction):
         """
         changes: dict[_Key, Change] = {}
         for place, (name, frame, ids) in enumerate(self._writes):
-            if TABLES[name].is_rebuildable and TABLES[name].has_vector:
+            if frame is not None and TABLES[name].is_rebuildable and TABLES[name].has_vector:
                 continue
             wanted = pl.DataFrame({"id": ids}, schema={"id": pl.String}).join(groups, left_on="id", right_on="row")[
                 "id"

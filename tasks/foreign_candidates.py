@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -12,11 +13,12 @@ import polars as pl
 from slowwave import frames
 from slowwave.application.patches import DIRECTIVES, build_candidates
 from slowwave.intake.foreign.adoption import ROLE, SCOPE, VERSION, Adopted
+from slowwave.intake.foreign.records import Skipped
 from slowwave.intake.injection import injection_reasons
 from slowwave.reading.resolution import Resolution
 from slowwave.settings import ExtractSettings, IngestSettings
-from slowwave.text import row_id
-from slowwave.validity import live_sql
+from slowwave.text import normalise_name, row_id
+from slowwave.validity import is_live
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 
@@ -29,6 +31,7 @@ from .ontology import Named, ontology
 from .runs import Run, embed_rows, store_of
 
 _INJECTION = "injection"
+_TOLD = ["id", "message_id", "statement_hash", "status", "valid_from", "valid_to", "expired_at"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +43,19 @@ class Part:
     adopted: Adopted
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What became of a part: how many of each kind, and what is not taken over as the export has it.
+
+    `other_types` are things that are filed under an entity of another type, `kept_ends` items without an end whose fact
+    keeps the one that an earlier export gave it.
+    """
+
+    counts: Counter[str]
+    other_types: tuple[Skipped, ...]
+    kept_ends: tuple[Skipped, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Decided:
     """The rows of a part as one reading of the store has them; `known` messages were stored before."""
@@ -48,11 +64,12 @@ class _Decided:
     messages: pl.DataFrame
     evidence: pl.DataFrame
     directives: pl.DataFrame
+    kept_ends: tuple[Skipped, ...]
     known: int
 
 
 @task("store candidates of an import")
-def store_candidates(run: Run, part: Part, settings: IngestSettings) -> Counter[str]:
+def store_candidates(run: Run, part: Part, settings: IngestSettings) -> Stored:
     """Store what is new of a part: messages, entities and candidates, embedded before the lease is taken (T40)."""
     store = store_of(run)
     snapshot = store.snapshot()
@@ -63,7 +80,7 @@ def store_candidates(run: Run, part: Part, settings: IngestSettings) -> Counter[
         _write(tx, part, decided)
     found = decided.found
     is_refused = found.messages["graph_state"] == f"skipped_{_INJECTION}"
-    return Counter(
+    counts = Counter(
         {
             "items known": decided.known,
             "candidates": len(found.facts),
@@ -71,6 +88,7 @@ def store_candidates(run: Run, part: Part, settings: IngestSettings) -> Counter[
             "items about nobody": found.candidates.dropped["no_subject"],
         }
     )
+    return Stored(counts, _other_types(part.adopted, found.resolution), decided.kept_ends)
 
 
 def stored_messages(reading: Reading, ids: pl.Series) -> pl.Series:
@@ -84,13 +102,15 @@ def _decide(run: Run, reading: Reading, part: Part, settings: IngestSettings) ->
     stored = stored_messages(reading, everyone["id"])
     fresh = everyone.filter(~pl.col("id").is_in(stored.implode()))
     resolution = _resolved(run, reading, adopted, settings)
-    earlier = _earlier(run, reading, fresh)
+    before = _said_before(reading, fresh)
+    earlier = before.filter(is_live(run.now)).select("id", "known_id")
     since = pl.when(pl.col("id").is_in(earlier["id"].implode())).then(pl.max_horizontal("valid_from", "occurred_at"))
     dated = fresh.with_columns(valid_from=pl.coalesce(since, "valid_from"))
     found = _found(run, reading, part, dated, resolution, settings)
     found, evidence = _with_episodes(found, adopted.sources)
     known = int(adopted.messages["id"].is_in(stored.implode()).sum())
-    return _Decided(found, found.messages, evidence, _directives(found.facts, earlier), known)
+    directives, kept = _directives(found.facts, earlier), _kept_ends(found.facts, before, fresh, run.now)
+    return _Decided(found, found.messages, evidence, directives, kept, known)
 
 
 def _resolved(run: Run, reading: Reading, adopted: Adopted, settings: IngestSettings) -> Resolution:
@@ -190,8 +210,8 @@ def _with_episodes(found: Found, sources: pl.DataFrame) -> tuple[Found, pl.DataF
     return replace(found, facts=counted), evidence
 
 
-def _earlier(run: Run, reading: Reading, fresh: pl.DataFrame) -> pl.DataFrame:
-    """(id, known_id): messages of an item that said something else before, and the live facts that it said."""
+def _said_before(reading: Reading, fresh: pl.DataFrame) -> pl.DataFrame:
+    """Messages of an item that was told before, by `id`, and the facts that it said then, by `known_id`."""
     items = fresh.filter(pl.col("key") != "").select("id", "key", "conversation_id")
     columns = ["id", "message_id", "conversation_id"]
     told = reading.by_ids("messages", items["conversation_id"].unique(), columns, key="conversation_id")
@@ -199,10 +219,36 @@ def _earlier(run: Run, reading: Reading, fresh: pl.DataFrame) -> pl.DataFrame:
         "conversation_id", message="id", key=pl.col("message_id").str.replace(rf"{VERSION}[0-9a-f]+$", "")
     )
     both = items.join(parted, on=["key", "conversation_id"], maintain_order="left")
-    facts = reading.by_ids(
-        "facts", both["message"].unique(), ["id", "message_id"], key="message_id", where=live_sql(run.now)
+    facts = reading.by_ids("facts", both["message"].unique(), _TOLD, key="message_id", where="status = 'active'")
+    return both.join(facts.rename({"message_id": "message", "id": "known_id"}), on="message")
+
+
+def _kept_ends(facts: pl.DataFrame, before: pl.DataFrame, fresh: pl.DataFrame, now: datetime) -> tuple[Skipped, ...]:
+    """Items that have no end any more and say what they said: each confirms its fact, which keeps the end it had."""
+    ended = before.drop_nulls("valid_to").select("statement_hash", id="id", ends="valid_to", live=is_live(now))
+    places = fresh.select("place", message_id="id")
+    rows = facts.filter(pl.col("valid_to").is_null()).join(places, on="message_id", maintain_order="left")
+    same = rows.join(ended, left_on=["message_id", "statement_hash"], right_on=["id", "statement_hash"])
+    kept = same.filter(pl.col("live") | (pl.col("ends") > pl.col("valid_from"))).unique("place", maintain_order=True)
+    return tuple(
+        Skipped(place, f"its end is gone from the export; the fact keeps it: {ends:%Y-%m-%d}", "adjusted")
+        for place, ends in kept.select("place", "ends").iter_rows()
     )
-    return both.join(facts.select(message="message_id", known_id="id"), on="message").select("id", "known_id")
+
+
+def _other_types(adopted: Adopted, resolution: Resolution) -> tuple[Skipped, ...]:
+    """Listed things that are filed under an entity of their name and of another type than the export states."""
+    stated = adopted.mentions.filter(pl.col("entity_type") != "concept").select("name", stated="entity_type")
+    forms = {name: normalise_name(name) for name in stated["name"].unique()}
+    named = stated.with_columns(canonical_name=pl.col("name").replace_strict(forms, return_dtype=pl.String))
+    filed = resolution.names.select("canonical_name", "entity_type").unique("canonical_name", maintain_order=True)
+    apart = named.join(filed, on="canonical_name", maintain_order="left").filter(
+        pl.col("stated") != pl.col("entity_type")
+    )
+    return tuple(
+        Skipped("", f"{name} ({stated} in the export) is filed under the {known} of that name", "adjusted")
+        for name, stated, known in apart.select("name", "stated", "entity_type").unique(maintain_order=True).iter_rows()
+    )
 
 
 def _directives(facts: pl.DataFrame, earlier: pl.DataFrame) -> pl.DataFrame:

@@ -100,16 +100,20 @@ def import_export(
         is_known = _is_known(run, file)
         adopted = adopt(safe.content, file.modified_at)
         tally.total.update(_read(file, safe))
+        notes: dict[Skipped, None] = {}
         if not is_known:
             for part in _parts(file, adopted, settings.extract.batch_messages):
-                tally.total.update(_take_in(run, part, settings, require_approval, dry_run))
+                counts, told = _take_in(run, part, settings, require_approval, dry_run)
+                tally.total.update(counts)
+                notes |= dict.fromkeys(told)
         if not is_known and not dry_run:
             _finish(run, file, settings)
             tally.total["changes proposed"] = len(titles_of(run))
     content = safe.content
     counts = {name: count for name, count in tally.total.items() if count}
     unknown = adopted.unknown_types
-    return Imported(run.id, file.uri, content.format, is_known, counts, content.skipped[:LISTED], unknown)
+    skipped = (*notes, *content.skipped)[:LISTED]
+    return Imported(run.id, file.uri, content.format, is_known, counts, skipped, unknown)
 
 
 def _read(file: ForeignFile, safe: Safe) -> Counter[str]:
@@ -151,14 +155,19 @@ def _parts(file: ForeignFile, adopted: Adopted, size: int) -> Iterator[Part]:
         yield Part(_source(file, "running"), file.content.format, part)
 
 
-def _take_in(run: Run, part: Part, settings: IngestSettings, require: bool, dry_run: bool) -> Counter[str]:
-    """Store a part as candidates and apply them."""
+def _take_in(
+    run: Run, part: Part, settings: IngestSettings, require: bool, dry_run: bool
+) -> tuple[Counter[str], tuple[Skipped, ...]]:
+    """Store a part as candidates and apply them; what is counted, and what is not taken over as the export has it."""
     if dry_run:
         known = len(stored_messages(store_of(run).snapshot(), part.adopted.messages["id"]))
-        return Counter({"items known": known, "items new": len(part.adopted.messages) - known})
-    counts = store_candidates(run, part, settings)
+        return Counter({"items known": known, "items new": len(part.adopted.messages) - known}), ()
+    stored = store_candidates(run, part, settings)
     applying = under_approval(run, "patch", settings.approval, require=require, risks=False)
-    return counts + _told(apply_patches(applying, settings, look_back=False))
+    applied = _told(apply_patches(applying, settings, look_back=False))
+    notes = {"entities of another type here": stored.other_types, "ends taken away, kept here": stored.kept_ends}
+    more = Counter({name: len(each) for name, each in notes.items()})
+    return stored.counts + applied + more, (*stored.other_types, *stored.kept_ends)
 
 
 def _told(applied: Applied) -> Counter[str]:

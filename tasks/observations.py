@@ -276,6 +276,8 @@ def _wrong(reading: Reading, entity_id: str, asked: str, named: Sequence[str]) -
     columns = ["id", "status", "owner_entity_id"]
     places = ("facts", "facts_archive")
     rows = pl.concat([reading.frame(name, where, columns, limit=1, order=["id"]) for name in places]).to_dicts()
+    if not rows and len(asked) < LEAST_OF_ID:
+        return f"{asked!r} is too short for an id: give {LEAST_OF_ID} characters"
     if not rows:
         return f"{asked!r} is not the id of any fact"
     row = rows[0]

@@ -13,20 +13,23 @@ import pytest
 from conftest import EPOCH
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from talk import START, assert_same, contents, learn, rows, said, written
+from talk import STAMPS, START, assert_same, contents, learn, rows, said, written
 
 from inference.embedding import open_embedder
 from recall.memory import Memory
 from recall.overview import changes, stats
+from recall.proposals import list_proposals
 from slowwave import frames
 from slowwave.errors import UndoRefused
 from slowwave.maintenance.eviction import deletable
-from slowwave.settings import DecaySettings
+from slowwave.review.proposing import Person
+from slowwave.settings import ApprovalSettings, DecaySettings
 from slowwave.validity import STATUSES, valid_facts
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
 from tasks.eviction import Evicted, archive_facts, archive_orphans, cap_beliefs, cap_entities
+from tasks.review import approve, reject, under_approval
 from tasks.runs import Run, existing_run
 
 Row = dict[str, Any]
@@ -540,3 +543,82 @@ def test_the_doctor_knows_the_archive(keep: Callable[..., Path]) -> None:
         ("fact in two places", "facts_archive", "f_two"), ("contradictory status", "facts_archive", "f_active"),
         ("supersession cycle", "facts_archive", "f_x"), ("supersession cycle", "facts_archive", "f_y"),
     }  # fmt: skip
+
+
+# What waits for a person
+
+
+def asked(uri: Path, **approval: Any) -> Run:
+    """A run by which everything that moves waits, or with `mode` only what is always a person's."""
+    settings = ApprovalSettings.model_validate(approval)
+    return under_approval(a_run(uri), "decay", settings, require="mode" not in approval)
+
+
+def titles(uri: Path) -> list[str]:
+    return sorted(each.title for each in list_proposals(Store.open(str(uri)).snapshot()))
+
+
+def decide(uri: Path, act: Callable[..., Any] = approve) -> Run:
+    run = existing_run("review", str(uri), "default", NOW)
+    act(run, [each.id for each in list_proposals(Store.open(str(uri)).snapshot())], Person("Ana", "python"))
+    return run
+
+
+def test_a_move_that_waits_is_told_and_counted_only_once_it_was_made(keep: Callable[..., Path]) -> None:
+    uri = keep(facts=[fact("f_live"), over("f_1"), over("f_2")], entities=[entity("e_ana")])
+    done = archive_facts(asked(uri), how())
+    assert (done.counts, done.told, decided(uri, "move"), ids(uri, "facts_archive")) == ({}, (), {}, [])
+    assert titles(uri) == ["Move “says f_1”", "Move “says f_2”"]
+    first = list_proposals(Store.open(str(uri)).snapshot())[0]
+    approve(existing_run("review", str(uri), "default", NOW), [first.id], Person("Ana", "python"))
+    (moved,) = ids(uri, "facts_archive")
+    assert decided(uri, "move") == {moved: "It was over for more than 90 days."}
+    assert len(ids(uri, "facts")) == 2
+
+
+@pytest.mark.parametrize("approval", [{}, {"mode": "auto", "risky": []}, {"low_risk": "auto"}])
+def test_erasure_waits_with_all_that_goes_with_it_whatever_the_settings_say(
+    keep: Callable[..., Path], approval: Mapping[str, Any]
+) -> None:
+    gone = {
+        "entities": [entity("e_ana"), entity("e_gone")],
+        "entity_aliases": [{"id": "a_gone", "alias_name": "gone", "entity_type": "tool", "entity_id": "e_gone"}],
+        "entity_profiles": [{"id": "e_gone", "text": "gone"}],
+        "episodes": [{"id": "ep", "conversation_id": "c"}],
+        "episode_entities": [{"id": "x", "episode_id": "ep", "entity_id": "e_gone"}],
+    }
+    facts = [fact("f_live", supersedes_id="f_gone"), over("f_gone", replaced_by="f_live", status="superseded")]
+    uri, other = (keep(facts=[*facts, over("f_alone")], **{**HANGING, **gone}) for _ in range(2))
+    before = contents(uri, but=("proposals",))
+    for evict in (archive_facts, archive_orphans):
+        assert evict(asked(uri, **approval), how("delete")).counts == {}
+        assert evict(a_run(other), how("delete")).counts
+    assert_same(contents(uri, but=("proposals",)), before)
+    assert titles(uri) == ["Delete for good: “Gone”", "Delete for good: “says f_gone” and 1 more"]
+    assert {each.risks for each in list_proposals(Store.open(str(uri)).snapshot())} == {("erasure",)}
+    run = decide(uri)
+    left = ("facts", "fact_evidence", "fact_aspects", "lineage", "entities", "entity_aliases", "episode_entities")
+    told, same = contents(uri, drop=STAMPS), contents(other, drop=STAMPS)
+    assert_same({name: told[name] for name in left}, {name: same[name] for name in left})
+    assert "e_gone" not in ids(uri, "entity_profiles")
+    undo(Store.open(str(uri)), run.id, "undo-1", NOW)
+    assert_same(contents(uri, but=("proposals",)), before)
+
+
+def test_what_the_caps_would_take_stays_whole_while_it_waits(keep: Callable[..., Path]) -> None:
+    belief = {"subject_id": "e_ana", "statement": "maybe", "probability": 0.2, "last_at": ago(300)}
+    uri = keep(
+        facts=[fact("f_b", "e_b")],
+        entities=[entity("e_ana", 1), entity("e_b")],
+        fact_aspects=[{"id": "a", "fact_id": "f_b", "slug": "work"}],
+        messages=[{"id": "m", "message_id": "m", "conversation_id": "c"}],
+        pending_beliefs=[{"id": f"b_{n}", **belief} for n in range(3)],
+        belief_evidence=[{"id": f"v_{n}", "belief_id": f"b_{n}", "message_id": "m"} for n in range(3)],
+    )
+    settings = how(max_entities=1, beliefs={"max_pending": 1})
+    assert cap_beliefs(asked(uri), settings).counts == {}
+    assert cap_entities(asked(uri), settings).counts == {}
+    assert (ids(uri, "fact_aspects"), len(ids(uri, "belief_evidence"))) == (["a"], 3)
+    decide(uri, reject)
+    assert (ids(uri, "fact_aspects"), len(ids(uri, "pending_beliefs"))) == (["a"], 3)
+    assert cap_entities(a_run(uri), settings).counts == {"facts archived": 1, "entities archived": 1}

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from patchwork import NOW as THEN
 from patchwork import Memory, claim, day
 from talk import EXAMPLES, assert_same, contents, rows
@@ -18,6 +23,8 @@ from typer.testing import CliRunner
 from apps.cli import app
 from recall.memory import Memory as Reader
 from slowwave.errors import SlowwaveError, UnusableInput
+from slowwave.intake.foreign.adoption import adopt
+from slowwave.intake.foreign.exports import read_export
 from slowwave.intake.foreign.records import Foreign
 from slowwave.intake.foreign.safety import without_secrets
 from slowwave.review.proposing import Person
@@ -200,7 +207,9 @@ def test_broken_items_are_skipped_with_their_place_and_the_rest_is_read(write: W
         ("", "is empty"),
         ("{", "is no JSON"),
         ("hello", "is no JSON"),
-        ('[{"a": 1}]', "shows which memory system"),
+        ('[{"a": 1}]', "shows which memory system wrote it: its fields are a"),
+        ("{}", "wrote it: it holds no object with fields"),
+        ("null", "wrote it: it holds no object with fields"),
         ('{"results": [{"id": "1", "memory": 7}]}', "can be read as mem0"),
     ],
 )
@@ -230,7 +239,84 @@ def test_other_encodings_are_read_and_a_folder_is_one_export(tmp_path: Path) -> 
     assert len(read(tmp_path).claims) == 1
 
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 10**19) | st.floats(allow_nan=False) | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["id", "name", "x"]), inner, max_size=2),
+    max_leaves=4,
+)
+EVENT = {"id": "h", "memory_id": "1", "event": "UPDATE", "new_memory": "Likes tea", "updated_at": "2026-02-01"}
+LINK = {"source": "ana", "relationship": "knows", "target": "bo", "source_type": "person", "confidence": 0.5}
+EPISODE = {"uuid": "p", "content": "Ana said so.", "valid_at": "2026-01-01", "group_id": "g"}
+WHOLE: dict[str, dict[str, list[dict[str, Any]]]] = {
+    "mem0": {
+        "results": [memory("Likes tea", metadata={}, payload=None, role="user"), memory("Has a cat", "2")],
+        "relations": [LINK],
+        "history": [EVENT],
+    },
+    "graphiti": {**graph(edge("Ana works at Acme", episodes=["p"], group_id="g")), "episodes": [EPISODE]},
+    "mcp-memory": {
+        "entities": [{"type": "entity", "name": "Ana", "entityType": "person", "observations": ["Likes tea", "Knits"]}],
+        "relations": [{"type": "relation", "from": "Ana", "to": "Bo", "relationType": "knows"}],
+    },
+}
+
+
+@pytest.mark.parametrize("system", WHOLE)
+@given(data=st.data())
+@hypothesis.settings(max_examples=60, deadline=None)
+def test_whatever_stands_in_a_field_is_read_left_out_or_told(system: str, data: st.DataObject) -> None:
+    whole = copy.deepcopy(WHOLE[system])
+    for _ in range(data.draw(st.integers(1, 2))):
+        items = whole[data.draw(st.sampled_from(sorted(whole)))]
+        place = data.draw(st.integers(0, len(items) - 1))
+        if data.draw(st.integers(0, 7)) and isinstance(items[place], dict):
+            items[place][data.draw(st.sampled_from(sorted(items[place])))] = data.draw(JSON)
+        else:
+            items[place] = data.draw(JSON)
+    try:
+        found = read_export([("", whole)], system)
+    except UnusableInput as error:
+        assert error.remedy
+        return
+    assert all(each.reason and each.place for each in found.skipped)
+    adopted = adopt(without_secrets(found).content, NOW)
+    assert len(adopted.claims) <= sum(len(items) + 1 for items in whole.values())
+
+
+def test_a_field_of_another_kind_is_told_with_its_place(write: Write) -> None:
+    found = read(write([memory("Likes tea", id=[], user_id={}), memory("Has a cat", "2")]))  # type: ignore[arg-type]
+    assert found.claims["subject"].to_list() == ["user", "ana"]
+    assert [(each.place, each.reason.split(" is ")[0], each.loss) for each in found.skipped] == [
+        ("[0]", "its id", "adjusted"), ("[0]", "its user_id", "adjusted"),
+    ]  # fmt: skip
+    nodes = graph(edge("Ana works at Acme"))
+    nodes["nodes"][0]["labels"] = "Person"
+    found = read(write(nodes))
+    assert found.entities["entity_type"].to_list() == [None] * 3
+    assert [each.reason for each in found.skipped] == ["its labels are no list of texts"]
+
+
 # Importing
+
+
+COFFEE = memory("Drinks coffee every morning")
+CAT = memory("Has a cat called Pixel", "2")
+BICYCLE = memory("Owns a red bicycle", "6", expiration_date="2030-01-01")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with three memories in `first.json` and the store that has imported them; only to be copied."""
+    folder = tmp_path_factory.mktemp("small")
+    (folder / "first.json").write_text(json.dumps({"results": [COFFEE, CAT, BICYCLE]}), encoding="utf-8")
+    bring(folder / "first.json", folder / "memory")
+    return folder
+
+
+@pytest.fixture
+def known(small: Path, tmp_path: Path) -> Path:
+    """A copy of that store."""
+    return Path(shutil.copytree(small / "memory", tmp_path / "memory"))
 
 
 @pytest.fixture(scope="module")
@@ -326,22 +412,45 @@ def test_what_says_the_same_is_confirmed_and_not_doubled(imported: tuple[Path, d
 
 
 def test_what_is_known_imports_nothing_and_what_changed_takes_the_place_of_what_it_was(
-    write: Write, tmp_path: Path
+    write: Write, small: Path, known: Path
 ) -> None:
-    store = tmp_path / "memory"
-    cat = memory("Has a cat called Pixel", "2")
-    path = write({"results": [memory("Drinks coffee every morning"), cat]})
-    bring(path, store)
-    before = contents(store)
-    again = bring(path, store)
+    before = contents(known)
+    again = bring(small / "first.json", known)
     assert again.is_known
-    assert_same(before, contents(store))
+    assert_same(before, contents(known))
     changed = memory("Drinks tea every morning", updated_at="2026-05-01T00:00:00Z")
-    more = bring(write({"results": [changed, cat, memory("Plays chess on Sundays", "3")]}), store)
-    assert (more.is_known, more.counts["items known"], more.counts["facts learned"]) == (False, 1, 2)
-    assert live(store) == ["Drinks tea every morning", "Has a cat called Pixel", "Plays chess on Sundays"]
-    was = rows(store, "facts", "statement = 'Drinks coffee every morning'").row(0, named=True)
+    more = bring(write({"results": [changed, CAT, BICYCLE, memory("Plays chess on Sundays", "3")]}), known)
+    assert (more.is_known, more.counts["items known"], more.counts["facts learned"]) == (False, 2, 2)
+    assert live(known) == [
+        "Drinks tea every morning", "Has a cat called Pixel", "Owns a red bicycle", "Plays chess on Sundays",
+    ]  # fmt: skip
+    was = rows(known, "facts", "statement = 'Drinks coffee every morning'").row(0, named=True)
     assert (was["status"], was["valid_to"]) == ("superseded", datetime(2026, 5, 1, tzinfo=UTC))
+
+
+def test_what_is_not_taken_over_as_the_export_has_it_is_counted_with_examples(write: Write, known: Path) -> None:
+    ana = {"source": "ana", "source_type": "company", "relationship": "owns", "target": "harbour_crane"}
+    open_ended = memory("Owns a red bicycle", "6")
+    done = bring(write({"results": [open_ended], "relations": [ana]}), known)
+    assert done.counts["ends taken away, kept here"] == done.counts["entities of another type here"] == 1
+    assert [(each.place, each.reason, each.loss) for each in done.skipped] == [
+        ("", "ana (organization in the export) is filed under the person of that name", "adjusted"),
+        ("results[0]", "its end is gone from the export; the fact keeps it: 2030-01-01", "adjusted"),
+    ]
+    kept = rows(known, "facts", "statement = 'Owns a red bicycle' AND status = 'active'")
+    assert kept["valid_to"].to_list() == [datetime(2030, 1, 1, tzinfo=UTC)]
+
+
+def test_the_approval_of_the_file_of_settings_holds_for_imports_too(
+    write: Write, known: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(known.parent)
+    Path("slowwave.toml").write_text('[ingest.approval]\nmode = "manual"\n', encoding="utf-8")
+    before = live(known)
+    path = write({"results": [memory("Plays chess on Sundays", "3")]})
+    told = json.loads(CliRunner().invoke(app, ["import", str(path), "--json", "--store", str(known)]).stdout)
+    assert told["counts"]["changes proposed"] == 1
+    assert live(known) == before
 
 
 def test_what_a_later_export_says_is_over_ends_and_undo_takes_that_back(write: Write, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ from apps.options import Place
 from recall.context import most_tokens
 from slowwave.errors import Refused, UnusableInput
 from slowwave.review.proposing import Person as Decider
-from slowwave.settings import DEFAULT_EMBEDDER
+from slowwave.settings import DEFAULT_EMBEDDER, ReportSettings
 from storage.store import Store
 from tasks.review import approve_for_later
 from tasks.runs import new_run
@@ -123,7 +123,9 @@ def test_parameters_are_named_and_bounded_as_in_the_toolkit(url: str) -> None:
     schemas = {tool.name: tool.input_schema["properties"] for tool in let(url, lambda c: c.list_tools()).tools}
     duplicates = schemas["find_duplicate_observations"]
     assert [duplicates[name]["default"] for name in ("threshold", "containment_threshold")] == [0.85, 0.7]
-    assert schemas["consolidation_report"]["stale_days"]["default"] == 90.0
+    stale = schemas["consolidation_report"]["stale_days"]
+    assert (stale["default"], ReportSettings().stale_days) == (None, 90.0)
+    assert "as configured, 90.0" in stale["description"]
     assert list(schemas["add_observations"])[:2] == ["entity_name", "observations"]
     assert {"entity_name", "approved_splits", "parent_entity_name"} <= set(schemas["execute_entity_split_tool"])
     told = let(url, lambda client: refused(client, "search_semantic", query="Marta", limit=0))

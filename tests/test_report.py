@@ -177,9 +177,18 @@ def test_early_thresholds_are_passed_exactly_from_the_ratio_on(most: int, ratio:
 
 
 def test_a_name_that_several_share_is_told_with_its_type_and_quoted_where_a_shell_needs_it() -> None:
-    called = rules.called_names(pl.Series(["Kestrel", "kestrel", "O'Hara"]), pl.Series(["tool", "project", "person"]))
+    kinds, ids = pl.Series(["tool", "project", "person"]), pl.Series(["e_1", "e_2", "e_3"])
+    called = rules.called_names(pl.Series(["Kestrel", "kestrel", "O'Hara"]), kinds, ids)
     assert called.to_list() == ["Kestrel (tool)", "kestrel (project)", "O'Hara"]
     assert rules.command("duplicates", called[0]) == "slowwave duplicates 'Kestrel (tool)'"
+
+
+def test_no_two_entities_are_told_by_one_name() -> None:
+    called = ["Twin", "twin", "Twin", "Twin (person)", "Ana"]
+    ids = [f"e_{n}" for n in range(5)]
+    kinds = ["tool", "tool", "person", "concept", "person"]
+    found = rules.called_names(*(pl.Series(each) for each in (called, kinds, ids)))
+    assert found.to_list() == ["e_0", "e_1", "e_2", "e_3", "Ana"]
 
 
 def test_flagged_observations_are_grouped_in_order_and_cut_to_eighty_characters() -> None:
@@ -239,6 +248,7 @@ def filled(store: Store, dims: int) -> Store:
         fact(92, "young", Z, suspect_of="f_young_091"),
         fact(93, "young", Z, suspect_of="f_young_000"),
         fact(94, "full", Z, kind="structural"),
+        fact(95, "gone", Z),
     ]
     wide = [{**row, "vector": [*row["vector"], *[0.0] * (dims - 4)]} for row in facts]
     vectors = pl.Array(pl.Float32, dims)
@@ -290,10 +300,10 @@ def test_the_report_has_the_names_of_the_seed_and_counts_everything(told: dict[s
     }  # fmt: skip
     json.dumps(told)
     (split,) = told["split_candidates"]
-    assert {"entity_name", "entity_type", "observation_count", "threshold", "topic_diversity", "recommendation"} <= {
-        *split
-    }
-    assert (split["entity_name"], split["observation_count"], split["topics"]) == ("Full", 21, 2)
+    assert {*split} == {
+        "entity_id", "name", "type", "count", "threshold", "topic_diversity", "topics", "recommendation",
+    }  # fmt: skip
+    assert (split["name"], split["type"], split["count"], split["topics"]) == ("Full", "person", 21, 2)
     ((name, (flagged,)),) = told["flagged_observations"].items()
     assert (name, flagged["id"], flagged["content_length"]) == (
         "Young",
@@ -383,7 +393,7 @@ def test_tables_tell_what_was_found_and_what_to_do_next(told: dict[str, Any]) ->
 
 def test_the_markdown_shows_stored_text_as_text(told: dict[str, Any]) -> None:
     hostile = "<img src=x> [a](http://b.c) | **d**"
-    row = {**told["split_candidates"][0], "entity_name": hostile}
+    row = {**told["split_candidates"][0], "name": hostile}
     text = report_markdown({**told, "split_candidates": [row]}, "--store x")
     assert "<img" not in text
     assert "[a](" not in text

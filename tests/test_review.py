@@ -25,9 +25,10 @@ from recall.proposal_stories import story_of_proposal
 from recall.proposals import Proposal, diff_lines, list_proposals, proposal_named
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.review.asks import faults_of, renamed, without
-from slowwave.review.changes import NOW
-from slowwave.review.proposing import Person, Proposing
+from slowwave.review.changes import NOW, Change
+from slowwave.review.proposing import MAX_NAME, MAX_NOTE, Person, Proposing, cleaned
 from slowwave.review.staleness import changed_words, in_brief
+from slowwave.review.telling import told
 from slowwave.review.verdicts import Asked, Verdict, complaints, from_plain, verdicts_of
 from storage.doctor import examine, repair
 from storage.store import Store
@@ -346,6 +347,39 @@ def test_what_cannot_be_meant_is_said_why(verdict: Verdict, words: str) -> None:
     assert words in told
 
 
+@pytest.mark.parametrize(
+    ("action", "changes", "title"),
+    [
+        ("decay", (Change("facts", "f", {"status": "archived"}, None), Change("facts_archive", "f", None, {"id": "f"})), "Move “tea”"),
+        ("patch", (Change("facts", "f", {"evidence_count": 1}, {"evidence_count": 2}),), "Confirm “tea”"),
+        ("merge", (Change("facts", "f", {"evidence_count": 1}, {"evidence_count": 2}),), "Change “tea”"),
+        ("decay", (Change("facts", "f", {"status": "archived"}, None), Change("facts", "g", {"supersedes_id": "f"}, {"supersedes_id": None})), "Delete for good: “tea”"),
+        ("decay", (Change("entities", "e", {"name": "Tea"}, None), Change("entities", "h", {"name": "Oat"}, None)), "Delete for good: “Tea” and 1 more"),
+    ],
+)  # fmt: skip
+def test_a_title_counts_each_fact_once_and_says_what_becomes_of_it(
+    action: str, changes: Sequence[Change], title: str
+) -> None:
+    known = {"f": {"id": "f", "statement": "tea", "status": "superseded"},
+             "g": {"id": "g", "statement": "oats", "status": "active"}}  # fmt: skip
+    assert told(Proposing(action), changes, known).title == title
+
+
+SECRET = "AKIAIOSFODNN7EXAMPLE"
+LOUD = f"be\x1b[2Jcause\u202e of\n{SECRET}\x07 \x9b1m"
+
+
+@given(st.text(max_size=40), st.sampled_from(["", SECRET, "\x1b]0;x\x07", "\n", "é" * 2000]))
+@settings(max_examples=30, deadline=None)
+def test_what_a_person_says_is_stored_as_one_readable_line_without_secrets(words: str, more: str) -> None:
+    line = cleaned(words + more)
+    assert len(line) <= MAX_NOTE
+    assert all(char.isprintable() or char.isspace() for char in line if ord(char) < 256)
+    assert "\n" not in line
+    assert SECRET not in line
+    assert len(Person(words + more, "python").name) <= MAX_NAME
+
+
 def test_an_answer_that_can_be_meant_has_no_complaints_and_one_without_a_name_has() -> None:
     said = {"p_1": Verdict("p_1", "reject", {"observations": []}), "p_2": Verdict("p_2", "approve", {})}
     assert complaints(ASKED, said, "Ana", "approve") == ()
@@ -569,3 +603,45 @@ def test_a_name_that_is_unknown_or_nobody_is_an_error_before_anything_is_done(me
     assert rows(memory, "runs", "flow = 'review'").is_empty()
     assert diff_lines(waits)[0].startswith(f"~ facts {IDS[0]}: status active → archived; expired_at nothing → the time")
     assert isinstance(decide(run_at(memory, T2), [waits.id], "approve", ANA)[0], Decided)
+
+
+def test_names_notes_and_reasons_reach_neither_the_store_nor_a_terminal_as_they_were(
+    memory: Path, terminal: Terminal
+) -> None:
+    who, (first, second) = Person(f"Bo{LOUD}", "mcp"), waiting(memory, 0, 1)
+    reject(run_at(memory, T2), [first.id], who, LOUD)
+    approve_for_later(run_at(memory, T2), second.id, who, LOUD)
+    propose_deletion(run_at(memory, T2, "retire"), "e_marta", [IDS[2]], "person", LOUD)
+    document = terminal("review", "list", "--all", "--json").out
+    shown = "".join(terminal("review", "show", each["id"]).out for each in json.loads(document)["proposals"])
+    stored = str(rows(memory, "proposals").to_dicts()) + str(rows(memory, "decisions").to_dicts()) + document + shown
+    assert "be[2Jcause of [redacted:aws_key] 1m" in stored
+    assert SECRET not in stored
+    assert "x1b" not in stored.replace("\x1b", "x1b")
+    assert "\u202e" not in stored
+    with pytest.raises(UnusableInput, match="Nobody's name"):
+        approve_for_later(run_at(memory, T2), waiting(memory, 3)[0].id, Person("\u200b\x1b", "mcp"))
+
+
+def test_a_fact_that_holds_codes_of_a_terminal_is_printed_as_words(memory: Path, terminal: Terminal) -> None:
+    said = "Marta\x1b[2J likes\u202e quinces\x9b1m."
+    with Store.open(str(memory)).commit("loud", "loud", T1) as tx:
+        whole = tx.by_ids("facts", [IDS[1]], with_vector=True)
+        tx.upsert("facts", whole.with_columns(statement=pl.lit(said)))
+        held = tx.by_ids("proposals", [each.id for each in waiting(memory, 1)])
+        tx.upsert("proposals", held.with_columns(title=pl.lit(said), reason=pl.lit(said)))
+    (one,) = (each for each in list_proposals(Store.open(str(memory)).snapshot()) if each.title == said)
+    commands = (
+        ("recall", "quinces"),
+        ("facts", "Marta"),
+        ("why", IDS[1]),
+        ("review", "list"),
+        ("review", "show", one.id),
+    )
+    for command in commands:
+        shown = terminal(*command)
+        assert "[2J" in shown.out, command
+        assert not {"\x1b", "\u202e", "\x9b"} & {*shown.out, *shown.err}, command
+    document = terminal("facts", "Marta", "--json")
+    assert said in [each["statement"] for each in document.json["facts"]]
+    assert not {"\x1b", "\u202e", "\x9b"} & {*document.out}

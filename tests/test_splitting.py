@@ -50,6 +50,10 @@ def test_thresholds_go_by_type_in_either_language() -> None:
     spanish = thresholds_of(SplitSettings(thresholds={"Sesión": 3, "Proyecto": 7, "default": 9}))
     assert (spanish["session"], spanish["project"], spanish["tool"]) == (3, 7, 9)
     assert thresholds_of(SplitSettings(thresholds={"Sesion": 3}))["concept"] == 20
+    laid_over = thresholds_of(SplitSettings(thresholds={"Proyecto": 3}))
+    assert (laid_over["project"], laid_over["session"], laid_over["default"]) == (3, 15, 20)
+    with pytest.raises(UnusableInput, match="'Sesion' and 'session' mean the same type"):
+        thresholds_of(SplitSettings(thresholds={"Sesion": 3, "session": 4}))
     column = threshold_column(pl.Series(["session", "spaceship", None, "project"]), EACH)
     assert column.to_list() == [15, 20, 20, 25]
     with pytest.raises(UnknownName, match=r"'spaceship'.*Known: .*default.*session"):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Self
+from typing import Any
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
-from pydantic import ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from .declaring import Declared
 
@@ -24,16 +24,16 @@ class Asked(Tool):
     """A tool that refuses arguments that it does not have, instead of dropping them."""
 
     @classmethod
-    def of(cls, name: str, declared: Declared) -> Self:
+    def of(cls, name: str, declared: Declared) -> Tool:
         """The tool of a declared function."""
         made = cls.from_function(
             declared.function, name, title=declared.title, description=declared.description,
             annotations=declared.annotations,
         )  # fmt: skip
-        loose = made.fn_metadata.arg_model
-        strict = type(loose.__name__, (loose,), {"model_config": ConfigDict(extra="forbid"), "__module__": __name__})
-        made.fn_metadata.arg_model = strict
-        made.parameters = strict.model_json_schema(by_alias=True)
+        taken = made.fn_metadata.arg_model
+        taken.model_config["extra"] = "forbid"
+        taken.model_rebuild(force=True)
+        made.parameters = taken.model_json_schema(by_alias=True)
         return made
 
     async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:

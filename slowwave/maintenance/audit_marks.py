@@ -26,7 +26,8 @@ _NUMBERED = (
 )
 _OCCASION = (
     rf"(?:the )?{_DAY} (?:of |de )?{_MONTH}(?:,? (?:of |de )?\d{{4}})?|{_MONTH} {_DAY}(?:,? \d{{4}})?(?!\d)|"
-    rf"\d+(?:[/:-]\d+)+|\d+(?:\.\d+){{2,}}|\d+(?:st|nd|rd|th)\b|(?:19|20)\d\d(?!\w)|at \d+|\d+ ?(?:am|pm|a\.m|p\.m|o'clock|uhr)\b|(?:{_NUMBERED}) \d+|"
+    rf"\d+(?:[/:-]\d+)+|\d+(?:\.\d+){{2,}}|\d+(?:st|nd|rd|th)\b|(?:19|20)\d\d(?!\w)|at \d+|"
+    rf"\d+ ?(?:am|pm|a\.m|p\.m|o'clock|uhr)\b|(?:{_NUMBERED}) \d+|"
     rf"(?:{_MONTH}|(?:{'|'.join(WEEKDAYS)})\b)"
 )
 _UNIT = "|".join(re.escape(unit) for unit in sorted(UNITS, key=len, reverse=True) if unit[0].isalpha())

@@ -113,8 +113,9 @@ def _judged(pairs: pl.DataFrame, items: Items, merge: MergeSettings) -> pl.DataF
 def _marks(one: pl.Series, two: pl.Series) -> list[pl.Series]:
     """Of pairs of statements the first guard that tells them apart, and in what they agree.
 
-    `denies_alike`: in all but their words, with the same names in the same order, whatever they deny; `is_one_time`: they speak of the same dates, or of none;
-    `is_other_number`: they count differently, and say the same but for that, of no passing time.
+    `denies_alike`: in all but their words, with the same names in the same order, whatever they deny; `is_one_time`:
+    they speak of the same dates, or of none; `is_other_number`: they count differently, say the same but for that, and
+    speak of no passing time.
     """
     counts = [pl.DataFrame({"counted": read_counts(side)}).unnest("counted") for side in (one, two)]
     same_times, other = ((counts[0][name] == counts[1][name]) for name in ("occasions", "counts"))

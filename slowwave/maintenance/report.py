@@ -40,12 +40,14 @@ NEAR, BEYOND = 1.0, 1.5
 _LOOK = "Look at it: {}. Let go of what no longer matters: {} ID"
 
 
-def called_names(names: pl.Series, types: pl.Series) -> pl.Series:
-    """By what a command finds each entity: its name, with its type where others have the same name."""
-    told = pl.DataFrame({"name": names.fill_null(""), "kind": types.fill_null("")})
+def called_names(names: pl.Series, types: pl.Series, ids: pl.Series) -> pl.Series:
+    """By what a command finds each entity alone: its name, with its type where others have it too, else its id."""
+    told = pl.DataFrame({"name": names.fill_null(""), "kind": types.fill_null(""), "id": ids})
     is_shared = pl.len().over(pl.col("name").str.to_lowercase()) > 1
     whole = pl.format("{} ({})", "name", "kind")
-    return told.select(called=pl.when(is_shared).then(whole).otherwise("name"))["called"]
+    called = told.with_columns(called=pl.when(is_shared).then(whole).otherwise("name"))
+    still_shared = pl.len().over(pl.col("called").str.to_lowercase()) > 1
+    return called.select(called=pl.when(still_shared).then("id").otherwise("called"))["called"]
 
 
 def command(words: str, *names: str) -> str:

@@ -1,6 +1,7 @@
 """What a consolidation report says: a record for each finding, with a sentence that names the next command (S0-17).
 
-`entity_name` is a name by which commands find the entity alone: where others have the same one, `name (type)`.
+`entity_name` is that by which commands find the entity alone: its name, where others have the same one `name (type)`,
+and where that is shared, too, its id. A count of observations is of those of entities that are not archived.
 """
 
 from __future__ import annotations
@@ -191,6 +192,7 @@ class ConsolidationReport:
     def as_json(self) -> dict[str, Any]:
         """The report in the names of sofia's `consolidation_report`; times are ISO 8601, flags by name of entity."""
         plain = {name: _plain(getattr(self, name)) for name in ("summary", *SECTIONS)}
+        plain["split_candidates"] = [_in_short(each) for each in plain["split_candidates"]]
         flagged = {each["entity_name"]: each["observations"] for each in plain["flagged_observations"]}
         about = {"commit": self.commit, "generated_at": self.generated_at.isoformat(), "stale_days": self.stale_days}
         return {**plain, "flagged_observations": flagged, "reviewed_entities": self.reviewed, **about}
@@ -201,6 +203,14 @@ SECTIONS = (
     "duplicates",
 )  # fmt: skip
 """The sections of a report, in the order in which they are shown."""
+
+
+_SHORT = {"entity_name": "name", "entity_type": "type", "observation_count": "count"}
+
+
+def _in_short(candidate: dict[str, Any]) -> dict[str, Any]:
+    """A split candidate in the names that S0-18 gives its fields."""
+    return {_SHORT.get(name, name): value for name, value in candidate.items()}
 
 
 def _plain(value: Any) -> Any:

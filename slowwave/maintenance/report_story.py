@@ -82,7 +82,8 @@ def verdict(report: Report) -> str:
 
 def _split(rows: Sequence[Report]) -> Iterator[Line]:
     for row in rows:
-        yield _about(row, "observation_count", "threshold", "topics", "topic_diversity")
+        columns = ("name", "type", "count", "threshold", "topics", "topic_diversity")
+        yield row["entity_id"], tuple(row[column] for column in columns)
 
 
 def _flagged(rows: Mapping[str, Sequence[Report]]) -> Iterator[Line]:

@@ -54,7 +54,8 @@ def read_export(values: Values, system: str = "auto", before: Iterable[Skipped] 
     read = drafts.foreign(found, before)
     broken = [each for each in read.skipped if each.loss == "broken"]
     if broken and read.claims.is_empty() and read.entities.is_empty():
-        raise UnusableInput(f"Nothing in {name} can be read as {found}: {broken[0].place}: {broken[0].reason}.", READS)
+        why = f"{broken[0].place}: {broken[0].reason}" if broken[0].place else broken[0].reason
+        raise UnusableInput(f"Nothing in {name} can be read as {found}: {why}.", READS)
     return read
 
 
@@ -64,13 +65,13 @@ def system_of(values: Values, name: str = "It") -> str:
     for system, marks in _MARKS:
         if any(marks & own for own in keys):
             return system
-    if not keys:  # a store that holds nothing is read as what its lists are called
-        top = {key for _, value in values if isinstance(value, Mapping) for key in value}
-        named = [system for system in ("mem0", "graphiti", "mcp-memory") if top & {*_LISTS[system]}]
-        if named or not top:
-            return named[0] if named else "mcp-memory"
-    shown = sorted({readable(str(key)) for own in keys for key in own} or {str(k) for _, v in values for k in v or ()})
-    raise UnusableInput(f"Nothing in {name} shows which memory system wrote it: {', '.join(shown[:_SHOWN])}.", READS)
+    top = {key for _, value in values if isinstance(value, Mapping) for key in value}
+    named = [system for system in ("mem0", "graphiti", "mcp-memory") if top & {*_LISTS[system]}]
+    if named and not keys:  # a store that holds nothing is read as what its lists are called
+        return named[0]
+    shown = sorted({readable(str(key)) for own in keys or [top] for key in own})
+    told = f"its fields are {', '.join(shown[:_SHOWN])}" if shown else "it holds no object with fields"
+    raise UnusableInput(f"Nothing in {name} shows which memory system wrote it: {told}.", READS)
 
 
 def _first_items(values: Values) -> list[Mapping[str, Any]]:

@@ -69,9 +69,7 @@ def _is_event(item: Any) -> bool:
 def _latest(drafts: Drafts, history: Iterable[tuple[str, Item]]) -> dict[str, tuple[str, Item]]:
     """The last event of each memory."""
     timed = [(moment_of(drafts, place, item, *_TIMES) or 0, n, place, item) for n, (place, item) in enumerate(history)]
-    return {
-        name_of(item, "memory_id"): (place, item) for _, _, place, item in sorted(timed, key=lambda row: row[:2])
-    }
+    return {name_of(item, "memory_id"): (place, item) for _, _, place, item in sorted(timed, key=lambda row: row[:2])}
 
 
 def _memory(drafts: Drafts, place: str, given: Any, last: Mapping[str, tuple[str, Item]]) -> None:
@@ -89,7 +87,7 @@ def _memory(drafts: Drafts, place: str, given: Any, last: Mapping[str, tuple[str
     if not statement:
         drafts.skip(place, "it has no text under memory")
         return
-    owner = next((name for name in _OWNERS if name_of(item, name)), "")
+    owner = next((name for name in _OWNERS if key_of(drafts, place, item, name) and name_of(item, name)), "")
     subject = name_of(item, owner) if owner else NOBODY
     made = moment_of(drafts, place, item, "created_at", "updated_at")
     changed = moment_of(drafts, place, item, *_TIMES)
