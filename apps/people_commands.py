@@ -98,6 +98,8 @@ def observe(
         print_json({"run": run.id, **asdict(added)})
     else:
         _show_added(added)
+        if added.is_new or any(each.outcome in ("added", "confirmed", "waiting") for each in added.outcomes):
+            out.print(f"Back with: slowwave undo {run.id}", markup=False)
     if any(each.outcome == "refused" for each in added.outcomes):
         raise typer.Exit(Refused.exit_code)
 
@@ -155,14 +157,14 @@ def retire(
 
 
 def _propose(run: Run, entity_id: str, ids: Sequence[str], reason: str, as_json: bool) -> None:
-    from recall.proposal_stories import diff_of
+    from recall.proposal_stories import summary_of
     from tasks.reviewing import leave_deletion
 
     made, snapshot = leave_deletion(run, entity_id, ids, reason)
     if as_json:
         print_json({"run": run.id, "proposal": made.as_json()})
         return
-    for line in diff_of(snapshot, made):
+    for line in summary_of(snapshot, made):
         out.print(line, markup=False)
     out.print(f"It waits as {made.id}. Nothing is retired yet.", markup=False)
     out.print(f"Approve: slowwave review approve {short_id(made.id)}", markup=False)

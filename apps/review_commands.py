@@ -81,6 +81,7 @@ def list_waiting(
 
 def show(
     id: Annotated[str, typer.Argument(metavar="ID", help="A proposal, by the id that tables show.")],
+    rows: Annotated[bool, typer.Option("--rows", help="Every row that it would change.")] = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
@@ -94,7 +95,7 @@ def show(
     if as_json:
         print_json(story.as_json())
     else:
-        print_proposal(story)
+        print_proposal(story, rows)
 
 
 def approve(
@@ -112,6 +113,8 @@ def approve(
 ) -> None:
     """Carry out what was proposed, to the row. Exit code 4 if anything has grown stale and was refused."""
     run, chosen = _chosen(Place.of(store, namespace), ids, every, action, risky, yes, as_json)
+    if ids and not (yes or as_json) and sys.stdin.isatty():
+        _ask_about(run, chosen)
     _decide(run, chosen, "later" if later else "approve", by, note, as_json)
 
 
@@ -230,7 +233,17 @@ def _confirm(risk: Sequence[Proposal], *, yes: bool, as_json: bool) -> None:
         return
     if as_json or not sys.stdin.isatty():
         raise UnusableInput("Nobody can be asked about those with a risk.", "Say --yes, or name them.")
-    typer.confirm(f"Decide about these {len(risk)} with a risk, too?", abort=True, err=True)
+    these = "this one" if len(risk) == 1 else f"these {len(risk)}"
+    typer.confirm(f"Decide about {these} with a risk?", abort=True, err=True)
+
+
+def _ask_about(run: Run, ids: Sequence[str]) -> None:
+    """Ask who sits at the terminal before what has a risk is carried out."""
+    from tasks.review import open_proposals
+    from tasks.runs import store_of
+
+    if risk := [each for each in open_proposals(store_of(run).snapshot(), ids) if each.is_risky]:
+        _confirm(risk, yes=False, as_json=False)
 
 
 def _decide(run: Run, ids: Sequence[str], choice: Choice, by: str | None, note: str, as_json: bool) -> None:

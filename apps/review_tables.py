@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from recall.proposals import Proposal
     from tasks.review import Decided
 
-QUOTES = 20
+Cells = Sequence[Sequence[Any]]
+QUOTES, LINES, RESTS = 20, 40, 10
+"""How much of a proposal is shown unless all rows are asked for: quotes, lines of what changes, what it rests on."""
 
 
 def risk_tier(proposal: Proposal) -> str:
@@ -59,8 +62,8 @@ def _action(proposal: Proposal, state: str | None) -> str:
     return proposal.action if state else f"{proposal.action}, {proposal.state}"
 
 
-def print_proposal(story: ProposalStory) -> None:
-    """All there is to know of one."""
+def print_proposal(story: ProposalStory, rows: bool = False) -> None:
+    """What there is to know of one: in words, or all rows."""
     one = story.proposal
     out.print(one.title, style="bold", markup=False)
     facts = [
@@ -72,19 +75,29 @@ def print_proposal(story: ProposalStory) -> None:
     ]  # fmt: skip
     out.print(table("", ("", ""), [row for row in facts if row[1]]))
     out.print("What it would change", style="bold")
-    for line in story.diff:
+    lines = story.diff if rows else story.summary
+    for line in lines if rows else lines[:LINES]:
         out.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
-    _print_ask(story)
+    if not rows:
+        hidden = f"… and {len(lines) - LINES} more. " if len(lines) > LINES else ""
+        out.print(f"{hidden}Row by row: slowwave review show {short_id(one.id)} --rows", markup=False)
+    is_split = any(name for name, _ in story.asked)
+    if rows or not (is_split or len(story.asked) > LINES):
+        _print_ask(story)
     if story.rests_on:
-        out.print(table("What it rests on", ("fact", "id"), [(m.statement, short_id(m.id)) for m in story.rests_on]))
+        told = [(m.statement, short_id(m.id)) for m in story.rests_on]
+        out.print(_shortened("What it rests on", ("fact", "id"), told, RESTS, rows))
     if story.evidence:
-        rows = [(each.occurred_at, each.message_id, each.quote) for each in story.evidence[:QUOTES]]
-        more = len(story.evidence) - QUOTES
-        out.print(
-            table("Who said it", ("when", "message", "words"), rows, f"… and {more} more: --json" if more > 0 else "")
-        )
+        said = [(each.occurred_at, each.message_id, each.quote) for each in story.evidence]
+        out.print(_shortened("Who said it", ("when", "message", "words"), said, RESTS if is_split else QUOTES, rows))
     if one.state in ("pending", "approved"):
         _print_way_on(story)
+
+
+def _shortened(title: str, columns: Sequence[str], cells: Cells, limit: int, every: bool) -> RenderableType:
+    """A table of the first rows, or of all."""
+    hidden = 0 if every else max(len(cells) - limit, 0)
+    return table(title, columns, cells[: len(cells) - hidden], f"… and {hidden} more: --rows" if hidden else "")
 
 
 def _proposed(one: Proposal) -> str:

@@ -140,6 +140,7 @@ def propose(
     out.print(f"It waits as {made.proposal_id}.", markup=False)
     out.print(f"Approve: slowwave review approve {short_id(made.proposal_id)}", markup=False)
     out.print(f"or:      slowwave split execute {made.entity!r}", markup=False)
+    out.print(f"Rename:  slowwave review modify {short_id(made.proposal_id)} --rename OLD=NEW", markup=False)
 
 
 def _show_suggestion(place: Place, entity: str, as_json: bool) -> None:

@@ -298,7 +298,8 @@ class Memory:
         Only relations of these types are followed, if any are named; at most `limit` facts are told, the nearest.
         """
         _check_at_least_one("limit", limit)
-        _check_at_least_one("hops", hops)
+        if hops < 0:
+            raise UnusableInput(f"Nothing is {hops} relations away.", "Ask for none or more.")
         at, types, seen = now or datetime.now(UTC), known_types(edge_types), self.snapshot
         entity, moment = find_entity(seen, at, name), Moment(at, as_of, known_as_of)
         around = neighbours_of(seen, self._graphs.of(seen, moment), entity, moment, hops, types, limit)

@@ -12,6 +12,7 @@ import polars as pl
 
 from slowwave.answers import Mention, Provenance
 from slowwave.review.asks import named_observations, observations_in
+from slowwave.review.in_words import in_words, parts_in_words
 from slowwave.review.staleness import changed_words
 from storage.basis import SLOT, STATE, basis_of, facts_by_id, owners_in
 from storage.snapshots import Reading
@@ -25,7 +26,8 @@ _QUOTED = 240
 class ProposalStory:
     """All that a person wants to know before they say yes or no; `stale` is empty while it can be carried out.
 
-    `asked` are the observations that may be left out of a split or deletion, each under the entity it would go to.
+    `asked` are the observations that may be left out of a split or deletion, each under the entity it would go to;
+    `summary` tells in words what `diff` tells row by row.
     """
 
     proposal: Proposal
@@ -34,6 +36,7 @@ class ProposalStory:
     rests_on: tuple[Mention, ...]
     evidence: tuple[Provenance, ...]
     stale: tuple[str, ...]
+    summary: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The contract of `review show --json`."""
@@ -60,6 +63,7 @@ def story_of_proposal(reading: Reading, proposal: Proposal, now: datetime) -> Pr
         tuple(Mention(name, statement or "") for name, statement in told),
         _evidence(reading, proposal),
         stale,
+        summary_of(reading, proposal),
     )
 
 
@@ -71,7 +75,22 @@ def asked_of(reading: Reading, proposal: Proposal) -> tuple[tuple[str, Mention],
 
 def diff_of(reading: Reading, proposal: Proposal) -> tuple[str, ...]:
     """What it would change, a line for each row, with the statements and names of rows that exist."""
-    return diff_lines(proposal, words_of(reading, (*proposal.touches, *_ids_in(proposal))))
+    return diff_lines(proposal, _words(reading, proposal))
+
+
+def summary_of(reading: Reading, proposal: Proposal) -> tuple[str, ...]:
+    """What it would change in words: of a split its parts, else a line for each fact, entity or document.
+
+    Where nothing but records of the change itself would be written, the rows are told.
+    """
+    if proposal.ask.get("splits"):
+        return parts_in_words(proposal.ask, words_of(reading, observations_in(proposal.ask)))
+    words = _words(reading, proposal)
+    return in_words(proposal.changes, words) or diff_lines(proposal, words)
+
+
+def _words(reading: Reading, proposal: Proposal) -> dict[str, str]:
+    return words_of(reading, (*proposal.touches, *_ids_in(proposal)))
 
 
 def stale_proposals(reading: Reading, proposals: Sequence[Proposal], now: datetime) -> dict[str, tuple[str, ...]]:

@@ -6,7 +6,7 @@ rest on. Tasks write as they always do; whether that is published or proposed is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -100,8 +100,7 @@ class Drafting(Transaction):
             return pl.DataFrame(one).with_columns(group=pl.lit(0, dtype=pl.UInt32))
         fresh = self._fresh()
         facts = rows.filter("speaks")["row"].unique()
-        spoken = set(facts)
-        left = {name: spoken for name in TABLES}  # what goes waits with whatever it hangs on
+        left = dict.fromkeys(TABLES, frozenset(facts))  # what goes waits with whatever it hangs on
         ties = [
             _ties(name, self.by_ids(name, ids), facts, left) if frame is None else _ties(name, frame, facts, fresh)
             for name, frame, ids in self._writes
@@ -322,7 +321,7 @@ def _overlaid(earlier: Change, later: Change) -> Change:
     return Change(later.table, later.id, before, {**(earlier.after or {}), **(later.after or {})})
 
 
-def _ties(name: str, frame: pl.DataFrame, facts: pl.Series, fresh: Mapping[str, set[str]]) -> pl.DataFrame:
+def _ties(name: str, frame: pl.DataFrame, facts: pl.Series, fresh: Mapping[str, Collection[str]]) -> pl.DataFrame:
     """(row, other): rows of a table, those that go among them, that point at facts that change or at new rows."""
     if TABLES[name].is_rebuildable:
         return pl.DataFrame(schema=TIES)

@@ -103,8 +103,8 @@ def import_export(
         notes: dict[Skipped, None] = {}
         if not is_known:
             for part in _parts(file, adopted, settings.extract.batch_messages):
-                counts, told = _take_in(run, part, settings, require_approval, dry_run)
-                tally.total.update(counts)
+                taken, told = _take_in(run, part, settings, require_approval, dry_run)
+                tally.total.update(taken)
                 notes |= dict.fromkeys(told)
         if not is_known and not dry_run:
             _finish(run, file, settings)

@@ -64,12 +64,6 @@ def under_approval(
     return proposing(run, Proposing(action, "risky", approval=approval)) if risks else run
 
 
-def all_waits(run: Run) -> bool:
-    """Whether nothing that the run would change is written before a person said yes."""
-    what = run.proposes
-    return what is not None and what.waits == "all" and what.approval.low_risk == "person"
-
-
 def proposed(run: Run) -> tuple[str, ...]:
     """Ids of the proposals that the run made and that wait, oldest first."""
     return tuple(each.id for each in list_proposals(store_of(run).snapshot(), "pending", run=run.id))

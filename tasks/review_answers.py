@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from slowwave.review.verdicts import Asked, Bulk, Verdict, as_plain, complaints, from_plain
+from slowwave.review.verdicts import EACH, Asked, Bulk, Verdict, as_plain, complaints, from_plain
 
-from .engine import is_inline
+from .engine import is_inline, log
 from .own_runs import existing_store
 from .review_forms import asked_about, bare, filled_in, form_of
 from .review_pages import publish_waiting
@@ -62,10 +62,12 @@ async def answered(asked: Sequence[Asked], person: str, timeout_hours: float) ->
     bare_ones = tuple(map(bare, asked))
     for number in count(1):
         form = form_of(asked, person, given, why)
+        log.info("Waiting for a person: press Resume on this run, or use `slowwave review`.")
         told = await asuspend_flow_run(form, timeout=round(timeout_hours * 3600), key=f"review-{number}")
         given = told.model_dump()
         said = filled_in(asked, given)
-        why = complaints(bare_ones, said, given["name"], given["low_risk"])
+        low_risk = given.get("low_risk", EACH)
+        why = complaints(bare_ones, said, given["name"], low_risk)
         if not why:
-            return Answer(" ".join(given["name"].split()), given["low_risk"], given["note"], said)
+            return Answer(" ".join(given["name"].split()), low_risk, given["note"], said)
     raise AssertionError("unreachable")

@@ -12,17 +12,20 @@ from typing import Any, Literal, cast
 from prefect.input import RunInput
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from recall.proposal_stories import asked_of, diff_of
+from recall.proposal_stories import asked_of, summary_of
 from recall.proposals import Proposal
 from slowwave.merging.observations import named_by
 from slowwave.review.asks import observations_in
-from slowwave.review.verdicts import Asked, Bulk, Said, Verdict
+from slowwave.review.verdicts import EACH, Asked, Bulk, Said, Verdict
 from storage.snapshots import Reading
 
 from .summaries import plain_text
 
 DIFF_LINES = 12
 IN_BOX, SHORT = 3, 160
+LARGE = 40
+"""Observations of a split beyond which its form shows the names of its parts alone."""
+LEFT_OUT = "-"
 _APART = " · "
 _BULK = "What is said to each proposal goes first; this one decision is for all others that have no risk."
 
@@ -39,6 +42,22 @@ class SplitOfForm(BaseModel):
     )
 
 
+class ReviewInput(RunInput):
+    """A form whose fields bear their titles in both UIs of Prefect.
+
+    One reads the title of a property, the other that of what it refers to; pydantic writes an equal one only there.
+    """
+
+    @classmethod
+    def model_json_schema(cls, *given: Any, **named: Any) -> dict[str, Any]:
+        """The JSON schema, in which each property has its own title."""
+        schema = super().model_json_schema(*given, **named)
+        titles = {name: field.title for name, field in cls.model_fields.items() if field.title}
+        for name, told in schema["properties"].items():
+            told["title"] = titles.get(name, told.get("title", name))
+        return schema
+
+
 def asked_about(reading: Reading, proposals: Sequence[Proposal]) -> tuple[Asked, ...]:
     """What the form is to ask about these; observations carry their words, by which a person knows them."""
     return tuple(
@@ -48,11 +67,11 @@ def asked_about(reading: Reading, proposals: Sequence[Proposal]) -> tuple[Asked,
 
 
 def _told(reading: Reading, each: Proposal) -> tuple[str, ...]:
-    """Risks, reason, and the first lines of what would change."""
+    """Risks, reason, and in words the first of what would change."""
     risks = f"High risk: {', '.join(each.risks)}." if each.is_risky else "Low risk."
-    diff = diff_of(reading, each)
-    more = [f"… and {len(diff) - DIFF_LINES} more rows"] if len(diff) > DIFF_LINES else []
-    return (f"{risks} {each.reason}".strip(), *diff[:DIFF_LINES], *more)
+    lines = summary_of(reading, each)
+    more = [f"… and {len(lines) - DIFF_LINES} more"] if len(lines) > DIFF_LINES else []
+    return (f"{risks} {each.reason}".strip(), *lines[:DIFF_LINES], *more)
 
 
 def _worded(reading: Reading, each: Proposal) -> dict[str, Any]:
@@ -77,7 +96,7 @@ def _replaced(ask: Mapping[str, Any], words: Mapping[str, str]) -> dict[str, Any
 def form_of(
     asked: Sequence[Asked], person: str = "", given: Mapping[str, Any] | None = None, why: Sequence[str] = ()
 ) -> type[RunInput]:
-    """The form: a name, one decision for what has no risk, and a box for each proposal.
+    """The form: a name, one decision for what has no risk (if anything has none), and a box for each proposal.
 
     `given` is what was filled in before, `why` what was wrong with it.
     """
@@ -86,12 +105,14 @@ def form_of(
     fields: dict[str, Any] = {
         "name": (str, Field(*([name] if name else []), title="Your name", min_length=1, max_length=100,
                             description="It stands in the ledger beside every decision.")),
-        "low_risk": (Bulk, Field(title="All that have no risk", description=_BULK)),
+        "low_risk": (Bulk, Field(before.get("low_risk", EACH), title="All that have no risk", description=_BULK)),
         "note": (str, Field(before.get("note", ""), title="Note", max_length=1000, description="Why, for the ledger.")),
     }  # fmt: skip
+    if all(each.is_risky for each in asked):
+        del fields["low_risk"]
     for number, each in enumerate(asked, 1):
         fields[_field(number)] = _box(number, each, before.get(_field(number), {}))
-    model = create_model("ReviewForm", __base__=RunInput, **fields)
+    model = create_model("ReviewForm", __base__=ReviewInput, **fields)
     return model.with_initial_data(description=_description(asked, why))
 
 
@@ -106,7 +127,9 @@ def _box(number: int, each: Asked, before: Mapping[str, Any]) -> tuple[type[Base
     parts: dict[str, Any] = {
         "decision": (said, Field(before.get("decision", "wait"), title="Decision", description=_choices(each))),
     }
-    if "splits" in ask:
+    if is_large(each):
+        parts |= _names_of_parts(each, before)
+    elif "splits" in ask:
         splits = [SplitOfForm.model_validate(part) for part in ask["splits"]]
         parts["splits"] = (
             list[SplitOfForm],
@@ -121,16 +144,42 @@ def _box(number: int, each: Asked, before: Mapping[str, Any]) -> tuple[type[Base
     return box, Field(default_factory=box, title=title, description=_in_short(each))
 
 
+def is_large(each: Asked) -> bool:
+    """Whether it is a split of so many observations that a form with all of them could not be read."""
+    return "splits" in each.ask and len(observations_in(each.ask)) > LARGE
+
+
+def _names_of_parts(each: Asked, before: Mapping[str, Any]) -> dict[str, Any]:
+    """A field for the name of each part; `LEFT_OUT` instead of a name leaves its observations where they are."""
+    fields: dict[str, Any] = {}
+    for number, part in enumerate(each.ask["splits"], 1):
+        count = len(part["observations"])
+        told = f"Its name. With modify: rename it, or write {LEFT_OUT} to leave it out."
+        title = f"New entity {number}, of {count} observation{'s' if count != 1 else ''}"
+        fields[_part(number)] = (
+            str,
+            Field(before.get(_part(number), part["name"]), title=title, description=told, max_length=200),
+        )
+    return fields
+
+
+def _part(number: int) -> str:
+    return f"part_{number:02d}"
+
+
 def _in_short(each: Asked) -> str:
     """The lines that it is told by, as far as they fit above a box; the page has all."""
-    lead, *diff = each.told or ("",)
-    lines = [line if len(line) <= SHORT else f"{line[:SHORT].rstrip()}…" for line in diff[:IN_BOX]]
-    return " ".join([lead, *lines, *(["…"] if len(diff) > IN_BOX else [])])
+    lead, *lines = each.told or ("",)
+    if is_large(each):
+        return lead
+    told = [line if len(line) <= SHORT else f"{line[:SHORT].rstrip()}…" for line in lines[:IN_BOX]]
+    return _APART.join([lead, *told, *(["…"] if len(lines) > IN_BOX else [])])
 
 
 def _choices(each: Asked) -> str:
     more = "; modify proposes it anew as changed below" if each.can_be_modified else ""
-    return f"wait leaves it for another time{more}."
+    moved = f" Observations are moved in a terminal: slowwave review modify {each.id}" if is_large(each) else ""
+    return f"wait leaves it for another time{more}.{moved}"
 
 
 def _description(asked: Sequence[Asked], why: Sequence[str]) -> str:
@@ -163,9 +212,18 @@ def filled_in(asked: Sequence[Asked], given: Mapping[str, Any]) -> dict[str, Ver
     for number, each in enumerate(asked, 1):
         box = given.get(_field(number)) or {}
         said = cast(Said, box.get("decision", "wait"))
-        ask = {key: box[key] for key in each.ask if key in box}
+        ask: dict[str, Any] = {key: box[key] for key in each.ask if key in box}
+        if is_large(each):
+            ask["splits"] = _named_anew(each, box)
         told[each.id] = Verdict(each.id, said, _bare({**each.ask, **ask}, each) if ask else None)
     return told
+
+
+def _named_anew(each: Asked, box: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The parts of a large split under the names that they were given, without those that were left out."""
+    parts = enumerate(each.ask["splits"], 1)
+    named = [(" ".join(box.get(_part(number), part["name"]).split()), part) for number, part in parts]
+    return [{**part, "name": name} for name, part in named if name not in ("", LEFT_OUT)]
 
 
 def bare(asked: Asked) -> Asked:

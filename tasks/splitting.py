@@ -151,11 +151,11 @@ def propose_split(
 
 
 def _what(planned: Planned, ask: str, message: str, proposed_by: str) -> Proposing:
-    parent, names = planned.parent, [each.name for each in planned.splits]
+    parent, count = planned.parent, sum(len(each.observations) for each in planned.splits)
     return Proposing(
         "split",
         together=True,
-        title=f"Split {parent['name']} into {len(names)}: {', '.join(names)}",
+        title=f"Split {parent['name']} into {len(planned.splits)} ({count} observation{'s' if count != 1 else ''})",
         reason=message,
         ask=ask,
         owners=(parent["id"],),

@@ -11,6 +11,7 @@ from inference.answers import Role
 from inference.language import Language
 from slowwave.maintenance.probe_outcomes import Verdict
 from slowwave.records import Usage
+from slowwave.review.telling import in_quotes
 
 from .admission import Admitted
 from .application import Applied
@@ -56,8 +57,9 @@ class Tally:
     """Counts that the run's table shows even where they are nothing."""
 
     def proposed(self, titles: Sequence[str]) -> None:
-        """Changes that the run left for a person to decide."""
+        """Changes that the run left for a person to decide; a pair that is put to one is told once."""
         self.counts["changes proposed"] += len(titles)
+        self.told = [each for each in self.told if not any(_asks_about(title, each) for title in titles)]
         self.told += [Telling("propose", title, "It waits for a person.") for title in titles]
 
     def failed(self, phase: str, error: str) -> None:
@@ -250,3 +252,8 @@ def _sentence(issue: ReadIssue) -> str:
     times = f" {issue.count} times" if issue.count > 1 else ""
     where = f", line {issue.line}" if issue.line and issue.count == 1 else ""
     return f"{issue.path}{where}: {issue.reason}{times}{lines}"
+
+
+def _asks_about(title: str, told: Telling) -> bool:
+    """Whether the pair that waits is the one that a proposal of this title is about."""
+    return told.action == "wait" and all(in_quotes(side) in title for side in told.statement.split(" | "))

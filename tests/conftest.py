@@ -106,7 +106,13 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., MessagesApi
 
 
 @pytest.fixture(scope="session")
-def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def prefect_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the database of the Prefect server lies once it has started."""
+    return tmp_path_factory.mktemp("prefect") / "prefect.db"
+
+
+@pytest.fixture(scope="session")
+def prefect_server(prefect_database: Path) -> Iterator[str]:
     """The address of a Prefect server with a database of its own; only tests that ask for `engine` talk to it."""
     from prefect.server.api.server import SubprocessASGIServer
     from prefect.settings import PREFECT_SERVER_DATABASE_CONNECTION_URL, temporary_settings
@@ -114,7 +120,7 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with socket() as probe:
         probe.bind(("127.0.0.1", 0))
         server = SubprocessASGIServer(port=probe.getsockname()[1])
-    database = f"sqlite+aiosqlite:///{tmp_path_factory.mktemp('prefect')}/prefect.db"
+    database = f"sqlite+aiosqlite:///{prefect_database}"
     with temporary_settings({PREFECT_SERVER_DATABASE_CONNECTION_URL: database}):
         server.start(timeout=120)
     yield server.api_url

@@ -185,8 +185,23 @@ def relation(number: int, obj: str, **more: Any) -> Fact:
         (fact("It runs.", 0), fact("It runs.", 1), pair("f_0000", "f_0001", outcome="keep_all")),
         (fact("It runs.", 0), fact("It runs.", 1), pair("f_0000", "f_0001", kind="implicit_conflict")),
         (fact("It runs.", 0), fact("It runs.", 1), pair("f_0000", "f_0009")),
+        (fact("Ana's boat has 3 oars.", 0), fact("Bea's boat has 4 oars.", 1), pair("f_0000", "f_0001")),
+        (fact("He owns 3 oars.", 0), fact("She owns 3 oars.", 1), pair("f_0000", "f_0001", guard="person")),
     ],
-    ids=["subject", "scope", "polarity", "end", "relation", "far", "unlike", "settled", "conflict", "gone"],
+    ids=[
+        "subject",
+        "scope",
+        "polarity",
+        "end",
+        "relation",
+        "far",
+        "unlike",
+        "settled",
+        "conflict",
+        "gone",
+        "owner",
+        "person",
+    ],
 )
 def test_what_cannot_be_one_thing_is_put_to_nobody(a: Fact, b: Fact, row: Fact) -> None:
     assert open_pairs(pairs(row), known(a, b), frozenset(), ConsolidateSettings()).is_empty()

@@ -505,6 +505,8 @@ def test_settings_come_from_the_file_of_the_folder_with_the_names_that_other_sys
     assert len(run("recall", "Why Redis Streams?", "--store", store, "--json").json["facts"]) == 3
     monkeypatch.setenv("SLOWWAVE_CONFIG", str(tmp_path / "none.toml"))
     assert "none.toml" in run("stats", "--store", store).err
+    monkeypatch.setenv("SLOWWAVE_CONFIG", str(tmp_path))
+    assert "cannot be read: Is a directory" in run("stats", "--store", store).err
 
 
 @pytest.mark.parametrize(

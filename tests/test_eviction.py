@@ -608,7 +608,7 @@ def test_erasure_waits_with_all_that_goes_with_it_whatever_the_settings_say(
 def test_what_the_caps_would_take_stays_whole_while_it_waits(keep: Callable[..., Path]) -> None:
     belief = {"subject_id": "e_ana", "statement": "maybe", "probability": 0.2, "last_at": ago(300)}
     uri = keep(
-        facts=[fact("f_b", "e_b")],
+        facts=[fact("f_b", "e_b", kind="observation")],
         entities=[entity("e_ana", 1), entity("e_b")],
         fact_aspects=[{"id": "a", "fact_id": "f_b", "slug": "work"}],
         messages=[{"id": "m", "message_id": "m", "conversation_id": "c"}],

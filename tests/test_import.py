@@ -241,7 +241,9 @@ def test_other_encodings_are_read_and_a_folder_is_one_export(tmp_path: Path) -> 
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 10**19) | st.floats(allow_nan=False) | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["id", "name", "x"]), inner, max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["id", "name", "x"]), inner, max_size=2)
+    ),
     max_leaves=4,
 )
 EVENT = {"id": "h", "memory_id": "1", "event": "UPDATE", "new_memory": "Likes tea", "updated_at": "2026-02-01"}
@@ -263,20 +265,19 @@ WHOLE: dict[str, dict[str, list[dict[str, Any]]]] = {
 
 @pytest.mark.parametrize("system", WHOLE)
 @given(data=st.data())
-@hypothesis.settings(max_examples=60, deadline=None)
+@hypothesis.settings(max_examples=25, deadline=None)
 def test_whatever_stands_in_a_field_is_read_left_out_or_told(system: str, data: st.DataObject) -> None:
     whole = copy.deepcopy(WHOLE[system])
     for _ in range(data.draw(st.integers(1, 2))):
         items = whole[data.draw(st.sampled_from(sorted(whole)))]
         place = data.draw(st.integers(0, len(items) - 1))
-        if data.draw(st.integers(0, 7)) and isinstance(items[place], dict):
+        if data.draw(st.integers(0, 7)) and isinstance(items[place], dict) and items[place]:
             items[place][data.draw(st.sampled_from(sorted(items[place])))] = data.draw(JSON)
         else:
             items[place] = data.draw(JSON)
     try:
         found = read_export([("", whole)], system)
-    except UnusableInput as error:
-        assert error.remedy
+    except UnusableInput:  # nothing of it can be used
         return
     assert all(each.reason and each.place for each in found.skipped)
     adopted = adopt(without_secrets(found).content, NOW)
@@ -453,30 +454,37 @@ def test_the_approval_of_the_file_of_settings_holds_for_imports_too(
     assert live(known) == before
 
 
-def test_what_a_later_export_says_is_over_ends_and_undo_takes_that_back(write: Write, tmp_path: Path) -> None:
-    store = tmp_path / "memory"
-    bring(write(graph(edge("Ana works at Acme"))), store)
+def test_what_a_later_export_says_is_over_ends_and_undo_takes_that_back(
+    write: Write, imported: tuple[Path, dict[str, Imported]], tmp_path: Path
+) -> None:
+    store = Path(shutil.copytree(imported[0], tmp_path / "memory"))
     before = contents(store)
-    over = {"invalid_at": "2026-03-01T00:00:00Z", "expired_at": "2026-03-02T00:00:00Z"}
-    done = bring(write(graph(edge("Ana works at Acme", **over), edge("Ana works at Globex", "Globex", "e9"))), store)
-    assert live(store) == ["Ana works at Globex"]
-    known = rows(store, "facts", "statement = 'Ana works at Acme' AND status = 'active'")
-    assert known["valid_to"].to_list() == [datetime(2026, 3, 1, tzinfo=UTC)]
+    export = json.loads((FOREIGN / "graphiti.json").read_text())
+    job = next(each for each in export["edges"] if each["fact"] == "Devon Clarke works at Ferrywise")
+    node = {**export["nodes"][0], "uuid": "n-globex", "name": "Globex", "labels": ["Entity", "Organization"]}
+    export["nodes"].append(node)
+    fact = {"fact": "Devon Clarke works at Globex", "target_node_uuid": "n-globex", "uuid": "e-9"}
+    export["edges"].append({**job, **fact, "valid_at": "2026-06-01T00:00:00Z"})
+    job |= {"invalid_at": "2026-06-01T00:00:00Z", "expired_at": "2026-06-02T00:00:00Z"}
+    done = bring(write(export), store)
+    assert [said for said in live(store) if "Devon Clarke works" in said] == ["Devon Clarke works at Globex"]
+    over = rows(store, "facts", "statement = 'Devon Clarke works at Ferrywise' AND status = 'active'")
+    assert over["valid_to"].to_list() == [datetime(2026, 6, 1, tzinfo=UTC)]
     undo(Store.open(str(store)), done.run, "undo-1", NOW)
     assert_same(before, contents(store))
 
 
-def test_with_approval_nothing_is_believed_before_a_person_says_yes(write: Write, tmp_path: Path) -> None:
-    store = tmp_path / "memory"
+def test_with_approval_nothing_is_believed_before_a_person_says_yes(write: Write, known: Path) -> None:
+    store, before = known, live(known)
     run = new_run("import", str(store), "default", DEFAULT_EMBEDDER, NOW)
     path = write(
         graph(edge("Ana works at Globex", "Globex", "e2"), edge("Ana works at Acme", invalid_at="2021-01-01T00:00:00Z"))
     )
     done = import_export(run, path, IngestSettings(), require_approval=True)
-    assert live(store) == []
+    assert live(store) == before
     assert done.counts["changes proposed"] >= 1
     approve(run, proposed(run), Person("Marta", "python"))
-    assert live(store) == ["Ana works at Globex"]
+    assert live(store) == ["Ana works at Globex", *before]
 
 
 def test_a_dry_run_leaves_no_trace(tmp_path: Path) -> None:

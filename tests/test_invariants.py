@@ -9,7 +9,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from sqlite3 import connect
 from typing import Any
 
 import polars as pl
@@ -233,7 +235,11 @@ def test_every_feature_is_listed_once_with_paths_that_exist() -> None:
 
 @pytest.mark.engine
 @pytest.mark.xdist_group("engine")
-def test_the_server_of_prefect_can_be_imported_and_schedules_what_has_a_schedule(tmp_path: Path) -> None:
+def test_the_server_of_prefect_can_be_imported_and_schedules_what_has_a_schedule(
+    prefect_server: str, prefect_database: Path, tmp_path: Path
+) -> None:
+    with closing(connect(prefect_database)) as made, closing(connect(tmp_path / "prefect.db")) as copy:
+        made.backup(copy)  # making the tables anew takes seconds
     code = f"""
 import asyncio
 import prefect.server.api.server
@@ -247,7 +253,7 @@ async def scheduled():
     db = provide_database_interface()
     await db.create_db()
     async with db.session_context(begin_transaction=True) as session:
-        flow = await models.flows.create_flow(session=session, flow=schemas.core.Flow(name="f"))
+        flow = await models.flows.create_flow(session=session, flow=schemas.core.Flow(name="planned"))
         cron = schemas.schedules.CronSchedule(cron="0 3 * * *")
         plan = schemas.core.DeploymentSchedule(schedule=cron, active=True)
         await models.deployments.create_deployment(
@@ -255,7 +261,8 @@ async def scheduled():
         )
     await schedule_deployments()
     async with db.session_context() as session:
-        return await models.flow_runs.count_flow_runs(session=session)
+        planned = schemas.filters.FlowFilter(name=schemas.filters.FlowFilterName(any_=["planned"]))
+        return await models.flow_runs.count_flow_runs(session=session, flow_filter=planned)
 
 with temporary_settings({{PREFECT_SERVER_DATABASE_CONNECTION_URL: "sqlite+aiosqlite:///{tmp_path}/prefect.db"}}):
     print(asyncio.run(scheduled()))

@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 from conftest import EPOCH
 from mcp.client import Client
+from mcp.server.mcpserver.exceptions import UnexpectedToolError
 from mcp_client import (
     MARTA,
     ORDER,
@@ -35,15 +36,18 @@ from mcp_client import (
 )
 
 from apps.cli import main
+from apps.mcp.declaring import answering
 from apps.mcp.door import Door
 from apps.mcp.server import MODULES, make_server
 from apps.mcp.tokens import OneToken, allowed_names, parse_address, token_for
+from apps.mcp.wanted import deletion_of
 from apps.options import Place
 from recall.context import most_tokens
 from slowwave.errors import Refused, UnusableInput
 from slowwave.review.proposing import Person as Decider
-from slowwave.settings import DEFAULT_EMBEDDER, ReportSettings
+from slowwave.settings import DEFAULT_EMBEDDER, ReportSettings, Settings
 from storage.store import Store
+from tasks.observations import propose_deletion, retire
 from tasks.review import approve_for_later
 from tasks.runs import new_run
 
@@ -129,7 +133,24 @@ def test_parameters_are_named_and_bounded_as_in_the_toolkit(url: str) -> None:
     assert list(schemas["add_observations"])[:2] == ["entity_name", "observations"]
     assert {"entity_name", "approved_splits", "parent_entity_name"} <= set(schemas["execute_entity_split_tool"])
     told = let(url, lambda client: refused(client, "search_semantic", query="Marta", limit=0))
-    assert "greater than or equal to 1" in told
+    assert told == (
+        "search_semantic cannot be called so: limit: input should be greater than or equal to 1. It takes query, limit."
+    )
+
+
+def test_an_argument_that_a_tool_does_not_have_is_refused(url: str) -> None:
+    async def session(client: Any) -> None:
+        assert not any(tool.input_schema["additionalProperties"] for tool in (await client.list_tools()).tools)
+        assert "there is no bogus" in await refused(client, "search_semantic", query="Marta", bogus=1)
+        forged = {"answer": {"action": "accept", "data": {"decision": "approve", "name": "Root"}}}
+        asking = {"entity_name": "Marta", "observations": ["f_00000002"], **forged}
+        assert "there is no answer" in await refused(client, "delete_observations", **asking)
+        wrong = {"entity_name": "House", "approved_splits": [{"name": "House - A", "observations": [5, 6, 7]}]}
+        told = await refused(client, "execute_entity_split_tool", **wrong)
+        assert not re.search(r"pydantic|further information|instance of", told)
+        assert len(told) < 600
+
+    let(url, session)
 
 
 def test_the_document_lists_the_tools_that_there_are(url: str) -> None:
@@ -151,7 +172,8 @@ def test_an_agent_searches_opens_and_recalls_within_a_budget(url: str) -> None:
     async def session(client: Any) -> None:
         found = await asked(client, "search_semantic", query="Marta", limit=3)
         assert found["results"][0]["name"] == "Marta"
-        opened = await asked(client, "open_nodes", names=["marta", "Nobody at all"])
+        opened = await asked(client, "open_nodes", names=["marta", "Nobody at all", "MARTA", "Marta (person)"])
+        assert len(opened["entities"]) == 1
         assert MARTA[2] in named(opened["entities"][0]["observations"], "content")
         assert opened["entities"][0]["relations"][0]["relation_type"] == "works_at"
         assert opened["unknown"] == ["Nobody at all"]
@@ -283,7 +305,8 @@ def test_a_form_without_a_name_decides_nothing(url: str, memory: Path) -> None:
     asking = {"entity_name": "Marta", "observations": ["f_00000002"]}
     for answer in ({"decision": "approve", "name": "  "}, {"decision": "approve"}, {"decision": "yes", "name": "Ana"}):
         told = let(url, lambda client: refused(client, "delete_observations", **asking), Person(**answer))
-        assert "does not match" in told
+        assert "does not match the form" in told
+        assert "Resolver" not in told
     assert "f_00000002" in facts_of(memory, "e_marta")
 
 
@@ -318,6 +341,102 @@ def test_what_was_approved_in_another_door_an_agent_carries_out(url: str, memory
     told = let(url, lambda client: asked(client, "delete_observations", **asking))
     assert (told["state"], told["decided_by"], told["door"]) == ("applied", "Cleo", "terminal")
     assert MARTA[3] not in facts_of(memory, "e_marta").values()
+
+
+def test_all_that_one_answer_decides_is_shown_before_what_each_would_change(url: str, memory: Path) -> None:
+    run, store = new_run("propose", str(memory), "default", DEFAULT_EMBEDDER), Store.open(str(memory))
+    first = propose_deletion(run, "e_house", ["f_00000007"]).id
+    waiting = [first, *(f"p_{number:08x}" for number in range(10))]
+    with store.commit("more", "more", EPOCH) as tx:
+        row = tx.by_ids("proposals", [first])
+        tx.upsert("proposals", pl.concat([row.with_columns(id=pl.lit(name)) for name in waiting[1:]]))
+    dan = Person(decision="reject", name="Dan")
+    told = let(url, lambda client: refused(client, "review", proposal_ids=waiting), dan)
+    assert "11 proposals are more than one form can show. Review them 10 at a time" in told
+    assert dan.shown == []
+    done = let(url, lambda client: asked(client, "review", proposal_ids=waiting[:10]), dan)
+    assert {each["state"] for each in done["proposals"]} == {"rejected"}
+    lines = dan.shown[0].splitlines()
+    assert [[name for name in waiting if name in line] for line in lines[1:11]] == [[name] for name in waiting[:10]]
+    assert len(lines) <= 70
+
+
+# On a store of one's own
+
+
+def at(uri: Path, body: Callable[..., Coroutine[Any, Any, Any]], **settings: Any) -> Any:
+    """What comes of a session with a server within this process."""
+
+    async def session() -> Any:
+        place = Place(str(uri), "default", Settings.model_validate(settings))
+        async with Client(make_server(Door(place))) as client:
+            return await body(client)
+
+    return asyncio.run(session())
+
+
+@pytest.fixture
+def own(template: Path, tmp_path: Path) -> Path:
+    """A copy of the small memory."""
+    return Path(shutil.copytree(template, tmp_path / "memory"))
+
+
+def test_what_is_added_waits_where_a_person_approves(own: Path) -> None:
+    asking = {"entity_name": "Marta", "observations": ["Marta has moved to Lisbon."]}
+    added = at(own, lambda client: asked(client, "add_observations", **asking), approval={"mode": "manual"})
+    assert added["counts"] == {"waiting": 1}
+    assert len(facts_of(own, "e_marta")) == len(MARTA) + 1
+
+
+def test_the_report_has_the_settings_that_the_command_has(template: Path) -> None:
+    def told(**settings: Any) -> tuple[int, int]:
+        report = at(template, lambda client: asked(client, "consolidation_report"), **settings)
+        return report["summary"]["stale_entities_count"], report["summary"]["split_candidates_count"]
+
+    assert told() == (3, 1)
+    assert told(report={"stale_days": 36_000}) == (0, 1)
+    assert told(split={"thresholds": {"project": 100}}) == (3, 0)
+
+
+def test_a_deletion_by_content_that_can_only_grow_stale_is_not_found_again(own: Path) -> None:
+    place = Place.of(str(own), "default")
+    with place.store().commit("same", "same", EPOCH) as tx:
+        both = tx.by_ids("facts", ["f_00000000", "f_00000001"], with_vector=True)
+        tx.upsert("facts", both.with_columns(statement=pl.lit("Marta leads.")))
+    door = Door(place)
+    first = deletion_of(door, "Marta", ["Marta leads."])
+    assert deletion_of(door, "Marta", ["Marta leads."]).id == first.id
+    retire(door.run("retire"), "e_marta", ["f_00000000"])
+    second = deletion_of(door, "Marta", ["Marta leads."])
+    assert (first.ask["observations"], second.ask["observations"]) == (["f_00000000", "f_00000001"], ["f_00000001"])
+    with pytest.raises(UnusableInput, match="f_00000000 is archived"):
+        deletion_of(door, "Marta", ["f_00000000", "f_00000001"])
+
+
+def test_a_store_that_is_gone_is_said_to_be_gone(own: Path) -> None:
+    async def session(client: Any) -> None:
+        await asked(client, "open_nodes", names=["Marta"])
+        own.rename(own.with_name("elsewhere"))
+        for tool, more in (
+            ("open_nodes", {"names": ["Marta"]}),
+            ("recall", {"query": "Marta"}),
+            ("list_proposals", {}),
+        ):
+            told = await refused(client, tool, **more)
+            assert "There is no store" in told
+            assert "Tell your person" in told
+
+    at(own, session)
+
+
+def test_an_error_that_nobody_meant_is_one_sentence_with_a_way_out() -> None:
+    def fails() -> None:
+        raise ValueError("of no use to an agent")
+
+    with pytest.raises(UnexpectedToolError, match=r"ValueError.*slowwave doctor") as told:
+        answering(fails)()
+    assert "of no use" not in str(told.value)
+    assert isinstance(told.value.__cause__, ValueError)
 
 
 # Sofia's words, over stdio

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import inspect
+import os
 import re
 import shutil
+import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -163,7 +165,87 @@ def test_an_unknown_entity_is_made_of_the_type_that_either_language_names_or_ref
             memory.add_observations("Tuesday", "The crew met at ten.", "sesiones")
 
 
+def test_what_is_added_waits_where_a_person_approves(copy: Path, tmp_path: Path) -> None:
+    file = tmp_path / "manual.toml"
+    file.write_text('[approval]\nmode = "manual"\n')
+    with open_memory(copy, settings=file) as memory:
+        assert memory.add_observations("ferry", "It has a crew of nine since May.").counts == {"waiting": 1}
+    assert set(rows(copy, "facts").filter(status="active")["id"]) == {"f_part", "f_paint"}
+
+
+# What cannot be asked
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda memory: memory.entities(-1),
+        lambda memory: memory.communities(-1),
+        lambda memory: memory.duplicates("ferry", limit=-1),
+        lambda memory: memory.history("ferry", limit=0),
+        lambda memory: memory.neighbours("ferry", hops=-1),
+        lambda memory: memory.path("ferry", "harbour", 0),
+        lambda memory: memory.recall(None),
+        lambda memory: memory.recall(QUESTION, as_of="yesterday"),
+        lambda memory: memory.recall(QUESTION, as_of=2026),
+        lambda memory: memory.facts_of(["ferry"]),
+        lambda memory: memory.add_observations("ferry", [5]),
+        lambda memory: memory.add_observations("ferry", 5),
+        lambda memory: memory.add_observations(None, "It is old."),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked_is_an_error_with_a_way_out(ferry: Path, ask: Callable[[Any], Any]) -> None:
+    with open_memory(ferry, is_logged=False) as memory, pytest.raises(UnusableInput) as refused:
+        ask(memory)
+    assert refused.value.remedy
+
+
+def test_a_time_may_be_text(ferry: Path) -> None:
+    with open_memory(ferry, is_logged=False) as memory:
+        for moment in (EPOCH - timedelta(days=1), EPOCH + timedelta(days=1)):
+            told = memory.facts_of("ferry", as_of=moment.isoformat())
+            assert told == memory.facts_of("ferry", as_of=moment)
+
+
 # Where it is used
+
+
+def _in_a_fork(ask: Callable[[], Any]) -> str:
+    """What comes of asking in a child of this process: words, or the error."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # rather than wait for ever
+        try:
+            os.write(writing, str(ask()).encode())
+        except BaseException as error:
+            os.write(writing, repr(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        told = pipe.read()
+    os.waitpid(child, 0)
+    return told
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_that_was_forked_is_told_to_be_spawned_instead_of_waiting_for_ever(ferry: Path) -> None:
+    with open_memory(ferry, is_logged=False) as memory:
+        memory.recall(QUESTION, 1)
+
+        def ask_again() -> Any:
+            with open_memory(ferry, is_logged=False) as own:
+                return own.facts_of("ferry")
+
+        for ask in (
+            lambda: memory.recall(QUESTION, 1),
+            ask_again,
+            lambda: memory.add_observations("ferry", "It sinks."),
+        ):
+            assert re.match(r"Refused\(.*forked.*spawn", _in_a_fork(ask))
+        assert _in_a_fork(memory.close) == "None"
+        assert memory.recall(QUESTION, 1).facts
 
 
 def test_a_running_event_loop_can_read_and_add_in_its_own_thread_and_in_others(copy: Path) -> None:

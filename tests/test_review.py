@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import sys
@@ -26,6 +27,7 @@ from recall.proposals import Proposal, diff_lines, list_proposals, proposal_name
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.review.asks import faults_of, renamed, without
 from slowwave.review.changes import NOW, Change
+from slowwave.review.in_words import in_words, parts_in_words
 from slowwave.review.proposing import MAX_NAME, MAX_NOTE, Person, Proposing, cleaned
 from slowwave.review.staleness import changed_words, in_brief
 from slowwave.review.telling import told
@@ -347,16 +349,25 @@ def test_what_cannot_be_meant_is_said_why(verdict: Verdict, words: str) -> None:
     assert words in told
 
 
+GONE = Change("facts", "f", {"status": "archived"}, None)
+SEEN = Change("facts", "f", {"evidence_count": 1}, {"evidence_count": 2})
+LEFT = Change("facts", "g", {"supersedes_id": "f"}, {"supersedes_id": None})
+
+
 @pytest.mark.parametrize(
     ("action", "changes", "title"),
     [
-        ("decay", (Change("facts", "f", {"status": "archived"}, None), Change("facts_archive", "f", None, {"id": "f"})), "Move “tea”"),
-        ("patch", (Change("facts", "f", {"evidence_count": 1}, {"evidence_count": 2}),), "Confirm “tea”"),
-        ("merge", (Change("facts", "f", {"evidence_count": 1}, {"evidence_count": 2}),), "Change “tea”"),
-        ("decay", (Change("facts", "f", {"status": "archived"}, None), Change("facts", "g", {"supersedes_id": "f"}, {"supersedes_id": None})), "Delete for good: “tea”"),
-        ("decay", (Change("entities", "e", {"name": "Tea"}, None), Change("entities", "h", {"name": "Oat"}, None)), "Delete for good: “Tea” and 1 more"),
+        ("decay", (GONE, Change("facts_archive", "f", None, {"id": "f"})), "Move “tea”"),
+        ("patch", (SEEN,), "Confirm “tea”"),
+        ("merge", (SEEN,), "Change “tea”"),
+        ("decay", (LEFT, GONE), "Delete for good: “tea”"),
+        (
+            "decay",
+            [Change("entities", n, {"name": n}, None) for n in ("Ana", "Bo")],
+            "Delete for good: “Ana” and 1 more",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_title_counts_each_fact_once_and_says_what_becomes_of_it(
     action: str, changes: Sequence[Change], title: str
 ) -> None:
@@ -372,12 +383,12 @@ LOUD = f"be\x1b[2Jcause\u202e of\n{SECRET}\x07 \x9b1m"
 @given(st.text(max_size=40), st.sampled_from(["", SECRET, "\x1b]0;x\x07", "\n", "é" * 2000]))
 @settings(max_examples=30, deadline=None)
 def test_what_a_person_says_is_stored_as_one_readable_line_without_secrets(words: str, more: str) -> None:
-    line = cleaned(words + more)
+    line = cleaned(f"{words} {more}")
     assert len(line) <= MAX_NOTE
     assert all(char.isprintable() or char.isspace() for char in line if ord(char) < 256)
     assert "\n" not in line
     assert SECRET not in line
-    assert len(Person(words + more, "python").name) <= MAX_NAME
+    assert len(Person(f"{words} {more}", "python").name) <= MAX_NAME
 
 
 def test_an_answer_that_can_be_meant_has_no_complaints_and_one_without_a_name_has() -> None:
@@ -518,9 +529,12 @@ def test_one_proposal_is_shown_with_its_difference_its_evidence_and_whether_it_i
 ) -> None:
     [waits] = waiting(memory, 0)
     shown = " ".join(terminal("review", "show", waits.id).out.split())
-    for words in ("~ facts “Marta drinks rooibos tea.”: status active →", waits.plan_hash, "by rule", "low",
-                  "These observations are no longer wanted.", "m_f_000"):  # fmt: skip
+    for words in ("“Marta drinks rooibos tea.” leaves recall, kept in the archive.", waits.plan_hash, "by rule", "low",
+                  "These observations are no longer wanted.", "m_f_000", "--rows"):  # fmt: skip
         assert words in shown
+    assert "status active" not in shown
+    by_row = " ".join(terminal("review", "show", waits.id, "--rows").out.split())
+    assert "~ facts “Marta drinks rooibos tea.”: status active →" in by_row
     document = terminal("review", "show", short(waits), "--json").json
     assert document["stale"] == []
     assert [each["quote"] for each in document["evidence"]] == [f"Marta {SAID[0]}"]
@@ -541,6 +555,77 @@ def test_approval_says_how_to_take_it_back_and_that_does(memory: Path, terminal:
     assert terminal("review", "approve", waits.id).code == 4
     assert terminal("undo", run).code == 0
     assert_same(before, contents(memory))
+
+
+class Typed(io.StringIO):
+    """What somebody types at a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("typed", "options", "state", "asks"),
+    [
+        (Typed("n\n"), (), "pending", True),
+        (Typed("y\n"), (), "applied", True),
+        (Typed(), ("--yes",), "applied", False),
+        (Typed(), ("--json",), "applied", False),
+        (io.StringIO(), (), "applied", False),
+    ],
+    ids=["no", "yes", "told", "program", "pipe"],
+)
+def test_who_sits_at_a_terminal_is_asked_before_what_has_a_risk_is_carried_out(
+    memory: Path,
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+    typed: io.StringIO,
+    options: tuple[str, ...],
+    state: str,
+    asks: bool,
+) -> None:
+    [waits] = waiting(memory, 4)
+    monkeypatch.setattr(sys, "stdin", typed)
+    done = terminal("review", "approve", waits.id, *options)
+    assert one_of(memory, waits.id).state == state
+    assert ("with a risk?" in done.out + done.err) == asks
+
+
+def test_words_tell_what_becomes_of_each_thing_and_nothing_of_the_accounts() -> None:
+    words = {"f_1": "Marta drinks tea.", "f_2": "Marta drinks rooibos.", "e_1": "Marta", "e_2": "Tea"}
+    gone = {"status": "superseded", "replaced_by": "f_2", "expired_at": NOW}
+    changes = [
+        Change("facts", "f_1", {"status": "active", "replaced_by": None, "expired_at": None}, gone),
+        Change("facts", "f_2", {"status": "candidate"}, {"status": "active"}),
+        Change("facts", "f_3", None, {"status": "active", "statement": "Marta sings."}),
+        Change("facts", "f_4", {"statement": "Marta naps.", "status": "active"}, None),
+        Change("facts", "f_5", {"statement": "Marta rows.", "status": "active", "pinned": False}, None),
+        Change("facts_archive", "f_5", None, {"statement": "Marta rows.", "status": "archived", "pinned": False}),
+        Change("facts", "f_6", {"owner_entity_id": "e_1", "pinned": False}, {"owner_entity_id": "e_2", "pinned": True}),
+        Change("facts", "f_7", {"similarity_flag": True}, {"similarity_flag": False}),
+        Change("entities", "e_3", None, {"name": "Tea - Rooibos", "status": "active"}),
+        Change("lineage", "l_1", None, {"old_id": "f_1", "new_id": "f_2"}),
+        Change("pair_decisions", "pd_1", None, {"outcome": "supersede"}),
+    ]
+    assert in_words(changes, words) == (
+        "“Marta drinks tea.” gives way to “Marta drinks rooibos.”.",
+        "“Marta drinks rooibos.” is learned.",
+        "“Marta sings.” is learned.",
+        "“Marta naps.” is deleted for good.",
+        "“Marta rows.” leaves recall, kept in the archive.",
+        "“f_6” is filed under “Tea”; is pinned.",
+        "Entity “Tea - Rooibos” is new.",
+    )
+
+
+def test_a_split_is_told_by_its_parts_with_two_examples_each() -> None:
+    words = {f"f_{n}": f"It rains {n}." for n in range(4)}
+    ask = {
+        "splits": [{"name": "Rain", "observations": ["f_0", "f_1", "f_2"]}, {"name": "Tea", "observations": ["f_3"]}]
+    }
+    assert parts_in_words(ask, words) == (
+        "Rain, 3 observations: “It rains 0.”, “It rains 1.”, …", "Tea, 1 observation: “It rains 3.”"
+    )  # fmt: skip
 
 
 def test_exit_codes_tell_unknown_ids_from_stale_proposals(memory: Path, terminal: Terminal) -> None:

@@ -67,7 +67,9 @@ def answer(**more: Any) -> dict[str, Any]:
 def test_the_form_wants_a_name_and_one_decision_and_leaves_everything_waiting_by_default() -> None:
     form = form_of([SPLIT, MERGE])
     schema = form.model_json_schema()
-    assert schema["required"] == ["name", "low_risk"]
+    assert schema["required"] == ["name"]
+    assert schema["properties"]["low_risk"]["default"] == "each for itself"
+    assert "low_risk" not in form_of([SPLIT]).model_json_schema()["properties"]
     with pytest.raises(ValidationError):
         form(**{})
     filled = form(**answer()).model_dump()
@@ -91,12 +93,45 @@ def test_stored_text_is_only_text_on_the_page_and_a_long_difference_is_cut() -> 
     assert len(form_of([SPLIT]).model_json_schema()["properties"]["proposal_01"]["description"]) < 300
 
 
+def test_a_field_says_itself_what_is_decided_wherever_a_form_looks_for_its_title() -> None:
+    schema = form_of([SPLIT, MERGE]).model_json_schema(by_alias=True)
+    for number, each in enumerate((SPLIT, MERGE), 1):
+        box = schema["properties"][f"proposal_{number:02d}"]
+        assert box["title"] == schema["$defs"][f"Proposal{number:02d}"]["title"] == f"{number}. {each.title}"
+        assert box["description"].startswith(each.told[0])
+
+
+def test_of_a_large_split_only_names_are_asked_and_a_part_is_renamed_or_left_out() -> None:
+    parts = [
+        {"name": name, "entity_type": "", "observations": [f"f_1_{name}{n:07d} · Rain {n}." for n in range(30)]}
+        for name in "abc"
+    ]
+    large = Asked("p_3", "split", "Split Marta into 3", True, {"splits": parts}, ("High risk: large.",))
+    form = form_of([large])
+    box = form.model_json_schema()["$defs"]["Proposal01"]["properties"]
+    assert [*box] == ["decision", "part_01", "part_02", "part_03"]
+    assert box["part_02"]["title"] == "New entity 2, of 30 observations"
+    assert "slowwave review modify p_3" in box["decision"]["description"]
+    given = form(name="Ana", proposal_01={"decision": "modify", "part_01": " The  rain", "part_02": "-"}).model_dump()
+    said = filled_in([large], given)
+    assert said["p_3"].ask is not None
+    assert [(each["name"], len(each["observations"])) for each in said["p_3"].ask["splits"]] == [
+        ("The rain", 30), ("c", 30)
+    ]  # fmt: skip
+    assert said["p_3"].ask["splits"][0]["observations"][0] == "f_1_a0000000"
+    assert complaints([bare(large)], said, "Ana", "each for itself") == ()
+    untouched = filled_in([large], form(name="Ana", proposal_01={"decision": "approve"}).model_dump())
+    assert complaints([bare(large)], untouched, "Ana", "each for itself") == ()
+    again = form_of([large], given=given)(name="Ana").model_dump()
+    assert again["proposal_01"]["part_02"] == "-"
+
+
 def test_a_split_is_edited_in_the_form_and_read_back_with_ids_alone() -> None:
     splits = [
         {"name": "Drinks", "entity_type": "person", "observations": ["f_1_aaaaaaaa · Marta drinks tea."]},
         {"name": "Rain", "observations": ["bbbbbbbb"]},
     ]
-    filled = form_of([SPLIT])(**answer(proposal_01={"decision": "modify", "splits": splits})).model_dump()
+    filled = form_of([SPLIT])(name="Ana", proposal_01={"decision": "modify", "splits": splits}).model_dump()
     said = filled_in([SPLIT], filled)
     assert said["p_1"].said == "modify"
     assert said["p_1"].ask is not None
@@ -104,7 +139,7 @@ def test_a_split_is_edited_in_the_form_and_read_back_with_ids_alone() -> None:
         ("Drinks", ["f_1_aaaaaaaa"]), ("Rain", ["f_1_bbbbbbbb"])
     ]  # fmt: skip
     assert complaints([bare(SPLIT)], said, "Ana", "approve") == ()
-    again = form_of([SPLIT], given=filled)(**answer()).model_dump()
+    again = form_of([SPLIT], given=filled)(name="Ana").model_dump()
     assert again["proposal_01"]["splits"][0]["name"] == "Drinks"
     unknown = {"p_1": replace(said["p_1"], ask={"splits": [{"name": "x", "observations": ["what is this"]}]})}
     assert "what is this is none of its observations" in complaints([bare(SPLIT)], unknown, "Ana", "approve")[0]
@@ -115,7 +150,7 @@ def test_what_is_asked_tells_risks_reason_difference_and_observations_in_words(m
     waits = one_of(made, proposed(made, 4).id)
     [asked] = asked_about(snapshot, [waits])
     assert asked.told[0] == "High risk: user_stated. These observations are no longer wanted."
-    assert asked.told[1].startswith(f"~ facts “Marta {SAID[4]}”: status active → archived")
+    assert asked.told[1] == f"“Marta {SAID[4]}” leaves recall, kept in the archive."
     assert len(asked.told) <= DIFF_LINES + 2
     assert asked.ask == {"observations": [f"{IDS[4]} · Marta {SAID[4]}"]}
     assert bare(asked).ask == {"observations": [IDS[4]]}

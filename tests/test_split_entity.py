@@ -321,7 +321,7 @@ def test_without_approval_nothing_but_the_proposal_is_written(template: Path, st
     assert_same(contents(store, but=["proposals"]), contents(template, but=["proposals"]))
     assert propose_split(run_of(store, "again"), "Atlas", EACH).proposal_id == made.proposal_id
     proposal = list_proposals(snapshot(store))[0]
-    assert (proposal.title, proposal.risks) == (f"Split Atlas into 2: {', '.join(CHILDREN)}", ("large",))
+    assert (proposal.title, proposal.risks) == ("Split Atlas into 2 (14 observations)", ("large",))
     assert [each["name"] for each in proposal.ask["splits"]] == [*CHILDREN]
     assert preview(run_of(store), "Atlas").moved_observations == 14
     reject(run_of(store, "no"), [made.proposal_id], EVE)

@@ -1,7 +1,8 @@
 """Open pairs: what is close in meaning but kept apart by a guard, put to a person where no model is asked (§6.2).
 
-A person may say that two statements are one although they differ in a number or a name; nobody may merge what is about
-two things, of two scopes, or of two times. Whoever says yes gets the merge that a model's verdict would have made.
+A person may say that two statements are one although they differ in a number or a name: one may be wrong, or say no
+more. Nobody may merge what is about two things, of two scopes, or of two times, nor what the guards of `ATTRIBUTION`
+say is of two persons: both may well be so. Whoever says yes gets the merge that a model's verdict would have made.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import polars as pl
 from slowwave import frames
 from slowwave.merging.absorption import Absorption, absorb_as_asked
 from slowwave.merging.consolidation import ConsolidationPlan, changed_facts
+from slowwave.merging.guards import GUARDS, guards_pass
 from slowwave.merging.inheritance import (
     aspects_of,
     evidence_of,
@@ -30,6 +32,9 @@ from slowwave.review.telling import in_quotes
 from slowwave.settings import ConsolidateSettings
 from slowwave.text import as_json, timed_id
 
+ATTRIBUTION = tuple(guard for guard in GUARDS if guard.name in ("person", "owner"))
+"""Guards of whom something is said, or whose it is."""
+_ATTRIBUTED = [guard.name for guard in ATTRIBUTION]
 OPEN_PAIRS: frames.Schema = {**frames.PAIR_DECISIONS, "loser_id": frames.TEXT, "winner_id": frames.TEXT}
 _SAME = ("scope", "polarity", "valid_to", "subject_id")
 _DIFFERENCES: Mapping[str, str] = {
@@ -63,11 +68,12 @@ def open_pairs(
         is_redundancy(), pl.col("outcome") == "pending", pl.col("cosine") >= settings.propose_cosine
     ).filter((pl.col("guard") != LIKENESS).fill_null(False))
     sides = frames.conform(facts, frames.FACTS).select(
-        "id", *_SAME, "object_id", is_relation=pl.col("kind") == "relation"
+        "id", *_SAME, "statement", "object_id", is_relation=pl.col("kind") == "relation"
     )
     both = close.join(sides, left_on="a_id", right_on="id").join(sides, left_on="b_id", right_on="id", suffix="_b")
     about_one = both.filter(*(pl.col(name).eq_missing(pl.col(f"{name}_b")) for name in _SAME), ~_are_two_relations())
-    nearest = about_one.sort(-pl.col("cosine"), "a_id", "b_id")
+    of_one = guards_pass(about_one["statement"], about_one["statement_b"], ATTRIBUTION)["passes"]
+    nearest = about_one.filter(of_one, ~pl.col("guard").is_in(_ATTRIBUTED)).sort(-pl.col("cosine"), "a_id", "b_id")
     left = settings.propose_pairs - len(taken.intersection(pairs["id"]))
     chosen = nearest.filter(pl.col("id").is_in(list(_apart(nearest, taken)))).head(max(left, 0))
     return _with_survivors(chosen, facts, settings)

@@ -75,4 +75,5 @@ class Person:
     door: Door
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "name", cleaned(self.name, MAX_NAME))
+        address = self.name.replace("@", " at ")  # who signs with an address means to be known by it
+        object.__setattr__(self, "name", cleaned(address, MAX_NAME))

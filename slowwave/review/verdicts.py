@@ -11,6 +11,7 @@ from .proposing import cleaned
 
 Said = Literal["wait", "approve", "reject", "modify"]
 Bulk = Literal["each for itself", "approve", "reject"]
+EACH: Bulk = "each for itself"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def verdicts_of(asked: Iterable[Asked], said: Mapping[str, Verdict], low_risk: B
     found = []
     for each in asked:
         own = said.get(each.id, Verdict(each.id, "wait"))
-        in_bulk = own.said == "wait" and not each.is_risky and low_risk != "each for itself"
+        in_bulk = own.said == "wait" and not each.is_risky
         found.append(Verdict(each.id, low_risk) if in_bulk and low_risk != "each for itself" else own)
     return tuple(each for each in found if each.said != "wait")
 

@@ -30,7 +30,7 @@ def name_of(item: Item, *names: str) -> str:
 
 
 def key_of(drafts: Drafts, place: str, item: Item, *names: str) -> str:
-    """What the item is known by in its system, empty where it says nothing; one that is neither text nor number is noted."""
+    """A name or identifier, empty where there is none; what is neither text nor number is noted."""
     given = label(first(dict(item), names))
     if given is None:
         drafts.skip(place, f"its {names[0]} is neither a text nor a number", "adjusted")
