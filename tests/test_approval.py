@@ -97,6 +97,7 @@ def test_a_pair_that_a_guard_kept_apart_is_put_to_a_person_once_and_a_yes_can_be
     assert "They differ in a number." in found.reason
     assert summary["counts"]["changes proposed"] == 1
     assert found.title in [row["fact"] for row in summary["decisions"]]
+    assert not [row for row in summary["decisions"] if row["decision"] == "wait" and APART[0] in row["fact"]]
     assert {*APART} <= {*live(place)}
     before = contents(place)
     assert "changes proposed" not in consolidated(place)["counts"]

@@ -681,7 +681,10 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 def test_observing_reviewing_and_retiring_from_the_command_line(command: Command, marta: tuple[Path, Added]) -> None:
     code, out, _ = command("observe", "Marta Oliveira", "Owns a boat", TEA, "--json")
     assert (code, [each["outcome"] for each in json.loads(out)["outcomes"]]) == (0, ["added", "known"])
-    assert command("observe", "Ferrywise", "Runs ferries on the Tagus", "--create", "--type", "organization")[0] == 0
+    code, out, _ = command("observe", "Ferrywise", "Runs ferries on the Tagus", "--create", "--type", "organization")
+    assert code == 0
+    assert "Back with: slowwave undo observe-" in out
+    assert "Back with" not in command("observe", "Ferrywise", "Runs ferries on the Tagus")[1]
     code, out, _ = command("duplicates", "Marta", "--json")
     assert (code, json.loads(out)["duplicates_found"]) == (0, 1)
     code, out, _ = command("duplicates", "Marta", "--threshold", "1", "--containment", "1")

@@ -608,7 +608,7 @@ def test_words_tell_what_becomes_of_each_thing_and_nothing_of_the_accounts() -> 
         Change("pair_decisions", "pd_1", None, {"outcome": "supersede"}),
     ]
     assert in_words(changes, words) == (
-        "“Marta drinks tea.” gives way to “Marta drinks rooibos.”.",
+        "“Marta drinks tea.” gives way to “Marta drinks rooibos.”",
         "“Marta drinks rooibos.” is learned.",
         "“Marta sings.” is learned.",
         "“Marta naps.” is deleted for good.",
@@ -620,10 +620,8 @@ def test_words_tell_what_becomes_of_each_thing_and_nothing_of_the_accounts() -> 
 
 def test_a_split_is_told_by_its_parts_with_two_examples_each() -> None:
     words = {f"f_{n}": f"It rains {n}." for n in range(4)}
-    ask = {
-        "splits": [{"name": "Rain", "observations": ["f_0", "f_1", "f_2"]}, {"name": "Tea", "observations": ["f_3"]}]
-    }
-    assert parts_in_words(ask, words) == (
+    rain, tea = {"name": "Rain", "observations": ["f_0", "f_1", "f_2"]}, {"name": "Tea", "observations": ["f_3"]}
+    assert parts_in_words({"splits": [rain, tea]}, words) == (
         "Rain, 3 observations: “It rains 0.”, “It rains 1.”, …", "Tea, 1 observation: “It rains 3.”"
     )  # fmt: skip
 

@@ -76,7 +76,8 @@ def _line(group: Sequence[Change], words: Words) -> Iterator[str]:
     """The line of one row, whichever tables it moves between; none where only bookkeeping changes."""
     first = group[0]
     if told := tuple(_becomes(group, words)):
-        yield f"{_kind(first)}{_quoted(first.id, words)} {'; '.join(told)}."
+        line = f"{_kind(first)}{_quoted(first.id, words)} {'; '.join(told)}"
+        yield line if line.endswith("”") else f"{line}."
 
 
 def _kind(change: Change) -> str:
