@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tasks.review import Decided
 
 Cells = Sequence[Sequence[Any]]
-QUOTES, LINES, RESTS = 20, 40, 10
-"""How much of a proposal is shown unless all rows are asked for: quotes, lines of what changes, what it rests on."""
+QUOTES, LINES, RESTS, STALE = 20, 40, 10, 20
+"""How much is shown unless all rows are asked for: quotes, lines of what changes, what it rests on, what is stale."""
 
 
 def risk_tier(proposal: Proposal) -> str:
@@ -121,8 +121,10 @@ def _print_way_on(story: ProposalStory) -> None:
     name = short_id(story.proposal.id)
     if story.stale:
         out.print("It has grown stale, and will be refused:", style="bold red")
-        for each in story.stale:
+        for each in story.stale[:STALE]:
             out.print(Padding(Text(each), (0, 0, 0, 2), expand=False))
+        if len(story.stale) > STALE:
+            out.print(f"  … and {len(story.stale) - STALE} more: --json")
         out.print(what_to_do(story.proposal), markup=False)
         return
     out.print(f"Decide: slowwave review approve {name}, or: slowwave review reject {name}", markup=False)

@@ -89,7 +89,7 @@ def proposal_named(reading: Reading, asked: str) -> Proposal:
     if not named:
         waiting = reading.frame("proposals", "state = 'pending'", ["id"])["id"].sort().to_list()
         if not waiting:
-            raise UnusableInput(f"There is no proposal {asked!r}, and none waits.", "`slowwave review list --all` has all.")
+            raise UnusableInput(f"There is no proposal {asked!r}, and none waits.", "See `slowwave review list --all`.")
         raise UnknownName("proposal", asked, waiting[:20])
     if len(named) > 1:  # the same may have been decided before: the one that is open is meant
         states = reading.by_ids("proposals", named, ["id", "state"]).iter_rows()

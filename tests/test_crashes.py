@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
-from conftest import EPOCH
 
 from slowwave.errors import Fenced
 from slowwave.settings import RetentionSettings
@@ -25,6 +25,7 @@ from storage.store import Store
 
 NewStore = Callable[[], Store]
 ROOT = Path(__file__).parents[1]
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # not that of conftest: what it brings along would slow every writer down
 BRIEF = RetentionSettings(lease_s=1.0, lease_wait_s=60.0)
 KEYS = [f"k{number}" for number in range(20)]
 SECONDS = 12.0

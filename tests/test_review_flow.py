@@ -200,7 +200,7 @@ def test_the_run_waits_for_a_person_asks_again_what_cannot_be_meant_and_carries_
             assert (state.name, state.state_details.pause_key) == ("Suspended", "review-1")
             assert rows(memory, "runs", "flow = 'review'").is_empty()
             later = proposed(memory, 3)  # the form does not know it
-            refused = await client.resume_flow_run(run, run_input={})
+            refused = await client.resume_flow_run(run, run_input={"name": ""})
             assert refused.status.value == "REJECT"
             wrong = answer(proposal_01={"decision": "approve"}, proposal_03={"decision": "modify"})
             assert (await client.resume_flow_run(run, run_input=wrong)).status.value == "ACCEPT"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import polars as pl
 
@@ -168,6 +167,8 @@ def _batch_states(batches: pl.DataFrame, judged: pl.DataFrame) -> pl.DataFrame:
     )
     return (
         batches.join(counts, on="id", maintain_order="left")
-        .with_columns(passed="count", state=pl.when(pl.col("count") > 0).then(pl.lit("approved")).otherwise(pl.lit("rejected")))
+        .with_columns(
+            passed="count", state=pl.when(pl.col("count") > 0).then(pl.lit("approved")).otherwise(pl.lit("rejected"))
+        )
         .drop("count")
     )

@@ -95,9 +95,7 @@ def find_repeats(
 
 def _same_words(fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
     """S1: equal normalised text of one subject, object and scope; of the batch, the first that says it."""
-    first = fresh.unique(TEXT_KEY, keep="first", maintain_order=True).select(
-        *TEXT_KEY, target_id="id", rank=pl.lit(2)
-    )
+    first = fresh.unique(TEXT_KEY, keep="first", maintain_order=True).select(*TEXT_KEY, target_id="id", rank=pl.lit(2))
     inside = (
         fresh.select("id", *TEXT_KEY)
         .join(first, on=TEXT_KEY, nulls_equal=True)
