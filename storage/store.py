@@ -208,6 +208,5 @@ class Store:
 
 def make_tables(db: DBConnection, model: str, dims: int) -> None:
     """Every table, empty, and the head that makes them a namespace."""
-    for name, table in TABLES.items():
-        db.create_table(name, schema=table.schema(dims), exist_ok=True)
-    create_head(db, {n: db.open_table(n).version for n in tables_of(*PINNED)}, SCHEMA_VERSION, model, dims)
+    made = {name: db.create_table(name, schema=table.schema(dims), exist_ok=True) for name, table in TABLES.items()}
+    create_head(db, {name: made[name].version for name in tables_of(*PINNED)}, SCHEMA_VERSION, model, dims)
