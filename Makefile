@@ -32,7 +32,7 @@ check: $(READY) ## style, types and layers
 	$(BIN)/lint-imports --no-cache
 
 test: $(READY) ## the whole test suite
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 3 --dist loadgroup # two cores: some wait for servers and leases
 
 demo: $(READY) ## learn from the bundled conversations and ask three questions, without a key
 	@$(BIN)/slowwave demo

@@ -24,6 +24,7 @@ for _threads in ("POLARS_MAX_THREADS", "LANCE_CPU_THREADS", "OMP_NUM_THREADS", "
 _MEMORY, _ROOM = Path("/dev/shm"), 4 << 30  # bytes
 if "TMPDIR" not in os.environ and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM:
     os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # commands that tests start would compile the project each time
 os.environ["PREFECT_HOME"] = tempfile.mkdtemp(prefix="slowwave-prefect-")
 atexit.register(shutil.rmtree, os.environ["PREFECT_HOME"], ignore_errors=True)
 os.environ["PREFECT_SERVER_ANALYTICS_ENABLED"] = "false"

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,10 +21,9 @@ import pytest
 from messages_api import Body, Reply, filled
 
 from flows.ingest import ingest
-from inference.embedding import open_embedder
 from recall.proposals import list_proposals
 from slowwave.review.proposing import Person
-from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
+from slowwave.settings import IngestSettings
 from storage.store import Store
 from storage.tables import Role, tables_of
 from tasks.review import Decided, approve
@@ -81,16 +76,6 @@ def written(path: Path, lines: Iterable[Line]) -> Path:
     return path
 
 
-@cache
-def new_memory() -> Path:
-    """The tables of a namespace that nothing was written to, made once in each process, to be copied."""
-    folder = Path(tempfile.mkdtemp(prefix="slowwave-new-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    seat = open_embedder(DEFAULT_EMBEDDER)
-    Store.create(str(folder), "new", (seat.name, seat.dims))
-    return folder / "new"
-
-
 def learn(
     paths: Path | Sequence[Path],
     store: Path,
@@ -104,8 +89,6 @@ def learn(
 ) -> dict[str, Any]:
     """One run of `ingest`, keyless unless the settings say otherwise; returns its summary."""
     listed = [paths] if isinstance(paths, Path) else paths
-    if not dry_run and not (store / namespace).exists():
-        shutil.copytree(new_memory(), store / namespace)
     chosen = IngestSettings.model_validate({"llm": {"model": "rules"}, **settings})
     return asyncio.run(
         ingest(

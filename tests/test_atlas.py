@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 import pytest
 from conftest import EPOCH, TINY
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_cli import Run, run  # noqa: F401 (a fixture)
 
@@ -288,6 +288,7 @@ FACT = st.tuples(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(FACT, min_size=1, max_size=6))
+@example([("active", 0, 2, 1), ("active", 1, 0, None)])  # what replaces it ended before it began
 def test_spans_are_the_times_at_which_a_question_would_be_answered_so(made: list[tuple[Any, ...]]) -> None:
     rows = [
         {"id": f"f{n}", "status": status, "valid_from": start and day(start), "valid_to": end and day(end),

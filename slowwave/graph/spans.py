@@ -78,7 +78,7 @@ def _blocked(name: str, chain: list[str], steps: Mapping[str, str], known: Mappi
     own = (known[name][0] == "active", name)
     for step in chain:
         status, start, end = known.get(step, ("", None, None))
-        if status not in _WAS_TRUE or start is None:
+        if status not in _WAS_TRUE or start is None or (end is not None and end <= start):
             continue
         if name not in successors(step, steps) or (status == "active", step) > own:
             yield start, end
