@@ -5,17 +5,24 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from slowwave.errors import UnknownName, UnusableInput
+from slowwave.seed_names import SPELLINGS, by_own_names, paths_in, translated
 from slowwave.settings import Group, Settings
 
 FILE = "slowwave.toml"
 DEFAULT_STORE = "./memory"
+VARIABLES = (
+    "SLOWWAVE_STORE", "SLOWWAVE_CONFIG", "SLOWWAVE_DEBUG", "SLOWWAVE_MCP_TOKEN", "SLOWWAVE_PERSON", "SLOWWAVE_DATA",
+    "SLOWWAVE_DATABASE_URL", "SLOWWAVE_PORT", "SLOWWAVE_SLACK_WEBHOOK",
+)  # fmt: skip
+ALMOST = 0.85  # likeness of names from which one is a slip of the pen
 
 
 def store_uri(flag: str | None = None) -> str:
@@ -25,6 +32,7 @@ def store_uri(flag: str | None = None) -> str:
 
 def load_settings(path: Path | None = None) -> Settings:
     """Settings from SLOWWAVE_CONFIG or ./slowwave.toml; defaults where there is no such file."""
+    _check_variables()
     file = path or Path(os.environ.get("SLOWWAVE_CONFIG", FILE))
     if not file.exists():
         if path or "SLOWWAVE_CONFIG" in os.environ:
@@ -41,17 +49,28 @@ def load_settings(path: Path | None = None) -> Settings:
     return parse_settings(values, str(file))
 
 
+def _check_variables() -> None:
+    """Raise for a variable that is nearly one of ours; others of that beginning belong to whoever set them."""
+    for name in os.environ:
+        if name.startswith("SLOWWAVE_") and name not in VARIABLES and get_close_matches(name, VARIABLES, 1, ALMOST):
+            raise UnknownName("environment variable", name, VARIABLES)
+
+
 def parse_settings(values: dict[str, Any], origin: str) -> Settings:
-    """The settings, or an error that names the first wrong key with the known ones, or the range it must be in."""
+    """The settings, or an error that names the first wrong key with the known ones, or the range it must be in.
+
+    Names of other systems are understood (docs/names.md).
+    """
     try:
-        return Settings.model_validate(values)
+        return Settings.model_validate(translated(by_own_names(Settings, values)))
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            raise UnknownName(f"setting in {origin}", where, _keys_beside(first["loc"])) from error
+        path = [str(part) for part in first["loc"]]
+        told = first.get("ctx", {})
+        if first["type"] == "unknown_setting":
+            raise _unknown(values, path, str(told["unknown"]), origin) from error
         raise UnusableInput(
-            f"{origin}: {where} = {first['input']!r}: {first['msg']}.", "See docs/settings.md."
+            f"{origin}: {'.'.join(path)} = {first['input']!r}: {first['msg']}.", "See docs/settings.md."
         ) from error
 
 
@@ -69,19 +88,23 @@ def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in flags.items() if value is not None}
 
 
-def _keys_beside(location: tuple[int | str, ...]) -> list[str]:
+def _unknown(values: dict[str, Any], path: Sequence[str], name: str, origin: str) -> UnknownName:
+    """The error about a name that nobody knows; one that is nearly a name of another system is told as such."""
+    for written in paths_in(values):
+        table = written.rpartition(".")[0]
+        beside = [each for each in SPELLINGS if each.rpartition(".")[0] == table]
+        if name in written.split(".") and get_close_matches(written, beside, n=1):
+            return UnknownName(f"setting in {origin}", written, beside)
+    return UnknownName(f"setting in {origin}", ".".join([*path, name]), _keys_of(path))
+
+
+def _keys_of(path: Sequence[str]) -> list[str]:
+    """Every name in the group at this path, with the path."""
     model: Any = Settings
-    for part in location[:-1]:
-        model = _field_model(model, str(part))
-    prefix = ".".join(str(part) for part in location[:-1])
-    return [f"{prefix}.{name}" if prefix else name for name in model.model_fields]
-
-
-def _field_model(model: Any, key: str) -> Any:
-    for name, field in model.model_fields.items():
-        if key == name or key in getattr(field.validation_alias, "choices", []):
-            return field.annotation
-    return model
+    for part in path:
+        model = model.model_fields[part].annotation
+    prefix = "".join(f"{part}." for part in path)
+    return [f"{prefix}{name}" for name in model.model_fields]
 
 
 def write_settings(graph: bool, model: str, force: bool) -> Path:

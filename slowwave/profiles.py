@@ -24,6 +24,11 @@ _PROFILES: Mapping[str, SimilarityProfile] = {
 }
 
 
+def has_profile(model: str) -> bool:
+    """Whether thresholds were measured for this embedding model."""
+    return model in _PROFILES
+
+
 def profile_of(model: str) -> SimilarityProfile:
     """The thresholds of an embedding model; those of a transformer where it is not known."""
     return _PROFILES.get(model, SimilarityProfile())

@@ -1,0 +1,67 @@
+"""What all settings share: groups that are frozen, know their names, and refuse what they do not know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
+
+DEFAULT_EMBEDDER = "slowwave/minilm-static-256"
+DEFAULT_MODEL = "anthropic/claude-haiku-4-5"
+Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+def alias(name: str, *others: str) -> Any:
+    """The field's own name first, then the names under which other systems know it."""
+    return AliasChoices(name, *others)
+
+
+class Group(BaseModel):
+    """Base of all settings: frozen; an unknown key is an error that names the nearest known one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_own_names(cls, value: Any) -> Any:
+        """Each setting by its own name, whichever of its names it was given by."""
+        return named(cls, value) if isinstance(value, dict) else value
+
+
+def named(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a group by the names of its fields.
+
+    Raises `PydanticCustomError` for an unknown name, with the nearest, and where two names of one setting are given;
+    two tables become one.
+    """
+    known = {name: field for field, info in model.model_fields.items() for name in names_of(field, info)}
+    told: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise PydanticCustomError(
+                "unknown_setting",
+                "there is no setting {name}; {hint}known: {known}",
+                {"name": repr(name), "hint": hint, "known": ", ".join(model.model_fields), "unknown": name},
+            )
+        field = known[name]
+        if field not in told:
+            told[field] = value
+        elif isinstance(told[field], dict) and isinstance(value, dict):
+            told[field] = {**told[field], **value}
+        elif told[field] != value:
+            raise PydanticCustomError(
+                "setting_given_twice", "{field} is given twice, once as {name}", {"field": field, "name": name}
+            )
+    return told
+
+
+def names_of(field: str, info: FieldInfo) -> list[str]:
+    """Every name by which a setting may be given, its own first."""
+    choices = info.validation_alias
+    return [field, *(str(each) for each in choices.choices)] if isinstance(choices, AliasChoices) else [field]

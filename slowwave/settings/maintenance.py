@@ -1,0 +1,179 @@
+"""What is scored, what moves out of the way, and what belongs together."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from .deciding import BeliefSettings
+from .groups import Group, Ratio, alias
+from .keeping import ApprovalSettings, GateSettings, RetentionSettings
+from .language import LanguageSettings
+
+
+class StewardSettings(Group):
+    """What is scored, pruned and merged by how it is used (S4-02 … S4-09)."""
+
+    prune_threshold: Ratio = Field(
+        0.1, title="Prune below", description="Score below which a fact that nobody ever recalled fades (S4-07)."
+    )
+    grace_period_hours: float = Field(
+        24.0, ge=0.0, le=87_600.0, title="Grace in hours", description="Younger facts are never pruned (S4-07)."
+    )
+    decay_half_days: float = Field(
+        90.0, gt=0.0, le=36_500.0, title="Half-life in days", description="Of the score of worthy facts (S4-06)."
+    )
+    min_half_life_days: float = Field(
+        7.0, gt=0.0, le=36_500.0, title="Shortest half-life", description="Of the score of worthless facts (S4-06)."
+    )
+    merge_threshold: Ratio = Field(
+        0.88, title="Duplicate", description="Cosine from which facts are merged, guards permitting (S4-08)."
+    )
+    merge_neighbors: int = Field(
+        5, ge=1, le=100, title="Neighbours", description="Nearest facts that each new one is compared with (S4-08)."
+    )
+    merge_scan: int = Field(
+        0,
+        ge=0,
+        le=1_000_000_000,
+        title="New facts per sweep",
+        description="Oldest first; the rest comes next time; 0: all (S4-08).",
+    )
+    batch_size: int = Field(
+        500, ge=1, le=100_000, title="Facts per commit", description="So many are pruned or merged in one commit."
+    )
+    learning_events: int = Field(
+        50,
+        ge=-1_000_000,
+        le=1_000_000_000,
+        title="Learning period",
+        description="Until so many recalls were logged facts are scored, but nothing is pruned, merged or hidden; 0 or "
+        "less: 50 (S4-02).",
+    )
+    score_step: Ratio = Field(
+        0.01, title="Written steps", description="Scores that changed less since they were written are not written."
+    )
+    llm: LanguageSettings = Field(
+        default_factory=LanguageSettings, title="Language model", description="Who decides what guards keep apart."
+    )
+    gate: GateSettings = Field(
+        default_factory=GateSettings, title="Gate", description="Taken back if recall got worse."
+    )
+    approval: ApprovalSettings = Field(
+        default_factory=ApprovalSettings,
+        title="Approval",
+        description="What waits for a person; on the command line the [approval] of the file.",
+    )
+    retention: RetentionSettings = Field(
+        default_factory=RetentionSettings,
+        title="Retention",
+        description="Versions and leases; on the command line the [retention] of the file.",
+    )
+
+
+class DecaySettings(Group):
+    """What moves out of the way (S2-51 … S2-54, S2-73)."""
+
+    expired_edge_retention_days: float = Field(
+        90.0,
+        ge=0.0,
+        le=36_500.0,
+        title="Days of closed facts",
+        description="Facts that the store stopped believing longer ago move to the archive (S2-51).",
+    )
+    orphan_days: float = Field(
+        90.0, ge=0.0, le=36_500.0, title="Days of orphans", description="Entities of which nothing is known (S2-52)."
+    )
+    max_entities: int = Field(
+        0,
+        ge=0,
+        le=1_000_000_000,
+        title="Entities at most",
+        description="The least connected ones go first; 0: no limit (S2-53).",
+    )
+    link_weight_decay_lambda: float = Field(
+        0.95, gt=0.0, le=1.0, title="Link decay", description="Factor per interval without a recall; 1: none (S2-73)."
+    )
+    link_weight_decay_interval_secs: float = Field(
+        86_400.0,
+        gt=0.0,
+        le=315_360_000.0,
+        title="Link interval in seconds",
+        description="How often links fade (S2-73).",
+    )
+    beliefs: BeliefSettings = Field(
+        default_factory=BeliefSettings,
+        title="Pending beliefs",
+        description="How many are held (S2-54).",
+        validation_alias=alias("beliefs", "belief_mem"),
+    )
+    gate: GateSettings = Field(
+        default_factory=GateSettings, title="Gate", description="Taken back if recall got worse."
+    )
+    approval: ApprovalSettings = Field(
+        default_factory=ApprovalSettings,
+        title="Approval",
+        description="What waits for a person; on the command line the [approval] of the file.",
+    )
+    retention: RetentionSettings = Field(
+        default_factory=RetentionSettings,
+        title="Retention",
+        description="Archive or delete; on the command line the [retention] of the file.",
+    )
+
+
+class CommunitySettings(Group):
+    """How communities are found and summarised (S2-45 … S2-50)."""
+
+    algorithm: Literal["label_propagation", "leiden"] = Field(
+        "label_propagation",
+        title="Algorithm",
+        description="label_propagation needs nothing more. leiden finds better ones; it needs slowwave[leiden].",
+    )
+    resolution: float = Field(
+        1.0, gt=0.0, le=100.0, title="Resolution", description="Of Leiden: higher finds more and smaller communities."
+    )
+    max_rounds: int = Field(
+        50, ge=1, le=1000, title="Rounds", description="Label propagation stops here at the latest (S2-46)."
+    )
+    facts_per_summary: int = Field(
+        20, ge=1, le=200, title="Facts per summary", description="The strongest relations that are summarised (S2-48)."
+    )
+    max_prompt_bytes: int = Field(
+        8192,
+        ge=0,
+        le=1_000_000,
+        title="Longest prompt in bytes",
+        description="Communities share a prompt up to here; one that needs more is cut; 0: no summaries, else at least "
+        "512 (S2-48).",
+        validation_alias=alias("max_prompt_bytes", "community_summary_max_prompt_bytes"),
+    )
+    concurrency: int = Field(
+        4,
+        ge=1,
+        le=64,
+        title="Concurrent calls",
+        description="Prompts in flight at once (S2-48).",
+        validation_alias=alias("concurrency", "community_summary_concurrency"),
+    )
+    llm: LanguageSettings = Field(
+        default_factory=LanguageSettings, title="Language model", description="Who summarises."
+    )
+    gate: GateSettings = Field(
+        default_factory=GateSettings, title="Gate", description="Taken back if recall got worse."
+    )
+    retention: RetentionSettings = Field(
+        default_factory=RetentionSettings,
+        title="Retention",
+        description="Versions and leases; on the command line the [retention] of the file.",
+    )
+
+    @model_validator(mode="after")
+    def _has_room(self) -> Self:
+        if 0 < self.max_prompt_bytes < 512:
+            raise ValueError(
+                f"max_prompt_bytes ({self.max_prompt_bytes}) leaves no room for what a community is made of; "
+                "set 0 for no summaries, or at least 512"
+            )
+        return self

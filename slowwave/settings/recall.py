@@ -1,0 +1,161 @@
+"""How recall searches, walks and ranks."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from .groups import Group, Ratio, alias
+
+GraphMode = Literal["none", "bfs", "spread"]
+EdgeType = Literal["semantic", "temporal", "causal", "hierarchical", "co_occurrence"]
+
+
+class SpreadSettings(Group):
+    """Spreading activation: entities pass on what reaches them (SYNAPSE, S2-41 … S2-43)."""
+
+    decay_lambda: float = Field(
+        0.85, gt=0.0, le=1.0, title="Passed on", description="Share of the activation that a relation passes on."
+    )
+    max_hops: int = Field(3, ge=1, le=20, title="Hops", description="How often activation is passed on.")
+    activation_threshold: Ratio = Field(
+        0.1, title="Least activation", description="Less is neither passed on nor counted."
+    )
+    inhibition_threshold: Ratio = Field(
+        0.8, title="Inhibition", description="An entity that is activated so much receives no more."
+    )
+    max_activated_nodes: int = Field(
+        50,
+        ge=1,
+        le=1_000_000,
+        title="Active entities at most",
+        description="The most activated ones stay after each hop.",
+    )
+    seed_activation: Literal["uniform", "hybrid"] = Field(
+        "uniform",
+        title="Activation of seeds",
+        description="uniform: 1. hybrid: how well the query names them and how connected they are (S2-42).",
+    )
+    no_backflow: bool = Field(
+        False, title="No echo", description="An entity passes nothing back over the relation that it was reached by."
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.activation_threshold >= self.inhibition_threshold:
+            raise ValueError(
+                f"activation_threshold ({self.activation_threshold}) must be below inhibition_threshold "
+                f"({self.inhibition_threshold})"
+            )
+        return self
+
+
+class WalkSettings(Group):
+    """How recall follows relations from the entities that a query names (S2-26 … S2-35)."""
+
+    seeds: int = Field(10, ge=1, le=1000, title="Seeds", description="Entities of the query at which walks begin.")
+    max_hops: int = Field(2, ge=0, le=20, title="Hops", description="How far a breadth-first walk goes (S2-30).")
+    edge_types: tuple[EdgeType, ...] = Field(
+        (), title="Kinds of relations", description="Only these are followed; empty: all (S2-30)."
+    )
+    temporal_decay_rate: float = Field(
+        0.0,
+        ge=0.0,
+        le=10.0,
+        title="Decay per day",
+        description="How fast relations lose the boost, or the flow, that new ones have; 0: none (S2-35, S2-41).",
+    )
+    seed_structural_weight: Ratio = Field(
+        0.4, title="Weight of structure", description="Of connections beside words in the score of a seed (S2-28)."
+    )
+    seed_community_cap: int = Field(
+        3,
+        ge=0,
+        le=1_000_000,
+        title="Seeds per community",
+        description="More of one community are passed over; 0: no limit (S2-29).",
+    )
+    similar_links: bool = Field(
+        False, title="Follow similar entities", description="Also walk from an entity to those that are alike (S2-71)."
+    )
+    recall_timeout_ms: int = Field(
+        500,
+        ge=1,
+        le=600_000,
+        title="Time-out in milliseconds",
+        description="A longer walk finds nothing; loading the graph, once per commit, is not counted (S2-44).",
+    )
+    spread: SpreadSettings = Field(
+        default_factory=SpreadSettings,
+        title="Spreading activation",
+        description="The other way to walk.",
+        validation_alias=alias("spread", "spreading_activation"),
+    )
+
+
+class RecallSettings(Group):
+    """How recall searches and ranks."""
+
+    k: int = Field(
+        10,
+        ge=1,
+        le=1000,
+        title="Facts",
+        description="Facts returned unless asked otherwise.",
+        validation_alias=alias("k", "recall_limit"),
+    )
+    expansion: int = Field(
+        3, ge=1, le=50, title="Candidate factor", description="Candidates per channel for each fact returned (S0-26)."
+    )
+    vector_weight: float = Field(
+        1.0,
+        ge=0.0,
+        le=10.0,
+        title="Weight of meaning",
+        description="Of the cosine beside the words' score, which is 0 to 1.",
+    )
+    min_quality: Ratio = Field(
+        0.0,
+        title="Smallest quality",
+        description="Facts that the steward scored lower are not recalled once the learning period is over; 0: all "
+        "are. With the 0.05 of S4-03 a memory that nobody asked for half a year would answer nothing.",
+    )
+    graph: GraphMode = Field(
+        "bfs",
+        title="Graph",
+        description="Whether relations of the entities that the query names are recalled too: breadth first, or by "
+        "spreading activation.",
+    )
+    graph_weight: float = Field(
+        0.3,
+        ge=0.0,
+        le=10.0,
+        title="Weight of the graph",
+        description="What the strongest fact of a walk gains; others by their share of it. Words alone give 1.",
+    )
+    rrf_k: int = Field(
+        60,
+        ge=1,
+        le=10_000,
+        title="Rank constant",
+        description="k of reciprocal-rank fusion, 1 / (k + rank), where entities are searched (S0-26).",
+    )
+    limbic: bool = Field(
+        False,
+        title="Weight of use",
+        description="Facts about entities that are read often, lately and together come first. Off: what was not asked "
+        "for in a while would be hidden by what was (S0-26).",
+    )
+    diversity: Ratio = Field(
+        0.0, title="Diversity", description="How much a fact loses by being like one that is recalled before it."
+    )
+    neighbours: Ratio = Field(
+        0.5,
+        title="Turns beside",
+        description="Share of a matching message's score that the turns before and after it get.",
+    )
+    episode_boost: Ratio = Field(
+        0.1, title="Current conversation", description="What a fact of the conversation gains that is asked in (S2-74)."
+    )
+    walk: WalkSettings = Field(default_factory=WalkSettings, title="Walk", description="How relations are followed.")

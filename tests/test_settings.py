@@ -1,0 +1,239 @@
+"""Settings: every number has a range, every word is one of a list, and no name is lost without a word."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+import typer
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel, ValidationError
+from talk import ROOT
+
+import slowwave.settings
+from apps.cli import app
+from apps.configuration import load_settings, parse_settings
+from scripts.names_page import COMMANDS
+from slowwave.errors import SlowwaveError, UnknownName, UnusableInput
+from slowwave.seed_names import SEED_NAMES, SPELLINGS, translated
+from slowwave.settings import BeliefSettings, Group, IngestSettings, Settings, SpreadSettings
+
+MODELS = [
+    model
+    for _, model in inspect.getmembers(slowwave.settings, inspect.isclass)
+    if issubclass(model, Group) and model is not Group
+]
+FREE_TEXT = {
+    "model", "extract_model", "resolve_model", "consolidate_model", "summarize_model", "judge_model", "embedder",
+    "address", "acknowledgements", "finding_phrases", "quality_prototypes", "noise_prototypes", "stop_words",
+}  # fmt: skip
+"""Settings that may hold any text; every other word is one of a list."""
+
+
+def fields() -> Iterator[tuple[str, str, Any]]:
+    """Every setting of every group."""
+    for model in MODELS:
+        for name, info in model.model_fields.items():
+            yield model.__name__, name, info
+
+
+def value_at(settings: BaseModel, path: str) -> Any:
+    value: Any = settings
+    for part in path.split("."):
+        value = value[part] if isinstance(value, Mapping) else getattr(value, part)
+    return value
+
+
+def tree(path: str, value: Any) -> dict[str, Any]:
+    """The tables of a file in which a path has a value."""
+    told: Any = value
+    for part in reversed(path.split(".")):
+        told = {part: told}
+    return told
+
+
+def another(path: str, default: Any) -> Any:
+    """A value of the setting that is allowed and not its default."""
+    if isinstance(default, bool):
+        return not default
+    if isinstance(default, int):
+        return default + 1
+    if isinstance(default, float) or default is None:
+        return {"ingest.evaluate.flag_cosine": 0.86, "ingest.evaluate.reassert_cosine": 0.93}.get(
+            path, (default or 0.6) * 0.99 if (default or 0.6) > 0.3 else (default or 0.0) + 0.05
+        )
+    if isinstance(default, tuple):
+        return ["something"]
+    return {"recency": "confidence", "auto": "manual", "bfs": "spread"}.get(default, "rules")
+
+
+def test_every_number_has_a_lower_and_an_upper_end() -> None:
+    seen = 0
+    for model, name, info in fields():
+        parts = [info.annotation, *get_args(info.annotation)]
+        if int not in parts and float not in parts:
+            continue
+        seen += 1
+        assert any(isinstance(rule, Ge | Gt) for rule in info.metadata), (model, name)
+        assert any(isinstance(rule, Le | Lt) for rule in info.metadata), (model, name)
+    assert seen > 100
+
+
+def test_every_word_is_one_of_a_list_unless_it_may_be_any_text() -> None:
+    for model, name, info in fields():
+        holds_text = info.annotation is str or (
+            get_origin(info.annotation) is not dict and str in get_args(info.annotation)
+        )
+        assert not holds_text or name in FREE_TEXT, (model, name)
+    assert any(get_origin(info.annotation) is Literal for *_, info in fields())
+
+
+def test_no_number_of_a_file_passes_beyond_its_range() -> None:
+    for path, value in (("ingest.llm.max_usd", float("inf")), ("recall.k", 0), ("ingest.llm.timeout_s", float("nan"))):
+        with pytest.raises(UnusableInput, match=re.escape(path)):
+            parse_settings(tree(path, value), "slowwave.toml")
+
+
+# Names of other systems
+
+
+@pytest.mark.parametrize("name", [name for name, seed in SEED_NAMES.items() if seed.ours])
+def test_a_name_of_another_system_sets_what_it_means_here(name: str) -> None:
+    seed = SEED_NAMES[name]
+    default = value_at(Settings(), seed.ours[0])
+    given: Any = {"session": 9} if isinstance(default, dict) else another(seed.ours[0], default)
+    if seed.as_ours is not None:
+        given = True if name.endswith("enabled") else 0.6
+    wanted = seed.as_ours(given) if seed.as_ours else given
+    for spelling in [each for each, known in SPELLINGS.items() if known == name]:
+        settings = parse_settings(tree(spelling, given), "slowwave.toml")
+        for path in seed.ours:
+            now = value_at(settings, path)
+            assert (list(now) if isinstance(now, tuple) else now) == wanted, (spelling, path)
+            assert now != default
+
+
+@pytest.mark.parametrize("name", [name for name, seed in SEED_NAMES.items() if seed.why])
+def test_a_name_without_a_counterpart_is_refused_with_the_reason(name: str) -> None:
+    with pytest.raises(UnusableInput, match=re.escape(SEED_NAMES[name].why)):
+        parse_settings(tree(name, 1), "slowwave.toml")
+
+
+def test_our_own_name_goes_before_another_and_two_others_must_agree() -> None:
+    own = parse_settings({"graph": {"recall_limit": 4}, "recall": {"k": 5}}, "f")
+    assert own.recall.k == 5
+    with pytest.raises(UnusableInput, match=r"different things about recall\.k"):
+        parse_settings({"graph": {"recall_limit": 4}, "pipeline": {"retrieval_top_k": 5}}, "f")
+    with pytest.raises(UnusableInput, match="given twice"):
+        parse_settings({"retrieval": {"k": 4}, "recall": {"k": 5}}, "f")
+    both = parse_settings({"retrieval": {"k": 4}, "recall": {"diversity": 0.5}}, "f")
+    assert (both.recall.k, both.recall.diversity) == (4, 0.5)
+
+
+def test_of_two_places_for_the_fading_of_links_the_outer_one_counts() -> None:
+    inner = {"link_weight_decay_lambda": 0.8}
+    assert parse_settings({"graph": {"note_linking": inner}}, "f").decay.link_weight_decay_lambda == 0.8
+    outer = {"graph": {"note_linking": inner, "link_weight_decay_lambda": 0.9}}
+    assert parse_settings(outer, "f").decay.link_weight_decay_lambda == 0.9
+
+
+def test_a_model_for_all_flows_is_that_of_each_that_names_none() -> None:
+    told = parse_settings({"llm": {"model": "rules", "max_calls": 3}, "steward": {"llm": {"model": "auto"}}}, "f")
+    assert [s.llm.model for s in (told.ingest, told.consolidate, told.steward, told.communities)] == [
+        "rules", "rules", "auto", "rules",
+    ]  # fmt: skip
+    assert told.steward.llm.max_calls == 3
+
+
+def test_a_file_with_our_names_alone_is_not_touched() -> None:
+    whole = Settings().model_dump(mode="json")
+    assert Settings.model_validate(translated(whole)) == Settings()
+
+
+# Names that nobody knows
+
+
+@pytest.mark.parametrize(
+    ("path", "near"),
+    [
+        ("ingst", "ingest"),
+        ("ingest.extract.window_mesages", "ingest.extract.window_messages"),
+        ("ingest.consolidate.artifacts.link_confidense", "ingest.consolidate.artifacts.link_confidence"),
+        ("recall.walk.spread.max_hop", "recall.walk.spread.max_hops"),
+        ("graph.max_hopz", "graph.max_hops"),
+        ("memory.graph.rpe.treshold", "memory.graph.rpe.threshold"),
+        ("pipeline.ingest_min_length", "pipeline.ingest_min_len"),
+    ],
+)
+def test_an_unknown_name_is_told_with_the_nearest_one(path: str, near: str) -> None:
+    with pytest.raises(UnknownName) as refused:
+        parse_settings(tree(path, 3), "slowwave.toml")
+    assert f"Did you mean {near!r}?" in str(refused.value)
+
+
+def test_the_form_of_a_deployment_and_python_tell_the_nearest_name_too() -> None:
+    for values in ({"extract": {"window_mesages": 3}}, {"graph": {"window_mesages": 3}}):
+        with pytest.raises(ValidationError, match="did you mean 'window_messages'"):
+            IngestSettings.model_validate(values)
+    with pytest.raises(ValidationError, match="given twice"):
+        IngestSettings.model_validate({"noise": {"content_gate": 0.1, "content_score_pre_gate": 0.2}})
+
+
+def test_a_variable_of_the_environment_that_is_nearly_ours_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLOWWAVE_SERVICE_HOST", "10.0.0.1")  # as Kubernetes sets for a service of that name
+    assert load_settings() == Settings()
+    monkeypatch.setenv("SLOWWAVE_STOER", "x")
+    with pytest.raises(UnknownName, match="Did you mean 'SLOWWAVE_STORE'"):
+        load_settings()
+
+
+# Rules between settings
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"ingest": {"resolve": {"entity_ambiguous": 0.9}}}, "must be below"),
+        ({"recall": {"walk": {"spread": {"activation_threshold": 0.8}}}}, "must be below"),
+        ({"steward": {"merge_threshold": 0.95}}, "must hold"),
+        ({"ingest": {"evaluate": {"flag_cosine": 0.9}}}, "must hold"),
+        ({"ingest": {"consolidate": {"resolve_cosine": 0.86}}}, "must be at least"),
+        ({"consolidate": {"resolve_cosine": 0.86}}, "must be at least"),
+        ({"belief_mem": {"promote_threshold": 0.5, "min_entry_prob": 0.5}}, "must be above"),
+    ],
+)
+def test_rules_between_settings_hold(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(SlowwaveError, match=words):
+        parse_settings(values, "slowwave.toml")
+
+
+def test_rules_between_settings_hold_at_their_edge() -> None:
+    level = {"evaluate": {"reassert_cosine": 0.85}, "consolidate": {"resolve_cosine": 0.85}}
+    parse_settings({"ingest": level, "steward": {"merge_threshold": 0.85}}, "slowwave.toml")
+    SpreadSettings(activation_threshold=0.79, inhibition_threshold=0.8)
+    BeliefSettings(promote_threshold=0.51, min_entry=0.5)
+
+
+# Commands of other systems
+
+
+def test_every_command_of_another_system_has_a_counterpart_that_exists() -> None:
+    group: Any = typer.main.get_command(app)
+    tools = set(re.findall(r"^\| `(\w+)\(", (ROOT / "docs/mcp.md").read_text(encoding="utf-8"), re.MULTILINE))
+    for commands in COMMANDS.values():
+        for each in commands:
+            assert each.commands or each.note, each.seed
+            for words in each.commands:
+                found = group
+                for word in words.split():
+                    found = found.commands[word]
+            for flow in each.flows:
+                assert (ROOT / "flows" / f"{flow}.py").exists(), each.seed
+            assert set(each.tools) <= tools, each.seed
