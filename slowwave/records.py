@@ -173,6 +173,7 @@ class LedgerEntry:
     usd: float = 0.0
     latency_s: float = 0.0
     attempts: int = 0
+    calls: int = 0
 
     @property
     def is_final(self) -> bool:
@@ -194,4 +195,43 @@ class LedgerEntry:
             usd=self.usd + earlier.usd,
             latency_s=self.latency_s + earlier.latency_s,
             attempts=self.attempts + earlier.attempts,
+            calls=self.calls + earlier.calls,
         )
+
+
+SUBMITTING, UNSURE, SUBMITTED, COLLECTED, LOST, FOREIGN = (
+    "submitting", "unsure", "submitted", "collected", "lost", "foreign",
+)  # fmt: skip
+OPEN_BATCH = (SUBMITTING, UNSURE, SUBMITTED)
+"""States of a batch whose answers may still come, so that none of its prompts may be asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedBatch:
+    """One row of `llm_batches`: prompts that were handed over together, to be answered within a day.
+
+    `keys` are ledger keys, and what the provider calls each prompt by; names and hashes of the prompts stand in the
+    same order. Tokens and dollars are what it will probably cost. `is_abandoned` says that nobody works at it any more.
+    """
+
+    id: str
+    provider: str
+    model: str
+    role: str
+    schema_hash: str
+    state: str
+    keys: tuple[str, ...]
+    prompt_names: tuple[str, ...]
+    prompt_hashes: tuple[str, ...]
+    begun_at: datetime
+    batch_id: str = ""
+    tokens_in: int = 0
+    tokens_out: int = 0
+    usd: float = 0.0
+    owner: str = ""
+    is_abandoned: bool = False
+
+    @property
+    def expected(self) -> Usage:
+        """What it will probably cost."""
+        return Usage(len(self.keys), 0, self.tokens_in, self.tokens_out, self.usd)

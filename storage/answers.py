@@ -1,21 +1,33 @@
-"""Paid model answers in the store's log: they survive every rollback, so that no answer is paid for twice."""
+"""Paid model answers in the store's log: they survive every rollback, so that no answer is paid for twice.
+
+What is under way in a batch is as good as paid, and kept beside them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields
-from typing import TYPE_CHECKING
+from dataclasses import asdict, fields, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from slowwave.records import LedgerEntry
+from slowwave.records import OPEN_BATCH, LedgerEntry, SubmittedBatch, Usage
+from slowwave.validity import time_sql
 
+from .lease import is_surely_dead, new_owner
 from .rows import id_filters
 
 if TYPE_CHECKING:
     from .store import Store
 
+ABANDONED_AFTER = timedelta(hours=1)
+"""A batch that somebody has been about to hand over for so long is nobody's any more."""
 _COLUMNS = [field.name for field in fields(LedgerEntry)]
+_BATCH = [field.name for field in fields(SubmittedBatch) if field.name != "is_abandoned"]
+_LISTS = ("keys", "prompt_names", "prompt_hashes")
+_COSTS = ["calls", "tokens_in", "tokens_out", "usd"]
+_COST_ROW = ["id", "created_at", "run_id", "attempts", *_COSTS]
 
 
 class StoredAnswers:
@@ -23,6 +35,10 @@ class StoredAnswers:
 
     def __init__(self, store: Store, run_id: str = "") -> None:
         self._store, self._run_id = store, run_id
+        self._owner = new_owner(run_id)
+        self._seen: pl.DataFrame | None = None
+        self._seen_since: datetime | None = None
+        self._seen_version = 0
 
     def lookup(self, keys: Sequence[str]) -> dict[str, LedgerEntry]:
         """The newest entry of each id that is known: two processes may have asked the same at once."""
@@ -30,11 +46,94 @@ class StoredAnswers:
         parts = [self._store.log("llm_calls", where, columns) for where in id_filters(sorted(set(keys)))]
         if not parts:
             return {}
-        newest = pl.concat(parts).sort("created_at").unique("id", keep="last").select(_COLUMNS)
+        newest = _newest(pl.concat(parts)).select(_COLUMNS).with_columns(_calls())
         return {row["id"]: LedgerEntry(**row) for row in newest.iter_rows(named=True)}
+
+    def written_since(self, keys: Sequence[str], moment: datetime) -> set[str]:
+        """Those of these ids of which an entry was kept since then."""
+        late = f" AND created_at >= {time_sql(moment)}"
+        parts = [self._store.log("llm_calls", f"({where}){late}", ["id"]) for where in id_filters(sorted(set(keys)))]
+        return {id for part in parts for id in part["id"]}
 
     def record(self, entries: Sequence[LedgerEntry]) -> None:
         """Keep these entries for good; one of the same id takes the place of the earlier one."""
         if entries:
             rows = pl.DataFrame([asdict(entry) for entry in entries], infer_schema_length=None)
             self._store.append("llm_calls", rows.unique("id", keep="last"), run_id=self._run_id)
+
+    def spent_since(self, moment: datetime) -> Usage:
+        """What other runs paid since then, and will probably pay for the batches that they have under way.
+
+        Only what was added since the last look is read.
+        """
+        paid = self._paid_since(moment)
+        again = paid.filter(pl.col("attempts") > 1)["id"].unique().to_list()
+        before = [self._costs(f"({where}) AND created_at < {time_sql(moment)}") for where in id_filters(again)]
+        rows = _own_costs(pl.concat([*before, paid]))
+        others = rows.filter((pl.col("created_at") >= moment) & (pl.col("run_id") != self._run_id))
+        calls, tokens_in, tokens_out, usd = others.select(pl.col(_COSTS).sum()).row(0)
+        spent = Usage(int(calls), 0, int(tokens_in), int(tokens_out), float(usd))
+        return sum((each.expected for each in self.batches() if self._is_of_others(each)), spent)
+
+    def batches(self) -> list[SubmittedBatch]:
+        """The newest row of every batch; those that are closed come without their prompts."""
+        rows = _newest(self._store.log("llm_batches", columns=["id", "state", "batch_id", "created_at"]))
+        under_way = rows.filter(pl.col("state").is_in(OPEN_BATCH))["id"].sort().to_list()
+        parts = [self._store.log("llm_batches", where, [*_BATCH, "created_at"]) for where in id_filters(under_way)]
+        whole = [_batch(row) for part in parts for row in _newest(part).iter_rows(named=True)]
+        closed = rows.filter(~pl.col("id").is_in(under_way)).drop("created_at")
+        return [*sorted(whole, key=lambda each: each.begun_at), *(_batch(row) for row in closed.iter_rows(named=True))]
+
+    def keep_batch(self, batch: SubmittedBatch) -> None:
+        """Keep this row of a batch, in place of the earlier ones; from now on this process works at it."""
+        row: dict[str, Any] = {name: getattr(batch, name) for name in _BATCH} | {"owner": self._owner}
+        lists = {name: pl.Series(name, [list(row[name])], dtype=pl.List(pl.String)) for name in _LISTS}
+        self._store.append("llm_batches", pl.DataFrame(row | lists), run_id=self._run_id)
+
+    def _is_of_others(self, batch: SubmittedBatch) -> bool:
+        return batch.state in OPEN_BATCH and batch.owner.partition("|")[0] != self._owner.partition("|")[0]
+
+    def _paid_since(self, moment: datetime) -> pl.DataFrame:
+        if self._seen is None or self._seen_since != moment:
+            self._seen_version = self._store.db.open_table("llm_calls").version
+            self._seen = self._costs(f"created_at >= {time_sql(moment)}")
+        else:
+            more, self._seen_version = self._store.log_since("llm_calls", self._seen_version, _COST_ROW)
+            fresh = more.with_columns(_calls()).filter(pl.col("created_at") >= moment)
+            self._seen = pl.concat([self._seen, fresh]).unique(["id", "created_at", "run_id"])
+        self._seen_since = moment
+        return self._seen
+
+    def _costs(self, where: str) -> pl.DataFrame:
+        return self._store.log("llm_calls", where, _COST_ROW).with_columns(_calls())
+
+
+def _newest(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.sort("created_at").unique("id", keep="last")
+
+
+def _calls() -> pl.Expr:
+    """Rows from before paid answers were counted are one each."""
+    return pl.col("calls").fill_null(1)
+
+
+def _own_costs(rows: pl.DataFrame) -> pl.DataFrame:
+    """What each row cost by itself: one of a second try carries the cost of those before it, which is taken off."""
+    ordered = rows.sort("created_at")
+    before = {name: pl.col(name).shift(1).over("id") for name in ("attempts", *_COSTS)}
+    carries = pl.all_horizontal(pl.col("attempts") > before["attempts"], *(pl.col(n) >= before[n] for n in _COSTS))
+    return ordered.with_columns(
+        pl.when(carries.fill_null(False)).then(pl.col(name) - before[name]).otherwise(name).alias(name)
+        for name in _COSTS
+    )
+
+
+def _batch(row: dict[str, Any]) -> SubmittedBatch:
+    told = {name: value for name, value in row.items() if value is not None and name != "created_at"}
+    blank: dict[str, Any] = dict.fromkeys(("provider", "model", "role", "schema_hash"), "")
+    blank |= dict.fromkeys(_LISTS, ()) | {"begun_at": datetime.fromtimestamp(0, UTC)}
+    lists = {name: tuple(told[name]) for name in _LISTS if name in told}
+    batch = SubmittedBatch(**(blank | told | lists))
+    age = datetime.now(UTC) - row.get("created_at", datetime.now(UTC))
+    is_abandoned = bool(batch.owner) and (is_surely_dead(batch.owner) or age > ABANDONED_AFTER)
+    return replace(batch, is_abandoned=is_abandoned)

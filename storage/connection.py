@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from slowwave.errors import UnusableInput
+
+from .object_storage import exist, folders, is_remote, one_endpoint
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
@@ -33,26 +35,29 @@ def check_namespace(name: str) -> str:
     return name
 
 
-def is_remote(uri: str) -> bool:
-    """Whether the store is on object storage."""
-    return "://" in uri and not uri.startswith("file://")
-
-
-def namespaces(uri: str) -> list[str]:
+def namespaces(uri: str, storage_options: Mapping[str, str] | None = None) -> list[str]:
     """The namespaces that a store holds, in order of their names."""
     if is_remote(uri):
-        from pyarrow import fs
-
-        system, path = fs.FileSystem.from_uri(uri)
-        infos = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
-        names = [info.base_name for info in infos if info.type == fs.FileType.Directory]
-        heads = {n: fs.FileSelector(f"{path}/{n}/{_PUBLISHED}", allow_not_found=True) for n in names}
-        return sorted(name for name, head in heads.items() if system.get_file_info(head))
+        names = [name for name in folders(uri, storage_options) if _NAME.fullmatch(name)]
+        made = exist(uri, (f"{name}/{_PUBLISHED}" for name in names), storage_options)
+        return sorted(place.partition("/")[0] for place in made)
     return sorted(place.name for place in _root(uri).glob("*") if _NAME.fullmatch(place.name) and _has_head(place))
 
 
+def has_namespace(uri: str, namespace: str, storage_options: Mapping[str, str] | None = None) -> bool:
+    """Whether a store holds a namespace, without a look at its others."""
+    check_namespace(namespace)
+    if is_remote(uri):
+        return bool(exist(uri, [f"{namespace}/{_PUBLISHED}"], storage_options))
+    return _has_head(_root(uri) / namespace)
+
+
 def _has_head(place: Path) -> bool:
-    return next(place.glob(f"{_PUBLISHED}/*.manifest"), None) is not None
+    try:
+        with os.scandir(place / _PUBLISHED) as entries:
+            return any(entry.name.endswith(".manifest") for entry in entries)
+    except OSError:
+        return False
 
 
 @contextmanager
@@ -60,12 +65,8 @@ def place_for_making(uri: str, namespace: str) -> Iterator[str]:
     """Where to make a namespace: a directory that is moved to its place when it is complete, or vanishes.
 
     Of several makers one wins and the others' work is dropped: LanceDB's own `create_table` lets the later of two
-    concurrent ones empty the table of the earlier. Object storage cannot move, so there it is made in place, and
-    should be made by one process.
+    concurrent ones empty the table of the earlier. Object storage cannot move: see `claims`.
     """
-    if is_remote(uri):
-        yield uri
-        return
     try:
         _root(uri).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -86,14 +87,23 @@ def _root(uri: str) -> Path:
     return Path(uri.removeprefix("file://"))
 
 
-def connect(uri: str, namespace: str, storage_options: dict[str, str] | None = None) -> DBConnection:
-    """A connection to one namespace that sees other writers' commits at once and keeps row ids stable."""
+def connect(uri: str, namespace: str, storage_options: Mapping[str, str] | None = None) -> DBConnection:
+    """A connection to one namespace that keeps row ids stable.
+
+    A table of it shows other writers' commits at once; on object storage, where each look is five requests, when it is
+    opened and when `checkout_latest` asks.
+    """
     os.environ.setdefault("LANCEDB_LOG", "error")  # a warning per search otherwise
     import lancedb
 
-    options: dict[str, Any] = {"new_table_enable_stable_row_ids": "true", **(storage_options or {})}
+    options: dict[str, Any] = {"new_table_enable_stable_row_ids": "true", **one_endpoint(storage_options or {})}
     where = f"{uri.rstrip('/')}/{check_namespace(namespace)}"
-    return lancedb.connect(where, storage_options=options, read_consistency_interval=timedelta(0))
+    return lancedb.connect(where, storage_options=options, read_consistency_interval=freshness(uri))
+
+
+def freshness(uri: str) -> timedelta | None:
+    """After what time a table looks for newer versions by itself; None: never."""
+    return None if is_remote(uri) else timedelta(0)
 
 
 def newest_on_disk(db: DBConnection, table: str) -> int | None:

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from operator import methodcaller
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from slowwave.errors import SlowwaveError
+
 from . import checks, fact_checks, proposal_checks
 from .checks import Check, Patient
-from .connection import HEAD
+from .connection import HEAD, has_namespace
+from .disk import MissingTable, read_through, unreadable_indexes
+from .salvage import salvage, salvage_head
 from .tables import SCHEMA_VERSION, TABLES, Role
-from .upkeep import make_text_indexes
+from .upkeep import make_indexes, make_text_indexes
 
 if TYPE_CHECKING:
     from lancedb.table import Table
@@ -37,6 +42,11 @@ CHECKS = (
 """In the order of repair: a mend may leave work for a later one, never for an earlier one."""
 
 
+UNREADABLE, LOST = "unreadable table", "lost run"
+TOLD = (UNREADABLE, LOST, "missing table", "head")
+"""What a person must hear of even when it is mended: something may be gone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One defect; `row_id` is empty where a whole table is meant."""
@@ -55,11 +65,19 @@ def examine(store: Store) -> tuple[Finding, ...]:
     head = store.head
     snapshot = store.snapshot()
     sound, findings = _survey(_names(head), snapshot.handle)
+    findings += _broken_indexes(sound, snapshot.handle)
     findings += _ahead(store, head, sound)
     patient = Patient(snapshot, sound, head.embed_model)
     for check in CHECKS:
         findings += _findings(check.name, check.find(patient))
     return tuple(findings)
+
+
+def mend_head(uri: str, namespace: str) -> tuple[Finding, ...]:
+    """Make the head of a namespace anew if its files are broken: without one the namespace cannot even be attached."""
+    if not has_namespace(uri, namespace) or not salvage_head(uri, namespace):
+        return ()
+    return (Finding("head", HEAD, "", "It could not be read, and was made anew from its past and from commits.", True),)
 
 
 def repair(store: Store, run_id: str, now: datetime) -> tuple[Finding, ...]:
@@ -69,7 +87,9 @@ def repair(store: Store, run_id: str, now: datetime) -> tuple[Finding, ...]:
         _keep_newest_head(store)
     with store.commit(run_id, "repair", now, is_repair=True) as tx:
         repaired += _repair_tables(store, tx)
+        repaired += _salvaged(store, tx)
         sound, _ = _survey(_names(tx.held), tx.handle)
+        repaired += _repair_indexes(tx, sound)
         patient = Patient(tx, sound, tx.held.embed_model)
         for check in CHECKS:
             rows = check.find(patient).filter("is_repairable")
@@ -106,20 +126,54 @@ def _survey(names: Iterable[str], handle: Callable[[str], Table]) -> tuple[froze
     sound, findings = set(), []
     for name in names:
         try:
-            for _ in handle(name).search().limit(None).to_batches():
-                pass
+            read_through(handle(name))
             sound.add(name)
         except Exception as error:  # whatever a damaged file makes the reader say
-            is_missing = isinstance(error, ValueError) and "not found" in str(error)
-            detail = "The table is missing." if is_missing else f"The table cannot be read: {_first_line(error)}"
-            findings.append(
-                Finding("missing table" if is_missing else "unreadable table", name, "", detail, is_missing)
+            is_missing = isinstance(error, MissingTable) or (
+                isinstance(error, ValueError) and "not found" in str(error)
             )
+            check, detail = (
+                ("missing table", "The table is missing.") if is_missing else (UNREADABLE, _first_line(error))
+            )
+            findings.append(Finding(check, name, "", detail, True))
     return frozenset(sound), findings
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [repr(error)])[0]
+    """What cannot be read, without the line of LanceDB's source that says so."""
+    said = error.message if isinstance(error, SlowwaveError) else (str(error).splitlines() or [repr(error)])[0]
+    return f"It cannot be read: {said.partition(', /')[0]}"
+
+
+def _salvaged(store: Store, tx: Transaction) -> list[Finding]:
+    """Tables that cannot be read, or are not at the version that the head names, put back."""
+    names = _names(tx.held)
+    sound, _ = _survey(names, tx.handle)
+    late = {name for name in tx.versions.keys() & sound if tx.handle(name).version != tx.versions[name]}
+    broken = [name for name in names if name not in sound or name in late]
+    kinds = {False: UNREADABLE, True: LOST}
+    return [Finding(kinds[bool(row)], name, row, said, True) for name, row, said in salvage(store, tx, broken)]
+
+
+def _broken_indexes(sound: Iterable[str], handle: Callable[[str], Table]) -> list[Finding]:
+    """Indexes that cannot be asked; their tables hold all rows nevertheless."""
+    return [
+        Finding("broken index", name, "", f"The index of {column} cannot be read.", True)
+        for name in sorted(sound)
+        for _, column in unreadable_indexes(handle(name))
+    ]
+
+
+def _repair_indexes(tx: Transaction, sound: Iterable[str]) -> list[Finding]:
+    """Make broken indexes anew, from the rows."""
+    pinned = [name for name in sorted(sound) if name in tx.versions]
+    repaired = _broken_indexes(pinned, tx.handle)
+    for name in {finding.table: None for finding in repaired}:
+        for index, _ in unreadable_indexes(tx.handle(name)):
+            tx.rebuild(name, methodcaller("drop_index", index))
+        make_text_indexes(tx, [name])
+        make_indexes(tx, name)
+    return repaired
 
 
 def _ahead(store: Store, head: Head, sound: frozenset[str]) -> list[Finding]:

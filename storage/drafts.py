@@ -26,7 +26,7 @@ from .tables import STAMPS, TABLES
 from .transactions import Transaction
 
 if TYPE_CHECKING:
-    from .head import Head
+    from .head import Held
 
 HELD = ("active", "superseded", "retracted", "archived")
 """Statuses that a fact has, or had, a say with."""
@@ -39,10 +39,10 @@ class ProposingStore(Store):
 
     def __init__(self, store: Store, what: Proposing) -> None:
         super().__init__(store.uri, store.namespace, store.db, store.retention)
-        self.clock, self._what = store.clock, what
+        self.clock, self.embedding, self._what = store.clock, store.embedding, what
 
-    def _transaction(self, held: Head, run_id: str, now: datetime) -> Transaction:
-        return Drafting(self._what, self.db, self._row, held, self.retention.lease_s, run_id, now, self.clock)
+    def _transaction(self, held: Held, run_id: str, now: datetime) -> Transaction:
+        return Drafting(self._what, self.db, self._row, held, run_id, now, self.clock)
 
 
 class Drafting(Transaction):
@@ -315,9 +315,9 @@ def _change(
 
 
 def _overlaid(earlier: Change, later: Change) -> Change:
-    if earlier.is_removal or earlier.before is None or later.before is None:
-        return Change(later.table, later.id, earlier.before, {**(earlier.after or {}), **(later.after or {})})
-    before = {**later.before, **earlier.before}
+    before = earlier.before
+    if not (earlier.is_removal or before is None or later.before is None):
+        before = {**later.before, **before}
     return Change(later.table, later.id, before, {**(earlier.after or {}), **(later.after or {})})
 
 

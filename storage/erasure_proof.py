@@ -22,8 +22,9 @@ import polars as pl
 from slowwave.maintenance.erased_names import Names
 from slowwave.maintenance.erasure import VOCABULARY
 
-from .connection import HEAD, is_remote
+from .connection import HEAD
 from .erasure import LEDGER
+from .object_storage import files, is_remote
 from .tables import TABLES
 
 if TYPE_CHECKING:
@@ -105,9 +106,8 @@ def _versions(table: Table, *, only_newest: bool) -> Iterator[pl.DataFrame]:
 
 
 def files_of(store: Store) -> dict[str, int]:
-    """Every file of the namespace with its size; nothing of a store that is not on a disk of this machine."""
-    root = _root(store)
-    return {} if root is None else _files_below(root)
+    """Every file of the namespace with its size."""
+    return files(f"{store.uri.rstrip('/')}/{store.namespace}", store.db.storage_options)
 
 
 def _files_below(root: Path) -> dict[str, int]:

@@ -1,22 +1,23 @@
 """The head: one row that says which version of every table is the state of the namespace, and who may write.
 
-It is moved by compare-and-swap only, which LanceDB gives on local disks and object stores alike.
+It is moved by compare-and-swap only, which LanceDB gives on local disks and object stores alike: a version of a table
+is written only where there is none of that number yet (on object storage by a conditional put).
 """
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from slowwave.errors import Fenced, LeaseBusy, UnusableInput
 
 from .connection import HEAD
-from .lease import holder, is_surely_dead, new_owner
+from .lease import Clock, holder, is_over, is_surely_dead, length_of, new_owner, with_time
+from .object_storage import is_remote
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
@@ -36,6 +37,8 @@ _SCHEMA = pa.schema(
     ]
 )
 _POLL_S = 0.02
+_LONGEST_POLL_S = {False: 0.1, True: 0.5}  # by whether every look is a request over the network
+_RENEWED_AFTER = 3  # parts of a lease
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,24 @@ class Head:
     @property
     def is_free(self) -> bool:
         """Whether a writer may take the lease now."""
-        return not self.owner or self.lease_until < time.time() or is_surely_dead(self.owner)
+        return self.is_free_by(Clock())
+
+    def is_free_by(self, clock: Clock) -> bool:
+        """Whether a writer may take the lease, by this clock."""
+        return not self.owner or is_surely_dead(self.owner) or is_over(self.owner, self.lease_until, clock)
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Head):
+    """The head under this process's lease of `lease_s` seconds, as it was last renewed (steady seconds).
+
+    `waited_s` is how long others stood in its way, `is_taken_over` whether its last holder had not given it back.
+    """
+
+    lease_s: float
+    renewed: float
+    waited_s: float
+    is_taken_over: bool
 
 
 def create_head(
@@ -72,12 +92,14 @@ def create_head(
 class HeadRow:
     """Reads and moves the head of one namespace."""
 
-    def __init__(self, db: DBConnection) -> None:
+    def __init__(self, db: DBConnection, clock: Clock | None = None) -> None:
         self._table: Table = db.open_table(HEAD)
+        self._clock = clock or Clock()
+        self._longest_poll_s = _LONGEST_POLL_S[is_remote(str(db.uri))]
 
     def read(self) -> Head:
         """The head as it is now."""
-        rows = self._table.to_arrow().to_pylist()
+        rows = self._rows()
         if len(rows) != 1:
             raise UnusableInput(f"The store's head has {len(rows)} rows instead of one.", "Run `slowwave doctor`.")
         row = rows[0]
@@ -92,48 +114,87 @@ class HeadRow:
             row["lease_until"],
         )
 
-    def acquire(self, run_id: str, lease_s: float, wait_s: float) -> Head:
-        """Take the writer lease, waiting up to `wait_s` seconds; a dead holder's lease is taken over."""
-        end = time.time() + wait_s
-        owner = new_owner(run_id)
+    def _rows(self) -> list[dict[str, Any]]:
+        self._table.checkout_latest()
+        rows: list[dict[str, Any]] = self._table.to_arrow().to_pylist()
+        return rows
+
+    def acquire(self, run_id: str, lease_s: float, wait_s: float) -> Held:
+        """Take the writer lease, waiting up to `wait_s` seconds; a dead holder's lease is taken over.
+
+        So is one of which nothing was heard for as long as it lasts, by the steady clock of this process: a clock that
+        was set back by an hour keeps nobody out for an hour.
+        """
+        clock, owner, poll = self._clock, new_owner(run_id), _POLL_S
+        began = heard = clock.steady()
+        last: Head | None = None
+        is_first = True
         while True:
-            head, until = self.read(), time.time() + lease_s
-            if head.is_free and self._swap(head, owner=owner, lease_until=until):
-                return replace(head, lease_count=head.lease_count + 1, owner=owner, lease_until=until)
-            if time.time() > end:
+            head, now = self.read(), clock.steady()
+            if last is None or head.lease_count != last.lease_count:
+                last, heard = head, now
+            is_silent = now - heard > length_of(head.owner, lease_s)
+            if (is_silent or head.is_free_by(clock)) and (held := self._take(head, owner, lease_s)):
+                return held if is_first else replace(held, waited_s=clock.steady() - began)
+            is_first = False
+            if now - began > wait_s:
                 raise LeaseBusy(
                     f"The namespace is being written by {holder(head.owner)}; waited {wait_s:g} s.",
                     "Wait for it to finish, or raise retention.lease_wait_s.",
                 )
-            time.sleep(_POLL_S)
+            clock.sleep(poll)
+            poll = min(poll * 1.2, self._longest_poll_s)
 
-    def renew(self, held: Head, lease_s: float) -> Head:
+    def _take(self, head: Head, owner: str, lease_s: float) -> Held | None:
+        named, until = with_time(owner, lease_s, self._clock), self._clock.wall() + lease_s
+        renewed = self._clock.steady()
+        if not self._swap(head, owner=named, lease_until=until):
+            return None
+        values = {**asdict(head), "lease_count": head.lease_count + 1, "owner": named, "lease_until": until}
+        return Held(**values, lease_s=lease_s, renewed=renewed, waited_s=0.0, is_taken_over=bool(head.owner))
+
+    def is_due(self, held: Held) -> bool:
+        """Whether a third of the lease has passed since its holder was last heard of."""
+        return self._clock.steady() - held.renewed > held.lease_s / _RENEWED_AFTER
+
+    def renew(self, held: Held) -> Held:
         """Extend the lease that `held` names; raises `Fenced` if it was lost."""
-        until = time.time() + lease_s
-        if not self._swap(held, owner=held.owner, lease_until=until):
+        until, owner = self._clock.wall() + held.lease_s, with_time(held.owner, held.lease_s, self._clock)
+        renewed = self._clock.steady()
+        if not self._swap(held, owner=owner, lease_until=until):
             raise Fenced("Another writer took over the namespace while this one was silent.", "Run it again.")
-        return replace(held, lease_count=held.lease_count + 1, lease_until=until)
+        return replace(held, lease_count=held.lease_count + 1, owner=owner, lease_until=until, renewed=renewed)
 
-    def is_held(self, held: Head) -> bool:
+    def is_held(self, held: Held) -> bool:
         """Whether the lease is still the one that `held` names."""
         return self.read().lease_count == held.lease_count
 
-    def publish(self, held: Head, versions: Mapping[str, int], **more: int | str) -> None:
+    def publish(self, held: Held, versions: Mapping[str, int], **more: int | str) -> None:
         """Make `versions` the state and free the lease, in one step; raises `Fenced` if the lease was lost."""
         body = {"sequence": held.sequence + 1, "versions": json.dumps(dict(versions)), **more}
         if not self._swap(held, owner="", lease_until=0.0, **body):
             raise Fenced("Another writer took over the namespace before this one could publish.", "Run it again.")
 
-    def release(self, held: Head) -> bool:
+    def release(self, held: Held) -> bool:
         """Free the lease without publishing; False if it was lost already."""
         return self._swap(held, owner="", lease_until=0.0)
 
     def _swap(self, seen: Head, **values: int | float | str) -> bool:
+        """Change the head if it is still as it was seen."""
         where = f"sequence = {seen.sequence} AND lease_count = {seen.lease_count}"
+        wanted = {"lease_count": seen.lease_count + 1, **values}
         try:
-            result = self._table.update(where=where, values={"lease_count": seen.lease_count + 1, **values})
+            result = self._table.update(where=where, values=wanted)
         except RuntimeError as error:
             if "conflict" in str(error).lower() or "concurrent" in str(error).lower():
-                return False
+                return self._holds(wanted)
             raise
-        return int(result.rows_updated) == 1
+        return int(result.rows_updated) == 1 or self._holds(wanted)
+
+    def _holds(self, wanted: Mapping[str, int | float | str]) -> bool:
+        """Whether the head is what this process made it: where an answer was lost, the change looks like a conflict.
+
+        No other process can have made it so: an owner's name is of one lease only, and who frees one had it.
+        """
+        row = self._rows()[0]
+        return all(row[name] == value for name, value in wanted.items())

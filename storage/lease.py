@@ -1,12 +1,38 @@
-"""Who holds a namespace's writer lease, and whether that process can still be alive."""
+"""Who holds a namespace's writer lease, whether that process can still be alive, and whether its time is over."""
 
 from __future__ import annotations
 
 import os
 import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from uuid import uuid4
+
+_PARTS = 5  # of an owner's name; the two more of a lease say how long it lasts, and until when
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Seconds since 1970, which somebody may set, and seconds of this machine's own, which only ever go on."""
+
+    wall: Callable[[], float] = time.time
+    steady: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    """An owner's name taken apart; `lease_s` and `until` (steady seconds) only where it holds a lease."""
+
+    run: str
+    machine: str
+    pid: int
+    started: str
+    lease_s: float | None = None
+    until: float | None = None
 
 
 def _read(path: str) -> str:
@@ -39,15 +65,53 @@ def new_owner(run_id: str) -> str:
     return "|".join((run_id.replace("|", "_"), _machine(), str(pid), _started(pid), uuid4().hex))
 
 
+def with_time(owner: str, lease_s: float, clock: Clock) -> str:
+    """The owner's name with how long its lease lasts, and until when by the steady clock of its machine."""
+    return "|".join((*owner.split("|")[:_PARTS], f"{lease_s:.3f}", f"{clock.steady() + lease_s:.3f}"))
+
+
+def _parsed(owner: str) -> _Owner | None:
+    parts = owner.split("|")
+    if len(parts) not in (_PARTS, _PARTS + 2):
+        return None
+    run, machine, pid, started = parts[:4]
+    return _Owner(run, machine, int(pid), started, *map(float, parts[_PARTS:]))
+
+
 def is_surely_dead(owner: str) -> bool:
     """True if the holder ran in this machine's process space and is gone; False whenever that cannot be known."""
-    parts = owner.split("|")
-    if len(parts) != 5 or not parts[1] or parts[1] != _machine():
-        return False
-    return _started(int(parts[2])) != parts[3]
+    held = _parsed(owner)
+    return held is not None and _is_here(held) and _started(held.pid) != held.started
+
+
+def is_surely_alive(owner: str) -> bool:
+    """True if the holder runs in this machine's process space; False where it is gone or elsewhere."""
+    held = _parsed(owner)
+    return held is not None and _is_here(held) and _started(held.pid) == held.started
+
+
+def _is_here(held: _Owner) -> bool:
+    return bool(held.machine) and held.machine == _machine()
+
+
+def is_over(owner: str, until: float, clock: Clock) -> bool:
+    """Whether the holder's time is over: by the steady clock of this machine where it is its own too.
+
+    Else by what the two machines' clocks say, `until` being seconds since 1970.
+    """
+    held = _parsed(owner)
+    if held is not None and held.until is not None and _is_here(held):
+        return clock.steady() > held.until
+    return clock.wall() > until
+
+
+def length_of(owner: str, default: float) -> float:
+    """Seconds after which the holder is to be heard of again, as far as it says so."""
+    held = _parsed(owner)
+    return default if held is None or held.lease_s is None else held.lease_s
 
 
 def holder(owner: str) -> str:
     """The holder as a person would name it."""
-    parts = owner.split("|")
-    return f"run {parts[0]} (process {parts[2]})" if len(parts) == 5 else owner
+    held = _parsed(owner)
+    return f"run {held.run} (process {held.pid})" if held else owner

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 
 import polars as pl
 import pyarrow as pa
@@ -35,6 +36,7 @@ def id_filters(ids: Sequence[str], key: str = "id") -> Iterator[str]:
         yield f"{key} IN ({', '.join(map(quoted, ids[start : start + IDS_PER_FILTER]))})"
 
 
+@cache
 def empty_frame(name: str, dims: int) -> pl.DataFrame:
     """A frame of the table's columns without rows."""
     frame = pl.from_arrow(table_named(name).schema(dims).empty_table())
@@ -55,12 +57,20 @@ def to_rows(name: str, frame: pl.DataFrame, dims: int, now: datetime, run_id: st
     if frame["id"].n_unique() != len(frame):
         twice = frame.filter(pl.col("id").is_duplicated())["id"][0]
         raise ValueError(f"{name}: key {twice!r} occurs more than once in one write")
-    want = empty_frame(name, dims).schema
-    stamps = {"created_at": pl.lit(now), "updated_at": pl.lit(now), "run_id": pl.lit(run_id)}
-    created = pl.coalesce("created_at", pl.lit(now)) if "created_at" in frame.columns else stamps["created_at"]
-    stamped = frame.with_columns(created_at=created, updated_at=stamps["updated_at"], run_id=stamps["run_id"])
-    whole = filled(stamped, want).select(pl.col(c).cast(kind) for c, kind in want.items())
-    return whole.to_arrow().cast(schema)
+    created = pl.coalesce("created_at", pl.lit(now)) if "created_at" in frame.columns else pl.lit(now)
+    stamps = {"created_at": created, "updated_at": pl.lit(now), "run_id": pl.lit(run_id)}
+    return _whole(frame, empty_frame(name, dims).schema, stamps).to_arrow().cast(schema)
+
+
+def _whole(frame: pl.DataFrame, want: Mapping[str, pl.DataType], values: Mapping[str, pl.Expr]) -> pl.DataFrame:
+    """The wanted columns, in their order and types: of these values, else the frame's own, else empty."""
+    held = frozenset(frame.columns)
+
+    def column(name: str, kind: pl.DataType) -> pl.Expr:
+        given = values.get(name, pl.col(name) if name in held else pl.lit(None))
+        return given.cast(kind).alias(name)
+
+    return frame.select(column(name, kind) for name, kind in want.items())
 
 
 def filled(frame: pl.DataFrame, want: Mapping[str, pl.DataType]) -> pl.DataFrame:
@@ -70,11 +80,7 @@ def filled(frame: pl.DataFrame, want: Mapping[str, pl.DataType]) -> pl.DataFrame
 
 def exact_rows(name: str, frame: pl.DataFrame, dims: int) -> pa.Table:
     """The frame as it is, stamps included: for putting back rows that were read from the same table."""
-    want = empty_frame(name, dims).schema
-    whole = filled(frame, want)
-    return (
-        whole.select(pl.col(c).cast(kind) for c, kind in want.items()).to_arrow().cast(table_named(name).schema(dims))
-    )
+    return _whole(frame, empty_frame(name, dims).schema, {}).to_arrow().cast(table_named(name).schema(dims))
 
 
 def column_names(name: str) -> list[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from slowwave.errors import StoreMismatch
+from slowwave.errors import SlowwaveError, StoreMismatch
 
+from .disk import WAY_OUT, broken_files, damaged, is_of_files, told_plainly
 from .rows import column_names, empty_frame, filled, id_filters, table_named
 from .tables import TABLES, Role
 
@@ -33,9 +35,15 @@ def read_rows(
         query = query.where(where)
     if columns is not None:
         query = query.select(list(columns))
-    frame = pl.from_arrow(query.limit(limit).to_arrow())
+    with told_plainly(str(table.uri).rpartition("/")[0], table.name):
+        frame = pl.from_arrow(query.limit(limit).to_arrow())
     assert isinstance(frame, pl.DataFrame)
     return frame
+
+
+@cache
+def _no_rows(name: str, dims: int, columns: tuple[str, ...]) -> pl.DataFrame:
+    return empty_frame(name, dims).select(columns)
 
 
 def _ordering(name: str) -> ColumnOrdering:
@@ -48,10 +56,15 @@ class Reading:
     """What a snapshot and a transaction can both read."""
 
     dims: int
+    versions: dict[str, int]
 
     def handle(self, name: str) -> Table:
         """The open LanceDB table."""
         raise NotImplementedError
+
+    def is_blank(self, name: str) -> bool:
+        """Whether nothing was ever written to the table, so that it need not be asked."""
+        return TABLES[name].role is not Role.LOG and self.versions.get(name) == 1
 
     def frame(
         self,
@@ -63,6 +76,8 @@ class Reading:
     ) -> pl.DataFrame:
         """Rows of a table; by default every column but the vector."""
         wanted = list(columns) if columns is not None else column_names(name)
+        if self.is_blank(name):
+            return _no_rows(name, self.dims, tuple(wanted))
         return read_rows(self.handle(name), where, wanted, limit, order)
 
     def by_ids(
@@ -79,33 +94,64 @@ class Reading:
         wanted = list(columns) if columns is not None else column_names(name)
         if with_vector and "vector" not in wanted:
             wanted.append("vector")
-        distinct = sorted({i for i in ids if i is not None})
+        distinct = [] if self.is_blank(name) else sorted({i for i in ids if i is not None})
         more = f" AND ({where})" if where else ""
         parts = [self.frame(name, f"{chunk}{more}", wanted) for chunk in id_filters(distinct, key)]
-        return pl.concat(parts) if parts else empty_frame(name, self.dims).select(wanted)
+        return pl.concat(parts) if parts else _no_rows(name, self.dims, tuple(wanted))
 
     def count(self, name: str, where: str | None = None) -> int:
         """Number of rows, optionally of those that match."""
+        if self.is_blank(name):
+            return 0
         return int(self.handle(name).count_rows(where))
 
 
 class Snapshot(Reading):
-    """The state of a namespace at one commit."""
+    """The state of a namespace at one commit; its vectors are of `embed_model` and have `dims` numbers.
 
-    def __init__(self, db: DBConnection, versions: Mapping[str, int], sequence: int, dims: int) -> None:
-        self._db, self.versions, self.sequence, self.dims = db, dict(versions), sequence, dims
+    Of `shared` tables, which stay at a version, those are taken that stay at the right one.
+    """
+
+    def __init__(
+        self,
+        db: DBConnection,
+        versions: Mapping[str, int],
+        sequence: int,
+        embedding: tuple[str, int],
+        shared: dict[str, tuple[int, Table]] | None = None,
+    ) -> None:
+        self._db, self.versions, self.sequence = db, dict(versions), sequence
+        self._shared = shared if shared is not None else {}
+        self.embed_model, self.dims = embedding
         self._handles: dict[str, Table] = {}
         self._columns: dict[str, frozenset[str]] = {}
+
+    def require(self, embedding: tuple[str, int]) -> None:
+        """Raise `StoreMismatch` unless its vectors are of this (model, dims)."""
+        if (self.embed_model, self.dims) != embedding:
+            raise StoreMismatch(
+                f"The store holds vectors of {self.embed_model} ({self.dims} dimensions), "
+                f"not of {embedding[0]} ({embedding[1]}).",
+                f'Set embedder = "{self.embed_model}" in slowwave.toml; changing it takes `slowwave reembed`.',
+            )
 
     def handle(self, name: str) -> Table:
         """The table, checked out at the snapshot's version."""
         table_named(name)
         if name not in self._handles:
-            table = self._db.open_table(name)
-            if TABLES[name].role is not Role.LOG:
-                _check_out(table, name, self.versions.get(name, 1))  # version 1 is the table before its first row
-            self._handles[name] = table
+            self._handles[name] = self._opened(name)
         return self._handles[name]
+
+    def _opened(self, name: str) -> Table:
+        if TABLES[name].role is Role.LOG:
+            return open_table(self._db, name)
+        version = self.versions.get(name, 1)  # version 1 is the table before its first row
+        held, table = self._shared.get(name, (0, None))
+        if table is None or held != version:
+            table = open_table(self._db, name)
+            _check_out(table, name, version)
+            self._shared[name] = version, table
+        return table
 
     def frame(
         self,
@@ -117,6 +163,8 @@ class Snapshot(Reading):
     ) -> pl.DataFrame:
         """Rows of a table; columns that it did not have yet at that commit are empty."""
         wanted = list(columns) if columns is not None else column_names(name)
+        if self.is_blank(name):
+            return _no_rows(name, self.dims, tuple(wanted))
         held = self._columns_of(name)
         if held.issuperset(wanted):
             return self._read(name, where, wanted, limit, order)
@@ -129,14 +177,18 @@ class Snapshot(Reading):
     ) -> pl.DataFrame:
         try:
             return read_rows(self.handle(name), where, columns, limit, order)
-        except (RuntimeError, OSError) as error:
-            if "not found" not in str(error).lower():
+        except SlowwaveError:
+            raise
+        except Exception as error:
+            if not is_of_files(error):
                 raise
             raise version_gone(name, self.versions.get(name, 1)) from error  # its files went while it was open
 
     def _columns_of(self, name: str) -> frozenset[str]:
         if name not in self._columns:
             self._columns[name] = frozenset(self.handle(name).schema.names)
+            if not self._columns[name]:  # what an empty manifest says
+                raise damaged(name, broken_files(str(self._db.uri), name))
         return self._columns[name]
 
 
@@ -144,7 +196,16 @@ def _check_out(table: Table, name: str, version: int) -> None:
     try:
         table.checkout(version)
     except (ValueError, RuntimeError, OSError) as error:
+        if version > table.version:
+            gone = f"Version {version} of table {name} is gone, the newest that is there is {table.version}."
+            raise StoreMismatch(gone, WAY_OUT) from error
         raise version_gone(name, version) from error
+
+
+def open_table(db: DBConnection, name: str) -> Table:
+    """A table of a namespace; raises `StoreMismatch` where its files are gone or broken."""
+    with told_plainly(str(db.uri), name):
+        return db.open_table(name)
 
 
 def version_gone(name: str, version: int) -> StoreMismatch:

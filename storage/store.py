@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from slowwave.errors import StoreMismatch, UnknownName, UnusableInput
+from slowwave.errors import NoStoreYet, StoreMismatch, UnknownName
 from slowwave.settings import RetentionSettings
 
-from .connection import check_namespace, connect, namespaces, place_for_making
-from .head import Head, HeadRow, create_head
+from .claims import make_once
+from .commit_times import in_order
+from .connection import HEAD, connect, has_namespace, namespaces, place_for_making
+from .disk import in_plain_words, told_plainly
+from .head import Head, HeadRow, Held, create_head
+from .object_storage import check_bucket, is_remote
 from .rows import CREATED, to_rows
-from .snapshots import Snapshot, read_rows
+from .snapshots import Snapshot, open_table, read_rows
 from .tables import SCHEMA_VERSION, TABLES, Role, tables_of
+from .telemetry import note_commit
 from .transactions import Transaction
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
+    from lancedb.table import Table
 
+REQUESTS = 8  # at once, while a namespace is made on object storage
 PINNED = (Role.STATE, Role.HISTORY)
+RECORDS = ("run", "gate")  # commits that tell what a run did: no vector is written or compared
 
 
 class Store:
@@ -33,7 +43,11 @@ class Store:
         self.uri, self.namespace, self.retention = uri, namespace, retention
         self.db = db
         self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)  # tells when a commit is published
-        self._row = HeadRow(db)
+        self.embedding: tuple[str, int] | None = None  # of who opened it with one: it may not write beside another
+        with told_plainly(str(db.uri), HEAD):
+            self._row = HeadRow(db)
+        # tables at the version they had last: on object storage opening one is several requests
+        self._shared: dict[str, tuple[int, Table]] | None = {} if is_remote(uri) else None
 
     @classmethod
     def open(
@@ -43,13 +57,14 @@ class Store:
         *,
         retention: RetentionSettings | None = None,
         embedding: tuple[str, int] | None = None,
-        storage_options: dict[str, str] | None = None,
+        storage_options: Mapping[str, str] | None = None,
     ) -> Store:
         """Open a namespace that exists; `embedding` is (model, dims) and must be the one it was made with."""
         store = cls.attach(uri, namespace, retention=retention, storage_options=storage_options)
         store._check()
         if embedding:
             store.require(embedding)
+            store.embedding = embedding
         return store
 
     @classmethod
@@ -59,16 +74,14 @@ class Store:
         namespace: str = "default",
         *,
         retention: RetentionSettings | None = None,
-        storage_options: dict[str, str] | None = None,
+        storage_options: Mapping[str, str] | None = None,
     ) -> Store:
         """Open a namespace without a look at its state: for `doctor`, which must get at a damaged one."""
-        known = namespaces(uri)
-        if not known:
-            raise UnusableInput(
-                f"There is no store at {uri!r}.", "Give --store, or make one with `slowwave ingest PATH`."
-            )
-        if check_namespace(namespace) not in known:
-            raise UnknownName("namespace", namespace, known)
+        if not has_namespace(uri, namespace, storage_options):
+            known = namespaces(uri, storage_options)
+            if known:
+                raise UnknownName("namespace", namespace, known)
+            raise NoStoreYet(f"There is no store at {uri!r}.", "Give --store, or make one with `slowwave ingest PATH`.")
         return cls(uri, namespace, connect(uri, namespace, storage_options), retention or RetentionSettings())
 
     @classmethod
@@ -79,29 +92,37 @@ class Store:
         embedding: tuple[str, int],
         *,
         retention: RetentionSettings | None = None,
-        storage_options: dict[str, str] | None = None,
+        storage_options: Mapping[str, str] | None = None,
     ) -> Store:
         """Open a namespace, making it first if need be; safe when several processes do so at once."""
-        if check_namespace(namespace) not in namespaces(uri):
-            with place_for_making(uri, namespace) as place:
-                make_tables(connect(place, namespace, storage_options), *embedding)
-                cls.open(place, namespace, storage_options=storage_options)  # makes the indexes
+        if not has_namespace(uri, namespace, storage_options):
+            if is_remote(uri):
+                _make_remote(uri, namespace, embedding, storage_options)
+            else:
+                with place_for_making(uri, namespace) as place:
+                    make_tables(connect(place, namespace, storage_options), *embedding)
+                    cls.open(place, namespace, storage_options=storage_options)  # makes the indexes
         return cls.open(uri, namespace, retention=retention, embedding=embedding, storage_options=storage_options)
 
     @property
     def head(self) -> Head:
         """The published state and the lease."""
-        return self._row.read()
+        with told_plainly(str(self.db.uri), HEAD):
+            return self._row.read()
 
     def snapshot(self, *, commit: int | None = None, run: str | None = None, at: datetime | None = None) -> Snapshot:
-        """The newest state, or the state after a commit, after a run, or at a time."""
+        """The newest state, or the state after a commit, after a run, or at a time.
+
+        Raises `StoreMismatch` for the newest one where the namespace was re-embedded since this store was opened.
+        """
         head = self.head
-        newest = Snapshot(self.db, head.versions, head.sequence, head.dims)
+        newest = Snapshot(self.db, head.versions, head.sequence, (head.embed_model, head.dims), self._shared)
         if commit is None and run is None and at is None:
+            self._check_embedding(head)
             return newest
         row = self._commit_row(newest, commit, run, at)
         versions = {**json.loads(row["versions"]), "commits": head.versions["commits"]}
-        return Snapshot(self.db, versions, row["sequence"], head.dims)
+        return Snapshot(self.db, versions, row["sequence"], (row["embed_model"], row["dims"]))
 
     @contextmanager
     def commit(
@@ -110,11 +131,16 @@ class Store:
         """Write under the lease; all of it is published at the end, none of it if the body raises.
 
         A body that writes nothing leaves no commit. `more` are head columns that change with it. Only a repair may
-        start while a table is missing.
+        start while a table is missing. Raises `StoreMismatch` where the namespace was re-embedded since this store was
+        opened: what was read and embedded before fits no longer.
         """
-        held = self._row.acquire(run_id, self.retention.lease_s, self.retention.lease_wait_s)
+        began = time.perf_counter()
+        with told_plainly(str(self.db.uri)):
+            held = self._row.acquire(run_id, self.retention.lease_s, self.retention.lease_wait_s)
         tx = self._transaction(held, run_id, now or self.clock())
         try:
+            if kind not in RECORDS:
+                self._check_embedding(held)
             tx.more.update(more)
             tx.recover(is_repair)
             yield tx
@@ -123,12 +149,16 @@ class Store:
                 tx.publish(kind)
             else:
                 self._row.release(tx.held)
-        except BaseException:
+        except BaseException as error:
             tx.abandon()
+            note_commit(kind, tx, began, held.waited_s, type(error).__name__)
+            if plain := in_plain_words(error, str(self.db.uri)):
+                raise plain from error
             raise
+        note_commit(kind, tx, began, held.waited_s)
 
-    def _transaction(self, held: Head, run_id: str, now: datetime) -> Transaction:
-        return Transaction(self.db, self._row, held, self.retention.lease_s, run_id, now, self.clock)
+    def _transaction(self, held: Held, run_id: str, now: datetime) -> Transaction:
+        return Transaction(self.db, self._row, held, run_id, now, self.clock)
 
     def append(self, name: str, frame: pl.DataFrame, now: datetime | None = None, run_id: str = "") -> None:
         """Add rows to a log table: no lease, no commit, not undone."""
@@ -136,11 +166,12 @@ class Store:
             raise ValueError(f"{name} is not a log: write it inside a commit")
         if len(frame):
             rows = to_rows(name, frame, self.head.dims, now or datetime.now(UTC), run_id)
-            self.db.open_table(name).add(rows)
+            with told_plainly(str(self.db.uri), name):
+                self.db.open_table(name).add(rows)
 
     def log(self, name: str, where: str | None = None, columns: list[str] | None = None) -> pl.DataFrame:
         """Rows of a log table as they are now."""
-        return read_rows(self.db.open_table(name), where, columns)
+        return read_rows(open_table(self.db, name), where, columns)
 
     def log_since(self, name: str, version: int, columns: Sequence[str]) -> tuple[pl.DataFrame, int]:
         """Rows that were appended to a log after one of its versions (0: all), and the version up to which they go.
@@ -148,7 +179,7 @@ class Store:
         Compaction and appends of other processes meanwhile change neither. A log that was made anew since is read from
         its beginning.
         """
-        table = self.db.open_table(name)
+        table = open_table(self.db, name)
         newest = table.version
         table.checkout(newest)
         return read_rows(table, f"{CREATED} > {version if version <= newest else 0}", columns), newest
@@ -161,13 +192,17 @@ class Store:
         self, newest: Snapshot, commit: int | None, run: str | None, at: datetime | None
     ) -> Mapping[str, Any]:
         rows = newest.frame("commits").sort("sequence")
+        was = (pl.col("embed_model").fill_null(strategy="backward"), pl.col("dims").fill_null(strategy="backward"))
+        rows = rows.with_columns(was).with_columns(  # until the first re-embedding there was one model
+            pl.col("embed_model").fill_null(newest.embed_model), pl.col("dims").fill_null(newest.dims)
+        )
         match: pl.Expr = pl.lit(True)
         if commit is not None:
             match &= pl.col("sequence") == commit
         if run is not None:
             match &= pl.col("run_id") == run
         if at is not None:
-            match &= pl.col("at") <= at
+            match &= in_order(rows["at"]) <= at
         found = rows.filter(match)
         if found.is_empty():
             asked = f"commit {commit}" if commit is not None else f"run {run}" if run is not None else f"{at}"
@@ -175,13 +210,15 @@ class Store:
         return found.row(-1, named=True)
 
     def require(self, embedding: tuple[str, int]) -> None:
-        """Raise `StoreMismatch` unless the vectors are of this (model, dims)."""
-        head = self.head
-        if (head.embed_model, head.dims) != embedding:
+        """Raise `StoreMismatch` unless the vectors of the newest state are of this (model, dims)."""
+        self.snapshot().require(embedding)
+
+    def _check_embedding(self, head: Head) -> None:
+        if self.embedding and self.embedding != (head.embed_model, head.dims):
             raise StoreMismatch(
-                f"The store holds vectors of {head.embed_model} ({head.dims} dimensions), "
-                f"not of {embedding[0]} ({embedding[1]}).",
-                f'Set embedder = "{head.embed_model}" in slowwave.toml; changing it takes `slowwave reembed`.',
+                f"The namespace was re-embedded with {head.embed_model} while this run was at work with "
+                f"{self.embedding[0]}. What it had committed before is kept, the rest was not written.",
+                f'Run it again, with embedder = "{head.embed_model}" in slowwave.toml.',
             )
 
     def _check(self) -> None:
@@ -208,5 +245,25 @@ class Store:
 
 def make_tables(db: DBConnection, model: str, dims: int) -> None:
     """Every table, empty, and the head that makes them a namespace."""
-    made = {name: db.create_table(name, schema=table.schema(dims), exist_ok=True) for name, table in TABLES.items()}
-    create_head(db, {name: made[name].version for name in tables_of(*PINNED)}, SCHEMA_VERSION, model, dims)
+
+    def make(name: str) -> int:
+        return int(db.create_table(name, schema=TABLES[name].schema(dims), exist_ok=True).version)
+
+    if is_remote(str(db.uri)):  # each takes a dozen requests
+        with ThreadPoolExecutor(REQUESTS) as pool:
+            versions = dict(zip(TABLES, pool.map(make, TABLES), strict=True))
+    else:
+        versions = {name: make(name) for name in TABLES}
+    create_head(db, {name: versions[name] for name in tables_of(*PINNED)}, SCHEMA_VERSION, model, dims)
+
+
+def _make_remote(
+    uri: str, namespace: str, embedding: tuple[str, int], storage_options: Mapping[str, str] | None
+) -> None:
+    check_bucket(uri, storage_options)
+    db = connect(uri, namespace, storage_options)
+
+    def is_made() -> bool:
+        return has_namespace(uri, namespace, storage_options)
+
+    make_once(db, lambda: make_tables(db, *embedding), is_made, RetentionSettings().lease_s)

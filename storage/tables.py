@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 TIME = pa.timestamp("us", tz="UTC")
 TEXTS = pa.list_(pa.string())
@@ -35,6 +35,7 @@ class Column:
     refers: str = ""  # the table whose id it holds
     is_derived: bool = False  # follows from other rows: a later refresh of it does not stand in the way of undo
     is_signal: bool = False  # a hint for readers: nobody has to approve it
+    holds_vectors: bool = False  # vectors lie in it, or it names their model: a re-embedding writes it anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,12 @@ class Table:
         derived = {name for name, column in self.columns.items() if column.is_derived}
         vector = {"vector"} if "embed_text_hash" in derived or self.is_rebuildable else set()
         return frozenset(derived | vector | set(STAMPS))
+
+    @property
+    def holding_vectors(self) -> tuple[str, ...]:
+        """The columns that hold vectors, or name the model of one."""
+        own = tuple(name for name, column in self.columns.items() if column.holds_vectors)
+        return ("vector", *own) if self.has_vector else own
 
     @property
     def is_rebuildable(self) -> bool:
@@ -87,6 +94,10 @@ def _derived(column: Column) -> Column:
 
 def _signal(column: Column) -> Column:
     return replace(column, is_signal=True)
+
+
+def _vectors(column: Column) -> Column:
+    return replace(column, holds_vectors=True)
 
 
 def _count(meaning: str) -> Column:
@@ -187,7 +198,7 @@ _CONVERSATIONS = Table(
     "what the surprise gate remembers of one conversation",
     {
         "recent_names": _derived(_texts("Candidate names of the last 200 mentions, oldest first.")),
-        "recent_turns": _derived(Column(pa.list_(pa.float32()), "Vectors of the last ten turns, flattened.")),
+        "recent_turns": _vectors(_derived(Column(pa.list_(pa.float32()), "Vectors of the last ten turns, flattened."))),
         "consecutive_skips": _derived(_count("Messages skipped in a row.")),
     },
 )
@@ -302,7 +313,7 @@ _FACT_COLUMNS: Mapping[str, Column] = {
     "suspect_of": _text("A fact that no longer holds and that this one leans on: look at it again."),
     "content_score": _number("Worth of the message it came from, 0 to 1."),
     "aspect_slugs": _texts("Aspects staged at extraction."),
-    "embed_model": _text("Model of the vector."),
+    "embed_model": _vectors(_text("Model of the vector.")),
 }
 _FACTS = Table(
     "facts",
@@ -648,8 +659,8 @@ _PROPOSALS = Table(
         "risks": _texts("pinned, override, large, erasure, user_stated, cross_source; none: low risk."),
         "proposed_by": _text("rule, model, person or agent."),
         "ask": _text("JSON: what was asked for, where a person may modify it."),
-        "changes": _text("JSON: the rows that approval writes: table, id, before, after."),
-        "otherwise": _text("JSON: the rows that a rejection writes."),
+        "changes": _vectors(_text("JSON: the rows that approval writes: table, id, before, after.")),
+        "otherwise": _vectors(_text("JSON: the rows that a rejection writes.")),
         "basis": _text("JSON: the state of the rows that it rests on."),
         "plan_hash": _text("Hash of the basis: another one at approval makes the plan stale."),
         "repeat_key": _text("Hash of what it would do: what was rejected is not proposed again."),
@@ -674,6 +685,9 @@ _COMMITS = Table(
         "versions": _text("JSON: table to version."),
         "before": _text("JSON: table to version before the commit, for the tables it wrote."),
         "undoes": _texts("Runs that this commit took back."),
+        "waited_s": _number("Seconds until it had the writer lease; empty in rows from before version 6."),
+        "embed_model": _text("Model of the vectors of this state; empty in rows from before version 6."),
+        "dims": _count("Length of its vectors."),
     },
 )
 _RUNS = Table(
@@ -713,8 +727,30 @@ _LLM_CALLS = Table(
         "usd": _number("Dollars."),
         "latency_s": _number("Seconds."),
         "attempts": _count("Tries it took."),
+        "calls": _count("Paid answers it took; empty in rows from before version 6."),
     },
     lookup=("id",),
+)
+_LLM_BATCHES = Table(
+    "llm_batches",
+    Role.LOG,
+    "prompts that were handed over together (Message Batches), as they were last; the newest row of an id holds",
+    {
+        "provider": _text("Provider."),
+        "model": _text("Model."),
+        "role": _text("extract, resolve, consolidate, summarize or judge."),
+        "schema_hash": _text("Hash of the response schema."),
+        "state": _text("submitting, unsure, submitted, collected, lost or foreign.", required=True),
+        "batch_id": _text("What the provider calls it; empty until it is known."),
+        "keys": _texts("Ids that its answers will have in `llm_calls`."),
+        "prompt_names": _texts("Which prompts, in the order of the keys."),
+        "prompt_hashes": _texts("Hashes of the rendered prompts, in the order of the keys."),
+        "tokens_in": _count("Tokens that it will probably read."),
+        "tokens_out": _count("Tokens that it will probably write."),
+        "usd": _number("Dollars that it will probably cost."),
+        "owner": _text("Process that works at it."),
+        "begun_at": _time("When it was about to be handed over."),
+    },
 )
 _RETRIEVAL_EVENTS = Table(
     "retrieval_events",
@@ -792,11 +828,17 @@ TABLES: Mapping[str, Table] = {
         _COMMITS,
         _RUNS,
         _LLM_CALLS,
+        _LLM_BATCHES,
         _RETRIEVAL_EVENTS,
         _ENTITY_ACCESS,
         _RECALLED_QUERIES,
     )
 }
+
+
+WITH_VECTORS = tuple(name for name, table in TABLES.items() if table.has_vector)
+HOLDING_VECTORS = tuple(name for name, table in TABLES.items() if table.holding_vectors)
+"""The tables of `WITH_VECTORS`, and those that hold vectors in another column."""
 
 
 def tables_of(*roles: Role) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -17,7 +16,8 @@ import pyarrow as pa
 from slowwave.errors import Fenced, StoreMismatch
 
 from .connection import newest_on_disk
-from .head import Head, HeadRow
+from .head import HeadRow, Held
+from .object_storage import is_remote
 from .rows import MARK, exact_rows, id_filters, table_named, to_rows
 from .snapshots import Reading, version_gone
 from .tables import Role
@@ -33,20 +33,19 @@ class Transaction(Reading):
     """Writes of one commit. Each write checks that it moved its table by exactly one version (fencing).
 
     `more` are head columns that change with it, `recovered` the tables that a dead writer had left ahead of the head,
-    `missing` the tables that are gone.
+    `missing` the tables that are gone, `rows` how many rows were written and deleted.
     """
 
     def __init__(
         self,
         db: DBConnection,
         row: HeadRow,
-        held: Head,
-        lease_s: float,
+        held: Held,
         run_id: str,
         now: datetime,
         clock: Callable[[], datetime],
     ) -> None:
-        self._db, self._row, self._held, self._lease_s = db, row, held, lease_s
+        self._db, self._row, self._held = db, row, held
         self.run_id, self.now, self.dims, self._clock = run_id, now, held.dims, clock
         self.undoes: list[str] = []
         self._handles: dict[str, Table] = {}
@@ -56,9 +55,11 @@ class Transaction(Reading):
         self.more: dict[str, int | str] = {}
         self.recovered: dict[str, tuple[int, int]] = {}
         self.missing: list[str] = []
+        self._unseen: set[str] = set()  # tables that may be ahead of the head and are looked at when they are used
+        self.rows = 0
 
     @property
-    def held(self) -> Head:
+    def held(self) -> Held:
         """The head under whose lease this transaction writes."""
         return self._held
 
@@ -78,6 +79,9 @@ class Transaction(Reading):
         return self._db.open_table(name)
 
     def _open(self, name: str) -> Table:
+        if name in self._unseen:
+            self._unseen.discard(name)
+            self._recover(name)
         if name not in self._handles:
             self._handles[name] = self._db.open_table(name)
         return self._handles[name]
@@ -94,12 +98,19 @@ class Transaction(Reading):
 
     def delete(self, name: str, ids: Sequence[str] | pl.Series) -> None:
         """Remove rows by id."""
-        for where in id_filters(sorted(set(ids))):
+        distinct = sorted(set(ids))
+        self.rows += len(distinct)
+        for where in id_filters(distinct):
             self._write(name, methodcaller("delete", where))
 
     def write_anew(self, name: str, rows: pa.RecordBatchReader) -> None:
         """Put these rows in the place of all rows, in new files. The table's indexes are gone afterwards."""
         self._write(name, lambda table: table.add(rows, mode="overwrite", on_bad_vectors="null"))
+
+    def turn_to(self, model: str, dims: int) -> None:
+        """From here on vectors are of this model: every table that holds some must be written with its own."""
+        self.dims = dims
+        self.more |= {"embed_model": model, "dims": dims}
 
     def restore(self, name: str, version: int) -> None:
         """Make an earlier version of a table the current one."""
@@ -126,15 +137,33 @@ class Transaction(Reading):
             table.restore(1)
         self.before[name], self.versions[name] = 0, table.version
 
+    def put_back_whole(self, name: str, version: int) -> None:
+        """Make an earlier version current where the newest cannot be read, under a number that no commit names."""
+        self._renew()
+        lost = self.versions.get(name, 1)
+        table = self._db.open_table(name)
+        table.restore(version)
+        while table.version <= lost:
+            table.delete("false")
+        self._handles[name] = table
+        self.before.setdefault(name, lost)
+        self.versions[name] = table.version
+
+    def forget_handle(self, name: str) -> None:
+        """Open the table anew when it is used next: its files were changed."""
+        self._handles.pop(name, None)
+
     def start_again(self, name: str) -> None:
         """Make a lost table anew, empty, with versions beyond any that older commits name."""
         lost = self.versions[name]
-        table = self._db.create_table(name, schema=table_named(name).schema(self.dims))
+        schema = table_named(name).schema(self.dims)
+        table = self._db.create_table(name, schema=schema, mode="overwrite")
         while table.version <= lost:
             table.delete("false")
         with catch_warnings(action="ignore"):  # about older versions, which would mislead: they must all go
             table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
-        self.missing.remove(name)
+        self.missing = [other for other in self.missing if other != name]
+        self._handles.pop(name, None)
         self.before[name], self.versions[name] = 0, table.version
 
     def _merge(self, name: str, rows: pa.Table) -> None:
@@ -142,6 +171,7 @@ class Transaction(Reading):
             merging = table.merge_insert("id").use_index(False)  # the index path lets duplicate keys through
             return merging.when_matched_update_all().when_not_matched_insert_all().execute(rows, on_bad_vectors="null")
 
+        self.rows += rows.num_rows
         self._write(name, merge)
 
     def _write(self, name: str, work: Callable[[Table], object]) -> None:
@@ -168,8 +198,8 @@ class Transaction(Reading):
 
     def _renew(self) -> None:
         """Extend the lease when a third of it has passed, so that a long commit is not taken for dead."""
-        if self._held.lease_until - time.time() < self._lease_s * 2 / 3:
-            self._held = self._row.renew(self._held, self._lease_s)
+        if self._row.is_due(self._held):
+            self._held = self._row.renew(self._held)
 
     def stay(self) -> None:
         """Keep the lease during a write that takes long."""
@@ -180,19 +210,41 @@ class Transaction(Reading):
 
         Raises `StoreMismatch` for a table that is missing, unless `is_repair`.
         """
-        for name, version in self._held.versions.items():
-            if newest_on_disk(self._db, name) == version:
-                continue
+        if is_remote(str(self._db.uri)) and not (self._held.is_taken_over or is_repair):
+            self._unseen = set(self._held.versions)  # a request or more for each: only those that are used
+            return
+        for name in self._held.versions:
+            self._recover(name, is_repair)
+
+    def was_ahead(self, name: str) -> bool:
+        """Whether a dead writer had left the table ahead of the head."""
+        self._open(name)
+        return name in self.recovered
+
+    def _recover(self, name: str, is_repair: bool = False) -> None:
+        version = self._held.versions[name]
+        if newest_on_disk(self._db, name) == version:
+            return
+        try:
+            table = self._handles.get(name) or self._db.open_table(name)
+        except ValueError as error:
+            if not is_repair:
+                raise StoreMismatch(f"Table {name} is missing.", "Run `slowwave doctor --repair`.") from error
+            self.missing.append(name)
+            return
+        except Exception:
+            if not is_repair:
+                raise
+            return  # it cannot be read, and is seen to later
+        self._handles[name] = table
+        latest = table.version
+        if latest != version:
             try:
-                table = self._open(name)
-            except ValueError as error:
-                if not is_repair:
-                    raise StoreMismatch(f"Table {name} is missing.", "Run `slowwave doctor --repair`.") from error
-                self.missing.append(name)
-                continue
-            latest = table.version
-            if latest != version:
                 self.versions[name] = _rolled_back(table, name, version)
+            except StoreMismatch:
+                if not is_repair:
+                    raise
+            else:
                 self.recovered[name] = (version, latest)
 
     def finish(self) -> None:
@@ -224,6 +276,9 @@ class Transaction(Reading):
                 "versions": [json.dumps(self.versions)],
                 "before": [json.dumps(self.before)],
                 "undoes": [self.undoes],
+                "waited_s": [self._held.waited_s],
+                "embed_model": [self.more.get("embed_model", self._held.embed_model)],
+                "dims": [self.more.get("dims", self._held.dims)],
             },
             schema_overrides={"undoes": pl.List(pl.String)},
         )
@@ -236,13 +291,16 @@ class Transaction(Reading):
     def _check_what_was_read(self) -> None:
         """A writer that lost its lease may have slipped rows into a table that this one read."""
         for name in self._used & self.versions.keys():
-            if self._open(name).version != self.versions[name]:
+            table = self._open(name)
+            table.checkout_latest()
+            if table.version != self.versions[name]:
                 raise Fenced(f"Table {name} was changed by another writer.", "Run it again.")
 
 
 def _rolled_back(table: Table, name: str, version: int) -> int:
     """Restore a version, outrunning a stalled writer that wakes up in this moment; returns the version it became."""
     for _ in range(_TRIES):
+        table.checkout_latest()
         latest = table.version
         try:
             table.restore(version)

@@ -7,6 +7,7 @@ only together (counters with the marks of their logs, communities) goes back as 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,8 +32,9 @@ from .changes import (
     undone_runs,
     writers_in,
 )
+from .eras import Eras, in_this_era
 from .lease import is_surely_dead
-from .tables import TABLES
+from .tables import TABLES, WITH_VECTORS
 
 if TYPE_CHECKING:
     from .store import Store
@@ -76,9 +78,11 @@ class _Undoing:
     """One undo under the writer lease."""
 
     def __init__(self, store: Store, tx: Transaction, decided_by: str) -> None:
-        self._tx, self._reader, self._decided_by = tx, VersionReader(store.db), decided_by
+        self._tx, self._decided_by = tx, decided_by
         self._commits = tx.frame("commits").sort("sequence")
         self._start = dict(tx.versions)
+        self._eras = Eras(self._commits, (tx.held.embed_model, tx.held.dims))
+        self._reader = VersionReader(store.db, self._eras.is_past, tx.dims)
 
     def runs_to_undo(self, asked: Sequence[str], cascade: bool) -> list[str]:
         """The runs and, under `cascade`, every later run that built on them; newest first."""
@@ -92,10 +96,10 @@ class _Undoing:
             wanted |= blocking
         if wanted > set(asked) and not cascade:
             listed = ", ".join(sorted(wanted.difference(asked), key=lambda run: order.get(run, 0)))
-            raise UndoRefused(
-                f"Later runs built on what {', '.join(asked)} wrote: {listed}.",
-                "Undo them first, or use --cascade to undo them too.",
-            )
+            way_out = "Undo them first, or use --cascade to undo them too."
+            if len(self._eras.turns(asked)):
+                way_out += " To keep them: `slowwave reembed` with the earlier model."
+            raise UndoRefused(f"Later runs built on what {', '.join(asked)} wrote: {listed}.", way_out)
         return sorted(wanted, key=lambda run: -order.get(run, 0))
 
     def _phases(self, asked: Sequence[str], order: Mapping[str, int]) -> list[str]:
@@ -111,7 +115,10 @@ class _Undoing:
             raise UnknownName("run", run_id, known)
         state = self._tx.by_ids("runs", [run_id], ["state", "owner"]).to_dicts()
         if state and state[0]["state"] == "running" and not is_surely_dead(state[0]["owner"] or ""):
-            raise UndoRefused(f"Run {run_id} is still going on.", "Wait until it has ended, or stop it.")
+            raise UndoRefused(
+                f"Run {run_id} is still going on.",
+                f"Wait until it has ended, or stop it; if its machine is gone: slowwave runs {run_id} --end",
+            )
         if run_id in undone_runs(undo_steps(self._commits)):
             raise UndoRefused(f"Run {run_id} is undone already.", "See `slowwave runs`.")
 
@@ -119,10 +126,14 @@ class _Undoing:
         """Put back and remove rows, or only count them."""
         put_back: dict[str, int] = {}
         removed: dict[str, int] = {}
+        turned = self._turn_back(runs, put_back, removed, dry_run)
         for found in self._traces(runs):
-            images = self._with_refreshments(found, before_images(self._reader, found))
-            staying = pl.concat([images["id"], pl.Series("id", self._refreshed_later(found), dtype=pl.String)])
-            gone = found.touched.filter(~pl.col("id").is_in(staying.to_list()))["id"]
+            if found.name in turned:
+                continue
+            images = self._with_refreshments(found, self._images(found))
+            kept = self._refreshed_later(found) if TABLES[found.name].is_rebuildable else []
+            staying = [*images["id"], *kept]  # a row that says more than can be rebuilt goes with the run that made it
+            gone = found.touched.filter(~pl.col("id").is_in(staying))["id"]
             put_back[found.name], removed[found.name] = len(images), len(gone)
             if not dry_run:
                 self._revert(found, images, gone)
@@ -130,6 +141,39 @@ class _Undoing:
             self._tx.undoes = runs
             self._note(runs)
         return UndoReport(tuple(runs), put_back, removed)
+
+    def _turn_back(
+        self, runs: Sequence[str], put_back: dict[str, int], removed: dict[str, int], dry_run: bool
+    ) -> tuple[str, ...]:
+        """Put every table with vectors back as it was before the earliest turn to another model; which ones."""
+        turns = self._eras.turns(runs)
+        if turns.is_empty():
+            return ()
+        before = json.loads(turns["before"][0])
+        self._check_turn(runs, turns["sequence"][0])
+        for name in WITH_VECTORS:
+            was, now = (self._reader.marks(name, version)["id"] for version in (before[name], self._start[name]))
+            put_back[name], removed[name] = len(was), len(now.filter(~now.is_in(was.implode())))
+        self._eras.now = self._eras.before(runs)
+        if not dry_run:
+            for name in WITH_VECTORS:
+                self._tx.restore(name, before[name])
+            self._tx.turn_to(*self._eras.now)
+        return WITH_VECTORS
+
+    def _check_turn(self, runs: Sequence[str], turn: int) -> None:
+        """Raise `UndoRefused` where one of the runs wrote vectors before the turn as well."""
+        earlier = self._commits.filter(pl.col("sequence") < turn, pl.col("run_id").is_in(runs))
+        if segments_of(earlier).keys() & {*WITH_VECTORS}:
+            raise UndoRefused(
+                "Some of these runs are from before a re-embedding, and some from after it.", "Undo them one by one."
+            )
+
+    def _images(self, found: Trace) -> pl.DataFrame:
+        """The rows as they were before, with vectors of the model of now."""
+        images = before_images(self._reader, found)
+        is_past = any(self._reader.is_past(found.name, each.before) for each in found.segments)
+        return in_this_era(self._tx, found.name, images) if is_past else images
 
     def _revert(self, found: Trace, images: pl.DataFrame, gone: pl.Series) -> None:
         only = found.segments[0] if len(found.segments) == 1 else None
@@ -146,8 +190,7 @@ class _Undoing:
         for gap in found.gaps:
             if gap.right == self._start[found.name]:
                 left, right = (
-                    {row["id"]: row for row in self._reader.rows(found.name, version, gap.ids).to_dicts()}
-                    for version in (gap.left, gap.right)
+                    {row["id"]: row for row in rows.to_dicts()} for rows in self._reader.both(found.name, gap)
                 )
                 changed |= {i for i in gap.ids if left.get(i) != right.get(i)}
         return sorted(changed)
@@ -185,6 +228,11 @@ class _Undoing:
     def _traces(self, runs: Iterable[str]) -> list[Trace]:
         theirs = self._commits.filter(pl.col("run_id").is_in(list(runs)) & ~pl.col("kind").is_in(FOR_GOOD))
         segments = segments_of(theirs)
+        turns = self._eras.turns(list(runs))["sequence"]
+        if len(turns):  # tables with vectors go back as a whole: see `_turn_back`
+            others = segments_of(theirs.filter(~pl.col("sequence").is_in(turns.implode())))
+            segments = {n: each for n, each in segments.items() if n not in WITH_VECTORS}
+            segments |= {n: each for n, each in others.items() if n in WITH_VECTORS}
         wholes = [{name: segments.pop(name) for name in whole if name in segments} for whole in WHOLES]
         return self._followed(segments) + [
             each for whole, stretches in zip(WHOLES, wholes, strict=True)
@@ -216,7 +264,8 @@ class _Undoing:
         for each in traces:
             for gap in each.gaps:
                 found |= writers_in(self._reader, each.name, gap, others)
-        return (found | self._referring(traces)) - runs
+        undone = undone_runs(undo_steps(self._commits))
+        return (found | self._referring(traces) | self._eras.built_on(list(runs), undone)) - runs
 
     def _referring(self, traces: list[Trace]) -> set[str]:
         """Runs that wrote rows which would be there after the undo and point at rows that would not.

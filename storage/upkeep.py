@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 VECTOR_INDEX_FROM = 10_000  # below, an exact scan is as fast
 LOOKUP_INDEX_FROM = 2_000
+EIGHT = 8  # vectors of another length cannot be quantised
 MANY_SEGMENTS = 8
 UNINDEXED_SHARE = 0.2
 HEAD_HISTORY = timedelta(hours=1)
@@ -82,7 +83,7 @@ def _drop_old_versions(store: Store, run_id: str, now: datetime, names: Sequence
     keep = timedelta(days=store.retention.undo_days)
     with store.commit(run_id, "upkeep", now) as tx:
         for name in names:
-            if name not in tx.recovered:
+            if not tx.was_ahead(name):
                 tx.rebuild(name, lambda table: table.optimize(cleanup_older_than=keep))
         _tend_head(store)
 
@@ -99,13 +100,14 @@ def _is_fragmented(table: Table) -> bool:
 
 def make_indexes(tx: Transaction, name: str) -> list[str]:
     """Make the indexes that the table has grown into; returns the columns."""
-    from lancedb.index import IvfRq
+    from lancedb.index import IvfFlat, IvfRq
 
     handle = tx.handle(name)
     made = _index_lookups(handle, name, lambda work: tx.rebuild(name, work))
     rows = handle.count_rows("vector IS NOT NULL") if TABLES[name].has_vector else 0
     if rows >= VECTOR_INDEX_FROM and _vector_index_is_due(handle, rows):
-        tx.rebuild(name, lambda table: table.create_index("vector", config=IvfRq(distance_type="dot", num_bits=4)))
+        config = IvfFlat(distance_type="dot") if tx.dims % EIGHT else IvfRq(distance_type="dot", num_bits=4)
+        tx.rebuild(name, lambda table: table.create_index("vector", config=config))
         made.append("vector")
     return made
 

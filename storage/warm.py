@@ -6,12 +6,11 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from .connection import HEAD
+from .connection import HEAD, freshness
 from .rows import id_filters
 
 if TYPE_CHECKING:
@@ -20,10 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Open tables and the versions at which they are."""
+    """Open tables, the versions at which they are, and the model of their vectors."""
 
     handles: Mapping[str, AsyncTable]
     versions: Mapping[str, int]
+    embed_model: str = ""
 
     def __getitem__(self, name: str) -> AsyncTable:
         """One table."""
@@ -34,7 +34,7 @@ class WarmTables:
     """The named tables of a namespace at its newest commit, reopened only where a commit moved them.
 
     Belongs to the event loop it is first used on. `held` is what was newest when it was last asked for. With `pinned`
-    versions, those of an earlier commit, it stays at them.
+    versions and the model of their vectors, those of an earlier commit, it stays at them.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class WarmTables:
         address: str,
         names: Sequence[str],
         storage_options: dict[str, str] | None = None,
-        pinned: Mapping[str, int] | None = None,
+        pinned: tuple[Mapping[str, int], str] | None = None,
     ) -> None:
         self._address, self._names, self._options, self._pinned = address, tuple(names), storage_options, pinned
         self._db: AsyncConnection | None = None
@@ -52,30 +52,31 @@ class WarmTables:
     async def newest(self) -> Tables:
         """The tables of the newest commit; the very object of the last time if nothing has moved."""
         held = self.held or Tables({}, {})
-        versions = await self._versions()
+        versions, model = await self._state()
         wanted = {name: versions.get(name, 1) for name in self._names}  # version 1 is the table before its first row
         if wanted == held.versions:
             return held
         moved = [name for name, version in wanted.items() if held.versions.get(name) != version]
         opened = await asyncio.gather(*(self._open(name, wanted[name]) for name in moved))
-        self.held = Tables({**held.handles, **dict(zip(moved, opened, strict=True))}, wanted)
+        self.held = Tables({**held.handles, **dict(zip(moved, opened, strict=True))}, wanted, model)
         return self.held
 
-    async def _versions(self) -> Mapping[str, int]:
+    async def _state(self) -> tuple[Mapping[str, int], str]:
         if self._pinned is not None:
             return self._pinned
         if self._head is None:
             self._head = await self._open(HEAD)
-        rows = (await self._head.query().select(["versions"]).to_arrow()).to_pylist()
-        versions: dict[str, int] = json.loads(rows[0]["versions"])
-        return versions
+        else:
+            await self._head.checkout_latest()
+        row = (await self._head.query().select(["versions", "embed_model"]).to_arrow()).to_pylist()[0]
+        return json.loads(row["versions"]), row["embed_model"]
 
     async def _open(self, name: str, version: int | None = None) -> AsyncTable:
         if self._db is None:
             import lancedb
 
             self._db = await lancedb.connect_async(
-                self._address, storage_options=self._options, read_consistency_interval=timedelta(0)
+                self._address, storage_options=self._options, read_consistency_interval=freshness(self._address)
             )
         table = await self._db.open_table(name)
         if version is not None:

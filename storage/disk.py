@@ -1,0 +1,164 @@
+"""What a disk may do to a store: a file that is gone or broken, and no room left. Told as errors that name the way out.
+
+LanceDB reports both in the words of its own source files. A message alone is not believed: the files are looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slowwave.errors import NoRoom, NoStoreYet, SlowwaveError, StoreMismatch
+
+from .object_storage import is_remote
+
+if TYPE_CHECKING:
+    from lancedb.table import Table
+
+ENDS_WITH = b"LANC"
+"""The last bytes of every data file, manifest and index file."""
+CHECKED = (".lance", ".manifest")
+FULL = ("no space left on device", "disk quota exceeded", "storage full", "quotaexceeded")
+BROKEN = (
+    "not found", "lanceerror(", "lance file", "magic", "protobuf", "no field named", "does not exist in schema",
+    "no longer exists", "corrupt", "unexpected end of file", "manifest",
+)  # fmt: skip
+_LOST = re.compile(r"(\w+)\.lance/((?:data|_versions|_indices|_deletions)/[^\s,]+)")
+_MOST_NAMED = 3
+WAY_OUT = (
+    "`slowwave doctor` shows all that is damaged, `slowwave doctor --repair` puts back the newest state whose files "
+    "are whole and says what that takes back."
+)
+
+
+class MissingTable(StoreMismatch):
+    """There is no folder of that name."""
+
+
+@contextmanager
+def told_plainly(uri: str, name: str = "") -> Iterator[None]:
+    """Inside, what the disk did to a namespace becomes `NoRoom`, or `StoreMismatch` that names the table and the file.
+
+    `name` is the table that is read or written, where it is known. Any other error passes as it is.
+    """
+    try:
+        yield
+    except Exception as error:
+        if (plain := in_plain_words(error, uri, name)) is None:
+            raise
+        raise plain from error
+
+
+def in_plain_words(error: BaseException, uri: str = "", name: str = "") -> SlowwaveError | None:
+    """The error that says what the disk did and what to do; None where it was something else."""
+    if not isinstance(error, RuntimeError | ValueError | OSError) and not _is_panic(error):
+        return None
+    if any(sign in str(error).lower() for sign in FULL):
+        return no_room(uri)
+    if not is_of_files(error):
+        return None
+    lost = _LOST.search(str(error))
+    if not uri or is_remote(uri):
+        return damaged(lost[1], [lost[0]]) if lost else None
+    place = Path(uri.removeprefix("file://"))
+    if not any(place.glob("*.lance")):  # LanceDB makes the folder anew when it is asked for a table
+        return NoStoreYet(
+            f"There is no store at {str(place.parent)!r}.", "It was there before: look for where it went."
+        )
+    if name and not (place / f"{name}.lance").exists():
+        return MissingTable(f"Table {name} is missing.", WAY_OUT)
+    for table in [name or (lost[1] if lost else "")] if name or lost else _tables(uri):
+        if is_damaged(uri, table):
+            return damaged(table, broken_files(uri, table) or ([lost[0]] if lost else []))
+    return None
+
+
+def is_of_files(error: BaseException) -> bool:
+    """Whether an error may be about files that are gone or broken."""
+    return _is_panic(error) or any(sign in str(error).lower() for sign in BROKEN)
+
+
+def _is_panic(error: BaseException) -> bool:
+    """Whether LanceDB gave up in the middle: what it read was too short to be anything."""
+    return type(error).__name__ == "RustPanic"
+
+
+def no_room(uri: str = "") -> NoRoom:
+    """The error for a disk that is full."""
+    return NoRoom(
+        f"There is no room left on the disk{f' of {uri}' if uri else ''}.",
+        "Nothing is lost and nothing half done is visible. Make room, or move the store to a larger disk and give its "
+        "new place with --store; then run the same command again.",
+    )
+
+
+def damaged(table: str, files: list[str]) -> StoreMismatch:
+    """The error for a table that cannot be read."""
+    more = f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
+    told = f": {', '.join(files[:_MOST_NAMED])}{more} is gone or broken" if files else ""
+    return StoreMismatch(f"Table {table} is damaged{told}.", WAY_OUT)
+
+
+def is_damaged(uri: str, name: str) -> bool:
+    """Whether the newest version of a table on a local disk cannot be read to its end."""
+    import lancedb
+
+    try:
+        read_through(lancedb.connect(uri).open_table(name))
+    except Exception:  # whatever a damaged file makes the reader say
+        return True
+    return False
+
+
+def read_through(table: Table) -> None:
+    """Read every row of an open table; raises what a damaged file makes the reader say."""
+    if "id" not in table.schema.names and "name" not in table.schema.names:
+        raise ValueError("Its manifest says nothing.")
+    for _ in table.search().limit(None).to_batches():
+        pass
+
+
+def unreadable_indexes(table: Table) -> list[tuple[str, str]]:
+    """Name and column of every index that cannot be asked."""
+    found = []
+    for index in table.list_indices():
+        column = index.columns[0]
+        try:
+            _ask(table, column, index.index_type)
+        except Exception:  # whatever a damaged file makes the reader say
+            found.append((index.name, column))
+    return found
+
+
+def _ask(table: Table, column: str, kind: str) -> None:
+    """One question that only the index answers."""
+    if kind == "FTS":
+        table.search("the", query_type="fts", fts_columns=column).limit(1).to_arrow()
+    elif column == "vector":
+        width = table.schema.field(column).type.list_size
+        table.search([0.0] * width, vector_column_name=column).limit(1).to_arrow()
+    else:
+        table.search().where(f"{column} = ''").limit(1).to_arrow()
+
+
+def broken_files(uri: str, name: str) -> list[str]:
+    """Files of a table that do not end as they must, by their place below the namespace; none on object storage."""
+    folder = Path(uri.removeprefix("file://"), f"{name}.lance")
+    if is_remote(uri) or not folder.is_dir():
+        return []
+    found = sorted(path for path in folder.rglob("*") if path.suffix in CHECKED and path.is_file())
+    return [f"{folder.name}/{path.relative_to(folder)}" for path in found if not _is_whole(path)]
+
+
+def _is_whole(path: Path) -> bool:
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - len(ENDS_WITH)))
+        return file.read() == ENDS_WITH
+
+
+def _tables(uri: str) -> list[str]:
+    return sorted(path.stem for path in Path(uri.removeprefix("file://")).glob("*.lance"))

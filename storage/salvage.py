@@ -1,0 +1,277 @@
+"""Salvage: what is left of tables whose files are gone or broken, as part of a repair.
+
+Facts, evidence and what else is known go back together, to the newest commit of which every file can be read. What
+tells the history, and what follows from other rows, goes back alone. Of a log every row stays that can be read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow as pa
+
+from slowwave.errors import StoreMismatch
+
+from .connection import HEAD, connect
+from .disk import read_through
+from .object_storage import is_remote
+from .rows import CREATED, exact_rows
+from .tables import SCHEMA_VERSION, TABLES, Role, tables_of
+from .upkeep import make_text_indexes
+
+if TYPE_CHECKING:
+    from lancedb.db import DBConnection
+    from lancedb.table import Table
+
+    from .store import Store
+    from .transactions import Transaction
+
+ASIDE = "_damaged"  # the folder of a table that takes manifests nobody can read
+INTERRUPTED = "interrupted"
+KNOWLEDGE = ("messages", "facts")
+Saved = tuple[str, str, str]
+"""A table, the row that is meant or nothing, and what became of it."""
+
+
+def salvage(store: Store, tx: Transaction, broken: Collection[str]) -> list[Saved]:
+    """Put back what can be put back of these tables; returns what became of each, and which runs lost what they did."""
+    return list(_Salvage(store, tx).all_of(broken)) if broken else []
+
+
+class _Salvage:
+    """One salvage under the writer lease."""
+
+    def __init__(self, store: Store, tx: Transaction) -> None:
+        self._db, self._tx = store.db, tx
+        self._read: dict[tuple[str, int], bool] = {}
+
+    def all_of(self, broken: Collection[str]) -> Iterator[Saved]:
+        for name in broken:
+            set_aside(self._db, name)
+            self._tx.forget_handle(name)
+        roles = {name: TABLES[name].role for name in broken}
+        if "commits" in broken:  # the others are found by it
+            yield self._back_alone("commits", range(self._tx.versions["commits"] - 1, 0, -1))
+        for name in sorted(name for name, role in roles.items() if role is Role.HISTORY and name != "commits"):
+            yield self._back_alone(name, self._committed(name))
+        for name in sorted(name for name, role in roles.items() if role is Role.LOG):
+            yield self._readable_rows(name)
+        yield from self._state([name for name in tables_of(Role.STATE) if name in broken])
+
+    def _state(self, broken: list[str]) -> Iterator[Saved]:
+        if all(TABLES[name].is_rebuildable and not TABLES[name].whole for name in broken):
+            for name in broken:
+                yield self._back_alone(name, self._committed(name))
+            return
+        commit = self._newest_whole()
+        if commit is not None:
+            yield from self._back_to(commit, broken)
+            return
+        for name in broken:
+            yield self._rows_left(name)
+
+    def _back_to(self, commit: Mapping[str, Any], broken: list[str]) -> Iterator[Saved]:
+        tx, versions = self._tx, json.loads(commit["versions"])
+        model = (commit["embed_model"], commit["dims"])
+        if model != (tx.held.embed_model, tx.dims):
+            tx.turn_to(*model)
+        back = {name: versions.get(name, 1) for name in tables_of(Role.STATE)}
+        for name, version in back.items():
+            if name in broken or tx.versions.get(name, 1) != version:
+                tx.put_back_whole(name, version)
+        said = f"{commit['at']:%Y-%m-%d %H:%M} UTC (commit {commit['sequence']})"
+        for name in broken:
+            yield name, "", f"It is as it was at {said}, the newest state whose files are whole."
+        yield from self._lost_since(commit["sequence"], said)
+
+    def _lost_since(self, sequence: int, said: str) -> Iterator[Saved]:
+        """Runs whose work is gone, in part or all of it; what a model was paid for is kept."""
+        state = set(tables_of(Role.STATE))
+        later = self._commits().filter(pl.col("sequence") > sequence).sort("sequence")
+        wrote = [bool(state & json.loads(before).keys()) for before in later["before"]]
+        ids = later.filter(pl.Series(wrote, dtype=pl.Boolean))["run_id"].unique(maintain_order=True)
+        rows = self._tx.by_ids("runs", ids)
+        self._tx.upsert("runs", rows.with_columns(state=pl.lit(INTERRUPTED)))
+        for run in ids:
+            yield "runs", run, f"What it did after {said} is lost."
+
+    def _rows_left(self, name: str) -> Saved:
+        """Every row of a table that can be read, in new files; references to the others are cut by the checks."""
+        table = self._tx.handle(name)
+        total = table.count_rows()
+        parts = list(_ranges(table, table.schema.names, 0, total))
+        rows = pl.concat([pl.DataFrame(pl.from_arrow(part)) for part in parts]) if parts else pl.DataFrame()
+        whole = _as_rows(name, rows, self._tx.dims)
+        self._tx.put_back_whole(name, table.version)
+        self._tx.write_anew(name, whole.to_reader())
+        make_text_indexes(self._tx, [name])
+        return name, "", f"No earlier state is whole: {total - len(rows)} of its {total} rows are lost."
+
+    def _newest_whole(self) -> Mapping[str, Any] | None:
+        """The newest commit of which every table of the state can be read and that knows anything.
+
+        None from before the last migration, whose tables had other columns.
+        """
+        state = tables_of(Role.STATE)
+        for row in self._commits().sort("sequence", descending=True).iter_rows(named=True):
+            versions = json.loads(row["versions"])
+            if all(self._is_whole(name, versions.get(name, 1)) for name in state):
+                return row if any(self._rows(name, versions.get(name, 1)) for name in KNOWLEDGE) else None
+            if row["kind"] == "migrate":
+                break
+        return None
+
+    def _commits(self) -> pl.DataFrame:
+        """The rows of commits that were published, with the model of their vectors."""
+        rows = self._tx.frame("commits", f"sequence <= {self._tx.held.sequence}").sort("sequence")
+        held = self._tx.held
+        return rows.with_columns(
+            pl.col("embed_model").fill_null(strategy="backward").fill_null(held.embed_model),
+            pl.col("dims").fill_null(strategy="backward").fill_null(held.dims),
+        )
+
+    def _committed(self, name: str) -> list[int]:
+        """The versions that commits name, the newest first."""
+        texts = self._commits()["versions"].to_list()
+        return sorted({json.loads(text).get(name, 1) for text in texts} | {1}, reverse=True)
+
+    def _back_alone(self, name: str, versions: Collection[int]) -> Saved:
+        for version in versions:
+            if self._is_whole(name, version):
+                self._tx.put_back_whole(name, version)
+                return name, "", f"It is as it was {self._tx.versions[name] - version} versions ago."
+        self._tx.start_again(name)
+        return name, "", "No version of it can be read; it is empty now."
+
+    def _rows(self, name: str, version: int) -> int:
+        table = self._db.open_table(name)
+        table.checkout(version)
+        return int(table.count_rows())
+
+    def _is_whole(self, name: str, version: int) -> bool:
+        if (name, version) not in self._read:
+            self._read[name, version] = _can_be_read(self._db, name, version)
+        return self._read[name, version]
+
+    def _readable_rows(self, name: str) -> Saved:
+        """Write a log anew from the rows that can be read; those that were counted already are not counted again.
+
+        What nobody counts, as paid answers, is written at once. Of a counted log the part that is not counted yet
+        follows in a second write, since a row is new by the version that wrote it.
+        """
+        log = self._db.open_table(name)
+        total, mark = log.count_rows(), self._tx.by_ids("log_marks", [name])
+        counted_to = min([*mark["version"].to_list(), log.version]) if len(mark) else log.version
+        columns = [*log.schema.names, CREATED]
+        parts = [pl.DataFrame(pl.from_arrow(part)) for part in _ranges(log, columns, 0, total)]
+        rows = pl.concat(parts) if parts else pl.DataFrame(schema=dict.fromkeys(columns, pl.UInt64))
+        counted = rows.filter(pl.col(CREATED) <= counted_to).drop(CREATED)
+        log.add(_as_rows(name, counted, self._tx.dims), mode="overwrite", on_bad_vectors="null")
+        self._tx.upsert("log_marks", mark.with_columns(version=pl.lit(log.version, dtype=pl.Int64)))
+        if len(rest := rows.filter(pl.col(CREATED) > counted_to).drop(CREATED)):
+            log.add(_as_rows(name, rest, self._tx.dims), on_bad_vectors="null")
+        return name, "", f"{total - len(rows)} of its {total} rows are lost; the others are kept."
+
+
+def _as_rows(name: str, frame: pl.DataFrame, dims: int) -> pa.Table:
+    return exact_rows(name, frame, dims) if len(frame) else TABLES[name].schema(dims).empty_table()
+
+
+def _ranges(table: Table, columns: list[str], start: int, count: int) -> Iterator[pa.Table]:
+    """All rows that can be read, found by halves."""
+    if not count:
+        return
+    try:
+        yield table.search().select(columns).offset(start).limit(count).to_arrow()
+    except Exception:  # whatever a damaged file makes the reader say
+        if count > 1:
+            yield from _ranges(table, columns, start, count // 2)
+            yield from _ranges(table, columns, start + count // 2, count - count // 2)
+
+
+def _can_be_read(db: DBConnection, name: str, version: int) -> bool:
+    try:
+        table = db.open_table(name)
+        table.checkout(version)
+        read_through(table)
+    except Exception:  # whatever a damaged file makes the reader say
+        return False
+    return True
+
+
+def set_aside(db: DBConnection, name: str) -> int:
+    """Move manifests that cannot be read out of the way, the newest first, until the table opens; returns how many.
+
+    Only on a local disk: on object storage the newest object must be removed by hand.
+    """
+    if is_remote(str(db.uri)):
+        return 0
+    folder = Path(str(db.uri).removeprefix("file://"), f"{name}.lance")
+    moved = 0
+    while not _opens(db, name):
+        manifests = sorted((folder / "_versions").glob("*.manifest"))  # the newest is named first
+        if not manifests:
+            raise StoreMismatch(f"No manifest of table {name} can be read.", "Restore the store from a backup.")
+        (folder / ASIDE).mkdir(exist_ok=True)
+        manifests[0].rename(folder / ASIDE / manifests[0].name)
+        (folder / "_versions" / "latest_version_hint.json").unlink(missing_ok=True)
+        moved += 1
+    return moved
+
+
+def _opens(db: DBConnection, name: str) -> bool:
+    try:
+        return bool(db.open_table(name).schema.names)
+    except Exception:  # whatever a damaged file makes the reader say
+        return False
+
+
+def salvage_head(uri: str, namespace: str, storage_options: Mapping[str, str] | None = None) -> bool:
+    """Make the head anew where its files are broken, from its own past and the newest row of `commits`.
+
+    True if there was something to do. Must run before the namespace can be opened.
+    """
+    db = connect(uri, namespace, storage_options)
+    if _newest_row(db) is not None:
+        return False
+    set_aside(db, HEAD)
+    past = db.open_table(HEAD)
+    row = next((found for v in range(past.version, 0, -1) if (found := _newest_row(db, v))), None)
+    commits = db.open_table("commits")
+    newest = commits.search().limit(None).to_polars().sort("sequence").row(-1, named=True)
+    if row is None:
+        row = _head_from(db, newest)
+    if newest["sequence"] >= row["sequence"]:
+        versions = {**json.loads(newest["versions"]), "commits": commits.version}
+        row |= {"sequence": newest["sequence"], "versions": json.dumps(versions)}
+        row |= {key: newest[key] for key in ("embed_model", "dims") if newest.get(key)}
+    row |= {"lease_count": row["lease_count"] + 1000, "owner": "", "lease_until": 0.0}
+    past.add(pa.Table.from_pylist([row], schema=past.schema), mode="overwrite")
+    return True
+
+
+def _newest_row(db: DBConnection, version: int | None = None) -> dict[str, Any] | None:
+    try:
+        table = db.open_table(HEAD)
+        if version is not None:
+            table.checkout(version)
+        rows: list[dict[str, Any]] = table.to_arrow().to_pylist()
+    except Exception:  # whatever a damaged file makes the reader say
+        return None
+    return max(rows, key=lambda row: (row["sequence"], row["lease_count"]), default=None)
+
+
+def _head_from(db: DBConnection, commit: Mapping[str, Any]) -> dict[str, Any]:
+    """A head of which nothing is left, as the newest commit and the facts tell it."""
+    facts = db.open_table("facts")
+    told = facts.search().where("embed_model IS NOT NULL").select(["embed_model"]).limit(1).to_arrow().to_pylist()
+    dims = facts.schema.field("vector").type.list_size
+    return {
+        "name": "head", "sequence": commit["sequence"], "versions": commit["versions"],
+        "schema_version": SCHEMA_VERSION, "embed_model": told[0]["embed_model"] if told else "", "dims": dims,
+        "lease_count": 0, "owner": "", "lease_until": 0.0,
+    }  # fmt: skip

@@ -1,0 +1,100 @@
+"""Spans and measures of the store, for whoever has set up OpenTelemetry in this process.
+
+Nothing is imported for it: a program that never imported OpenTelemetry cannot have set it up, so its modules are looked
+for among those that are there. What is told are names, counts and seconds: no text that anybody said, no query, and no
+message of an error, which may quote one.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .transactions import Transaction
+
+SCOPE = "slowwave"
+
+Value = str | int | float | bool
+Note = Callable[[Mapping[str, Value]], None]
+
+
+def is_watched() -> bool:
+    """Whether anybody in this process may listen."""
+    return _module("trace", "get_tracer") is not None
+
+
+@contextmanager
+def span(name: str, attributes: Mapping[str, Value] | None = None) -> Iterator[Note]:
+    """Inside, time is measured under this name; what is yielded adds attributes. An error is told by its kind alone."""
+    trace = _module("trace", "get_tracer")
+    if trace is None:
+        yield _unheard
+        return
+    opened = trace.get_tracer(SCOPE).start_as_current_span(
+        name, attributes=attributes, record_exception=False, set_status_on_exception=False
+    )
+    with opened as current:
+        try:
+            yield current.set_attributes
+        except BaseException as error:
+            current.set_attribute("error.type", type(error).__name__)
+            current.set_status(trace.StatusCode.ERROR)
+            raise
+
+
+def ended_span(name: str, seconds: float, attributes: Mapping[str, Value], error: str = "") -> None:
+    """Tell of something that took so many seconds and ends now; `error` is the kind of error it ended with."""
+    trace = _module("trace", "get_tracer")
+    if trace is None:
+        return
+    end = time.time_ns()
+    told = trace.get_tracer(SCOPE).start_span(name, attributes=attributes, start_time=end - int(seconds * 1e9))
+    if error:
+        told.set_attribute("error.type", error)
+        told.set_status(trace.StatusCode.ERROR)
+    told.end(end)
+
+
+def measure(name: str, value: float, unit: str, meaning: str, attributes: Mapping[str, Value] | None = None) -> None:
+    """One value of a distribution: seconds, tokens."""
+    if (metrics := _module("metrics", "get_meter")) is not None:
+        _instrument(metrics, "histogram", name, unit, meaning).record(value, attributes)
+
+
+def count(name: str, value: float, unit: str, meaning: str, attributes: Mapping[str, Value] | None = None) -> None:
+    """So much more of something that only grows; nothing is told of nothing."""
+    if value and (metrics := _module("metrics", "get_meter")) is not None:
+        _instrument(metrics, "counter", name, unit, meaning).add(value, attributes)
+
+
+def note_commit(kind: str, tx: Transaction, began: float, waited_s: float, error: str = "") -> None:
+    """Tell of a commit that ended now: begun at `began` of the performance counter, it waited so long for the lease."""
+    told: dict[str, Value] = {
+        "slowwave.commit.kind": kind,
+        "slowwave.run.id": tx.run_id,
+        "slowwave.commit.sequence": tx.sequence,
+        "slowwave.commit.rows": tx.rows,
+        "slowwave.lease.wait_s": waited_s,
+    }
+    ended_span(f"commit {kind}", time.perf_counter() - began, told, error)
+    measure("slowwave.lease.wait", waited_s, "s", "Wait for the writer lease", {"slowwave.commit.kind": kind})
+
+
+@lru_cache(maxsize=64)
+def _instrument(metrics: Any, kind: str, name: str, unit: str, meaning: str) -> Any:
+    return getattr(metrics.get_meter(SCOPE), f"create_{kind}")(name, unit=unit, description=meaning)
+
+
+def _module(name: str, needed: str) -> Any:
+    """A module of OpenTelemetry, if this process has it, with all that it is made of."""
+    found = sys.modules.get(f"opentelemetry.{name}")
+    return found if hasattr(found, needed) else None
+
+
+def _unheard(_: Mapping[str, Value]) -> None:
+    """Nobody listens."""

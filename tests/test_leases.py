@@ -1,0 +1,248 @@
+"""The writer lease whatever the clocks do, how long writers waited for it, and commits whose times run backwards."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+from conftest import EPOCH
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference.embedding import open_embedder
+from slowwave.errors import Fenced, LeaseBusy, Refused, UndoRefused
+from storage.commit_times import in_order
+from storage.connection import HEAD
+from storage.head import HeadRow, Held
+from storage.lease import Clock, new_owner, with_time
+from storage.store import Store
+from storage.undo import undo
+from tasks.ending import end_run
+from tasks.own_runs import as_run
+from tasks.runs import existing_run
+from tasks.tallies import Tally
+
+NewStore = Callable[[], Store]
+LEASE_S = 3.0
+HOUR = 3600.0
+ELSEWHERE = "night|elsewhere,boot,space|1|1|x"
+
+
+@dataclass
+class Watch:
+    """A clock that goes only while somebody sleeps; `wall_off` is what somebody set it to, `at` what happens when."""
+
+    steady_s: float = 5000.0
+    wall_off: float = 1.8e9
+    at: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(lambda: self.steady_s + self.wall_off, lambda: self.steady_s, self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        self.steady_s += seconds
+        while self.at and self.at[0][0] <= self.steady_s:
+            self.at.pop(0)[1]()
+
+
+def lend(store: Store, owner: str, until: float) -> None:
+    """Give the lease to a holder on another machine, as it would look in the head."""
+    values = {"owner": owner, "lease_until": until, "lease_count": store.head.lease_count + 1}
+    store.db.open_table(HEAD).update(values=values)
+
+
+def take(store: Store, watch: Watch, wait_s: float) -> Held:
+    return HeadRow(store.db, watch.clock).acquire("r", LEASE_S, wait_s)
+
+
+class TestClocks:
+    def test_a_holder_elsewhere_is_believed_until_its_time_is_over_and_no_longer(self, new_store: NewStore) -> None:
+        store, watch = new_store(), Watch()
+        lend(store, ELSEWHERE, watch.clock.wall() + 2)
+        began = watch.steady_s
+        held = take(store, watch, wait_s=6)
+        assert 2 < held.waited_s == watch.steady_s - began < 2.2
+        assert held.is_taken_over
+
+    def test_a_clock_set_back_by_an_hour_keeps_nobody_out_for_longer_than_a_lease(self, new_store: NewStore) -> None:
+        store, watch = new_store(), Watch()
+        lend(store, ELSEWHERE, watch.clock.wall() + LEASE_S)
+        watch.wall_off -= HOUR
+        assert LEASE_S < take(store, watch, wait_s=6).waited_s < LEASE_S + 0.2
+
+    def test_a_holder_with_a_longer_lease_is_given_its_own_time(self, new_store: NewStore) -> None:
+        store, watch = new_store(), Watch()
+        lend(store, with_time(ELSEWHERE, 4 * LEASE_S, watch.clock), watch.clock.wall() + HOUR)
+        with pytest.raises(LeaseBusy, match="run night"):
+            take(store, watch, wait_s=3 * LEASE_S)
+        assert take(store, watch, wait_s=5 * LEASE_S).waited_s > 4 * LEASE_S
+
+    def test_a_clock_set_forward_lets_nobody_in_beside_a_holder_of_this_machine(self, new_store: NewStore) -> None:
+        store, watch = new_store(), Watch()
+        held = take(store, watch, wait_s=0)
+        watch.wall_off += HOUR
+        with pytest.raises(LeaseBusy):
+            take(store, watch, wait_s=LEASE_S - 1)
+        assert HeadRow(store.db).is_held(held)
+
+    def test_a_silent_holder_of_this_machine_is_taken_over_though_the_clock_went_back(
+        self, new_store: NewStore
+    ) -> None:
+        store, watch = new_store(), Watch()
+        row = HeadRow(store.db, watch.clock)
+        held = take(store, watch, wait_s=0)
+        watch.wall_off -= HOUR
+        taken = take(store, watch, wait_s=6)
+        assert LEASE_S < taken.waited_s < LEASE_S + 0.2
+        with pytest.raises(Fenced):
+            row.publish(held, held.versions)
+        assert row.is_held(taken)
+
+    @pytest.mark.parametrize("jump", [-HOUR, 0.0, HOUR])
+    def test_a_holder_that_renews_keeps_the_lease_whatever_its_clock_does(
+        self, new_store: NewStore, jump: float
+    ) -> None:
+        store, watch = new_store(), Watch()
+        row = HeadRow(store.db, watch.clock)
+        last = [row.acquire("holder", LEASE_S, 0)]
+        assert not row.is_due(last[0])
+
+        def renew() -> None:
+            watch.wall_off += jump
+            assert row.is_due(last[0])
+            last[0] = row.renew(last[0])
+
+        watch.at = [(watch.steady_s + seconds, renew) for seconds in (1.2, 3, 5.5, 8, 10.5)]
+        with pytest.raises(LeaseBusy):
+            take(store, watch, wait_s=11)
+        assert row.is_held(last[0])
+        row.publish(last[0], last[0].versions)
+
+    def test_a_head_that_was_changed_while_the_answer_got_lost_is_known_for_ones_own(self, new_store: NewStore) -> None:
+        store = new_store()
+        row = HeadRow(store.db)
+        held = row.acquire("r", LEASE_S, 0)
+        row.publish(held, held.versions)
+        row.publish(held, held.versions)  # as LanceDB tries again when it did not hear that it had succeeded
+        assert store.head.sequence == held.sequence + 1
+        HeadRow(store.db).acquire("s", LEASE_S, 0)
+        with pytest.raises(Fenced):
+            row.publish(held, held.versions)
+
+
+class TestWaits:
+    def test_a_commit_tells_how_long_it_waited_and_a_run_sums_it_up(self, tmp_path: Path) -> None:
+        seat = open_embedder()
+        store = Store.create(str(tmp_path), "default", (seat.name, seat.dims))
+        run = existing_run("test", str(tmp_path), "default")
+
+        def stand_in_the_way() -> None:
+            with store.commit("other", "test", EPOCH):
+                time.sleep(0.5)
+
+        with ThreadPoolExecutor(1) as pool:
+            others = pool.submit(stand_in_the_way)
+            while not store.head.owner:
+                time.sleep(0.01)
+            as_run(run, {}, lambda: None, lambda _: {})
+            others.result()
+        snapshot = store.snapshot()
+        waits = snapshot.frame("commits", f"run_id = '{run.id}'", ["sequence", "waited_s"]).sort("sequence")["waited_s"]
+        assert 0.2 < waits[0] < 30
+        assert waits[1] == 0
+        told = json.loads(snapshot.frame("runs", f"id = '{run.id}'")["summary"][0])
+        assert told["waited for the lease, s"] == round(waits[0], 1)
+
+    def test_the_summary_of_a_flow_tells_a_wait_and_is_silent_about_none(self) -> None:
+        assert Tally("r", waited_s=3.21).summary()["waited for the lease, s"] == 3.2
+        assert "waited for the lease, s" not in Tally("r").summary()
+
+
+def put(store: Store, run: str, hours: float, number: float) -> None:
+    """A commit of a run at an hour by the writer's clock."""
+    store.clock = lambda: EPOCH + timedelta(days=400, hours=hours)
+    with store.commit(run, "test", EPOCH) as tx:
+        tx.upsert("metadata", pl.DataFrame({"id": ["k"], "number": [number]}))
+
+
+def number_at(store: Store, hours: float) -> float:
+    found = store.snapshot(at=EPOCH + timedelta(days=400, hours=hours)).frame("metadata", "id = 'k'", ["number"])
+    return float(found["number"][0])
+
+
+class TestTimesOfCommits:
+    @pytest.mark.parametrize(
+        ("hours", "expected"),
+        [
+            ((0, 1, 2, 1.5, 3), {0: 0, 1.2: 1, 1.7: 1, 2: 3, 2.9: 3, 3: 4}),  # set back for one commit
+            ((0, 1, 9999, 2, 3), {1: 2, 1.5: 2, 2: 3, 3: 4, 9999: 4}),  # ran ahead for one commit
+            ((0, 1, 2, -8760, 3), {0: 0, 1: 1, 2: 3, 3: 4}),  # a year back
+        ],
+    )
+    def test_the_state_at_a_time_is_of_the_order_of_the_commits(
+        self, new_store: NewStore, hours: tuple[float, ...], expected: dict[float, float]
+    ) -> None:
+        store = new_store()
+        for number, hour in enumerate(hours):
+            put(store, f"r{number}", hour, number)
+        assert {hour: number_at(store, hour) for hour in expected} == expected
+
+    def test_what_was_written_later_stands_in_the_way_of_undo_however_early_its_clock_was(
+        self, new_store: NewStore
+    ) -> None:
+        store = new_store()
+        for number, run in enumerate(("first", "second")):
+            store.clock = lambda number=number: EPOCH - timedelta(hours=number)
+            with store.commit(run, "test", EPOCH) as tx:
+                tx.upsert("facts", pl.DataFrame({"id": ["f"], "statement": [run]}))
+        with pytest.raises(UndoRefused, match="second"):
+            undo(store, "first", "undo-1", EPOCH)
+        undo(store, "second", "undo-2", EPOCH)
+        assert store.snapshot().frame("facts", columns=["statement"])["statement"].to_list() == ["first"]
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(st.integers(0, 12), min_size=1, max_size=12))
+    def test_times_in_order_never_fall_and_keep_a_longest_series_that_did_not(self, hours: list[int]) -> None:
+        times = pl.Series("at", [EPOCH + timedelta(hours=hour) for hour in hours])
+        ordered = in_order(times)
+        assert ordered.is_sorted()
+        assert (ordered == times).sum() >= _longest(hours)
+        assert set(ordered) <= set(times)
+
+
+def _longest(numbers: list[int]) -> int:
+    """By trying each as the last one."""
+    best: list[int] = []
+    for place, number in enumerate(numbers):
+        best.append(1 + max((best[i] for i in range(place) if numbers[i] <= number), default=0))
+    return max(best)
+
+
+def test_an_owner_without_a_lease_is_named_as_one_with(new_store: NewStore) -> None:
+    store = new_store()
+    lend(store, new_owner("r"), time.time() + HOUR)
+    with pytest.raises(LeaseBusy, match=r"run r \(process \d+\)"):
+        HeadRow(store.db).acquire("s", LEASE_S, 0.05)
+
+
+def test_a_run_whose_machine_is_gone_can_be_declared_ended_and_no_other(new_store: Callable[[], Store]) -> None:
+    store, here = new_store(), new_owner("here")
+    elsewhere = here.replace(here.split("|")[1], "worker-7,boot,space")
+    with store.commit("r", "run", EPOCH) as tx:
+        runs = {"here": ("running", here), "gone": ("running", elsewhere), "over": ("completed", elsewhere)}
+        tx.upsert("runs", pl.DataFrame([{"id": id, "state": state, "owner": who} for id, (state, who) in runs.items()]))
+    with pytest.raises(Refused, match="alive on this machine"):
+        end_run(store, "here", EPOCH)
+    with pytest.raises(Refused, match="it is completed"):
+        end_run(store, "over", EPOCH)
+    assert end_run(store, "gone", EPOCH) == "gone"
+    states = store.snapshot().frame("runs", columns=["id", "state"])
+    assert dict(states.iter_rows()) == {"here": "running", "gone": "interrupted", "over": "completed"}

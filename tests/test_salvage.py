@@ -1,0 +1,227 @@
+"""Files that are gone or broken: every road says which, the doctor finds them, and a repair puts back a whole state."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from conftest import EPOCH, TINY
+from typer.testing import CliRunner
+
+from apps.cli import app
+from slowwave.errors import SlowwaveError, StoreMismatch, UndoRefused
+from storage.disk import in_plain_words
+from storage.doctor import Finding, examine, mend_head, repair
+from storage.store import Store
+from storage.undo import undo
+
+NewStore = Callable[[], Store]
+NOW = EPOCH + timedelta(days=9)
+UNIT = [0.5, 0.5, 0.5, 0.5]
+
+
+def fact(key: str) -> dict[str, Any]:
+    return {"id": key, "statement": f"says {key}", "status": "active", "vector": UNIT, "embed_model": TINY[0],
+            "message_id": f"m-{key}"}  # fmt: skip
+
+
+def message(key: str) -> dict[str, Any]:
+    return {"id": f"m-{key}", "message_id": key, "conversation_id": "c", "search_text": f"says {key}", "vector": UNIT}
+
+
+def learned(store: Store, run: str, *keys: str) -> None:
+    """A run of two commits: its row, then messages, facts and decisions."""
+    with store.commit(run, "run", EPOCH) as tx:
+        tx.upsert("runs", pl.DataFrame({"id": [run], "flow": ["ingest"], "state": ["completed"], "owner": [""]}))
+    with store.commit(run, "ingest.apply", EPOCH) as tx:
+        tx.upsert("messages", pl.DataFrame([message(key) for key in keys]))
+        tx.upsert("facts", pl.DataFrame([fact(key) for key in keys]))
+        tx.upsert("decisions", pl.DataFrame({"id": [f"d-{run}"], "action": ["create"], "subject_id": [keys[0]]}))
+
+
+@pytest.fixture(scope="module")
+def told(empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs that each learned two facts, and access events of three appends."""
+    place = Path(shutil.copytree(empty_store, tmp_path_factory.mktemp("told") / "store"))
+    made = Store.open(str(place))
+    learned(made, "first", "a", "b")
+    learned(made, "second", "c", "d")
+    for number in range(3):
+        made.append("retrieval_events", pl.DataFrame({"id": [f"e{number}"], "fact_id": ["a"]}), EPOCH)
+    return place
+
+
+@pytest.fixture
+def store(told: Path, tmp_path: Path) -> Store:
+    """A copy of it, to be damaged; files are as old as they were."""
+    return Store.open(str(shutil.copytree(told, tmp_path / "store")))
+
+
+def folder(store: Store, table: str) -> Path:
+    return Path(store.uri, "default", f"{table}.lance")
+
+
+def newest_file(store: Store, table: str, kind: str) -> Path:
+    """The data file that was written last, or the manifest of the newest version."""
+    pattern, key = ("_versions/*.manifest", None) if kind == "manifest" else ("data/*.lance", _age)
+    files = sorted(folder(store, table).glob(pattern), key=key)  # type: ignore[arg-type]
+    return files[0] if kind == "manifest" else files[-1]
+
+
+def _age(path: Path) -> tuple[int, str]:
+    return path.stat().st_mtime_ns, path.name
+
+
+def hurt(path: Path, how: str) -> None:
+    """Delete a file, cut it short, or fill it with zeros."""
+    whole = path.read_bytes()
+    if how == "deleted":
+        path.unlink()
+    else:
+        path.write_bytes(whole[: len(whole) // 3] if how == "truncated" else bytes(len(whole)))
+
+
+def ids(store: Store, table: str) -> list[str]:
+    return store.snapshot().frame(table, columns=["id"])["id"].sort().to_list()
+
+
+def checks(findings: tuple[Finding, ...]) -> list[tuple[str, str, str]]:
+    return [(each.check, each.table, each.row_id) for each in findings]
+
+
+WAYS = [("data", "zeroed"), ("manifest", "deleted")]
+
+
+@pytest.mark.parametrize(("kind", "how"), WAYS)
+def test_a_broken_file_is_named_on_every_road_and_the_newest_whole_state_is_put_back(
+    store: Store, kind: str, how: str
+) -> None:
+    broken = newest_file(store, "facts", kind)
+    hurt(broken, how)
+    damaged = Store.attach(store.uri)
+    with pytest.raises(StoreMismatch, match=r"facts.*slowwave doctor"):
+        damaged.snapshot().frame("facts")
+    with pytest.raises(StoreMismatch, match=r"facts.*slowwave doctor"), damaged.commit("w", "test") as tx:
+        tx.upsert("facts", tx.by_ids("facts", ["a"], with_vector=True))
+    assert checks(examine(damaged)) == [("unreadable table", "facts", "")]
+    repaired = repair(damaged, "doctor-1", NOW)
+    assert checks(repaired) == [("unreadable table", "facts", ""), ("lost run", "runs", "second")]
+    assert all("2026-" in each.detail for each in repaired)
+    again = Store.open(store.uri)
+    assert examine(again) == ()
+    assert (ids(again, "facts"), ids(again, "messages")) == (["a", "b"], ["m-a", "m-b"])
+    assert ids(again, "decisions")[:2] == ["d-first", "d-second"]  # history stays
+    states = dict(again.snapshot().frame("runs", columns=["id", "state"]).iter_rows())
+    assert (states["first"], states["second"]) == ("completed", "interrupted")
+    learned(again, "third", "c", "d")
+    assert ids(again, "facts") == ["a", "b", "c", "d"]
+    with pytest.raises(UndoRefused):
+        undo(again, "second", "u", NOW)
+
+
+@pytest.mark.parametrize(("kind", "how"), [("data", "truncated"), ("data", "deleted"), ("manifest", "zeroed")])
+def test_the_error_names_the_file_and_no_line_of_a_foreign_source(store: Store, kind: str, how: str) -> None:
+    hurt(broken := newest_file(store, "facts", kind), how)
+    with pytest.raises(StoreMismatch) as caught:
+        store.snapshot().frame("facts")
+    assert f"facts.lance/{broken.parent.name}/{broken.name}" in caught.value.message
+    assert ".rs" not in str(caught.value)
+
+
+def test_what_tells_the_history_goes_back_alone(store: Store) -> None:
+    hurt(newest_file(store, "decisions", "data"), "zeroed")
+    assert checks(repair(store, "doctor-1", NOW)) == [("unreadable table", "decisions", "")]
+    assert ids(store, "facts") == ["a", "b", "c", "d"]
+    assert "d-second" not in ids(store, "decisions")
+    assert "d-first" in ids(store, "decisions")
+
+
+def test_the_list_of_commits_goes_back_and_the_state_stays(store: Store) -> None:
+    before = store.head.sequence
+    hurt(newest_file(store, "commits", "data"), "deleted")
+    assert checks(repair(store, "doctor-1", NOW)) == [("unreadable table", "commits", "")]
+    assert ids(store, "facts") == ["a", "b", "c", "d"]
+    sequences = store.commits()["sequence"].to_list()
+    assert sequences[-1] == before + 1
+    assert before not in sequences
+    assert examine(store) == ()
+
+
+def test_of_a_log_what_can_be_read_stays_and_nothing_is_counted_twice(store: Store) -> None:
+    counted = store.db.open_table("retrieval_events").version - 1  # the last event came afterwards
+    with store.commit("count", "usage", EPOCH) as tx:
+        tx.upsert("log_marks", pl.DataFrame({"id": ["retrieval_events"], "version": [counted]}))
+    hurt(sorted(folder(store, "retrieval_events").glob("data/*.lance"), key=_age)[1], "truncated")
+    (found,) = repair(store, "doctor-1", NOW)
+    assert "1 of its 3 rows are lost" in found.detail
+    mark = store.snapshot().frame("log_marks")["version"][0]
+    uncounted, _ = store.log_since("retrieval_events", mark, ["id"])
+    assert uncounted["id"].to_list() == ["e2"]
+    assert store.log("retrieval_events")["id"].sort().to_list() == ["e0", "e2"]
+
+
+def test_an_index_that_cannot_be_read_is_made_anew_from_the_rows(store: Store) -> None:
+    for path in folder(store, "facts").glob("_indices/*/*"):
+        path.write_bytes(b"")
+    assert checks(repair(store, "doctor-1", NOW)) == [("broken index", "facts", "")]
+    found = store.snapshot().handle("facts").search("says", query_type="fts").limit(9).to_arrow()
+    assert found.num_rows == 4
+
+
+@pytest.mark.parametrize(("kind", "how"), [("data", "zeroed"), ("manifest", "truncated")])
+def test_a_broken_head_is_made_anew_from_its_past_and_the_commits(store: Store, kind: str, how: str) -> None:
+    before = store.head
+    hurt(newest_file(store, "_head", kind), how)
+    with pytest.raises(SlowwaveError, match=r"head.*slowwave doctor"):
+        Store.open(store.uri)
+    assert checks(mend_head(store.uri, "default")) == [("head", "_head", "")]
+    assert mend_head(store.uri, "default") == ()
+    again = Store.open(store.uri)
+    assert (again.head.sequence, again.head.versions) == (before.sequence, before.versions)
+    assert (again.head.embed_model, again.head.dims, again.head.owner) == (*TINY, "")
+    learned(again, "third", "e")
+    assert ids(again, "facts") == ["a", "b", "c", "d", "e"]
+
+
+def test_where_no_older_state_is_whole_the_rows_that_can_be_read_stay(new_store: NewStore) -> None:
+    store = new_store()
+    learned(store, "only", "a", "b")
+    with store.commit("only", "more", EPOCH) as tx:
+        tx.upsert("facts", pl.DataFrame([fact("c") | {"message_id": "m-a"}]))
+    hurt(sorted(folder(store, "facts").glob("data/*.lance"), key=_age)[0], "deleted")
+    repaired = repair(store, "doctor-1", NOW)
+    assert checks(repaired) == [("unreadable table", "facts", "")], repaired
+    assert "2 of its 3 rows are lost" in repaired[0].detail
+    assert (ids(store, "facts"), ids(store, "messages")) == (["c"], ["m-a", "m-b"])
+    assert examine(store) == ()
+
+
+def test_the_command_says_what_is_lost_and_how_to_get_it_back(store: Store) -> None:
+    hurt(newest_file(store, "facts", "data"), "deleted")
+    place = ["--store", store.uri]
+    mended = CliRunner().invoke(app, ["doctor", "--repair", *place], terminal_width=200)
+    assert mended.exit_code == 0
+    assert "lost what they did" in mended.stdout
+    assert "Run them again" in mended.stdout
+    assert "slowwave runs " in mended.stdout
+
+
+def test_an_error_that_has_nothing_to_do_with_files_stays_what_it_is(store: Store) -> None:
+    assert in_plain_words(ValueError("Invalid input, No field named nobody."), str(store.db.uri), "facts") is None
+    assert in_plain_words(KeyError("not found"), str(store.db.uri), "facts") is None
+    with pytest.raises(RuntimeError, match="mine"), store.commit("w", "test"):
+        raise RuntimeError("mine: not found")
+
+
+def test_a_full_disk_is_said_in_plain_words() -> None:
+    error = RuntimeError(
+        "lance error: LanceError(IO): Generic LocalFileSystem error: No space left on device (os error 28)"
+    )
+    told = in_plain_words(error, "/memory/default")
+    assert told is not None
+    assert (told.exit_code, "Nothing is lost" in told.remedy, "--store" in told.remedy) == (1, True, True)
