@@ -20,8 +20,9 @@ T = TypeVar("T", bound=BaseModel)
 class Answer(Generic[T]):
     """What became of one prompt: it has a `value`, or an `error`, or it was `skipped`.
 
-    Skipped prompts were never asked, because the budget was reached or the provider was down. `may_retry` tells whether
-    a later run may succeed with the same prompt; `cached`, that nothing was paid for this answer now.
+    Skipped prompts were never asked, because the budget was reached or the provider was down, or are still in a batch;
+    `is_transient` are those that the provider could not answer now. `may_retry` tells whether a later run may succeed
+    with the same prompt; `cached`, that nothing was paid for this answer now.
     """
 
     value: T | None = None
@@ -30,6 +31,12 @@ class Answer(Generic[T]):
     cached: bool = False
     skipped: bool = False
     may_retry: bool = False
+    is_transient: bool = False
+
+    @property
+    def is_unheard(self) -> bool:
+        """Whether nobody answered, through no fault of the prompt or of what it asks about."""
+        return self.skipped or self.is_transient
 
 
 OnDone = Callable[[int, Answer[Any]], None]

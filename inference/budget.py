@@ -1,9 +1,11 @@
-"""What a run may spend: reserved before a call, settled after it, so that calls in flight cannot overshoot together."""
+"""What may be spent: reserved before a call, settled after it, so that calls in flight cannot overshoot together."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from math import ceil
 
 from slowwave.errors import BudgetReached
@@ -13,10 +15,48 @@ CHARS_PER_TOKEN = 3.5
 TOOL_TOKENS = 350  # what providers add to a prompt that offers a tool
 ANSWER_TOKENS = 400
 
+Others = Callable[[], Awaitable[tuple[date, Usage]]]
+"""Which day it is, and what all other runs have spent on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """Limits on paid calls, tokens (in and out) and dollars; none: no limit. `suffix` ends their settings' names."""
+
+    calls: int | None = None
+    tokens: int | None = None
+    usd: float | None = None
+    suffix: str = ""
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is any."""
+        return not (self.calls is None and self.tokens is None and self.usd is None)
+
+    def exceeded(self, total: Usage) -> list[str]:
+        """The settings that so much would break."""
+        return [f"max_{unit}{self.suffix}" for used, limit, unit, _ in self._each(total) if used > limit]
+
+    def told(self, spent: Usage) -> list[str]:
+        """How much of each limit is spent."""
+        names = {"usd": "dollars"}
+        return [
+            f"{used:{form}} of {limit:{form}} {names.get(unit, unit)} (max_{unit}{self.suffix})"
+            for used, limit, unit, form in self._each(spent)
+        ]
+
+    def _each(self, total: Usage) -> list[tuple[float, float, str, str]]:
+        limits = (
+            (total.calls, self.calls, "calls", "d"),
+            (total.tokens_in + total.tokens_out, self.tokens, "tokens", "d"),
+            (total.usd, self.usd, "usd", ".4f"),
+        )
+        return [(used, limit, unit, form) for used, limit, unit, form in limits if limit is not None]
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reservation:
-    """What a call in flight was expected to cost, and what is held back for it."""
+    """What calls in flight were expected to cost, and what is held back for them."""
 
     estimate: Usage
     held: Usage
@@ -24,61 +64,96 @@ class Reservation:
 
 @dataclass
 class Budget:
-    """Limits on paid calls, tokens (in and out) and dollars; none means no limit.
+    """Limits of a run, and of all runs of a day together.
 
     A call is admitted if what is spent, what is held for calls in flight and what it will probably cost itself stay
     within every limit. Estimates are corrected by what the calls so far really cost. A call that would not fit waits
     for those in flight, since they may turn out cheaper; if none is in flight, the budget is reached. Only an answer
-    that costs more than was held for it can take a run over its limit.
+    that costs more than was held for it can take a run over its limit, and a day only what other runs have in flight:
+    what they spent is asked of `others` before each reservation.
     """
 
-    max_calls: int | None = None
-    max_tokens: int | None = None
-    max_usd: float | None = None
+    run: Caps = field(default_factory=Caps)
+    day: Caps = field(default_factory=Caps)
+    others: Others | None = None
     spent: Usage = field(default_factory=Usage)
-    is_reached: bool = False
+    stopped_by: str = ""
+    _today: date | None = None
+    _spent_by_others: Usage = field(default_factory=Usage)
+    _spent_before_today: Usage = field(default_factory=Usage)
     _estimated: Usage = field(default_factory=Usage)
     _in_flight: list[Reservation] = field(default_factory=list)
     _settled: asyncio.Event = field(default_factory=asyncio.Event)
 
+    @property
+    def is_reached(self) -> bool:
+        """Whether nothing more is admitted."""
+        return bool(self.stopped_by)
+
     async def reserve(self, estimate: Usage) -> Reservation | None:
         """Hold what a call will probably cost; none once the budget is reached."""
+        return (await self.reserve_many([estimate]))[0]
+
+    async def reserve_many(self, estimates: Sequence[Usage]) -> tuple[Reservation | None, int]:
+        """Hold what as many of these calls as fit will probably cost, from the first on, and how many those are."""
         while not self.is_reached:
-            held = self._corrected(estimate)
-            if self._fits(held):
-                self._in_flight.append(Reservation(estimate, held))
-                return self._in_flight[-1]
+            await self._look_at_others()
+            reservation, count = self._fitting(estimates)
+            if count:
+                self._in_flight.append(reservation)
+                return reservation, count
             if not self._in_flight:
-                self.is_reached = True
+                self.stop(self._sentence(self._exceeded(self._corrected(estimates[0]))))
                 break
             self._settled.clear()
             await self._settled.wait()
-        return None
+        return None, 0
+
+    async def reserve_at_once(self, estimate: Usage) -> Reservation | None:
+        """Hold what a call will probably cost if it fits now; it waits for nothing in flight, and stops nothing."""
+        await self._look_at_others()
+        if self.is_reached or self._exceeded(self._corrected(estimate)):
+            return None
+        return self.take_on(estimate)
+
+    def take_on(self, estimate: Usage) -> Reservation:
+        """Hold what calls that an earlier run sent out will probably cost, whether it fits or not."""
+        self._in_flight.append(Reservation(estimate, self._corrected(estimate)))
+        return self._in_flight[-1]
 
     def settle(self, reservation: Reservation, actual: Usage) -> None:
-        """Put what the call really cost in place of what was held for it."""
+        """Put what the calls really cost in place of what was held for them."""
         self._in_flight.remove(reservation)
         self.spent = self.spent + actual
-        if actual.calls:
-            self._estimated = self._estimated + reservation.estimate
+        self._estimated = self._estimated + _share(reservation.estimate, actual)
+        self._settled.set()
+
+    def stop(self, reason: str) -> None:
+        """Admit nothing more; the first reason is the one that is told."""
+        self.stopped_by = self.stopped_by or reason
         self._settled.set()
 
     def error(self) -> BudgetReached:
         """What to raise when the work that is done has been committed."""
-        spent = self.spent
-        shares = [
-            f"{used:{form}} of {limit:{form}} {unit}"
-            for used, limit, unit, form in (
-                (spent.calls, self.max_calls, "calls", "d"),
-                (spent.tokens_in + spent.tokens_out, self.max_tokens, "tokens", "d"),
-                (spent.usd, self.max_usd, "dollars", ".4f"),
-            )
-            if limit is not None
-        ]
         return BudgetReached(
-            f"The budget is reached: {', '.join(shares)} spent.",
-            "What is done is kept; run again, with a higher budget if need be, to do the rest.",
+            self.stopped_by, "What is done is kept; run again, with a higher budget if need be, to do the rest."
         )
+
+    async def _look_at_others(self) -> None:
+        if self.others is None or not self.day.is_set:
+            return
+        today, self._spent_by_others = await self.others()
+        if today != self._today:
+            self._today, self._spent_before_today = today, self.spent
+
+    def _fitting(self, estimates: Sequence[Usage]) -> tuple[Reservation, int]:
+        estimate = held = Usage()
+        for count, each in enumerate(estimates):
+            more = held + self._corrected(each)
+            if self._exceeded(more):
+                return Reservation(estimate, held), count
+            estimate, held = estimate + each, more
+        return Reservation(estimate, held), len(estimates)
 
     def _corrected(self, estimate: Usage) -> Usage:
         spent, before = self.spent, self._estimated
@@ -90,10 +165,32 @@ class Budget:
             usd=estimate.usd * (spent.usd / before.usd if before.usd else 1.0),
         )
 
-    def _fits(self, held: Usage) -> bool:
-        total = sum((reservation.held for reservation in self._in_flight), self.spent + held)
-        return (
-            (self.max_calls is None or total.calls <= self.max_calls)
-            and (self.max_tokens is None or total.tokens_in + total.tokens_out <= self.max_tokens)
-            and (self.max_usd is None or total.usd <= self.max_usd)
+    def _exceeded(self, more: Usage) -> list[str]:
+        total = sum((reservation.held for reservation in self._in_flight), self.spent + more)
+        return self.run.exceeded(total) + self.day.exceeded(self._on_the_day(total))
+
+    def _on_the_day(self, total: Usage) -> Usage:
+        """The same with what other runs spent today, and without what this one spent before midnight."""
+        before, others = self._spent_before_today, self._spent_by_others
+        return replace(
+            total,
+            calls=total.calls - before.calls + others.calls,
+            tokens_in=total.tokens_in - before.tokens_in + others.tokens_in,
+            tokens_out=total.tokens_out - before.tokens_out + others.tokens_out,
+            usd=total.usd - before.usd + others.usd,
         )
+
+    def _sentence(self, broken: Sequence[str]) -> str:
+        run = self.run.told(self.spent)
+        day = self.day.told(self._on_the_day(self.spent))
+        parts = [f"{', '.join(run)} spent" if run else "", f"{', '.join(day)} spent since midnight UTC" if day else ""]
+        return f"The budget is reached, by {' and '.join(broken)}: {'; '.join(part for part in parts if part)}."
+
+
+def _share(estimate: Usage, actual: Usage) -> Usage:
+    """The part of an estimate that so many calls of it had; what came without one was as expected."""
+    if not estimate.calls:
+        return actual
+    share = min(1.0, actual.calls / estimate.calls)
+    tokens_in, tokens_out = round(estimate.tokens_in * share), round(estimate.tokens_out * share)
+    return replace(estimate, calls=actual.calls, tokens_in=tokens_in, tokens_out=tokens_out, usd=estimate.usd * share)

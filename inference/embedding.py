@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from inference.secrets import without_secrets
 from slowwave.errors import MissingDependency, MissingKey, SlowwaveError, Terminal, Transient, UnknownName
 from slowwave.settings import DEFAULT_EMBEDDER
 
@@ -28,6 +29,7 @@ Vectors = NDArray[np.float32]
 
 STATIC_MODELS = {DEFAULT_EMBEDDER: Path(__file__).resolve().parent / "models" / "minilm-static-256"}
 STATIC_DIMS = 256
+STATIC = "model2vec/"
 STATIC_CHARACTERS = 50_000
 BATCH_CHARACTERS = 1 << 17
 REMOTE_CHARACTERS = 20_000
@@ -62,18 +64,23 @@ def open_embedder(name: str | None = None) -> Embedder:
         return StaticEmbedder(name)
     if name.startswith("slowwave/"):
         raise UnknownName("embedding model", name, STATIC_MODELS)
+    if name.startswith(STATIC) and len(name) > len(STATIC):
+        return StaticEmbedder(name, _static_model(name)[1].shape[1])
     return RegistryEmbedder(name)
 
 
 @dataclass(frozen=True)
 class StaticEmbedder:
-    """The shipped model: the mean of one stored vector per token, over a text's first 50,000 characters."""
+    """A static model: the mean of one stored vector per token, over a text's first 50,000 characters.
+
+    The shipped one, or one of model2vec's own: `model2vec/FOLDER`, or `model2vec/OWNER/MODEL` of the Hugging Face hub.
+    """
 
     name: str = DEFAULT_EMBEDDER
     dims: int = STATIC_DIMS
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """(n, 256) float32, unit rows; zero rows for texts without a known token."""
+        """(n, d) float32, unit rows; zero rows for texts without a known token."""
         tokenizer, table = _static_model(self.name)
         batches = _batches([_clean(text, STATIC_CHARACTERS) for text in texts])
         rows = [_sum_by_text(tokenizer.tokenize(batch), table) for batch in batches]
@@ -82,13 +89,17 @@ class StaticEmbedder:
 
 @cache
 def _static_model(name: str) -> tuple[StaticModel, Vectors]:
-    """The tokenizer's owner and its (tokens, 256) table in float32; loaded once per process."""
+    """The tokenizer's owner and its (tokens, d) table in float32; loaded once per process."""
     from model2vec import StaticModel
 
-    folder = STATIC_MODELS[name]
-    if not (folder / "model.safetensors").is_file():
+    folder = STATIC_MODELS.get(name, name.removeprefix(STATIC))
+    if name in STATIC_MODELS and not (Path(folder) / "model.safetensors").is_file():
         raise Terminal(f"The embedding model {name!r} is not in {folder}.", "Reinstall slowwave, which ships it.")
-    model = StaticModel.from_pretrained(folder)
+    try:
+        model = StaticModel.from_pretrained(folder)
+    except Exception as error:
+        said = f"The embedding model {name!r} cannot be loaded: {type(error).__name__}: {str(error).rstrip('.')}."
+        raise Terminal(said, "Name a folder, or a model of the Hugging Face hub that can be reached.") from error
     model.tokenizer.no_truncation()
     table = model.embedding.astype(np.float32)
     if model.weights is not None:
@@ -206,7 +217,7 @@ def _create_function(name: str) -> tuple[Provider, Any]:
     try:
         kind: Any = get_registry().get(provider.alias)
     except KeyError:
-        known = [DEFAULT_EMBEDDER, *(f"{other}/…" for other in PROVIDERS)]
+        known = [DEFAULT_EMBEDDER, f"{STATIC}…", *(f"{other}/…" for other in PROVIDERS)]
         raise UnknownName("embedding provider", title, known) from None
     if not model.strip():
         raise UnknownName("embedding model", name, [f"{title}/<model>", DEFAULT_EMBEDDER])
@@ -240,7 +251,7 @@ def _mapped(error: Exception, name: str, provider: Provider) -> SlowwaveError:
     """Any provider's exception as ours, by its HTTP status where it has one, else by the name of its type."""
     status = getattr(error, "status_code", None) or getattr(error, "http_status", None)
     kind = type(error).__name__
-    said = f"Embedding with {name!r} failed: {kind}: {str(error).rstrip('.')}."
+    said = f"Embedding with {name!r} failed: {kind}: {without_secrets(str(error)).rstrip('.')}."
     if isinstance(error, ImportError):
         return _missing_package(name, provider) if provider.package else MissingDependency(said, DEFAULT_NEEDS_NEITHER)
     if status in (401, 403) or "Authentication" in kind:

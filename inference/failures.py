@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from enum import Enum, auto
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
 
-from inference.providers import KEYS, WITHOUT_KEY, Choice, without_secrets
+from inference.providers import KEYS, WITHOUT_KEY, Choice
+from inference.secrets import without_secrets
 from slowwave.errors import MissingKey, SlowwaveError, UnusableInput
 from slowwave.records import REFUSED
 
 CUT_STOPS = frozenset({"max_tokens", "length", "model_context_window_exceeded"})
 REFUSED_STOPS = frozenset({"refusal", "content_filter"})
 TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
+ITEM_STATUS: Mapping[str, int] = MappingProxyType(
+    {
+        "invalid_request_error": 400,
+        "authentication_error": 401,
+        "billing_error": 402,
+        "permission_error": 403,
+        "not_found_error": 404,
+        "request_too_large": 413,
+        "rate_limit_error": 429,
+        "api_error": 500,
+        "timeout_error": 504,
+        "overloaded_error": 529,
+    }
+)
+"""The status that each type of error has where it is the answer to a request of its own."""
 _CONNECTION_ERRORS = frozenset({"APIConnectionError", "TransportError", "APIResponseValidationError"})
 MAX_REASON_CHARS = 400
 
@@ -63,6 +81,12 @@ def failure_of(error: BaseException, stop: str, is_answered: bool, is_empty: boo
     return Failure(Kind.TERMINAL, f"invalid: {message_of(cause)}")
 
 
+def failure_of_item(kind: str, message: str) -> Failure:
+    """The failure of one prompt of a batch, by the type of error that the provider names."""
+    text = " ".join(without_secrets(message).split())[:MAX_REASON_CHARS]
+    return _of_status(ITEM_STATUS.get(kind, 500), text, None)
+
+
 def fatal_error(choice: Choice, failure: Failure) -> SlowwaveError:
     """What a run is stopped with."""
     if failure.status in {401, 403}:
@@ -74,12 +98,12 @@ def fatal_error(choice: Choice, failure: Failure) -> SlowwaveError:
 def _of_status(status: int, message: str, cause: Any) -> Failure:
     reason = f"HTTP {status}: {message}"
     if status in TRANSIENT_STATUS or status >= 500:
-        return Failure(Kind.TRANSIENT, f"transient: {reason}", _asked_wait(cause))
+        return Failure(Kind.TRANSIENT, f"transient: {reason}", _asked_wait(cause), status)
     if status == 400 and "tool_choice" in message:
-        return Failure(Kind.UNFORCED, reason)
+        return Failure(Kind.UNFORCED, reason, status=status)
     if status in {401, 402, 403, 404} or "credit balance" in message:
         return Failure(Kind.FATAL, reason, status=status)
-    return Failure(Kind.TERMINAL, f"rejected: {reason}")
+    return Failure(Kind.TERMINAL, f"rejected: {reason}", status=status)
 
 
 def _asked_wait(cause: Any) -> float:

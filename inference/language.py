@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,17 +13,20 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from inference.answers import ROLES, Answer, OnDone, Role, T
-from inference.budget import Budget
+from inference.batch_api import PROVIDER as BATCHING
+from inference.batches import BatchedPrompts
+from inference.budget import Budget, Caps
+from inference.desk import Desk, Pending
 from inference.failures import message_of
 from inference.ledger import Bookkeeper, Ledger
+from inference.live import LivePrompts
 from inference.pace import Pace, Sleep
-from inference.paid import PaidBatch
 from inference.providers import FREE, Choice, choose
 from inference.remote import RemoteSeat
 from inference.replay import Replay
 from inference.rules import answer_by_rule
 from slowwave.errors import Terminal, UnusableInput
-from slowwave.records import Prompt, Usage
+from slowwave.records import OPEN_BATCH, Prompt, SubmittedBatch, Usage
 from slowwave.settings import LanguageSettings
 
 YIELD_EVERY = 64
@@ -33,7 +37,8 @@ Free = Callable[[Prompt], dict[str, Any]]
 class Language:
     """The models of one run, one per role. Belongs to one event loop; close it, or use `async with`.
 
-    Order inside: ledger, budget, pace, call, ledger. `clock` and `sleep` count seconds, `seed` fixes the jitter.
+    Order inside: ledger, batches under way, budget, pace, call, ledger. `clock` and `sleep` count seconds, `today` is
+    the time of day in UTC, `seed` fixes the jitter.
     """
 
     def __init__(
@@ -43,12 +48,20 @@ class Language:
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Sleep = asyncio.sleep,
+        today: Callable[[], datetime] = lambda: datetime.now(UTC),
         seed: int = 0,
     ) -> None:
         self.settings = settings
-        self.budget = Budget(settings.max_calls, settings.max_tokens, settings.max_usd)
         self._usage: dict[Role, Usage] = {}
         self._books = Bookkeeper(ledger)
+        self._today = today
+        self.budget = Budget(
+            Caps(settings.max_calls, settings.max_tokens, settings.max_usd),
+            Caps(settings.max_calls_per_day, settings.max_tokens_per_day, settings.max_usd_per_day, "_per_day"),
+            others=lambda: self._books.spent_by_others(today()),
+        )
+        self._has_batches = True  # until a look says otherwise
+        self._skipped = 0
         self._pace = Pace(settings.concurrency, settings.calls_per_minute, clock=clock, sleep=sleep, seed=seed)
         named = {
             "extract": settings.extract_model,
@@ -61,6 +74,7 @@ class Language:
         self._free: dict[Choice, Free] = {c: _free(c) for c in self._choices.values() if c.provider in FREE}
         self._paid = {c: RemoteSeat(c, settings, self._pace) for c in self._choices.values() if c.provider not in FREE}
         self._check_prices()
+        self._check_mode()
 
     def is_keyless(self, role: Role) -> bool:
         """Whether rules answer in this role: no text is rendered and nothing is paid."""
@@ -77,8 +91,18 @@ class Language:
 
     @property
     def budget_reached(self) -> bool:
-        """Whether prompts were left unasked for want of budget; commit, then `raise language.budget.error()`."""
+        """Whether prompts were left for want of budget, or of time to wait for a batch; commit, then stop."""
         return self.budget.is_reached
+
+    @property
+    def stopped_by(self) -> str:
+        """Which limit was reached, and how much of it is spent; empty where none was."""
+        return self.budget.stopped_by
+
+    @property
+    def skipped(self) -> int:
+        """How many prompts were not asked so far."""
+        return self._skipped
 
     @property
     def usage(self) -> Usage:
@@ -99,17 +123,21 @@ class Language:
         response_model: type[T],
         role: Role = "extract",
         on_done: OnDone | None = None,
+        *,
+        at_once: bool = False,
     ) -> list[Answer[T]]:
         """The answers in the order of the prompts; `on_done(index, answer)` hears of each as soon as it is known.
 
-        One prompt's failure is its own answer. Raises only what stops the run: a key that is not accepted, a model
-        that does not exist; answers that were under way by then are in the ledger.
+        Few questions on which the next step waits are asked `at_once`: live in batch mode, too. One prompt's failure
+        is its own answer. Raises only what stops the run: a key that is not accepted, a model that does not exist;
+        answers that were under way by then are in the ledger.
         """
         done: dict[int, Answer[T]] = {}
 
         def finish(index: int, answer: Answer[T]) -> None:
             done[index] = answer
             self._usage[role] = self.usage_of(role) + answer.usage
+            self._skipped += answer.skipped
             if on_done is not None:
                 on_done(index, answer)
 
@@ -117,8 +145,8 @@ class Language:
         if choice in self._free:
             await _ask_free(self._free[choice], prompts, response_model, finish)
         else:
-            batch = PaidBatch(self._paid[choice], self.budget, self._books, role, response_model, finish)
-            await batch.run(prompts, self.settings.concurrency)
+            desk = Desk(self._paid[choice], self.budget, self._books, role, response_model, finish)
+            await self._ask_paid(desk, await desk.open(prompts), at_once=at_once)
         return [done[index] for index in range(len(prompts))]
 
     async def close(self) -> None:
@@ -135,12 +163,45 @@ class Language:
     ) -> None:
         await self.close()
 
+    async def _ask_paid(self, desk: Desk[T], rest: dict[str, Pending], *, at_once: bool) -> None:
+        """What the ledger did not know: first what is under way in a batch, then the others in the way that is set."""
+        open_ones = await self._open_batches(desk)
+        if open_ones:
+            rest = await self._batched(desk).resume(rest, open_ones)
+        if rest and self.settings.mode == "batch" and not at_once:
+            await self._batched(desk).ask(rest.values())
+        else:
+            await LivePrompts(desk).ask(rest.values(), self.settings.concurrency)
+
+    def _batched(self, desk: Desk[T]) -> BatchedPrompts[T]:
+        return BatchedPrompts(desk, self.settings, self._pace, self._today)
+
+    async def _open_batches(self, desk: Desk[T]) -> list[SubmittedBatch]:
+        """Batches of such prompts that are under way; a run that makes none looks only until it knows of none."""
+        choice = desk.seat.choice
+        if choice.provider != BATCHING or not self._has_batches:
+            return []
+        under_way = [each for each in await self._books.batches() if each.state in OPEN_BATCH]
+        self._has_batches = self.settings.mode == "batch" or bool(under_way)
+        wanted = (choice.provider, choice.model, desk.schema_hash)
+        return [each for each in under_way if (each.provider, each.model, each.schema_hash) == wanted]
+
     def _check_prices(self) -> None:
-        if self.settings.max_usd is not None and self.unpriced:
+        dollars = {"max_usd": self.settings.max_usd, "max_usd_per_day": self.settings.max_usd_per_day}
+        asked = [f"{name} = {limit}" for name, limit in dollars.items() if limit is not None]
+        if asked and self.unpriced:
             raise UnusableInput(
-                f"No price is known for {', '.join(self.unpriced)}, so a budget of {self.settings.max_usd} dollars "
-                "could not be kept.",
-                "Set max_calls or max_tokens instead.",
+                f"No price is known for {', '.join(self.unpriced)}, so {' and '.join(asked)} (dollars) could not be "
+                "kept.",
+                "Limit calls or tokens instead.",
+            )
+
+    def _check_mode(self) -> None:
+        others = sorted({str(choice) for choice in self._paid if choice.provider != BATCHING})
+        if self.settings.mode == "batch" and others:
+            raise UnusableInput(
+                f"There are no Message Batches for {', '.join(others)}.",
+                'Set mode = "live", or name a model of Anthropic: anthropic/….',
             )
 
 

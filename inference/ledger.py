@@ -5,20 +5,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from typing import Protocol
 
-from slowwave.records import LedgerEntry, Prompt
+from slowwave.records import LedgerEntry, Prompt, SubmittedBatch, Usage
 from slowwave.text import digest
 
 
 class Ledger(Protocol):
-    """Where paid answers are kept. Both methods are called from worker threads, one call at a time."""
+    """Where paid answers are kept. All methods are called from worker threads, one call at a time."""
 
     def lookup(self, keys: Sequence[str]) -> dict[str, LedgerEntry]:
         """The newest entry of each id that is known."""
 
+    def written_since(self, keys: Sequence[str], moment: datetime) -> set[str]:
+        """Those of these ids of which an entry was kept since then."""
+
     def record(self, entries: Sequence[LedgerEntry]) -> None:
         """Keep these entries for good; one of the same id replaces the earlier one."""
+
+    def spent_since(self, moment: datetime) -> Usage:
+        """What other runs paid since then, and will probably pay for batches that are under way."""
+
+    def batches(self) -> list[SubmittedBatch]:
+        """The newest row of every batch; those that are closed come without their prompts."""
+
+    def keep_batch(self, batch: SubmittedBatch) -> None:
+        """Keep this row of a batch, in place of the earlier ones; from now on this process works at it."""
 
 
 @dataclass
@@ -26,14 +39,33 @@ class MemoryLedger:
     """A ledger that lives as long as the process: for dry runs and tests."""
 
     entries: dict[str, LedgerEntry] = field(default_factory=dict)
+    submitted: dict[str, SubmittedBatch] = field(default_factory=dict)
+    kept_at: dict[str, datetime] = field(default_factory=dict)
 
     def lookup(self, keys: Sequence[str]) -> dict[str, LedgerEntry]:
         """The entries of these ids that are known."""
         return {key: self.entries[key] for key in keys if key in self.entries}
 
+    def written_since(self, keys: Sequence[str], moment: datetime) -> set[str]:
+        """Those of these ids of which an entry was kept since then."""
+        return {key for key in keys if key in self.kept_at and self.kept_at[key] >= moment}
+
     def record(self, entries: Sequence[LedgerEntry]) -> None:
         """Keep these entries."""
         self.entries |= {entry.id: entry for entry in entries}
+        self.kept_at |= dict.fromkeys((entry.id for entry in entries), datetime.now(UTC))
+
+    def spent_since(self, moment: datetime) -> Usage:
+        """Nothing: no other run writes here."""
+        return Usage()
+
+    def batches(self) -> list[SubmittedBatch]:
+        """All batches."""
+        return list(self.submitted.values())
+
+    def keep_batch(self, batch: SubmittedBatch) -> None:
+        """Keep this row."""
+        self.submitted[batch.id] = batch
 
 
 class Bookkeeper:
@@ -49,10 +81,31 @@ class Bookkeeper:
         async with self._turn:
             return await asyncio.to_thread(self._ledger.lookup, keys)
 
+    async def written_since(self, keys: Sequence[str], moment: datetime) -> set[str]:
+        """Those of these ids of which an entry was kept since then."""
+        async with self._turn:
+            return await asyncio.to_thread(self._ledger.written_since, keys, moment)
+
     async def record(self, entry: LedgerEntry) -> None:
         """Return when the entry is kept."""
         self._pending.append(entry)
         await self.flush()
+
+    async def spent_by_others(self, now: datetime) -> tuple[date, Usage]:
+        """Which day it is in UTC, and what other runs have spent on it."""
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        async with self._turn:
+            return midnight.date(), await asyncio.to_thread(self._ledger.spent_since, midnight)
+
+    async def batches(self) -> list[SubmittedBatch]:
+        """The newest row of every batch."""
+        async with self._turn:
+            return await asyncio.to_thread(self._ledger.batches)
+
+    async def keep_batch(self, batch: SubmittedBatch) -> None:
+        """Return when the row is kept."""
+        async with self._turn:
+            await asyncio.to_thread(self._ledger.keep_batch, batch)
 
     async def flush(self) -> None:
         """Write what is pending."""

@@ -36,8 +36,7 @@ class Pace:
 
     async def start(self) -> None:
         """Wait until the next call may start; starts are spread evenly over the minute."""
-        while self._resume_at > self.clock():
-            await self._sleep(self._resume_at - self.clock())
+        await self.resumed()
         if not self._interval:
             return
         now = self.clock()
@@ -46,9 +45,18 @@ class Pace:
         if begin > now:
             await self._sleep(begin - now)
 
+    async def pause(self, seconds: float) -> None:
+        """Let so much time pass."""
+        await self._sleep(seconds)
+
     def hold(self, seconds: float) -> None:
         """Let no call start for so long: the server asked for it."""
         self._resume_at = max(self._resume_at, self.clock() + seconds)
+
+    async def resumed(self) -> None:
+        """Wait until the server no longer asks for a pause."""
+        while self._resume_at > self.clock():
+            await self._sleep(self._resume_at - self.clock())
 
     async def back_off(self, failures: int) -> None:
         """Wait longer after each failure in a row, from 0.5 s doubling to 30 s, shortened by up to half at random."""

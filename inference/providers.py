@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from inference.secrets import without_secrets
+from inference.stand_in import replaceable
 from slowwave.errors import MissingDependency, MissingKey, SlowwaveError, UnknownName, UnusableInput
 from slowwave.settings import DEFAULT_MODEL, LanguageSettings
 
@@ -35,8 +37,6 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "xai": "XAI_API_KEY",
     }
 )
-_SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
-_SECRET_SHAPE = re.compile(r"\bsk-[A-Za-z0-9_-]{8,}|(?i:\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}")
 _INSTALL = re.compile(r"pip install [^`'\"]*(?:\"[^\"]+\")?[^`'\"]*")
 
 
@@ -84,14 +84,6 @@ def open_client(choice: Choice, settings: LanguageSettings) -> Any:
     return client
 
 
-def without_secrets(text: str) -> str:
-    """The text with every key of the environment, and whatever looks like one, struck out."""
-    for name, value in os.environ.items():
-        if len(value) >= 8 and _SECRET_NAME.search(name):
-            text = text.replace(value, "[secret]")
-    return _SECRET_SHAPE.sub("[secret]", text)
-
-
 def _check_known(provider: str) -> None:
     try:
         from instructor.auto_client import supported_providers
@@ -106,6 +98,7 @@ def _anthropic(choice: Choice, settings: LanguageSettings) -> Any:
     import instructor
 
     sdk = anthropic.AsyncAnthropic(api_key=os.environ[KEYS["anthropic"]], max_retries=0, timeout=settings.timeout_s)
+    sdk.messages.create = replaceable(sdk.messages.create)  # type: ignore[method-assign, assignment]
     return instructor.from_anthropic(sdk, model=choice.model)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,23 +14,36 @@ from inference.failures import CUT_STOPS, REFUSED_STOPS, Failure, Kind, failure_
 from inference.pace import Pace
 from inference.prices import Price, price_of
 from inference.providers import Choice, open_client
+from inference.stand_in import NotSent, StandIn, on_stage
+from slowwave.errors import SlowwaveError
+from slowwave.intake.redaction import redact_values
 from slowwave.records import Prompt, Usage
 from slowwave.settings import LanguageSettings
 
 LONGEST_ASKED_WAIT_S = 120.0
+BATCH_SHARE = 0.5  # of the price, in a batch
 _LENGTH_KEYWORD = {"anthropic": "max_tokens", "ollama": "max_tokens", "openai": "max_completion_tokens"}
 _CALL_THE_TOOL = "\nAnswer only by calling the given tool, exactly once."
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an ask ended: a value, or the reason why there is none. `attempts` counts requests sent."""
+    """How an ask ended: a value, or the reason why there is none. `attempts` counts requests sent.
+
+    `fatal` is what would meet every other prompt too: to be raised when what was paid until then is written down.
+    """
 
     value: BaseModel | None
     error: str
     usage: Usage
     attempts: int
     is_transient: bool = False
+    fatal: SlowwaveError | None = None
+
+    @property
+    def is_malformed(self) -> bool:
+        """Whether there was an answer that the model may mend when told."""
+        return self.error.startswith("invalid")
 
 
 @dataclass
@@ -45,6 +59,8 @@ class _Exchange:
     is_answered: bool = False
     is_empty: bool = False
     deadline: asyncio.Timeout | None = None
+    given: Any = None
+    _share: float = 1.0
     _began: float = 0.0
 
     def on_request(self, *_: Any, **__: Any) -> None:
@@ -68,12 +84,24 @@ class _Exchange:
         read = sum(_number(paid, name) for name in ("input_tokens", "prompt_tokens", *_CACHE_TOKENS))
         written = _number(paid, "output_tokens") + _number(paid, "completion_tokens")
         seconds = self.clock() - self._began
-        self.usage = self.usage + Usage(1, 0, read, written, self.price.usd(read, written), seconds)
+        usd = self._share * self.price.usd(read, written)
+        self.usage, self._share = self.usage + Usage(1, 0, read, written, usd, seconds), 1.0
+
+    def take_given(self) -> StandIn | None:
+        """The answer that is there already, once, at the share of the price that it was had for."""
+        given, self.given = self.given, None
+        if given is not None:
+            self._share = BATCH_SHARE
+        return StandIn(given) if given is not None else None
 
     def may_repair(self, error: BaseException) -> bool:
         """Whether the answer is malformed in a way that the model can mend when told."""
         hopeless = self.is_empty or self.stop in CUT_STOPS | REFUSED_STOPS
         return self.is_answered and not hopeless and isinstance(error, (ValidationError, ValueError))
+
+
+def _is_caused_by(error: BaseException | None, kind: type[Exception]) -> bool:
+    return error is not None and (isinstance(error, kind) or _is_caused_by(error.__cause__, kind))
 
 
 _CACHE_TOKENS = ("cache_creation_input_tokens", "cache_read_input_tokens")
@@ -93,28 +121,57 @@ class RemoteSeat:
         self._settings, self._pace = settings, pace
         self._client: Any = None
         self._forces_tool = True
+        self.failures_in_a_row = 0
 
-    def estimate(self, prompt: Prompt, schema_chars: int) -> Usage:
-        """What asking this will probably cost."""
-        read = TOOL_TOKENS + int((len(prompt.system) + len(prompt.text) + schema_chars) / CHARS_PER_TOKEN)
-        usd = self.price.usd(read, ANSWER_TOKENS) if self.price else 0.0
-        return Usage(calls=1, tokens_in=read, tokens_out=ANSWER_TOKENS, usd=usd)
-
-    async def ask(self, prompt: Prompt, response_model: type[BaseModel]) -> Outcome:
-        """The validated answer, or why there is none; raises only what would meet every other prompt too."""
+    def open(self) -> Any:
+        """The SDK's own client; made now if it is not there yet."""
         if self._client is None:
             self._client = open_client(self.choice, self._settings)
-        exchange = _Exchange(self.price or Price(0.0, 0.0), self._settings.timeout_s, self._pace.clock)
+        return self._client.client
+
+    def estimate(self, prompt: Prompt, schema_chars: int, share: float = 1.0) -> Usage:
+        """What asking this will probably cost, at this share of the price."""
+        read = TOOL_TOKENS + int((len(prompt.system) + len(prompt.text) + schema_chars) / CHARS_PER_TOKEN)
+        usd = share * self.price.usd(read, ANSWER_TOKENS) if self.price else 0.0
+        return Usage(calls=1, tokens_in=read, tokens_out=ANSWER_TOKENS, usd=usd)
+
+    async def request_of(self, prompt: Prompt, response_model: type[BaseModel]) -> dict[str, Any]:
+        """What `ask` would send first, as arguments of the Messages API; nothing is sent."""
+        self.open()
+        wanted = StandIn()
+        try:
+            with on_stage(wanted):
+                await self._create(prompt, response_model, max_retries=0)
+        except Exception as error:
+            if not wanted.request or not _is_caused_by(error, NotSent):
+                raise
+        return wanted.request
+
+    def unforce(self) -> bool:
+        """Ask without demanding the tool from now on; False if that is so already."""
+        was_forced, self._forces_tool = self._forces_tool, False
+        return was_forced
+
+    async def ask(
+        self, prompt: Prompt, response_model: type[BaseModel], given: Any = None, *, may_repair: bool = True
+    ) -> Outcome:
+        """The validated answer, or why there is none.
+
+        `given` is a message that a batch brought: only where it is malformed, and `may_repair`, anything is asked now.
+        """
+        self.open()
+        exchange = _Exchange(self.price or Price(0.0, 0.0), self._settings.timeout_s, self._pace.clock, given=given)
         failures = empties = 0
         while True:
-            result = await self._try(prompt, response_model, exchange)
+            result = await self._try(prompt, response_model, exchange, may_repair=may_repair)
             if isinstance(result, BaseModel):
                 return Outcome(result, "", exchange.usage, exchange.attempts)
             if result.kind is Kind.FATAL:
-                raise fatal_error(self.choice, result)
-            if result.kind is Kind.UNFORCED and self._forces_tool:
-                self._forces_tool = False
-            elif result.kind is Kind.EMPTY and empties < self._settings.validation_retries:
+                fatal = fatal_error(self.choice, result)
+                return Outcome(None, result.reason, exchange.usage, exchange.attempts, fatal=fatal)
+            if result.kind is Kind.UNFORCED and self.unforce():
+                continue
+            if result.kind is Kind.EMPTY and may_repair and empties < self._settings.validation_retries:
                 empties += 1
             elif self._may_try_again(result, failures):
                 failures += 1
@@ -141,31 +198,41 @@ class RemoteSeat:
         else:
             await self._pace.back_off(failures)
 
-    async def _try(self, prompt: Prompt, response_model: type[BaseModel], exchange: _Exchange) -> BaseModel | Failure:
+    async def _try(
+        self, prompt: Prompt, response_model: type[BaseModel], exchange: _Exchange, *, may_repair: bool
+    ) -> BaseModel | Failure:
+        given = exchange.take_given()
         try:
-            async with self._pace.turn(), asyncio.timeout(self._settings.timeout_s) as exchange.deadline:
-                return await self._send(prompt, response_model, exchange)
+            async with nullcontext() if given else self._pace.turn():
+                async with asyncio.timeout(self._settings.timeout_s) as exchange.deadline:
+                    with on_stage(given):
+                        return await self._send(prompt, response_model, exchange, may_repair=may_repair)
         except Exception as error:
             return failure_of(error, exchange.stop, exchange.is_answered, exchange.is_empty)
 
-    async def _send(self, prompt: Prompt, response_model: type[BaseModel], exchange: _Exchange) -> BaseModel:
+    async def _send(
+        self, prompt: Prompt, response_model: type[BaseModel], exchange: _Exchange, *, may_repair: bool
+    ) -> BaseModel:
         from instructor.core.hooks import Hooks
 
         hooks = Hooks()
         hooks.on("completion:kwargs", exchange.on_request)
         hooks.on("completion:response", exchange.on_response)
-        answer: BaseModel = await self._client.create(
+        repairs = self._repairs(exchange, self._settings.validation_retries if may_repair else 0)
+        answer: BaseModel = await self._create(prompt, response_model, max_retries=repairs, hooks=hooks)
+        return response_model.model_validate(redact_values(answer.model_dump()))  # a model may make up a secret
+
+    async def _create(self, prompt: Prompt, response_model: type[BaseModel], **how: Any) -> Any:
+        return await self._client.create(
             response_model=response_model,
             messages=[
                 {"role": "system", "content": prompt.system + ("" if self._forces_tool else _CALL_THE_TOOL)},
                 {"role": "user", "content": prompt.text},
             ],
-            max_retries=self._repairs(exchange),
             strict=False,
-            hooks=hooks,
             **self._options(),
+            **how,
         )
-        return response_model.model_validate(answer.model_dump())
 
     def _options(self) -> dict[str, Any]:
         options: dict[str, Any] = {}
@@ -176,7 +243,7 @@ class RemoteSeat:
             options["tool_choice"] = {"type": "auto"} if self.choice.provider == "anthropic" else "auto"
         return options
 
-    def _repairs(self, exchange: _Exchange) -> Any:
+    def _repairs(self, exchange: _Exchange, most: int) -> Any:
         """Instructor's own loop sends a malformed answer back with what is wrong; nothing else is retried there."""
         from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt
 
@@ -186,7 +253,7 @@ class RemoteSeat:
             await self._pace.start()
 
         return AsyncRetrying(
-            stop=stop_after_attempt(1 + self._settings.validation_retries),
+            stop=stop_after_attempt(1 + most),
             retry=retry_if_exception(exchange.may_repair),
             sleep=between,
             reraise=True,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from inference.ledger import Ledger, prompt_hash
 from slowwave.errors import Terminal, UnusableInput
-from slowwave.records import LedgerEntry, Prompt
+from slowwave.records import LedgerEntry, Prompt, SubmittedBatch, Usage
 from slowwave.text import as_json
 
 WAY_OUT = "Record the answers with a model first, or use --llm rules."
@@ -30,6 +31,8 @@ class Replay:
             lines = path.read_text(encoding="utf-8").splitlines()
         except OSError as error:
             raise UnusableInput(f"The recording {str(path)!r} cannot be read ({error.strerror}).", WAY_OUT) from None
+        except UnicodeDecodeError:
+            raise UnusableInput(f"The recording {str(path)!r} is no text in UTF-8.", WAY_OUT) from None
         return cls(path, dict(_parsed(path, number, line) for number, line in enumerate(lines, 1) if line.strip()))
 
     def answer(self, prompt: Prompt) -> dict[str, Any]:
@@ -71,6 +74,22 @@ class Recorder:
         """Keep the entries and append their answers to the file."""
         self.ledger.record(entries)
         self._write(entries)
+
+    def written_since(self, keys: Sequence[str], moment: datetime) -> set[str]:
+        """Those of these ids of which an entry was kept since then."""
+        return self.ledger.written_since(keys, moment)
+
+    def spent_since(self, moment: datetime) -> Usage:
+        """What the ledger says."""
+        return self.ledger.spent_since(moment)
+
+    def batches(self) -> list[SubmittedBatch]:
+        """Those of the ledger."""
+        return self.ledger.batches()
+
+    def keep_batch(self, batch: SubmittedBatch) -> None:
+        """Keep it in the ledger."""
+        self.ledger.keep_batch(batch)
 
     def _write(self, entries: Sequence[LedgerEntry]) -> None:
         fresh = [entry for entry in entries if entry.response and entry.id not in self._written]

@@ -23,6 +23,26 @@ class UnusableInput(SlowwaveError):
     exit_code = 2
 
 
+class NothingYet(UnusableInput):
+    """What a run works on is not there yet: wrong for a person who asked for it, but no failure of a schedule."""
+
+    brief = "nothing yet"
+
+
+class NoStoreYet(NothingYet):
+    """There is no store."""
+
+    brief = "no store yet"
+
+
+class Damaged(SlowwaveError):
+    """The doctor found what is wrong with a namespace and was not asked to mend it, or could not."""
+
+
+class NoRoom(SlowwaveError):
+    """The disk that the store is on is full."""
+
+
 class UnknownName(SlowwaveError):
     """A store, namespace, format, provider, table or setting that does not exist, named with those that do."""
 
@@ -30,8 +50,8 @@ class UnknownName(SlowwaveError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
-        near = get_close_matches(name, self.known, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        self.near = next(iter(get_close_matches(name, self.known, n=1)), "")
+        hint = f" Did you mean {self.near!r}?" if self.near else ""
         listed = ", ".join(self.known) if self.known else "none yet"
         super().__init__(f"Unknown {kind} {name!r}.{hint}", f"Known: {listed}.")
 

@@ -1,4 +1,4 @@
-"""A server on loopback that speaks the Messages API, and chat completions, and misbehaves on demand."""
+"""A server on loopback that speaks the Messages API, its batches, and chat completions, and misbehaves on demand."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
 
 Body = dict[str, Any]
 
@@ -78,6 +81,137 @@ def chat_completion(values: Body) -> Callable[[Body], Reply]:
     return reply
 
 
+HUNG_UP = Reply(0, b"")
+"""The server closes the connection without a word."""
+
+
+@dataclass
+class Batch:
+    """A batch that the server was given: it ends when it was looked at `looks` times, unless it is canceled before."""
+
+    id: str
+    requests: list[Body]
+    looks: int
+    created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    is_canceled: bool = False
+    results: list[Body] = field(default_factory=list)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its results can be read."""
+        return self.looks <= 0
+
+    @property
+    def keys(self) -> list[str]:
+        """The custom ids of its requests, in the order in which they came."""
+        return [each["custom_id"] for each in self.requests]
+
+
+_NUMBERS = count(1)
+Item = Callable[[Body], Body]
+"""What becomes of one request of a batch: the `result` of its line."""
+
+
+def as_item(reply: Reply) -> Body:
+    """The result that a reply of the Messages API is in a batch."""
+    body = json.loads(reply.body)
+    return {"type": "succeeded", "message": body} if reply.status == 200 else {"type": "errored", "error": body}
+
+
+@dataclass
+class BatchesApi:
+    """The batches of one account. `faults` are played first, by what is asked: create, look, results, list, cancel.
+
+    A fault of `lost` is played after the batch was taken in: its answer is lost. Results come in reverse order.
+    """
+
+    item: Item
+    looks: int = 0
+    faults: dict[str, list[Reply]] = field(default_factory=dict)
+    lost: list[Reply] = field(default_factory=list)
+    batches: dict[str, Batch] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def keys(self) -> list[str]:
+        """All custom ids that were ever submitted."""
+        return [key for batch in self.batches.values() for key in batch.keys]
+
+    def put(self, requests: list[Body], **how: Any) -> Batch:
+        """Take a batch in."""
+        with self._lock:
+            batch = Batch(f"msgbatch_{next(_NUMBERS):04d}", requests, self.looks, **how)
+            self.batches[batch.id] = batch
+            return batch
+
+    def reply(self, url: str, method: str, path: str, query: Body, body: Body) -> Reply:
+        """The answer to one request."""
+        id_, _, deed = path.removeprefix("/v1/messages/batches").strip("/").partition("/")
+        what = deed or ("create" if method == "POST" else "look" if id_ else "list")
+        with self._lock:
+            self.asked.append(what)
+            waiting = self.faults.get(what)
+            if waiting:
+                return waiting.pop(0)
+            if what == "create":
+                created = self._told(url, self.put(body["requests"]))
+                return self.lost.pop(0) if self.lost else created
+            if what == "list":
+                return self._listed(url, query)
+            if id_ not in self.batches:
+                return fault(404, f"no batch {id_}", "not_found_error")
+            batch = self.batches[id_]
+            return self._results(batch) if deed == "results" else self._looked_at(url, batch, cancel=deed == "cancel")
+
+    def _looked_at(self, url: str, batch: Batch, *, cancel: bool) -> Reply:
+        if cancel:
+            batch.is_canceled, batch.looks = True, 0
+        elif batch.looks > 0:
+            batch.looks -= 1
+        return self._told(url, batch)
+
+    def _results(self, batch: Batch) -> Reply:
+        lines = [{"custom_id": each["custom_id"], "result": self._result(batch, each)} for each in batch.requests[::-1]]
+        return Reply(200, "".join(f"{json.dumps(line)}\n" for line in lines).encode())
+
+    def _result(self, batch: Batch, request: Body) -> Body:
+        return {"type": "canceled"} if batch.is_canceled else self.item(request["params"])
+
+    def _listed(self, url: str, query: Body) -> Reply:
+        newest = sorted(self.batches.values(), key=lambda each: each.created_at, reverse=True)
+        ids = [each.id for each in newest]
+        start = ids.index(query["after_id"]) + 1 if "after_id" in query else 0
+        page = newest[start : start + int(query.get("limit", 20))]
+        body = {
+            "data": [_batch(url, each) for each in page],
+            "has_more": start + len(page) < len(newest),
+            "first_id": page[0].id if page else None,
+            "last_id": page[-1].id if page else None,
+        }
+        return Reply(200, json.dumps(body).encode())
+
+    def _told(self, url: str, batch: Batch) -> Reply:
+        return Reply(200, json.dumps(_batch(url, batch)).encode())
+
+
+def _batch(url: str, batch: Batch) -> Body:
+    counts = dict.fromkeys(("processing", "succeeded", "errored", "canceled", "expired"), 0)
+    counts["succeeded" if batch.has_ended else "processing"] = len(batch.requests)
+    return {
+        "id": batch.id,
+        "type": "message_batch",
+        "processing_status": "ended" if batch.has_ended else "in_progress",
+        "request_counts": counts,
+        "created_at": batch.created_at.isoformat(),
+        "expires_at": (batch.created_at + timedelta(days=1)).isoformat(),
+        "ended_at": batch.created_at.isoformat() if batch.has_ended else None,
+        "archived_at": None,
+        "cancel_initiated_at": None,
+        "results_url": f"{url}/v1/messages/batches/{batch.id}/results" if batch.has_ended else None,
+    }
+
+
 class MessagesApi:
     """The server: plays `script` in order, then `otherwise` for ever; remembers what it was asked."""
 
@@ -87,6 +221,7 @@ class MessagesApi:
         self.requests: list[Body] = []
         self.headers: list[dict[str, str]] = []
         self.at_once = self.most_at_once = 0
+        self.batches = BatchesApi(lambda request: as_item(self._choose(request)))
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.api = self
@@ -104,6 +239,10 @@ class MessagesApi:
             self.headers.append(headers)
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
+        return self._choose(request)
+
+    def _choose(self, request: Body) -> Reply:
+        with self._lock:
             behaviour = self.script.popleft() if self.script else self.otherwise
         return behaviour(request) if callable(behaviour) else behaviour
 
@@ -133,8 +272,14 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Server
 
+    def do_GET(self) -> None:
+        self._batches({})
+
     def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        request = json.loads(self.rfile.read(int(self.headers["content-length"] or 0)) or b"{}")
+        if "/messages/batches" in self.path:
+            self._batches(request)
+            return
         reply = self.server.api.arrive(request, {name.lower(): value for name, value in self.headers.items()})
         try:
             self._send(reply)
@@ -143,8 +288,19 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             self.server.api.leave()
 
+    def _batches(self, request: Body) -> None:
+        api, place = self.server.api, urlsplit(self.path)
+        query = {name: values[0] for name, values in parse_qs(place.query).items()}
+        try:
+            self._send(api.batches.reply(api.url, self.command, place.path, query, request))
+        except OSError:  # the client hung up first
+            self.close_connection = True
+
     def _send(self, reply: Reply) -> None:
         time.sleep(reply.delay_s)
+        if not reply.status:
+            self.close_connection = True
+            return
         self.send_response(reply.status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(reply.body)))

@@ -1,0 +1,135 @@
+"""Handing a batch over so that it is never handed over twice, whenever the process or the connection dies.
+
+It is written down before, and again with its id. Where nobody knows whether it arrived, the account's own list tells:
+by time and number of prompts while it is being answered, by the keys in its results when it has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Generic
+
+from inference.answers import T
+from inference.batch_api import BatchApi, BatchFailure
+from inference.desk import Desk, Pending
+from inference.failures import Failure, Kind
+from inference.pace import Pace
+from slowwave.records import LOST, SUBMITTED, SUBMITTING, UNSURE, SubmittedBatch, Usage
+from slowwave.text import row_id
+
+SKEW = timedelta(minutes=5)
+"""By how much the provider's clock may differ from ours."""
+ARRIVES_WITHIN = timedelta(minutes=30)
+"""How long after it was begun a batch may still arrive, all tries included."""
+REFUSED_BEFORE = frozenset({408, 409, 425, 429})
+"""Passing trouble after which a request has surely had no effect."""
+
+
+class Submission(Generic[T]):
+    """Batches on their way to the provider. `now` is the time of day, the pace counts seconds."""
+
+    def __init__(self, desk: Desk[T], api: BatchApi, retries: int, pace: Pace, now: Callable[[], datetime]) -> None:
+        self._desk, self._api, self._retries, self._pace, self._now = desk, api, retries, pace, now
+
+    async def hand_over(self, taken: Sequence[Pending], requests: Sequence[Mapping[str, Any]]) -> SubmittedBatch:
+        """The batch with its id; raises `BatchFailure` where it could not be handed over."""
+        batch = await self.kept(self._batch_of(taken))
+        try:
+            return await self._created(batch, requests)
+        except BatchFailure:
+            raise
+        except BaseException:
+            await asyncio.shield(self.kept(batch, UNSURE))
+            raise
+
+    async def settled(self, batch: SubmittedBatch) -> SubmittedBatch:
+        """A batch of which nobody knew whether it arrived: with its id, or lost; any other as it is by now."""
+        if batch.state == SUBMITTING:
+            newest = {each.id: each for each in await self._desk.books.batches()}
+            batch = newest.get(batch.id, batch)
+            if batch.state == SUBMITTING and batch.is_abandoned:
+                batch = replace(batch, state=UNSURE)
+        if batch.state != UNSURE:
+            return batch
+        return await self._found(batch) or await self.kept(batch, LOST)
+
+    async def kept(self, batch: SubmittedBatch, state: str = "", batch_id: str = "") -> SubmittedBatch:
+        """The batch, written down in this state and with this id."""
+        changed = replace(batch, state=state or batch.state, batch_id=batch_id or batch.batch_id)
+        await self._desk.books.keep_batch(changed)
+        return changed
+
+    def _batch_of(self, taken: Sequence[Pending]) -> SubmittedBatch:
+        desk, now = self._desk, self._now()
+        expected = sum(desk.expected(taken), Usage())
+        keys = tuple(each.key for each in taken)
+        return SubmittedBatch(
+            id=row_id("batch", keys, now.isoformat()),
+            provider=desk.seat.choice.provider,
+            model=desk.seat.choice.model,
+            role=desk.role,
+            schema_hash=desk.schema_hash,
+            state=SUBMITTING,
+            keys=keys,
+            prompt_names=tuple(each.blank.prompt_name for each in taken),
+            prompt_hashes=tuple(each.blank.prompt_hash for each in taken),
+            begun_at=now,
+            tokens_in=expected.tokens_in,
+            tokens_out=expected.tokens_out,
+            usd=expected.usd,
+        )
+
+    async def _created(self, batch: SubmittedBatch, requests: Sequence[Mapping[str, Any]]) -> SubmittedBatch:
+        failures = 0
+        may_be_there = False
+        while True:
+            await self._pace.resumed()
+            try:
+                return await self.kept(batch, SUBMITTED, (await self._api.create(requests)).id)
+            except BatchFailure as failed:
+                failures += 1
+                may_be_there |= _may_have_arrived(failed.failure)
+                found = await self._looked_for(batch) if may_be_there else None
+                if found is not None:
+                    return found
+                if failed.failure.kind is not Kind.TRANSIENT or failures > self._retries:
+                    await self.kept(batch, LOST)
+                    raise
+                await self._back_off(failed.failure, failures)
+
+    async def _looked_for(self, batch: SubmittedBatch) -> SubmittedBatch | None:
+        """The batch if it arrived; where the list cannot be had either, it is left to a later run to find out."""
+        failures = 0
+        while True:
+            try:
+                return await self._found(batch)
+            except BatchFailure as failed:
+                failures += 1
+                if failed.failure.kind is not Kind.TRANSIENT or failures > self._retries:
+                    await self.kept(batch, UNSURE)
+                    raise
+                await self._back_off(failed.failure, failures)
+
+    async def _back_off(self, failure: Failure, failures: int) -> None:
+        if failure.wait_s:
+            self._pace.hold(failure.wait_s)
+            await self._pace.resumed()
+        else:
+            await self._pace.back_off(failures)
+
+    async def _found(self, batch: SubmittedBatch) -> SubmittedBatch | None:
+        """The batch with its id, if the account has one that can be it; none if it never arrived."""
+        known = {each.batch_id for each in await self._desk.books.batches()}
+        latest = batch.begun_at + ARRIVES_WITHIN
+        for listed in await self._api.since(batch.begun_at - SKEW):
+            if listed.total == len(batch.keys) and listed.created_at <= latest and listed.id not in known:
+                return await self.kept(batch, SUBMITTED, listed.id)
+        return None
+
+
+def _may_have_arrived(failure: Failure) -> bool:
+    """Whether what could not be answered may have been done all the same."""
+    return failure.kind is Kind.TRANSIENT and failure.status not in REFUSED_BEFORE

@@ -1,0 +1,37 @@
+"""What a prompt will probably take, before anybody is asked: the figures that budgets reckon with, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel
+
+from inference.answers import ROLES, Role
+from inference.budget import CHARS_PER_TOKEN, TOOL_TOKENS
+from inference.language import Language
+from inference.prices import price_of
+from inference.providers import FREE, choose
+from inference.remote import BATCH_SHARE
+from slowwave.records import Prompt
+from slowwave.text import as_json
+
+
+def tokens_read(prompt: Prompt, response_model: type[BaseModel]) -> int:
+    """Tokens that a model will read: the prompt, and the schema of the tool that it is to fill in."""
+    schema_chars = len(as_json(response_model.model_json_schema()))
+    return TOOL_TOKENS + int((len(prompt.system) + len(prompt.text) + schema_chars) / CHARS_PER_TOKEN)
+
+
+def prices_of(language: Language) -> Mapping[Role, tuple[float, float]]:
+    """Dollars per token read and per token written, of each role in which somebody is paid; 0 where no price is known.
+
+    In batches half of it.
+    """
+    share = BATCH_SHARE if language.settings.mode == "batch" else 1.0
+    found: dict[Role, tuple[float, float]] = {}
+    for role in ROLES:
+        choice = choose(language.model(role))
+        if choice.provider not in FREE:
+            price = price_of(choice.provider, choice.model)
+            found[role] = (share * price.usd(1, 0), share * price.usd(0, 1)) if price else (0.0, 0.0)
+    return found

@@ -1,0 +1,506 @@
+"""Message Batches: prompts are handed over together, and whatever happens in between none is handed over twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import polars as pl
+import pytest
+from messages_api import HUNG_UP, Body, MessagesApi, Reply, as_item, fault, filled, message
+from pydantic import BaseModel, Field
+from talk import CLAUDE, TALK, learn, started, states, written
+from talk import said as said_lines
+
+from inference.answers import Answer
+from inference.language import Language
+from inference.ledger import MemoryLedger
+from slowwave.errors import BudgetReached, MissingKey, Refused, SlowwaveError, UnusableInput
+from slowwave.maintenance.erased_names import Names
+from slowwave.records import LedgerEntry, Prompt, SubmittedBatch, Usage
+from slowwave.settings import LanguageSettings
+from storage.answers import StoredAnswers
+from storage.doctor import examine
+from storage.store import Store
+from storage.undo import undo
+from tasks.forgetting import Subject, forget
+from tasks.runs import existing_run
+
+MALFORMED = filled("Verdict", {"word": "yes", "score": 7})
+PRICE = (100 * 1.0 + 20 * 5.0) / 1_000_000
+
+
+class Verdict(BaseModel):
+    """A small answer to test with."""
+
+    word: str
+    score: float = Field(ge=0.0, le=1.0)
+
+
+def echo(request: Body) -> Reply:
+    """An answer that says which question it was asked."""
+    return filled("Verdict", {"word": said(request), "score": 0.5})
+
+
+def said(request: Body) -> str:
+    """The question."""
+    sent = request["messages"][0]["content"]
+    return sent if isinstance(sent, str) else sent[0]["text"]
+
+
+class Time:
+    """A clock that only sleeping moves, and what happens at each sleep."""
+
+    def __init__(self, *events: Callable[[], Any]) -> None:
+        self.now = 0.0
+        self._events = list(events)
+
+    def clock(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self._events:
+            self._events.pop(0)()
+        await asyncio.sleep(0)
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[MessagesApi]:
+    """A server that answers every question with itself."""
+    with MessagesApi(echo) as server:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        yield server
+
+
+def many(count: int, first: int = 0) -> list[Prompt]:
+    return [_prompt(f"Question {number}?") for number in range(first, first + count)]
+
+
+def _prompt(text: str) -> Prompt:
+    return Prompt("judge", "v1", "You judge.", lambda: text)
+
+
+def run(
+    prompts: Sequence[Prompt], ledger: Any = None, time: Time | None = None, **chosen: Any
+) -> tuple[list[Answer[Verdict]], Language]:
+    """One whole run on simulated time."""
+    simulated = time or Time()
+    settings = {"model": "anthropic/claude-haiku-4-5", "mode": "batch", "concurrency": 2, **chosen}
+
+    async def go() -> tuple[list[Answer[Verdict]], Language]:
+        books = MemoryLedger() if ledger is None else ledger
+        seat = Language(LanguageSettings.model_validate(settings), books, clock=simulated.clock, sleep=simulated.sleep)
+        async with seat as language:
+            return await language.ask_many(prompts, Verdict, "judge"), language
+
+    return asyncio.run(go())
+
+
+def words(answers: Sequence[Answer[Verdict]]) -> list[str | None]:
+    return [answer.value.word if answer.value else None for answer in answers]
+
+
+def texts(prompts: Sequence[Prompt]) -> list[str]:
+    return [each.text for each in prompts]
+
+
+# A batch
+
+
+def test_prompts_are_answered_by_a_batch_at_half_the_price(api: MessagesApi) -> None:
+    api.batches.looks = 3
+    ledger, time = MemoryLedger(), Time()
+    answers, language = run(many(5), ledger, time, batch_poll_s=10)
+    assert words(answers) == texts(many(5))
+    assert len(api.batches.batches) == 1
+    assert api.requests == []
+    assert time.now == 20.0  # looked at three times
+    assert language.usage == Usage(5, 0, 500, 100, pytest.approx(5 * PRICE / 2))
+    assert {(entry.tokens_in, entry.calls, entry.error) for entry in ledger.entries.values()} == {(100, 1, "")}
+    assert sum(entry.usd for entry in ledger.entries.values()) == pytest.approx(5 * PRICE / 2)
+    assert set(api.batches.keys) == set(ledger.entries)
+    again, _ = run(many(5), ledger)
+    assert all(answer.cached for answer in again)
+    assert len(api.batches.batches) == 1
+
+
+def test_a_request_in_a_batch_is_the_request_of_live_mode(api: MessagesApi) -> None:
+    run(many(1), mode="live")
+    run(many(1))
+    [batch] = api.batches.batches.values()
+    assert batch.requests[0]["params"] == api.requests[0]
+    assert batch.requests[0]["params"]["tool_choice"]["name"] == "Verdict"
+
+
+def test_no_batch_has_more_prompts_than_the_settings_allow(api: MessagesApi) -> None:
+    answers, _ = run(many(7), batch_requests=3)
+    assert [len(batch.requests) for batch in api.batches.batches.values()] == [3, 3, 1]
+    assert words(answers) == texts(many(7))
+
+
+def test_equal_prompts_are_handed_over_once(api: MessagesApi) -> None:
+    answers, _ = run([*many(2), *many(2)])
+    assert len(api.batches.keys) == 2
+    assert [answer.cached for answer in answers] == [False, False, True, True]
+
+
+def test_questions_that_are_asked_at_once_do_not_wait_for_a_batch(api: MessagesApi) -> None:
+    async def go() -> list[Answer[Verdict]]:
+        settings = LanguageSettings(model="anthropic/claude-haiku-4-5", mode="batch")
+        async with Language(settings, MemoryLedger()) as language:
+            return await language.ask_many(many(2), Verdict, "judge", at_once=True)
+
+    assert words(asyncio.run(go())) == texts(many(2))
+    assert not api.batches.batches
+
+
+def test_other_providers_have_no_batches_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnusableInput, match=r'ollama/llama3\.2.*mode = "live".*anthropic/'):
+        Language(LanguageSettings(model="ollama/llama3.2", mode="batch"), MemoryLedger())
+    assert Language(LanguageSettings(model="rules", mode="batch"), MemoryLedger()).is_keyless("extract")
+
+
+# What becomes of each prompt
+
+
+def test_prompts_that_expired_or_were_canceled_are_left_and_asked_by_a_later_run(api: MessagesApi) -> None:
+    lost = {"Question 1?": {"type": "expired"}, "Question 2?": {"type": "canceled"}}
+    api.batches.item = lambda request: lost.get(said(request)) or as_item(echo(request))
+    ledger = MemoryLedger()
+    answers, language = run(many(4), ledger)
+    assert [answer.skipped for answer in answers] == [False, True, True, False]
+    assert (language.budget_reached, len(ledger.entries)) == (False, 2)
+    lost.clear()
+    assert words(run(many(4), ledger)[0]) == texts(many(4))
+    assert [len(batch.requests) for batch in api.batches.batches.values()] == [4, 2]
+
+
+@pytest.mark.parametrize(
+    ("error", "told", "is_transient"),
+    [
+        (fault(400, "too odd", "invalid_request_error"), "rejected: HTTP 400: too odd", False),
+        (fault(529, "busy", "overloaded_error"), "transient: HTTP 529: busy", True),
+    ],
+)
+def test_a_prompt_that_was_answered_with_an_error_ends_as_in_live_mode(
+    api: MessagesApi, error: Reply, told: str, is_transient: bool
+) -> None:
+    ledger = MemoryLedger()
+    api.script.append(error)
+    answers, _ = run(many(2), ledger)
+    assert [answer.error for answer in answers] == [None, told]  # results come in reverse order
+    assert (answers[1].may_retry, answers[1].is_transient, answers[1].usage.usd) == (True, is_transient, 0.0)
+    assert words(run(many(2), ledger)[0]) == texts(many(2))
+    assert len(api.batches.keys) == 3
+
+
+def test_a_refusal_is_final(api: MessagesApi) -> None:
+    api.otherwise = message([], "refusal")
+    ledger = MemoryLedger()
+    [answer], _ = run(many(1), ledger)
+    assert (answer.error, answer.may_retry) == ("refused: the model declined to answer", False)
+    run(many(1), ledger)
+    assert len(api.batches.batches) == 1
+
+
+def test_a_malformed_answer_is_sent_back_live_and_both_are_paid(api: MessagesApi) -> None:
+    api.script.append(filled("Verdict", {"word": "yes", "score": 7}))
+    ledger = MemoryLedger()
+    answers, _ = run(many(2), ledger)
+    assert words(answers) == texts(many(2))
+    [repair] = api.requests
+    assert "less than or equal to 1" in json.dumps(repair["messages"][-1])
+    assert answers[1].usage == Usage(2, 0, 200, 40, pytest.approx(1.5 * PRICE))
+
+
+@pytest.mark.parametrize(("limit", "repairs"), [(4, 0), (6, 2), (8, 4)])
+def test_malformed_answers_are_sent_back_only_as_far_as_the_budget_goes(
+    api: MessagesApi, limit: int, repairs: int
+) -> None:
+    api.script.extend([MALFORMED] * 4)
+    answers, language = run(many(4), max_calls=limit)
+    assert len(api.requests) == repairs
+    assert [answer.value is not None for answer in answers].count(True) == repairs
+    assert language.usage.calls == language.budget.spent.calls == 4 + repairs
+    assert all(answer.may_retry for answer in answers if answer.value is None)
+
+
+def test_what_was_paid_before_a_repair_met_what_stops_the_run_is_written_down_once(api: MessagesApi) -> None:
+    api.script.extend([MALFORMED, echo, fault(402, "credit balance is too low", "billing_error")])
+    ledger = MemoryLedger()
+    with pytest.raises(SlowwaveError, match="credit"):
+        run(many(2), ledger)
+    assert sorted((entry.calls, bool(entry.response)) for entry in ledger.entries.values()) == [(1, False), (1, True)]
+    [batch] = ledger.submitted.values()
+    ledger.submitted[batch.id] = replace(batch, state="submitted")  # the run died before it wrote that it is done
+    answers, language = run(many(2), ledger)
+    assert words(answers) == texts(many(2))
+    assert sum(entry.calls for entry in ledger.entries.values()) == 2 + language.usage.calls == 3
+    assert [len(each.requests) for each in api.batches.batches.values()] == [2, 1]
+
+
+def test_a_model_that_may_not_be_forced_to_a_tool_is_asked_again_to_use_it(api: MessagesApi) -> None:
+    def picky(request: Body) -> Reply:
+        forced = request["tool_choice"]["type"] == "tool"
+        return fault(400, 'tool_choice: "tool" is not supported', "invalid_request_error") if forced else echo(request)
+
+    api.otherwise = picky
+    answers, _ = run(many(3))
+    assert words(answers) == texts(many(3))
+    assert len(api.batches.batches) == 2
+
+
+@pytest.mark.parametrize("place", ["item", "create", "look"])
+def test_a_key_that_is_not_accepted_stops_the_run_and_what_was_answered_is_kept(api: MessagesApi, place: str) -> None:
+    refusal = fault(401, "invalid x-api-key", "authentication_error")
+    if place == "item":
+        api.script.append(refusal)
+    else:
+        api.batches.faults[place] = [refusal]
+    ledger = MemoryLedger()
+    with pytest.raises(MissingKey, match="ANTHROPIC_API_KEY"):
+        run(many(3), ledger)
+    assert len(ledger.entries) == (2 if place == "item" else 0)
+    assert words(run(many(3), ledger)[0]) == texts(many(3))
+    assert len(api.batches.keys) == (4 if place == "item" else 3)
+
+
+# Time and trouble
+
+
+def test_a_batch_that_takes_too_long_is_left_and_the_next_run_goes_on_with_it(api: MessagesApi) -> None:
+    api.batches.looks = 99
+    ledger, time = MemoryLedger(), Time()
+    answers, language = run(many(3), ledger, time, batch_wait_s=100, batch_poll_s=30)
+    assert all(answer.skipped for answer in answers)
+    assert time.now == 100.0
+    assert language.budget_reached
+    [batch] = api.batches.batches.values()
+    assert f"3 prompts are still in a batch after 100 seconds (batch_wait_s): {batch.id}." in language.stopped_by
+    with pytest.raises(BudgetReached, match="The next run goes on"):
+        raise language.budget.error()
+    batch.looks = 0
+    later, paid = run(many(3), ledger, mode="live")  # in any mode
+    assert words(later) == texts(many(3))
+    assert (len(api.batches.batches), api.requests) == (1, [])
+    assert paid.usage.usd == pytest.approx(3 * PRICE / 2)
+
+
+def test_only_prompts_that_are_not_under_way_are_handed_over(api: MessagesApi) -> None:
+    api.batches.looks = 9
+    ledger = MemoryLedger()
+    run(many(3), ledger, batch_wait_s=0)
+    answers, _ = run(many(5), ledger)
+    assert words(answers) == texts(many(5))
+    assert sorted(api.batches.keys) == sorted(set(api.batches.keys))
+    assert len(api.batches.batches) == 2
+
+
+def test_answers_that_nobody_waits_for_any_more_are_kept_all_the_same(api: MessagesApi) -> None:
+    api.batches.looks = 1
+    ledger = MemoryLedger()
+    run(many(3), ledger, batch_wait_s=0)
+    run(many(1, first=7), ledger, mode="live")
+    assert len(ledger.entries) == 1 + 3
+    answers, language = run(many(3), ledger)
+    assert all(answer.cached for answer in answers)
+    assert language.usage.calls == 0
+
+
+def test_trouble_while_looking_passes(api: MessagesApi) -> None:
+    api.batches.faults = {
+        "look": [fault(500), fault(429, retry_after="300"), HUNG_UP, fault(529)],
+        "results": [fault(503), Reply(200, b'{"custom_id": "llm_1", "res')],
+    }
+    time = Time()
+    answers, _ = run(many(2), time=time, batch_poll_s=30)
+    assert words(answers) == texts(many(2))
+    assert len(api.batches.batches) == 1
+    assert time.now == 5 * 30 + 300
+
+
+def test_a_batch_that_the_provider_no_longer_has_is_handed_over_anew(api: MessagesApi) -> None:
+    api.batches.looks = 9
+    ledger = MemoryLedger()
+    run(many(2), ledger, batch_wait_s=0)
+    api.batches.batches.clear()
+    api.batches.looks = 0
+    answers, _ = run(many(2), ledger)
+    assert words(answers) == texts(many(2))
+
+
+@pytest.mark.parametrize("lost", [fault(500), HUNG_UP, fault(529)])
+def test_a_batch_whose_receipt_was_lost_is_found_and_not_handed_over_again(api: MessagesApi, lost: Reply) -> None:
+    api.batches.put([{"custom_id": "another", "params": {}}] * 2, created_at=datetime.now(UTC) - timedelta(hours=3))
+    api.batches.lost = [lost]
+    answers, _ = run(many(2))
+    assert words(answers) == texts(many(2))
+    assert len(api.batches.batches) == 2
+    assert api.batches.asked.count("create") == 1
+
+
+def test_a_batch_that_was_refused_for_now_is_handed_over_when_the_server_asks_for_it(api: MessagesApi) -> None:
+    api.batches.faults["create"] = [fault(429, retry_after="90"), fault(500), HUNG_UP]
+    time = Time()
+    answers, _ = run(many(2), time=time)
+    assert words(answers) == texts(many(2))
+    assert len(api.batches.batches) == 1
+    assert time.now >= 90
+
+
+def test_a_batch_that_only_looks_like_ours_is_not_taken_for_it(api: MessagesApi) -> None:
+    api.batches.faults["create"] = [fault(500)]
+    api.batches.put([{"custom_id": f"foreign{n}", "params": {"messages": [{"content": "x"}]}} for n in range(2)])
+    ledger = MemoryLedger()
+    answers, _ = run(many(2), ledger)
+    assert words(answers) == texts(many(2))
+    assert len(api.batches.batches) == 2
+    assert len(ledger.entries) == 2
+
+
+def test_a_batch_of_somebody_else_with_a_prompt_of_ours_is_not_taken_for_ours(api: MessagesApi) -> None:
+    run(many(1))
+    [first] = api.batches.batches.values()
+    foreign = {"custom_id": "foreign", "params": {"messages": [{"content": "x"}]}}
+    api.batches.put([first.requests[0], foreign])
+    api.batches.faults["create"] = [fault(500)]
+    ledger = MemoryLedger()
+    answers, _ = run(many(2), ledger)
+    assert words(answers) == texts(many(2))
+    assert sorted(batch.state for batch in ledger.submitted.values()) == ["collected", "foreign", "lost"]
+
+
+def test_a_provider_that_is_down_leaves_everything_to_a_later_run(api: MessagesApi) -> None:
+    down = [fault(503)] * 99
+    api.batches.faults = {"create": list(down), "list": list(down)}
+    ledger = MemoryLedger()
+    answers, language = run(many(5), ledger, batch_requests=2, transient_retries=2)
+    assert all(answer.is_unheard and answer.may_retry for answer in answers)
+    assert (api.batches.asked.count("create"), ledger.entries) == (1, {})
+    assert not language.budget_reached
+    api.batches.faults.clear()
+    assert words(run(many(5), ledger)[0]) == texts(many(5))
+    assert sorted(api.batches.keys) == sorted(set(api.batches.keys))
+
+
+# Death at any moment
+
+
+def _dying(ledger: Any, at: int) -> Any:
+    """The ledger, in which the process dies at the n-th write: before it is done, or right after."""
+
+    class Dying:
+        writes = 0
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(ledger, name)
+
+        def record(self, entries: Sequence[LedgerEntry]) -> None:
+            self._write(lambda: ledger.record(entries))
+
+        def keep_batch(self, batch: SubmittedBatch) -> None:
+            self._write(lambda: ledger.keep_batch(batch))
+
+        def _write(self, write: Callable[[], None]) -> None:
+            self.writes += 1
+            if self.writes * 2 - 1 >= at:
+                raise Killed
+            write()
+            if self.writes * 2 >= at:
+                raise Killed
+
+    return Dying()
+
+
+@pytest.fixture(scope="module")
+def journal(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A store in which only the ledger is written."""
+    return Store.create(str(tmp_path_factory.mktemp("batches") / "memory"), "default", ("test/tiny", 4))
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 4, 5, 6, 9])
+def test_whenever_a_run_dies_the_next_one_hands_nothing_over_again(
+    api: MessagesApi, journal: Store, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.answers.is_surely_dead", lambda owner: owner.startswith("first"))
+    prompts = many(2, first=100 * at)
+    with pytest.raises(Killed):
+        run(prompts, _dying(StoredAnswers(journal, f"first-{at}"), at), concurrency=1)
+    answers, _ = run(prompts, StoredAnswers(journal, f"second-{at}"))
+    assert words(answers) == texts(prompts)
+    assert len(api.batches.batches) == 1
+    assert api.requests == []
+    assert run(prompts, StoredAnswers(journal, f"third-{at}"))[1].usage == Usage(cached=2)
+    assert {batch.state for batch in StoredAnswers(journal).batches()} <= {"collected", "lost", "foreign"}
+
+
+@pytest.mark.proof
+def test_a_process_that_is_killed_while_it_waits_is_followed_by_one_that_hands_nothing_over_again(
+    tmp_path: Path, serve: Callable[..., MessagesApi]
+) -> None:
+    server = serve()
+    server.batches.looks = 10**9
+    talk = written(tmp_path / "talk.jsonl", said_lines(TALK[:5]))
+    code = """
+import sys
+from pathlib import Path
+from talk import learn
+learn(Path(sys.argv[1]), Path(sys.argv[2]), llm={"model": sys.argv[3], "mode": "batch", "batch_poll_s": 0.05})
+"""
+    with started(code, talk, tmp_path / "m", CLAUDE) as process:
+        while "look" not in server.batches.asked and process.poll() is None:
+            sleep(0.05)
+        process.kill()
+        told = process.communicate(timeout=60)
+    assert (process.returncode, told) == (-9, ("", ""))
+    [batch] = server.batches.batches.values()
+    batch.looks = 0
+    summary = learn(talk, tmp_path / "m", llm={"model": CLAUDE, "mode": "batch"})
+    assert summary["state"] == "completed"
+    assert summary["llm"]["calls"] == len(batch.keys)
+    assert (len(server.batches.batches), server.requests) == (1, [])
+    assert Counter(states(tmp_path / "m").values())["done"] == 3
+    assert examine(Store.open(str(tmp_path / "m"))) == ()
+
+
+# In a store
+
+
+def test_batches_are_kept_as_they_are_and_outlive_an_undo(journal: Store) -> None:
+    answers = StoredAnswers(journal, "run-1")
+    batch = SubmittedBatch(
+        "batch_1", "anthropic", "m", "extract", "s", "submitting", ("llm_a", "llm_b"), ("p", "p"), ("1", "2"),
+        datetime(2026, 1, 1, tzinfo=UTC), tokens_in=7, tokens_out=3, usd=0.5,
+    )  # fmt: skip
+    with journal.commit("run-1", "test") as tx:
+        tx.upsert("metadata", pl.DataFrame({"id": ["k"]}))
+        answers.keep_batch(batch)
+    undo(journal, "run-1", "undo-1", datetime(2026, 1, 1, tzinfo=UTC))
+    [found] = [each for each in answers.batches() if each.id == "batch_1"]
+    assert (found.keys, found.prompt_hashes, found.expected) == (("llm_a", "llm_b"), ("1", "2"), Usage(2, 0, 7, 3, 0.5))
+    assert not found.is_abandoned
+    assert "run-1" in found.owner
+
+
+def test_nothing_is_forgotten_while_answers_that_may_name_it_are_under_way(journal: Store) -> None:
+    Store.create(journal.uri, "open", ("test/tiny", 4))
+    batch = SubmittedBatch(
+        "batch_2", "anthropic", "claude-x", "extract", "s", "submitted", ("llm_a",), ("p",), ("1",),
+        datetime(2026, 1, 1, tzinfo=UTC),
+    )  # fmt: skip
+    StoredAnswers(Store.open(journal.uri, "open"), "run-1").keep_batch(batch)
+    with pytest.raises(Refused, match=r"1 prompts .*claude-x.*slowwave ingest"):
+        forget(existing_run("forget", journal.uri, "open"), Subject("", "Ada", Names.of(["Ada Byron"])))
