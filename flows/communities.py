@@ -15,7 +15,7 @@ from tasks.summaries import publish_communities
 from tasks.tidying import tidy
 
 
-@flow("communities")
+@flow("communities", takes_turns=True)
 async def communities(
     namespace: str = "default",
     store: str = "./memory",

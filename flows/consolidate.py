@@ -21,7 +21,7 @@ from tasks.tallies import Tally
 from tasks.tidying import tidy
 
 
-@flow("consolidate")
+@flow("consolidate", takes_turns=True)
 async def consolidate(
     namespace: str = "default",
     store: str = "./memory",
@@ -77,7 +77,7 @@ async def consolidate(
                 tally.proposed(titles_of(run))
                 tally.counts["flags cleared"] += clear_stale_flags(run)
                 tally.counts["profiles renewed"] += refresh_profiles(run)
+                refresh_aspects(run)  # what a run that died left undone, too
                 if tally.has_written:
-                    refresh_aspects(run)
                     tidy(run)
     return await conclude(run, tally)

@@ -24,7 +24,7 @@ EVICTIONS = {
 }
 
 
-@flow("decay")
+@flow("decay", takes_turns=True)
 async def decay(
     namespace: str = "default",
     store: str = "./memory",
@@ -62,7 +62,7 @@ async def decay(
                 tally.proposed(titles_of(run))
                 tally.counted(count_usage(run, settings))
                 tally.faded(await attempt(tally, "links", partial(fade_links, run, settings)))
+                refresh_aspects(run)  # what a run that died left undone, too
             if tally.has_written and not dry_run:
-                refresh_aspects(run)
                 tidy(run)
     return await conclude(run, tally)

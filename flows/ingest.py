@@ -14,12 +14,13 @@ from tasks.community_trigger import note_due
 from tasks.conflicts import judge_conflicts
 from tasks.consolidation import consolidate_facts
 from tasks.engine import flow, report_progress
+from tasks.events import INGESTED, announce
 from tasks.extraction import Cursor, count_unfinished, extract_facts
 from tasks.intake import find_new_sources, look_at, read_intakes
 from tasks.linking import link_entities, touched_entities
 from tasks.membership import assign_new
 from tasks.review import titles_of, under_approval
-from tasks.runs import Run, language_of, new_run, recorded
+from tasks.runs import Run, existing_run, language_of, new_run, recorded
 from tasks.settling import propose_overrides
 from tasks.summaries import publish_summary
 from tasks.tallies import IngestTally
@@ -44,7 +45,7 @@ async def ingest(
 
     Args:
         paths: Files or folders on the machine of the worker: JSON lines of messages, Claude Code sessions,
-            ChatGPT exports, Markdown or plain text.
+            ChatGPT exports, Markdown or plain text. None: what is stored already and waits is extracted.
         namespace: Which memory inside the store; tenants are kept apart by it.
         store: Folder or address of the store.
         format: How to read the files; auto looks at each.
@@ -57,7 +58,12 @@ async def ingest(
     if require_approval:
         settings = settings.model_copy(update={"approval": ApprovalSettings(mode="manual")})
     found = look_at(paths, format, settings)
-    run = new_run("ingest", store, namespace, embedder, now, settings.retention)
+    place = (store, namespace)
+    run = (
+        new_run("ingest", *place, embedder, now, settings.retention)
+        if paths
+        else existing_run("ingest", *place, now, settings.retention)
+    )
     tally = IngestTally(run.id, dry_run)
     parameters = {"paths": paths, "format": format, "settings": settings.model_dump()}
     with recorded(run, tally, parameters, dry_run=dry_run) as run:
@@ -78,6 +84,8 @@ async def ingest(
         if tally.has_written and not dry_run:
             tidy(run)
     await publish_summary(run, tally)
+    if tally.has_written and not dry_run:
+        announce(INGESTED, run, **tally.counts)
     return tally.summary()
 
 
@@ -97,8 +105,8 @@ async def _learn(run: Run, settings: IngestSettings, tally: IngestTally) -> None
                 tally.applied(apply_patches(run, settings, look_back=False, verdicts=verdicts))
                 cursor = extracted.cursor
                 await report_progress("messages extracted", tally.counts["messages extracted"], waiting)
-            if tally.has_learned:
-                tally.related(link_entities(run, settings.extract.note_linking, touched_entities(run)), assign_new(run))
+            if touched := touched_entities(run):
+                tally.related(link_entities(run, settings.extract.note_linking, touched), assign_new(run))
             if settings.consolidate.enabled:
                 tally.consolidated(await consolidate_facts(merging, settings.consolidate, language))
                 tally.linked(await link_artifacts(merging, settings.consolidate, language))

@@ -44,9 +44,9 @@ async def review(
     run = existing_run("review", store, namespace, now)
     asked = await frozen(run, action, limit)
     if not asked:
-        return nothing_waits(run)
+        return await nothing_waits(run)
     if not can_ask():
-        return nobody_to_ask(run, asked)
+        return await nobody_to_ask(run, asked)
     answer = await answered(asked, person, timeout_hours)
     verdicts = verdicts_of(asked, answer.said, answer.low_risk)
     decider = Person(answer.name, "prefect")

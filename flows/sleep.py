@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from slowwave.errors import RecallFell
 from slowwave.settings import SleepSettings
+from slowwave.spending import sleep_within
 from tasks.engine import flow
 from tasks.maintenance_tallies import NightTally
 from tasks.night import begin_night, close_night
@@ -24,7 +25,7 @@ Phase = Literal["consolidate", "steward", "decay", "communities", "upkeep"]
 NIGHT: tuple[Phase, ...] = ("consolidate", "steward", "decay", "communities", "upkeep")
 
 
-@flow("sleep")
+@flow("sleep", takes_turns=True)
 async def sleep(
     namespace: str = "default",
     store: str = "./memory",
@@ -57,9 +58,9 @@ async def sleep(
         with weighed(run, tally), phases_of(run):
             for phase in night.left:
                 try:
-                    tally.phase(
-                        phase, await attempt(tally, phase, _work(run, phase, settings, require_approval, dry_run))
-                    )
+                    afforded = sleep_within(settings, tally.usage)
+                    work = _work(run, phase, afforded, require_approval, dry_run)
+                    tally.phase(phase, await attempt(tally, phase, work))
                 except RecallFell as fell:
                     tally.fell(phase, fell)
     return await close_night(run, tally)

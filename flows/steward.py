@@ -23,7 +23,7 @@ Phase = Literal["score", "prune", "merge"]
 PHASES: tuple[Phase, ...] = ("score", "prune", "merge")
 
 
-@flow("steward")
+@flow("steward", takes_turns=True)
 async def steward(
     namespace: str = "default",
     store: str = "./memory",
@@ -60,8 +60,8 @@ async def steward(
                     tally.paid(language, "consolidate")
             if not dry_run:
                 tally.proposed(titles_of(run))
+                refresh_aspects(run)  # what a run that died left undone, too
             if tally.has_written and not dry_run:
-                refresh_aspects(run)
                 tidy(run)
     return await conclude(run, tally)
 

@@ -13,7 +13,7 @@ from tasks.summaries import publish_summary
 from tasks.tidying import tend_all
 
 
-@flow("upkeep")
+@flow("upkeep", takes_turns=True)
 async def upkeep(
     namespace: str = "default",
     store: str = "./memory",

@@ -33,7 +33,7 @@ class AccessLog:
     """
 
     def __init__(self, store: Store, *, is_logged: bool = True) -> None:
-        self._store, self._is_logged = store, is_logged
+        self._store, self.is_logged = store, is_logged
         self._held: dict[str, list[dict[str, Any]]] = {name: [] for name in (FACTS, ENTITIES, QUERIES)}
         self._lock = threading.Lock()  # several threads may read through one memory
 
@@ -71,7 +71,7 @@ class AccessLog:
         self._add(FACTS, query, at, [{"fact_id": fact, "cosine": cosine, "rank": n} for n, (fact, cosine) in facts])
 
     def _add(self, name: str, query: str, at: datetime, rows: Sequence[Mapping[str, Any]]) -> None:
-        if not self._is_logged:
+        if not self.is_logged:
             return
         shared = {"query_hash": digest(query), "at": in_utc(at)}
         events = [{"id": uuid4().hex, **row, **shared} for row in rows]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
-from typing import Self, get_args
+from typing import Self, TypeVar, get_args
+
+import numpy as np
 
 from inference.embedding import Embedder, open_embedder
 from slowwave.answers import (
@@ -25,10 +29,11 @@ from slowwave.answers import (
     UncertainFact,
     Version,
 )
-from slowwave.errors import UnusableInput
+from slowwave.errors import StoreMismatch, UnusableInput
 from slowwave.moments import Moment
 from slowwave.ranking.placing import Step
 from slowwave.settings import BeliefSettings, GraphMode, RecallSettings
+from storage.disk import told_plainly
 from storage.snapshots import Snapshot
 from storage.store import Store
 from storage.warm import Tables, WarmTables
@@ -58,14 +63,23 @@ from .quality import Faded
 from .search import NO_WALK, PAST_TABLES, TABLES, Question, Walk, search
 from .session import entities_of_last, messages_of
 from .stories import fact_named, story_of
+from .telemetry import note_recall
 from .traversal import FARTHEST, known_types, neighbours_of, path_between
 from .use import TABLES as USE_TABLES
 from .use import Use
 from .walking import walked
 
 GRAPHS = get_args(GraphMode)
+MODELS = 3
+"""How often a question is embedded anew where the model of the namespace changes while it is asked."""
+UNASKED = np.zeros(0, np.float32)
+T = TypeVar("T")
 
 Answer = tuple[tuple[RecalledFact, ...], Hopes]
+
+
+class _Reembedded(Exception):
+    """The tables hold vectors of this model, and not of the one that the question was embedded with."""
 
 
 def _tables(is_past: bool, is_walked: bool, is_weighed: bool) -> tuple[str, ...]:
@@ -78,7 +92,8 @@ def _tables(is_past: bool, is_walked: bool, is_weighed: bool) -> tuple[str, ...]
 class Memory:
     """What an agent or a person asks. Sees new commits at once; use it as a context manager, or `close` it.
 
-    One that stays at a commit answers as that state did.
+    One that stays at a snapshot answers as that state did. Where the namespace is re-embedded meanwhile, questions are
+    embedded with the new model from then on.
     """
 
     def __init__(
@@ -88,13 +103,12 @@ class Memory:
         settings: RecallSettings,
         *,
         is_logged: bool = True,
-        commit: int | None = None,
+        snapshot: Snapshot | None = None,
     ) -> None:
         self._store, self._embedder, self._settings = store, embedder, settings
         self._accesses = AccessLog(store, is_logged=is_logged)
-        self._seen: Snapshot | None = None if commit is None else store.snapshot(commit=commit)
-        self._stays = commit is not None
-        pinned = self._seen.versions if self._seen else None
+        self._seen, self._stays = snapshot, snapshot is not None
+        pinned = (snapshot.versions, snapshot.embed_model) if snapshot else None
         self._reads = {
             (past, walked): _tables(past, walked, settings.limbic) for past in (False, True) for walked in (False, True)
         }
@@ -116,15 +130,17 @@ class Memory:
         is_logged: bool = True,
         commit: int | None = None,
     ) -> Memory:
-        """Open a namespace; by default with the embedding model that the store was made with.
+        """Open a namespace; by default with the embedding model of its vectors.
 
         Maintenance reads with `is_logged=False`, so that it makes nothing look used (T27). With `commit` the state
-        after that one is asked, whatever is written later; raises `UnknownName` where there is none.
+        after that one is asked, with the model that its vectors were made with, whatever is written later; raises
+        `UnknownName` where there is none.
         """
         store = Store.open(uri, namespace)
-        seat = open_embedder(embedder or store.head.embed_model)
-        store.require((seat.name, seat.dims))
-        return cls(store, seat, settings or RecallSettings(), is_logged=is_logged, commit=commit)
+        seen = store.snapshot(commit=commit)
+        seat = open_embedder(embedder or seen.embed_model)
+        seen.require((seat.name, seat.dims))
+        return cls(store, seat, settings or RecallSettings(), is_logged=is_logged, snapshot=seen if commit else None)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -159,17 +175,34 @@ class Memory:
         settings = self._walking(graph)
         question = Question(
             query,
-            self._embedder.embed([query])[0],
+            UNASKED,
             k or settings.k,
             Moment(at, as_of, known_as_of),
             scope,
             None if last is None else entities_of_last(self.snapshot, last),
             frozenset() if episode is None else messages_of(self.snapshot, episode),
         )
-        found, hopes = run(self._answer(question, settings))
+        found, hopes = self._asked(question, partial(self._answer, settings=settings))
         perhaps = self._perhaps(question, hopes)
         self._accesses.note(query, found, question.k, at)
-        return Recollection(query, found, (time.perf_counter() - started) * 1000, perhaps)
+        recalled = Recollection(query, found, (time.perf_counter() - started) * 1000, perhaps)
+        if self._accesses.is_logged:  # what maintenance asks says nothing about how people are served
+            note_recall(recalled, question.k)
+        return recalled
+
+    def _asked(self, question: Question, ask: Callable[[Question], Coroutine[None, None, T]]) -> T:
+        """The answer to a question; asked again where the namespace was re-embedded since the last one."""
+        for _ in range(MODELS):
+            seat = self._embedder
+            try:
+                with told_plainly(str(self._store.db.uri)):
+                    return run(ask(replace(question, vector=seat.embed([question.text])[0], model=seat.name)))
+            except _Reembedded as other:
+                self._embedder = self._seat(str(other))
+        raise StoreMismatch("The namespace was re-embedded again and again while it was asked.", "Ask again.")
+
+    def _seat(self, model: str) -> Embedder:
+        return self._embedder if model == self._embedder.name else open_embedder(model)
 
     def _walking(self, graph: str | None) -> RecallSettings:
         if graph is None or graph == self._settings.graph:
@@ -206,16 +239,17 @@ class Memory:
         found = self.recall(query, wanted, scope=scope, as_of=as_of, known_as_of=known_as_of, now=now)
         return render_context(found.facts, token_budget)
 
-    async def _answer(self, question: Question, settings: RecallSettings) -> Answer:
+    async def _answer(self, question: Question, *, settings: RecallSettings) -> Answer:
         """Asked of the state that was seen last while the head is read, and once more where the head has moved."""
         warm = self._warm[self._reads[question.moment.is_past, settings.graph != "none"]]
         held = warm.held
         guess = asyncio.create_task(self._answer_from(held, question, settings)) if held else None
         newest = await warm.newest()
-        if guess is not None and newest is held:
+        if guess is not None and newest is held and newest.embed_model == question.model:
             return await guess
         if guess is not None:
             guess.cancel()
+        _check(newest, question)
         return await self._answer_from(newest, question, settings)
 
     async def _answer_from(self, tables: Tables, question: Question, settings: RecallSettings) -> Answer:
@@ -335,6 +369,7 @@ class Memory:
         """The entities that a few words mean, best first: by name, alias and summary, else by meaning (S2-26)."""
         _check_at_least_one("limit", limit)
         seen = self.snapshot
+        self._embedder = self._seat(seen.embed_model)
         return find_entities(seen, self._graphs.names.of(seen).every, query, self._embedder.embed([query])[0], limit)
 
     def duplicates(
@@ -366,13 +401,14 @@ class Memory:
     ) -> tuple[RankedEntity, ...]:
         """The entities that a query means, by meaning, words and use; best first (S0-26)."""
         at = now or datetime.now(UTC)
-        question = Question(query, self._embedder.embed([query])[0], limit or self._settings.k, Moment(at))
-        found = run(self._find_entities(question))
+        question = Question(query, UNASKED, limit or self._settings.k, Moment(at))
+        found = self._asked(question, self._find_entities)
         self._accesses.note_entities([entity.id for entity in found], query, at)
         return found
 
     async def _find_entities(self, question: Question) -> tuple[RankedEntity, ...]:
         tables = await self._warm[ENTITY_TABLES].newest()
+        _check(tables, question)
         names = (await self._graphs.names.at(tables)).every
         return await ranked_entities(tables, names, question, self._settings, self._use)
 
@@ -437,6 +473,12 @@ class Memory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _check(tables: Tables, question: Question) -> None:
+    """Vectors of two models cannot be compared."""
+    if tables.embed_model != question.model:
+        raise _Reembedded(tables.embed_model)
 
 
 def _check_at_least_one(name: str, number: int | None) -> None:

@@ -153,30 +153,3 @@ def repeated(snapshot: Snapshot, limit: int = 6) -> list[dict[str, Any]]:
     both = told.join(names.with_columns(pl.col("is_read").list.any()), left_on="id", right_on="fact_id")
     first = both.sort("is_read", "evidence_count", "id", descending=[False, True, False]).head(limit)
     return first.select("statement", "said_in").to_dicts()
-
-
-def runs(store: Store) -> list[dict[str, Any]]:
-    """All runs, newest first, with their commits."""
-    snapshot = store.snapshot()
-    commits = (
-        snapshot.frame("commits")
-        .group_by("run_id")
-        .agg(commits=pl.len(), kinds=pl.col("kind").unique().sort(), first=pl.col("sequence").min())
-    )
-    listed = snapshot.frame(
-        "runs",
-        columns=[
-            "id",
-            "flow",
-            "state",
-            "summary",
-            "started_at",
-            "ended_at",
-            "calls",
-            "tokens_in",
-            "tokens_out",
-            "usd",
-        ],
-    )
-    both = listed.join(commits, left_on="id", right_on="run_id", how="left")
-    return both.sort("started_at", "id", descending=True).to_dicts()

@@ -70,6 +70,7 @@ class Question:
     scope: str | None = None
     about: frozenset[str] | None = None  # entities: only facts about one of them answer
     conversation: frozenset[str] = frozenset()  # messages of the conversation that is going on
+    model: str = ""  # of the vector
 
     @property
     def has_meaning(self) -> bool:

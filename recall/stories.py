@@ -86,6 +86,11 @@ def fact_named(snapshot: Snapshot, asked: str) -> str:
     return str(_find(snapshot, asked, ALL)[1]["id"])
 
 
+def run_named(snapshot: Snapshot, asked: str) -> dict[str, Any]:
+    """The row of the run whose id is, or alone begins with, `asked`."""
+    return _find(snapshot, asked, ("runs",))[1]
+
+
 def _find(snapshot: Snapshot, asked: str, kinds: Sequence[str] = _KINDS) -> tuple[str, dict[str, Any]]:
     """The row of that id, or of an id that begins so, or whose short form is that; messages also by their own name."""
     for kind in dict.fromkeys("facts" if table in ALL else table for table in kinds):

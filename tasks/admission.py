@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from slowwave.embedded_texts import SILENT_ROLES, said_text
 from slowwave.gates.surprise import SurpriseState
 from slowwave.intake.injection import injection_flags
-from slowwave.ranking.ranking import CONTEXT_ROLES, prose, search_texts
+from slowwave.ranking.ranking import CONTEXT_ROLES, search_texts
 from slowwave.settings import IngestSettings
 from slowwave.text import digest, row_id
 from storage.rows import quoted
@@ -27,7 +28,6 @@ from .runs import Run, embedder_of, store_of, vector_column
 
 Vectors = npt.NDArray[np.float32]
 
-SILENT_ROLES = ("tool", "system")
 EXCERPT = 500
 
 
@@ -80,8 +80,7 @@ def admit_messages(run: Run, intake: Intake, settings: IngestSettings, *, dry_ru
     """Store the messages of a batch that are new, with the reason for each one that is refused."""
     store = store_of(run)
     snapshot = store.snapshot()
-    documents = read_documents(intake.parts, settings.consolidate.artifacts)
-    batch = _Batch(_redacted(intake.messages.unique("id", keep="first", maintain_order=True)), documents)
+    batch = _batch(intake, settings)
     decided = _decide(run, snapshot, batch, settings)
     if not dry_run:
         with store.commit(run.id, "ingest.messages", run.now) as tx:
@@ -91,7 +90,20 @@ def admit_messages(run: Run, intake: Intake, settings: IngestSettings, *, dry_ru
     fresh = decided.gated
     refused = dict(decided.refusals.group_by("gate").len().sort("gate").iter_rows())
     secrets = int(fresh["has_secret"].sum())
-    return Admitted(len(intake.messages), decided.known, len(fresh), secrets, refused, decided.renamed, documents.notes)
+    return Admitted(
+        len(intake.messages), decided.known, len(fresh), secrets, refused, decided.renamed, batch.documents.notes
+    )
+
+
+def foresee_messages(run: Run, intake: Intake, settings: IngestSettings) -> pl.DataFrame:
+    """The rows of `messages` that would be stored, new ones only; nothing is written."""
+    decided = _decide(run, store_of(run).snapshot(), _batch(intake, settings), settings)
+    return _rows(decided.gated, decided.vectors)
+
+
+def _batch(intake: Intake, settings: IngestSettings) -> _Batch:
+    documents = read_documents(intake.parts, settings.consolidate.artifacts)
+    return _Batch(_redacted(intake.messages.unique("id", keep="first", maintain_order=True)), documents)
 
 
 def _decide(run: Run, reading: Reading, batch: _Batch, settings: IngestSettings) -> _Decided:
@@ -153,7 +165,7 @@ def _embed(run: Run, messages: pl.DataFrame, held: dict[str, Vectors]) -> Vector
     vectors = np.zeros((len(messages), seat.dims), np.float32)
     wanted = (messages["role"].is_in(SILENT_ROLES) | messages["has_injection"]).not_().to_numpy()
     told = messages.filter(pl.Series(wanted, dtype=pl.Boolean)).select("speaker", "content")
-    texts = [f"{speaker}: {prose(content)}" for speaker, content in told.iter_rows()]
+    texts = [said_text(speaker, content) for speaker, content in told.iter_rows()]
     new = [text for text in dict.fromkeys(texts) if text not in held]
     if new:
         held.update(zip(new, seat.embed(new), strict=True))

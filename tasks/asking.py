@@ -91,7 +91,7 @@ async def _verdicts(
     for group, answer in zip(groups, answers, strict=True):
         asked.errors |= {answer.error} if answer.error else set()
         said = {each.cluster: each for each in answer.value.verdicts} if answer.value else {}
-        silence = "" if answer.skipped else answer.error or "The model gave no verdict about it."
+        silence = "" if answer.is_unheard else answer.error or "The model gave no verdict about it."
         told += [
             Judged(cluster, _verdict(said[cluster.number]))
             if cluster.number in said

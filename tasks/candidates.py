@@ -17,6 +17,9 @@ from slowwave.reading.claims import Said, collect
 from slowwave.reading.resolution import Resolution
 from slowwave.settings import ExtractSettings, IngestSettings
 from slowwave.text import row_id
+from slowwave.timestamps import in_utc
+from slowwave.validity import time_sql
+from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 
@@ -24,9 +27,13 @@ from .admission import EXCERPT, episode_id
 from .beliefs import plan_held_back, write_beliefs
 from .ontology import Named, Ontology, ontology
 from .runs import Run, embed_rows
+from .statements import CONVERSATION
 
-UNFINISHED = "graph_state IN ('pending', 'failed')"
 DURABILITY = "durability"
+INJECTION = "skipped_injection"
+UNFINISHED = "graph_state IN ('pending', 'failed')"
+AGAIN = f"graph_state IN ('pending', 'failed', 'done', 'skipped_{DURABILITY}', '{INJECTION}')"
+CONVERSATIONS = "format IN ('messages', 'claude-code', 'chatgpt', 'markdown', 'text')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +49,17 @@ class Heard:
         answered = [(w, a.value) for w, a in zip(self.planned, self.answers, strict=True) if a.value is not None]
         return collect(answered, settings.max_entities_per_message)
 
+    def left(self) -> Heard:
+        """The same as if nothing had been asked: the answers are in the ledger, and cost nothing when they are used."""
+        return Heard(self.batch, self.planned, [Answer(skipped=True, may_retry=True)] * len(self.planned))
+
     def states(self) -> dict[str, str]:
         """What became of each message, as far as the answers tell."""
         states: dict[str, str] = {}
         for each, answer in zip(self.planned, self.answers, strict=True):
             if answer.value is not None:
                 states |= dict.fromkeys(each.new_ids, "done")
-            elif not answer.skipped:
+            elif not answer.is_unheard:  # an outage is no fault of a message, and does not count as a try of it
                 states |= dict.fromkeys(each.new_ids, "failed")
         return states
 
@@ -71,9 +82,31 @@ class Found:
     refusals: pl.DataFrame
 
 
-def still_waiting(tx: Reading, heard: Heard) -> Heard:
+def to_extract(reading: Reading, settings: ExtractSettings) -> str:
+    """The messages that a run is about, as a filter: those that wait and were said in its window (S2-22, S2-25).
+
+    Under `force` also those that were extracted, given up, or skipped for what they tell a model to do; not what
+    people and other systems stated, which never was a conversation.
+    """
+    parts = [AGAIN, _spoken(reading)] if settings.force else [UNFINISHED, f"attempts < {settings.max_attempts}"]
+    if settings.since is not None:
+        parts.append(f"occurred_at >= {time_sql(in_utc(settings.since))}")
+    if settings.until is not None:
+        parts.append(f"occurred_at < {time_sql(in_utc(settings.until))}")
+    return " AND ".join(parts)
+
+
+def _spoken(reading: Reading) -> str:
+    """The messages of conversations and documents, as a filter."""
+    adopted = reading.frame("sources", f"NOT ({CONVERSATIONS})", ["id"])["id"]
+    listed = ", ".join(map(quoted, sorted(adopted)))
+    told = f"conversation_id != {quoted(CONVERSATION)}"
+    return f"{told} AND (source_id IS NULL OR source_id NOT IN ({listed}))" if listed else told
+
+
+def still_waiting(tx: Reading, heard: Heard, settings: ExtractSettings) -> Heard:
     """What is left of it: messages that another run extracted or took back meanwhile stay as they are."""
-    batch = tx.by_ids("messages", heard.batch["id"], where=UNFINISHED, with_vector=True)
+    batch = tx.by_ids("messages", heard.batch["id"], where=to_extract(tx, settings), with_vector=True)
     order = heard.batch.select("id")
     waiting = set(batch["id"])
     kept = [pair for pair in zip(heard.planned, heard.answers, strict=True) if not waiting.isdisjoint(pair[0].new_ids)]
@@ -143,6 +176,8 @@ def _message_states(heard: Heard, said: Said, candidates: Candidates) -> tuple[p
     here = pl.col("message_id").is_in(heard.batch["id"].to_list())
     dull = said.judgements.filter(~pl.col("durable") & here & ~pl.col("message_id").is_in(productive))
     states = heard.states() | dict.fromkeys(dull["message_id"], f"skipped_{DURABILITY}")
+    kept = heard.batch.filter(pl.col("graph_state") == INJECTION)["id"]  # one that failed waits to be forced again
+    states |= {message: INJECTION for message in kept if states.get(message) == "failed"}
     state = pl.Series("state", [states.get(row) for row in heard.batch["id"]], dtype=pl.String)
     rows = (
         heard.batch.with_columns(state)

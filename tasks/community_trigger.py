@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import polars as pl
 
 from slowwave.graph.communities import is_due
 from storage.rows import quoted
 from storage.snapshots import Reading
 
-from .engine import is_inline, log, task
+from .engine import task
+from .events import REFRESH_DUE, announce
 from .runs import Run, store_of
 from .statements import CONVERSATION
 
 EXTRACTION_COUNT = "extraction_count"  # as it was when communities were last said to be due
-REFRESH_DUE = "slowwave.community.refresh_due"
 _EXTRACTED = f"graph_state IN ('done', 'skipped_durability') AND conversation_id != {quoted(CONVERSATION)}"
 
 
@@ -41,24 +39,7 @@ def note_due(run: Run, interval: int) -> bool:
     before, after = int(marks[0]) if marks else 0, extractions(snapshot)
     if not is_due(before, after, interval):
         return False
-    if not is_inline():
-        from prefect.events import emit_event
-
-        log.info("Communities of %s are due: %d messages were extracted, %d before.", run.namespace, after, before)
-        emit_event(**due_event(run, before, after, interval))
+    announce(REFRESH_DUE, run, before=before, after=after, interval=interval)
     with store.commit(run.id, "communities.due", run.now) as tx:
         tx.upsert("metadata", pl.DataFrame({"id": [EXTRACTION_COUNT], "number": [float(after)]}))
     return True
-
-
-def due_event(run: Run, before: int, after: int, interval: int) -> dict[str, Any]:
-    """The event that says so: the deployment takes namespace and store from what it carries."""
-    counts = {"before": before, "after": after, "interval": interval}
-    return {
-        "event": REFRESH_DUE,
-        "resource": {
-            "prefect.resource.id": f"slowwave.namespace.{run.namespace}",
-            "prefect.resource.name": run.namespace,
-        },
-        "payload": {"namespace": run.namespace, "store": run.store, **counts},
-    }

@@ -6,12 +6,14 @@ the history; inline, a flow is just its function, and the run is recorded in the
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import wraps
 from types import MappingProxyType
-from typing import Any, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar, cast
 from uuid import UUID
 
 from prefect import Flow as PrefectFlow
@@ -19,6 +21,11 @@ from prefect import Task as PrefectTask
 from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_API_URL
+
+from inference.secrets import clean_error
+
+from .deployed import Body, as_deployed
+from .telemetry import traced
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,11 +63,13 @@ def _run_name() -> str:
     return f"{runtime.flow_run.flow_name} {runtime.flow_run.parameters.get('namespace', '')} {at:%Y-%m-%d %H:%M:%S}"
 
 
-def flow(name: str, **options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Declare a flow; its name is the verb that people call it by."""
+def flow(name: str, *, takes_turns: bool = False, **options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Declare a flow; its name is the verb that people call it by. Those that take turns maintain a memory alone."""
 
     def declare(body: Callable[P, R]) -> Callable[P, R]:
-        return cast(Callable[P, R], Flow(body, name=name, flow_run_name=_run_name, **options))
+        deployed = as_deployed(cast(Body, body), takes_turns)
+        told = _without_secrets(traced("flow", name, deployed))
+        return cast(Callable[P, R], Flow(told, name=name, flow_run_name=_run_name, **options))
 
     return declare
 
@@ -69,9 +78,40 @@ def task(name: str, **options: Any) -> Callable[[Callable[P, R]], Callable[P, R]
     """Declare a task: one batch of work, not cached by Prefect because the store itself knows what is done."""
 
     def declare(body: Callable[P, R]) -> Callable[P, R]:
-        return cast(Callable[P, R], Task(body, name=name, cache_policy=NO_CACHE, **options))
+        told = _without_secrets(traced("task", name, body))
+        return cast(Callable[P, R], Task(told, name=name, cache_policy=NO_CACHE, **options))
 
     return declare
+
+
+def _without_secrets(body: Callable[..., Any]) -> Callable[..., Any]:
+    """The body, whose errors hold no secret: Prefect keeps the text of every error, and of what led to it."""
+    if inspect.iscoroutinefunction(body):
+
+        @wraps(body)
+        async def run_async(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return await body(*args, **kwargs)
+            except Exception as error:
+                _raise_clean(error)
+
+        return run_async
+
+    @wraps(body)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return body(*args, **kwargs)
+        except Exception as error:
+            _raise_clean(error)
+
+    return run
+
+
+def _raise_clean(error: Exception) -> NoReturn:
+    told = clean_error(error)
+    if told is error:
+        raise error
+    raise told from None
 
 
 class Watcher(Protocol):

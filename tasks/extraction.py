@@ -17,7 +17,7 @@ from slowwave.validity import time_sql
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 
-from .candidates import UNFINISHED, Found, Heard, find_candidates, still_waiting, write
+from .candidates import Found, Heard, find_candidates, still_waiting, to_extract, write
 from .engine import task
 from .gating import learn_noise
 from .known_facts import with_known_facts
@@ -28,10 +28,11 @@ from .runs import Run, language_of, store_of
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a run has come through the unfinished messages; those that fail are not tried twice in one run."""
+    """How far a run has come through its messages, and how many it took; none is tried twice in one run."""
 
     occurred_at: float = float("-inf")
     id: str = ""
+    taken: int = 0
 
     def sql(self) -> str:
         """The messages behind it, as a filter of a store."""
@@ -67,18 +68,17 @@ class Extracted:
 
 
 def count_unfinished(run: Run, settings: ExtractSettings) -> int:
-    """How many messages wait for extraction."""
-    return store_of(run).snapshot().count("messages", _waiting(settings))
+    """How many messages the run is going to extract."""
+    snapshot = store_of(run).snapshot()
+    waiting = snapshot.count("messages", to_extract(snapshot, settings))
+    return waiting if settings.limit is None else min(waiting, settings.limit)
 
 
 def next_unfinished(reading: Reading, settings: ExtractSettings, after: Cursor, limit: int) -> pl.DataFrame:
     """Ids and times of the first messages behind the cursor that wait for extraction, in the order they were said."""
-    where = f"{_waiting(settings)} AND ({after.sql()})" if after.id else _waiting(settings)
-    return reading.frame("messages", where, ["id", "occurred_at"], limit, ["occurred_at", "id"])
-
-
-def _waiting(settings: ExtractSettings) -> str:
-    return f"{UNFINISHED} AND attempts < {settings.max_attempts}"
+    where = to_extract(reading, settings)
+    behind = f"{where} AND ({after.sql()})" if after.id else where
+    return reading.frame("messages", behind, ["id", "occurred_at"], limit, ["occurred_at", "id"])
 
 
 @task("extract facts")
@@ -94,12 +94,17 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
     prompts = [render_extraction(each.window, settings.extract) for each in planned]
     heard = Heard(batch, planned, await language.ask_many(prompts, WindowExtraction, "extract"))
     said = heard.said(settings.extract)
+    skipped = language.skipped
     resolution, verdicts = await resolve_names(run, language, snapshot, said.mentions, settings.resolve)
+    if language.skipped > skipped:  # who is meant could not be asked: all of it waits, rather than become a stranger
+        heard = heard.left()
+        said = heard.said(settings.extract)
+        resolution, verdicts = await resolve_names(run, language, snapshot, said.mentions, settings.resolve)
     named = await name_relations(language, snapshot, said.claims, settings.revise)
     found = find_candidates(run, snapshot, heard, said, resolution, named, settings)
     with store.commit(run.id, "ingest.candidates", run.now) as tx:
         if tx.sequence != snapshot.sequence + 1:  # what another run did meanwhile may change what names mean
-            heard = still_waiting(tx, heard)
+            heard = still_waiting(tx, heard, settings.extract)
             said = heard.said(settings.extract)
             resolution = resolve_again(run, tx, said.mentions, settings.resolve, verdicts)
             found = find_candidates(run, tx, heard, said, resolution, named, settings)
@@ -109,31 +114,37 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
 
 
 def _next_batch(snapshot: Snapshot, settings: ExtractSettings, after: Cursor) -> tuple[pl.DataFrame, Cursor | None]:
-    """The messages that come next, and how far they reach; None if nothing waits behind them."""
-    waiting = next_unfinished(snapshot, settings, after, settings.batch_messages + 1)
-    taken = waiting.head(settings.batch_messages)
+    """The messages that come next, and how far they reach; None if nothing waits behind them, or the limit is met."""
+    room = settings.batch_messages
+    if settings.limit is not None:
+        room = min(room, settings.limit - after.taken)
+    if room <= 0:
+        return snapshot.by_ids("messages", [], with_vector=True), None
+    waiting = next_unfinished(snapshot, settings, after, room + 1)
+    taken = waiting.head(room)
     batch = snapshot.by_ids("messages", taken["id"], with_vector=True)
-    if len(taken) == len(waiting):
+    count = after.taken + len(taken)
+    if len(taken) == len(waiting) or count == settings.limit:
         return batch, None
     last = taken.with_columns(pl.col("occurred_at").dt.timestamp("us").cast(pl.Float64)).row(-1, named=True)
-    return batch, Cursor(last["occurred_at"], last["id"])
+    return batch, Cursor(last["occurred_at"], last["id"], count)
 
 
 def _windows(
     snapshot: Snapshot, batch: pl.DataFrame, settings: ExtractSettings, language: Language, run: Run
 ) -> list[PlannedWindow]:
-    planned = plan_windows(batch, _earlier(snapshot, batch, settings), settings)
+    planned = plan_windows(batch, earlier_messages(snapshot, batch, settings), settings)
     if language.is_keyless("extract") or not settings.known_facts:
         return planned  # rules name what is replaced by its words
     return with_known_facts(run, snapshot, planned, batch, settings)
 
 
-def _earlier(snapshot: Snapshot, batch: pl.DataFrame, settings: ExtractSettings) -> pl.DataFrame:
+def earlier_messages(snapshot: Snapshot, batch: pl.DataFrame, settings: ExtractSettings) -> pl.DataFrame:
     """The last handled messages before the batch in each of its conversations."""
     if not settings.context_messages:
         return batch.head(0)
     first = batch.group_by("conversation_id").agg(first=pl.col("ordinal").min())
-    heard = "graph_state != 'skipped_injection' AND graph_state != 'skipped_role'"
+    heard = "has_injection IS NOT TRUE AND graph_state != 'skipped_role'"  # also one whose extraction was forced
     places = snapshot.by_ids(
         "messages", first["conversation_id"], ["id", "conversation_id", "ordinal"], key="conversation_id", where=heard
     )

@@ -21,12 +21,14 @@ from slowwave.errors import Refused, StoreMismatch, UnknownName
 from slowwave.maintenance import erasure
 from slowwave.maintenance.erased_names import Names, check_name
 from slowwave.maintenance.erasure import Ids
-from slowwave.records import Usage
+from slowwave.records import OPEN_BATCH, Usage
 from slowwave.text import as_json, normalise_name, timed_id
 from storage import erasure_proof
+from storage.answers import StoredAnswers
 from storage.erasure import LEDGER, Change, drop_versions, purge_log, versions_of, write_anew
 from storage.erasure_proof import Bytes
 from storage.lease import is_surely_dead
+from storage.reembedding import drop_staged
 from storage.snapshots import Reading
 from storage.store import Store
 from storage.tables import Role, tables_of
@@ -68,6 +70,7 @@ class Report:
     words: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    waited_s: float = 0.0
 
     @property
     def state(self) -> str:
@@ -173,12 +176,15 @@ def preview(run: Run, subject: Subject) -> Report:
 def forget(run: Run, subject: Subject) -> Report:
     """Erase a subject and prove it. There is no undo, of this run or of any before it.
 
-    Raises `Refused` while another run goes on: it could store again what it read before.
+    Raises `Refused` while another run goes on: it could store again what it read before. So could the answers that
+    are under way in a batch.
     """
     _check_that_nobody_runs(store_of(run))
+    _check_that_nothing_is_under_way(store_of(run))
     report = Report(subject, Plan({}, {}, {}, (), ()), run.id, notes=subject.notes)
     with recorded(run, report, {"names": len(subject.names.listed)}):
         store = store_of(run)
+        drop_staged(store)  # vectors of what is forgotten may be among them
         files, versions = erasure_proof.files_of(store), versions_of(store)
         rows = erasure_proof.read_rows_naming(store, subject.names, only_newest=not subject.is_past)
         report.rows_before = rows.cells
@@ -200,8 +206,20 @@ def _check_that_nobody_runs(store: Store) -> None:
     running = store.snapshot().frame("runs", "state = 'running'", ["id", "owner"])
     alive = [id for id, owner in running.iter_rows() if not is_surely_dead(owner or "")]
     if alive:
-        way_out = "Wait until it has ended, or stop it."
+        way_out = f"Wait until it has ended, or stop it; if its machine is gone: slowwave runs {alive[0]} --end"
         raise Refused(f"Run {', '.join(alive)} is still going on and may have read what is to be erased.", way_out)
+
+
+def _check_that_nothing_is_under_way(store: Store) -> None:
+    under_way = [each for each in StoredAnswers(store).batches() if each.state in OPEN_BATCH]
+    if under_way:
+        prompts, models = sum(len(each.keys) for each in under_way), sorted({each.model for each in under_way})
+        raise Refused(
+            f"{prompts} prompts are still in a batch ({', '.join(models)}), and the answers may name what is to be "
+            "erased.",
+            "Run `slowwave ingest` with that model until they are collected (`slowwave sleep` for those of a night), "
+            "which takes a day at most; then forget.",
+        )
 
 
 def _write(run: Run, subject: Subject) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import polars as pl
 
+from inference.embedding import Embedder
 from recall.memory import Memory, answers_alike
 from slowwave import frames
 from slowwave.errors import SlowwaveError
@@ -19,14 +20,16 @@ from slowwave.settings import GateSettings, RecallSettings, StewardSettings
 from slowwave.text import as_json, run_id, timed_id
 from slowwave.validity import MAX_CHAIN, live_sql
 from storage.snapshots import Reading, Snapshot
+from storage.store import Store
 from storage.undo import undo as take_back
 
 from .engine import task
+from .events import GATE_FAILED, announce
 from .runs import Run, newest_commit, store_of
 from .steward import is_learning
 from .usage import RECALLS, use_so_far
 
-__all__ = ["Frozen", "Verdict", "check_recall", "freeze_probes"]
+__all__ = ["Frozen", "Verdict", "check_recall", "freeze_probes", "note_unpublished", "weigh"]
 
 Recalled = Mapping[str, str]  # id → statement
 CONCURRENT = 4  # recall waits for the disk half of the time
@@ -87,7 +90,39 @@ def check_recall(run: Run, frozen: Frozen | None, settings: GateSettings, undo: 
     recalled = frozen.recalled if is_same else _recalled(run, now.sequence, frozen.probes, settings.k)
     after, standing = _found(run, now, frozen.probes, recalled)
     verdict = compare(frozen.probes, frozen.found, after, standing, settings)
-    return _taken_back(run, verdict, undo) if verdict.fell else verdict
+    if not verdict.fell:
+        return verdict
+    done = _taken_back(run, verdict, undo)
+    announce(GATE_FAILED, run, undone=len(done.undone), reason=done.reason(), **done.measures())
+    return done
+
+
+def weigh(
+    run: Run,
+    frozen: Frozen,
+    settings: GateSettings,
+    store: Store,
+    state: Snapshot,
+    seat: Embedder,
+    stay: Callable[[], None],
+) -> Verdict:
+    """What the frozen questions find in a state that nobody else sees yet; nothing is taken back or noted.
+
+    `stay` is called after each question, to keep a lease.
+    """
+    memory = Memory(store, seat, RecallSettings(k=settings.k), is_logged=False, snapshot=state)
+    after, standing = _found(run, state, frozen.probes, _asked(run, memory, frozen.probes, stay))
+    return compare(frozen.probes, frozen.found, after, standing, settings)
+
+
+def note_unpublished(run: Run, verdict: Verdict) -> Verdict:
+    """Tell the ledger of what was kept from being published, since recall would have fallen."""
+    done = replace(verdict, obstacle="it was asked beforehand, and nothing was published.")
+    with store_of(run).commit(run.id, "gate", run.now) as tx:
+        row = _decision(run, run.id, run.id, done)
+        tx.upsert("decisions", frames.conform(pl.DataFrame([row]), frames.DECISIONS))
+    announce(GATE_FAILED, run, undone=0, reason=done.reason(), **done.measures())
+    return done
 
 
 def _drawn(run: Run, snapshot: Snapshot, settings: GateSettings, steward: StewardSettings) -> tuple[Probe, ...]:
@@ -120,12 +155,20 @@ def _found(
 
 def _recalled(run: Run, commit: int, probes: Sequence[Probe], k: int) -> tuple[Recalled, ...]:
     """What each query recalls; without a trace in the logs: maintenance is no use (T27)."""
-    with (
-        Memory.open(run.store, run.namespace, settings=RecallSettings(k=k), is_logged=False, commit=commit) as memory,
-        ThreadPoolExecutor(CONCURRENT) as pool,
-    ):
-        found = pool.map(lambda probe: memory.recall(probe.query, now=run.now).facts, probes)
-        return tuple({fact.id: fact.statement for fact in facts} for facts in found)
+    settings = RecallSettings(k=k)
+    with Memory.open(run.store, run.namespace, settings=settings, is_logged=False, commit=commit) as memory:
+        return _asked(run, memory, probes)
+
+
+def _asked(
+    run: Run, memory: Memory, probes: Sequence[Probe], stay: Callable[[], None] = lambda: None
+) -> tuple[Recalled, ...]:
+    recalled: list[Recalled] = []
+    with ThreadPoolExecutor(CONCURRENT) as pool:
+        for facts in pool.map(lambda probe: memory.recall(probe.query, now=run.now).facts, probes):
+            recalled.append({fact.id: fact.statement for fact in facts})
+            stay()
+    return tuple(recalled)
 
 
 def _standing(snapshot: Snapshot, ids: Iterable[str], now: datetime) -> Standing:

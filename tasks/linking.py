@@ -59,8 +59,18 @@ def link_entities(
 
 
 def touched_entities(run: Run) -> list[str]:
-    """Ids of the entities that this run wrote last."""
-    return store_of(run).snapshot().frame("entities", f"run_id = {quoted(run.id)}", ["id"])["id"].to_list()
+    """Ids of the entities that this run wrote last, or one like it that died before it came to this."""
+    snapshot = store_of(run).snapshot()
+    ids = ", ".join(map(quoted, [run.id, *_died_since(snapshot, run)]))
+    return snapshot.frame("entities", f"run_id IN ({ids})", ["id"])["id"].to_list()
+
+
+def _died_since(reading: Reading, run: Run) -> list[str]:
+    """Runs of the same flow that did not end by themselves, since the last one that did."""
+    where = f"flow = {quoted(run.flow)} AND id != {quoted(run.id)}"
+    rows = reading.frame("runs", where, ["id", "state", "started_at"]).sort("started_at", "id", descending=True)
+    is_dead = rows["state"].is_in(["interrupted", "failed"])
+    return rows["id"].head(len(rows) if is_dead.all() else int((~is_dead).arg_max() or 0)).to_list()
 
 
 def _look(

@@ -203,6 +203,8 @@ class NightTally(Tally):
         self.model = llm["model"] or self.model
         self.told += [Telling(row["decision"], row["fact"], row["reason"]) for row in summary["decisions"][:TOLD_EACH]]
         self.errors += [f"{phase}: {error}" for error in summary["errors"]]
+        if summary.get("stopped_by"):
+            self.stopped_by = self.stopped_by or f"{phase}: {summary['stopped_by']}"
         if summary["state"] in ("stopped", "incomplete") and self.state != "stopped":
             self.state = summary["state"]
 

@@ -18,6 +18,7 @@ from storage.rows import quoted
 from storage.snapshots import Snapshot
 
 from .charts import publish_charts
+from .events import NIGHT_FINISHED, announce
 from .gate import check_recall, freeze_probes
 from .maintenance_tallies import NightTally
 from .runs import Run, store_of
@@ -93,6 +94,8 @@ async def close_night(run: Run, tally: NightTally) -> dict[str, Any]:
     """Show the night in the morning; raises `RecallFell` where a phase was taken back for it."""
     await publish_summary(run, tally)
     await publish_charts(run)
+    if not tally.dry_run:
+        announce(NIGHT_FINISHED, run, state=tally.state, **tally.counts)
     if tally.fallen:
         first = tally.fallen[0]
         raise RecallFell(first.message, first.remedy, tally.summary())

@@ -27,7 +27,7 @@ from slowwave.settings import IngestSettings
 from slowwave.splitting.structure import KIND as STRUCTURAL
 from slowwave.text import as_json
 from slowwave.validity import live_sql
-from storage.connection import namespaces
+from storage.connection import has_namespace
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 from storage.store import Store
@@ -108,7 +108,7 @@ def _check(
     """Raise for what cannot be observed before a store is made or a run recorded, be it only by its parameters."""
     if not texts:
         raise UnusableInput("There is nothing to observe.", "Say one text or more.")
-    if create and run.namespace not in namespaces(run.store):
+    if create and not has_namespace(run.store, run.namespace):
         new_target(name, entity_type, run.now)
     else:
         find_target(_existing(run).snapshot(), name, entity_type, run.now, settings.resolve, create=create)

@@ -21,6 +21,7 @@ class Counts:
     run: str
     counts: dict[str, int] = field(default_factory=dict)
     state: str = "completed"
+    waited_s: float = 0.0
     usage: Usage = field(default_factory=Usage)
 
     def summary(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
-from slowwave.errors import RecallFell, SlowwaveError
+from slowwave.errors import NoRoom, RecallFell, SlowwaveError
 from slowwave.settings import GateSettings, StewardSettings
 from storage.size import stored_bytes
 
@@ -62,7 +62,7 @@ async def attempt(tally: Tally, phase: str, work: Callable[[], T | Awaitable[T]]
     try:
         done = work()
         return await done if inspect.isawaitable(done) else done
-    except RecallFell:
+    except (RecallFell, NoRoom):  # on a full disk the others would only fail as well
         raise
     except Exception as error:
         log.exception("The phase %r failed.", phase)

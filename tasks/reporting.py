@@ -85,8 +85,14 @@ async def publish_report(run: Run, report: Mapping[str, Any]) -> None:
     from prefect.artifacts import acreate_markdown_artifact, acreate_table_artifact
 
     place = f"--store {run.store} --namespace {run.namespace}"
+    left = len(report["proposals"])
+    told = (
+        f"{left} splits proposed; take them back: `slowwave undo {run.id} {place}`." if left else "Nothing was changed."
+    )
     await acreate_markdown_artifact(
-        report_markdown(report, place), key="consolidation-report", description="What wants a person's eye"
+        f"{report_markdown(report, place)}\n{told} No model was asked: 0 calls, 0 dollars.",
+        key="consolidation-report",
+        description="What wants a person's eye",
     )
     await acreate_table_artifact(
         plain_cells(findings(report)), key="consolidation-findings", description="Every finding, and the next command"

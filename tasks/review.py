@@ -18,6 +18,7 @@ from slowwave.review.proposing import Person, Proposing, cleaned
 from slowwave.review.staleness import in_brief
 from slowwave.settings import ApprovalSettings, IngestSettings
 from slowwave.text import timed_id
+from storage.drafts import HELD
 from storage.proposed import write_changes
 from storage.rows import quoted
 from storage.snapshots import Reading
@@ -263,7 +264,7 @@ def settle_patches(tx: Transaction, facts: Sequence[str] | pl.Series) -> None:
     waiting = tx.by_ids("patch_batches", ids, where="state = 'needs_review'")
     left = tx.by_ids("facts", waiting["id"], ["patch_batch_id", "status"], key="patch_batch_id")
     open_ids = left.filter(pl.col("status") == "candidate")["patch_batch_id"].unique()
-    held = left.filter(pl.col("status").is_in(["active", "superseded", "retracted", "archived"]))["patch_batch_id"]
+    held = left.filter(pl.col("status").is_in(HELD))["patch_batch_id"]
     done = waiting.filter(~pl.col("id").is_in(open_ids.implode()))
     state = pl.when(pl.col("id").is_in(held.unique().implode())).then(pl.lit("applied")).otherwise(pl.lit("rejected"))
     tx.upsert("patch_batches", done.with_columns(state=state, decided_by=pl.lit("person")))
@@ -295,7 +296,7 @@ def modify(run: Run, proposal_id: str, ask: Mapping[str, Any], person: Person) -
 
     check_person(person)
     store = store_of(run)
-    old = _open_now(store.snapshot(), proposal_id)
+    old = open_proposals(store.snapshot(), [proposal_id])[0]
     fresh = propose_anew(run, old, ask)
     if fresh.id == old.id:
         raise UnusableInput(f"Nothing of {old.id} was modified.", "Change its ask, or approve it as it is.")
@@ -311,11 +312,4 @@ def modify(run: Run, proposal_id: str, ask: Mapping[str, Any], person: Person) -
 
 
 def _is_open(tx: Transaction, proposal_id: str) -> bool:
-    return bool(len(tx.by_ids("proposals", [proposal_id], ["id"], where="state IN ('pending', 'approved')")))
-
-
-def _open_now(snapshot: Any, proposal_id: str) -> Proposal:
-    found = proposal_named(snapshot, proposal_id)
-    if found.state not in OPEN:
-        raise Refused(f"{found.id}: {_NOT_NOW[found.state]}", "`slowwave review list` shows what waits.")
-    return found
+    return any(each.state in OPEN for each in proposals_by_id(tx, [proposal_id]))

@@ -33,18 +33,28 @@ def can_ask() -> bool:
     return runtime.deployment.id is not None
 
 
-def nothing_waits(run: Run) -> dict[str, Any]:
+async def nothing_waits(run: Run) -> dict[str, Any]:
     """The end of a run that has nothing to ask."""
     log.info("Nothing waits in namespace %s.", run.namespace)
+    await _publish_note("Nothing waits. Nothing was changed, and no model was asked.")
     return {"run": run.id, "state": "completed", "waiting": [], "decided": [], "note": "Nothing waits."}
 
 
-def nobody_to_ask(run: Run, asked: Sequence[Asked]) -> dict[str, Any]:
+async def nobody_to_ask(run: Run, asked: Sequence[Asked]) -> dict[str, Any]:
     """The end of a run that cannot be suspended: without Prefect, or not from a deployment."""
     place = f"--store {run.store} --namespace {run.namespace}"
     note = f"{len(asked)} waiting. Decide in a terminal: slowwave review list {place}"
     log.info("%s", note)
+    await _publish_note(f"{note} Nothing was changed, and no model was asked.")
     return {"run": run.id, "state": "completed", "waiting": _plain(asked), "decided": [], "note": note}
+
+
+async def _publish_note(note: str) -> None:
+    """The summary of a run that put nothing before anybody."""
+    if not is_inline():
+        from prefect.artifacts import acreate_markdown_artifact
+
+        await acreate_markdown_artifact(plain_text(note), key="review-summary", description="What a person decided")
 
 
 async def publish_waiting(run: Run, asked: Sequence[Asked]) -> None:
@@ -70,6 +80,7 @@ async def publish_decided(
     place = f"--store {run.store} --namespace {run.namespace}"
     lines = [f"# {plain_text(name)} decided", "", *markdown_table(("proposal", "became", "why"), rows)]
     lines += [f"Take it back: `slowwave undo {run.id} {place}`."] if done else []
+    lines += ["", "No model was asked: 0 calls, 0 dollars."]
     await acreate_markdown_artifact("\n".join(lines), key="review-summary", description="What a person decided")
     state = "incomplete" if any(each.state == "stale" for each in done) else "completed"
     decided = [asdict(each) for each in done]

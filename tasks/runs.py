@@ -19,19 +19,25 @@ import polars as pl
 
 from inference.embedding import Embedder, open_embedder
 from inference.language import Language
-from slowwave.intake.redaction import redact
+from inference.secrets import without_secrets
+from slowwave.intake.redaction import redact_values
 from slowwave.records import Usage
 from slowwave.review.proposing import Proposing
 from slowwave.settings import LanguageSettings, RetentionSettings
 from slowwave.text import as_json, run_id
 from slowwave.timestamps import in_utc
 from storage.answers import StoredAnswers
-from storage.connection import namespaces
+from storage.connection import has_namespace
 from storage.drafts import ProposingStore
 from storage.lease import is_surely_dead, new_owner
+from storage.rows import quoted
 from storage.store import Store
 
+from .children import parent_by_tag
+from .telemetry import watched_run
+
 ERROR_CHARS = 400
+HARDLY_S = 0.05  # seconds that round to nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +84,18 @@ def _store(uri: str, namespace: str, embedder: str, retention: RetentionSettings
 
 def open_store(uri: str, namespace: str, embedder: str, retention: RetentionSettings) -> Store:
     """A namespace for writing with this embedding model, made if it does not exist."""
+    if has_namespace(uri, namespace):  # whose model may be out of reach for a run that embeds nothing
+        store = Store.open(uri, namespace, retention=retention)
+        if (head := store.head).embed_model == embedder:
+            store.embedding = (head.embed_model, head.dims)
+            return store
     seat = open_embedder(embedder)
     return Store.create(uri, namespace, (seat.name, seat.dims), retention=retention)
 
 
 def store_of(run: Run) -> Store:
     """The run's namespace, made if it does not exist; what a run that proposes writes there waits for a person."""
-    if run.namespace not in namespaces(run.store):
+    if not has_namespace(run.store, run.namespace):
         _store.cache_clear()  # it may have been open before its directory was removed
     place = run.store if "://" in run.store else os.path.abspath(run.store)  # a relative one means another place later
     store = _store(place, run.namespace, run.embedder, run.retention)
@@ -93,7 +104,7 @@ def store_of(run: Run) -> Store:
 
 def newest_commit(run: Run) -> int:
     """The number of the newest commit; 0 where the namespace does not exist."""
-    return store_of(run).head.sequence if run.namespace in namespaces(run.store) else 0
+    return store_of(run).head.sequence if has_namespace(run.store, run.namespace) else 0
 
 
 def embedder_of(run: Run) -> Embedder:
@@ -122,7 +133,9 @@ def language_of(run: Run, settings: LanguageSettings) -> Language:
 
 
 class Summary(Protocol):
-    """What a run counts as it goes."""
+    """What a run counts as it goes; `waited_s` for the writer lease is told to it when the run ends."""
+
+    waited_s: float
 
     @property
     def state(self) -> str:
@@ -153,7 +166,7 @@ def phases_of(run: Run) -> Iterator[None]:
 def recorded(run: Run, counted: Summary, parameters: dict[str, Any], *, dry_run: bool = False) -> Iterator[Run]:
     """Record the run from start to end, however it ends; a dry run leaves no trace, not even a new store."""
     if dry_run:
-        with _traceless(run) as shadow:
+        with traceless(run) as shadow:
             yield shadow
         return
     row = {
@@ -161,30 +174,25 @@ def recorded(run: Run, counted: Summary, parameters: dict[str, Any], *, dry_run:
         "flow": run.flow,
         "state": "running",
         "owner": new_owner(run.id),
-        "parent_id": _night.get(),
-        "parameters": as_json(parameters),
+        "parent_id": _night.get() or parent_by_tag(),
+        "parameters": as_json(redact_values(parameters)),
         "started_at": datetime.now(UTC),
     }
-    _begin(run, row)
-    try:
-        yield run
-    except BaseException as error:
-        _record(
-            run,
-            {
-                **row,
-                **_ending(
-                    "failed", {**counted.summary(), "error": redact(str(error)).text[:ERROR_CHARS]}, counted.usage
-                ),
-            },
-        )
-        raise
-    _record(run, {**row, **_ending(counted.state, counted.summary(), counted.usage)})
+    with watched_run(run) as ended:
+        _begin(run, row)
+        try:
+            yield run
+        except BaseException as error:
+            state = "failed" if isinstance(error, Exception) else "interrupted"  # somebody told the process to stop
+            ended(state, _record(run, row, counted, state, error=without_secrets(str(error))[:ERROR_CHARS]))
+            raise
+        ended(counted.state, _record(run, row, counted, counted.state))
 
 
 @contextmanager
-def _traceless(run: Run) -> Iterator[Run]:
-    if run.namespace in namespaces(run.store):
+def traceless(run: Run) -> Iterator[Run]:
+    """A run that reads the namespace, or an empty one that vanishes where there is none."""
+    if has_namespace(run.store, run.namespace):
         yield run
         return
     with TemporaryDirectory() as folder:
@@ -194,7 +202,7 @@ def _traceless(run: Run) -> Iterator[Run]:
 def _ending(state: str, summary: dict[str, Any], usage: Usage) -> dict[str, Any]:
     return {
         "state": state,
-        "summary": as_json(summary),
+        "summary": as_json(redact_values(summary)),
         "ended_at": datetime.now(UTC),
         "calls": usage.calls,
         "tokens_in": usage.tokens_in,
@@ -212,6 +220,16 @@ def _begin(run: Run, row: dict[str, Any]) -> None:
         tx.upsert("runs", pl.DataFrame([row]))
 
 
-def _record(run: Run, row: dict[str, Any]) -> None:
-    with store_of(replace(run, proposes=None)).commit(run.id, "run", run.now) as tx:
-        tx.upsert("runs", pl.DataFrame([row]))
+def _record(run: Run, row: dict[str, Any], counted: Summary, state: str, **more: str) -> dict[str, Any]:
+    """Record how it ended, whatever model the namespace has by then; returns what is told of it."""
+    with Store.open(run.store, run.namespace, retention=run.retention).commit(run.id, "run", run.now) as tx:
+        earlier = float(tx.frame("commits", f"run_id = {quoted(run.id)}", ["waited_s"])["waited_s"].sum())
+        counted.waited_s = earlier + tx.held.waited_s
+        told = {**counted.summary(), **told_wait(counted.waited_s), **more}
+        tx.upsert("runs", pl.DataFrame([{**row, **_ending(state, told, counted.usage)}]))
+    return told
+
+
+def told_wait(seconds: float) -> dict[str, float]:
+    """How long a run waited for other writers, for its summary; nothing where it did not."""
+    return {"waited for the lease, s": round(seconds, 1)} if seconds >= HARDLY_S else {}

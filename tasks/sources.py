@@ -34,6 +34,7 @@ LISTED = 200
 
 _HEAD_BYTES = 262_144
 _CHUNK = 1_048_576
+_LEADS_OUT = "it is a link to a place outside the folder; name the file itself to read it"
 _SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
 
 
@@ -80,6 +81,9 @@ def find_sources(paths: Sequence[str | Path], format: str = "auto") -> tuple[lis
             raise UnusableInput(f"There is no file or folder {str(path)!r}.", "Check the path.")
         for file in _walk(path) if path.is_dir() else [path]:
             if file.resolve() in sources:
+                continue
+            if file != path and not file.resolve().is_relative_to(path.resolve()):
+                issues.append(ReadIssue(_shown(file), 0, _LEADS_OUT, "skipped"))
                 continue
             try:
                 found = _open_source(file, format, is_named=file == path)

@@ -9,6 +9,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.application.patches import MAX_QUOTE, build_candidates
+from slowwave.embedded_texts import OBSERVATIONS
 from slowwave.settings import ExtractSettings
 from slowwave.text import digest, row_id
 from storage.rows import quoted
@@ -20,7 +21,7 @@ from .engine import log
 from .runs import Run, embedder_of, vector_column
 from .targets import Target
 
-CONVERSATION = "observations"
+CONVERSATION = OBSERVATIONS
 SPEAKER = "user"
 RELATION = "observed"
 SCOPE = "global"

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from recall.communities import communities
+from slowwave.maintenance.effects import effects
 
 from .engine import is_inline
 from .runs import Run, newest_commit, store_of
@@ -80,6 +81,8 @@ def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[tuple[st
         "",
         *(f"{plain_text(note)}\n" for note in summary["notes"]),
         *([f"{size_line(summary)}\n"] if "bytes" in summary else ()),
+        f"Changed: {plain_text(', '.join(effects(summary['counts'])) or 'nothing that is known')}.",
+        "",
         *markdown_table(("what", "count"), list(summary["counts"].items())),
         *(_refused(summary["refused"]) if summary.get("refused") else ()),
         f"Model `{llm['model'] or 'none'}`: {llm['calls']} calls, {llm['from ledger']} answers from the ledger, "

@@ -19,6 +19,7 @@ from .artifacts import LinkedArtifacts
 from .consolidation import Consolidated
 from .extraction import Extracted
 from .intake import Intake, Sources
+from .runs import told_wait
 from .sources import ReadIssue
 from .tellings import LISTED, TOLD, Telling
 
@@ -49,7 +50,9 @@ class Tally:
     usage: Usage = field(default_factory=Usage)
     model: str = ""
     state: str = "completed"
+    stopped_by: str = ""
     commit: int = 0
+    waited_s: float = 0.0
     bytes_before: int | None = None
     bytes_after: int | None = None
     verdict: Verdict | None = None
@@ -102,6 +105,7 @@ class Tally:
     def paid(self, language: Language, role: Role) -> None:
         """What the models cost, and whether they left something undone."""
         self.usage, self.model = language.usage, language.model(role)
+        self.stopped_by = language.stopped_by
         self.state = "stopped" if language.budget_reached else "incomplete" if self.is_unfinished else "completed"
 
     @property
@@ -142,6 +146,8 @@ class Tally:
             ],
             "issues": self.issues,
             "errors": self.errors,
+            **told_wait(self.waited_s),
+            **({"stopped_by": self.stopped_by} if self.stopped_by else {}),
             "notes": [*self.notes(counts), *self._waiting(), *([self.verdict.sentence()] if self.verdict else [])],
             **({"bytes": size} if None not in size.values() else {}),
             **({"gate": self.verdict.as_json()} if self.verdict else {}),

@@ -146,6 +146,15 @@ _HINTS = [
     "[/inst",
     "##",
 ]
+_INVISIBLE = "[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
+# Letters of other scripts that look like ours: an order may be written with some of them.
+_LOOK_ALIKES = dict(
+    zip(
+        "аеорсхуіјѕԁһԛԝᴦոսνοαρτικυεωАВЕКМНОРСТХУІЈЅΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
+        "aeopcxyijsdhqwrnuvoaptikuewABEKMHOPCTXYIJSABEZHIKMNOPTYX",
+        strict=True,
+    )
+)
 _TAG_CHARACTERS = "[\U000e0020-\U000e007e]{4,}"  # invisible letters: text that only a model can read
 _KEPT = (
     r"\b(?:do not|don't|dont|never|not|won't|can't|cannot|didn't|no) (?:forget|ignore|disregard|bypass|"
@@ -161,7 +170,8 @@ def _plain(texts: pl.Series) -> pl.Series:
     foreign = folded.str.contains(r"[^\x00-\x7f]").fill_null(False).arg_true()
     if len(foreign):
         letters = folded.gather(foreign).str.normalize("NFKC").str.replace_all("[\u2018\u2019]", "'")
-        folded = folded.scatter(foreign, letters.str.replace_all("[\u200b-\u200f\u2060\ufeff\u00ad]", ""))
+        letters = letters.str.replace_all(_INVISIBLE, "").str.replace_many(_LOOK_ALIKES)
+        folded = folded.scatter(foreign, letters)
     # "don't forget your instructions" asks for the opposite
     return folded.str.to_lowercase().str.replace_all(_SPACED, " ").str.replace_all(_KEPT, "keep")
 

@@ -102,8 +102,12 @@ def who(item: dict[str, Any]) -> tuple[str, str, list[Note]]:
 
 
 def display_name(speaker: str) -> str:
-    """Who speaks under an address: the name beside it, else its part before the @ without a tag; others unchanged."""
-    found = _ADDRESSED.fullmatch(speaker) if len(speaker) <= text.MAX_NAME_BYTES else None
+    """Who speaks under an address: the name beside it, else its part before the @ without a tag; others unchanged.
+
+    A URL is none: what stands before its @ may be a password.
+    """
+    is_short = len(speaker) <= text.MAX_NAME_BYTES and "://" not in speaker
+    found = _ADDRESSED.fullmatch(speaker) if is_short else None
     if not found:
         return speaker
     beside = (found["before"] or found["after"] or "").strip(" \"'")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -79,6 +79,17 @@ _PATTERNS: tuple[_Pattern, ...] = (
         "ssh_key",
         "ssh-|ecdsa-",
         r"\b(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-nistp[0-9]+|sk-ssh-ed25519@openssh\.com) AAAA[A-Za-z0-9+/=]{20,}",
+    ),
+    # Makers whose keys begin with a mark of their own.
+    _whole(
+        "api_key",
+        "gsk_|xai-|pplx-|tvly-|lsv2_|r8_|dop_v1_|doo_v1_|dckr_|shpat_|shpss_|shpca_|shppa_|ntn_|lin_api_|figd_|sntry|"
+        "hvs.|hvb.|pypi-|sbp_|pnu_|pnb_|glsa_|glc_|pscale_|gocspx-|nrak-|hrku-|atatt3|atctt3|dapi|nvapi-|sq0|"
+        "ya29.|sg.|age-secret-key-",
+        r"\b(?:gsk_|xai-|pplx-|tvly-|lsv2_(?:pt|sk)_|r8_|do[op]_v1_|dckr_[po]at_|shp(?:at|ss|ca|pa)_|ntn_|lin_api_|"
+        r"figd_|sntry[su]_|hv[sb]\.|pypi-|sbp_|pn[ub]_|glsa_|glc_|pscale_(?:tkn|pw|oauth)_|GOCSPX-|NRAK-|HRKU-|"
+        r"AT[AC]TT3|dapi|nvapi-|sq0(?:atp|csp)-|ya29\.)[A-Za-z0-9_=-]{20,}|"
+        r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|\bAGE-SECRET-KEY-1[0-9A-Z]{40,}",
     ),
     _whole(
         "api_key",
@@ -173,7 +184,8 @@ _PATTERNS: tuple[_Pattern, ...] = (
 )
 # Without a word that hints at it: the shape alone is telling.
 _DISCORD = _whole("discord_token", "", r"\b[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}")
-_SHAPES = rf"{_DISCORD.regex}|(?-u:{CARD})"
+_TELEGRAM = _whole("api_key", "", r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}")
+_SHAPES = rf"{_DISCORD.regex}|{_TELEGRAM.regex}|(?-u:{CARD})"
 _LINES = 2000
 _HINTS = sorted({hint for pattern in _PATTERNS for hint in pattern.hints} | {"private key"})
 
@@ -227,7 +239,7 @@ def _rewritten(looks: str, rewrite: Callable[[str], str], texts: pl.Series) -> p
 # The most telling kinds come first, so that a mark names what the secret was.
 _CHANGES: tuple[tuple[str, Callable[[pl.Series], pl.Series]], ...] = (
     ("private_key", partial(_rewritten, "PRIVATE KEY", without_keys)),
-    *((pattern.kind, partial(_replaced, pattern)) for pattern in (*_PATTERNS, _DISCORD)),
+    *((pattern.kind, partial(_replaced, pattern)) for pattern in (*_PATTERNS, _DISCORD, _TELEGRAM)),
     ("card", partial(_rewritten, rf"(?-u:{CARD})", without_cards)),
 )
 
@@ -236,14 +248,50 @@ def redact_lines(lines: Iterable[str]) -> Iterator[str]:
     """The lines of a document without secrets: a key over several lines is one mark; holds some thousand lines."""
     whole = joined_keys(lines)
     while held := list(islice(whole, _LINES)):
-        yield from redact_all(pl.Series(held, dtype=pl.String))[0]
+        yield from redact_all(pl.Series(_whole_texts(held), dtype=pl.String))[0]
+
+
+def _whole_texts(texts: Iterable[str]) -> list[str]:
+    """The texts without the halves of characters that no UTF-8 has."""
+    return [text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8") for text in texts]
 
 
 def redact(text: str) -> Redacted:
     """One text without its secrets; redacting it again changes nothing."""
-    whole = text.encode("utf-8", "replace").decode("utf-8")
-    texts, kinds = redact_all(pl.Series([whole], dtype=pl.String))
+    texts, kinds = redact_all(pl.Series(_whole_texts([text]), dtype=pl.String))
     return Redacted(texts[0], tuple(kinds[0]))
+
+
+def redact_values(value: Any) -> Any:
+    """Plain data without secrets in any of its texts, the keys of its mappings included; everything else as it is."""
+    texts: list[str] = []
+    _gather(value, texts)
+    if not texts:
+        return value
+    clean, kinds = redact_all(pl.Series(_whole_texts(texts), dtype=pl.String))
+    if not (kinds.list.len() > 0).any():
+        return value
+    return _replaced_texts(value, dict(zip(texts, clean, strict=True)))
+
+
+def _gather(value: Any, texts: list[str]) -> None:
+    if isinstance(value, str):
+        texts.append(value)
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            _gather(key, texts)
+            _gather(each, texts)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            _gather(each, texts)
+
+
+def _replaced_texts(value: Any, clean: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return clean[value]
+    if isinstance(value, Mapping):
+        return {_replaced_texts(key, clean): _replaced_texts(each, clean) for key, each in value.items()}
+    return [_replaced_texts(each, clean) for each in value] if isinstance(value, list | tuple) else value
 
 
 def has_secret(text: str) -> bool:

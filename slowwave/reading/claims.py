@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import polars as pl
@@ -12,6 +13,7 @@ from slowwave import frames
 from slowwave.application.patches import CLAIMS
 from slowwave.intake.windows import PlannedWindow
 from slowwave.reading.mentions import RAW_MENTIONS
+from slowwave.text import normalise_statement, tokens
 
 JUDGEMENTS: frames.Schema = {"message_id": frames.TEXT, "durable": frames.FLAG, "reason": frames.TEXT}
 
@@ -36,6 +38,9 @@ class Said:
 def collect(answered: Iterable[tuple[PlannedWindow, Dumps]], max_entities_per_message: int) -> Said:
     """One frame of each kind from all answers; only indexes are trusted, and only those of new messages (T37).
 
+    What a claim does away with must have been shown as well, by its index or in some of its words: no answer, whatever
+    a text made the model say, ends what was not before it.
+
     The subject of a claim counts as a mention even where it is not listed, so that no claim is lost for that; an object
     that is not listed stays text.
     """
@@ -52,8 +57,8 @@ def collect(answered: Iterable[tuple[PlannedWindow, Dumps]], max_entities_per_me
         }
         valid = [claim for claim in said["facts"] if claim["message"] in rows]
         invalid += len(said["facts"]) - len(valid)
-        known = {fact.index: fact.fact_id for fact in planned.window.known}
-        claims += [_claim(number, rows[claim["message"]], claim, known) for claim in valid]
+        shown = _Shown(planned)
+        claims += [_claim(number, rows[claim["message"]], claim, shown) for claim in valid]
         limit = max_entities_per_message * len(rows)
         mentions += _mentions(number, planned, said["entities"][:limit], valid)
         judgements += [
@@ -69,11 +74,32 @@ def collect(answered: Iterable[tuple[PlannedWindow, Dumps]], max_entities_per_me
     )
 
 
-def _claim(window: int, row: str, claim: Mapping[str, Any], known: Mapping[int, str]) -> dict[str, Any]:
+class _Shown:
+    """What a model was shown in a window: known facts by their index, and all its words."""
+
+    def __init__(self, planned: PlannedWindow) -> None:
+        self.known = {fact.index: fact.fact_id for fact in planned.window.known}
+        self._window = planned.window
+
+    def named(self, object: str | None) -> str | None:
+        """The words for what is over, if any that tells something was shown; else they are the model's own."""
+        words = normalise_statement(object or "").split()
+        telling = [word for word in words if len(word) > 3]
+        if telling:
+            return object if any(word in self._words for word in telling) else None
+        return object if not tokens(self._words).isdisjoint(words) else None
+
+    @cached_property
+    def _words(self) -> str:
+        texts = [*(turn.text for turn in self._window.turns), *(fact.statement for fact in self._window.known)]
+        return normalise_statement("\n".join(texts))
+
+
+def _claim(window: int, row: str, claim: Mapping[str, Any], shown: _Shown) -> dict[str, Any]:
     resolves = [
         {
-            "known_id": known.get(each["known"]),
-            "object": each["object"],
+            "known_id": shown.known.get(each["known"]),
+            "object": shown.named(each["object"]),
             "action": each["action"],
             "reason": each["reason"],
         }

@@ -42,6 +42,7 @@ _NUMBERS = {
     "twenty": 20,
     "un": 1, "una": 1, "dos": 2, "tres": 3, "cuatro": 4, "cinco": 5, "seis": 6,
 }  # fmt: skip
+_UNITS = frozenset({"second", "minute", "hour", "day", "week", "weekend", "month", "year", "decade"})
 
 _FUTURE = re.compile(
     r"\b(?:will|'ll|going to|gonna|plan(?:s|ning)? to|plans?_to|upcoming|starts?|begins?|leaves?"
@@ -147,6 +148,8 @@ def _amount(core: str, day: datetime, _: Tense) -> Span | None:
         return None
     count = int(found[3]) if found[3].isdigit() else _NUMBERS[found[3].lower()]
     unit = found[4]
+    if unit not in _UNITS:
+        return None
     if unit == "decade":
         count, unit = count * 10, "year"
     back = -1 if found[2] or found[5] == "ago" else 1

@@ -1,0 +1,109 @@
+"""Backfill: what was said long ago is read window by window, then one night puts it in order."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any
+
+from slowwave.errors import RecallFell
+from slowwave.intake.time_windows import Period, moment
+from slowwave.records import Usage
+from slowwave.settings import BackfillSettings
+from slowwave.spending import tighter, what_is_left
+from tasks.aspects import refresh_aspects
+from tasks.backfill_estimate import estimate, told_estimate
+from tasks.backfill_tally import BackfillTally, publish_windows, together
+from tasks.backfilling import Asked, Stage, adopt, backfill_runs, check, fill_windows, plan_backfill
+from tasks.children import turn_of
+from tasks.engine import flow
+from tasks.intake import look_at
+from tasks.runs import Run, phases_of, recorded
+from tasks.summaries import publish_summary
+
+from .ingest import ingest
+from .sleep import sleep
+
+STAGES: tuple[Stage, ...] = ("ingest", "sleep")
+
+
+@flow("backfill")
+async def backfill(
+    start: date | datetime | None = None,
+    end: date | datetime | None = None,
+    namespace: str = "default",
+    store: str = "./memory",
+    paths: tuple[str, ...] = (),
+    window: Period = "week",
+    limit: int | None = None,
+    force: bool = False,
+    stages: tuple[Stage, ...] = STAGES,
+    settings: BackfillSettings = BackfillSettings(),  # noqa: B008 (frozen)
+    now: datetime | None = None,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """Extract what was said long ago, one run of `ingest` per window of time, then put it in order in one night.
+
+    The same call again goes on where it stopped; windows that are done cost nothing. Communities are left alone until
+    the night. What contradicts newer knowledge is kept as history and overturns nothing.
+
+    Args:
+        start: Only messages said from this day or time on; empty for the first.
+        end: Only messages said before this day or time; empty for the last.
+        namespace: Which memory inside the store, or a pattern such as tenant-* for several.
+        store: Folder or address of the store.
+        paths: Files or folders whose messages are stored first; empty for what is stored already.
+        window: How much time one run of `ingest` is about, by the calendar in UTC.
+        limit: Messages at most, the oldest first; 0 for none, empty for all.
+        force: Also messages that were extracted before, or skipped for what they tell a model to do.
+        stages: ingest, sleep, or both.
+        settings: How windows are read, how the night is spent, and what all of it may cost.
+        now: The time that counts as now; empty for the real time.
+        dry_run: Estimate messages, calls, tokens and dollars; nothing is written and no model is asked.
+    """
+    asked = Asked(moment(start), moment(end), tuple(paths), window, limit, force, tuple(stages), settings)
+    check(asked)
+    found = look_at(paths, "auto", settings.ingest)
+    runs = backfill_runs(store, namespace, asked, now)
+    if dry_run:
+        told = told_estimate([estimate(run, asked, found) for run in runs], asked, runs[0].id)
+        await publish_windows(told["windows"])
+        return told
+    tallies: list[BackfillTally] = []
+    for run in runs:
+        spent = sum((tally.usage for tally in tallies), Usage())
+        tallies.append(BackfillTally(run.id, namespace=run.namespace))
+        await _fill(run, asked, tallies[-1], spent)
+        if tallies[-1].state == "stopped":
+            break
+    summary = together(tallies)
+    await publish_windows(summary["windows"])
+    return summary
+
+
+async def _fill(run: Run, asked: Asked, tally: BackfillTally, spent: Usage) -> None:
+    """One namespace: store, extract window by window, sleep; all of them parts of one run."""
+    with recorded(run, tally, asked.parameters()), phases_of(run):
+        if asked.paths:
+            storing = asked.storing_settings()
+            paths, place = list(asked.paths), (run.namespace, run.store)
+            tally.child("store", await ingest(paths, *place, settings=storing, embedder=run.embedder, now=run.now))
+        plan = plan_backfill(run, asked)
+        tally.resumed(plan.resumes, len(plan.done))
+        adopt(run, plan)
+        is_whole = "ingest" not in asked.stages or await fill_windows(run, asked, plan, tally, ingest, spent)
+        is_due = "ingest" not in asked.stages or bool(plan.left) or (bool(plan.resumes) and not plan.slept)
+        if "sleep" in asked.stages and is_whole and is_due:
+            await _sleep(run, asked, tally, spent)
+        else:
+            refresh_aspects(run)  # what a window that died left undone
+    await publish_summary(run, tally)
+
+
+async def _sleep(run: Run, asked: Asked, tally: BackfillTally, spent: Usage) -> None:
+    left = tighter(asked.settings.sleep, what_is_left(asked.settings, spent + tally.usage))
+    settings = asked.settings.sleep.model_copy(update=left.model_dump())
+    try:
+        async with turn_of(run.namespace):
+            tally.child("sleep", await sleep(run.namespace, run.store, settings=settings, now=run.now))
+    except RecallFell as fell:
+        tally.fell(fell)

@@ -1,0 +1,50 @@
+"""Fleet: one night for each of many namespaces."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import Any
+
+from slowwave.settings import FleetSettings, SleepSettings
+from tasks.engine import flow, task
+from tasks.fleet import namespaces_like, publish_fleet, spread, told_fleet
+
+from .sleep import NIGHT, Phase, sleep
+
+
+@flow("fleet")
+async def fleet(
+    namespace: str = "*",
+    store: str = "./memory",
+    phases: tuple[Phase, ...] = NIGHT,
+    settings: FleetSettings = FleetSettings(),  # noqa: B008 (frozen)
+    now: datetime | None = None,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """One night for each namespace that a pattern means, side by side on this machine or spread over a cluster.
+
+    Namespaces share nothing, so that as many nights go on at once as there is room for. One that fails does not keep
+    the others awake; the run says so at its end.
+
+    Args:
+        namespace: Which memories inside the store: a name, or a pattern such as tenant-*.
+        store: Folder or address of the store; for a cluster one that all its machines reach.
+        phases: What to do in each, in this order.
+        settings: Where the work is done, how many at once, and what each night can be told.
+        now: The time that counts as now; empty for the real time.
+        dry_run: Show what each night would do; nothing is changed and no model is asked.
+    """
+    names = namespaces_like(store, namespace)
+    asked = {"store": store, "phases": phases, "settings": settings.sleep, "now": now, "dry_run": dry_run}
+    told = told_fleet(await spread(night_of, names, settings, **asked))
+    await publish_fleet(told)
+    return told
+
+
+@task("night of a namespace")
+def night_of(
+    namespace: str, store: str, phases: tuple[Phase, ...], settings: SleepSettings, now: datetime | None, dry_run: bool
+) -> dict[str, Any]:
+    """A night of its own, on whichever machine this is."""
+    return asyncio.run(sleep(namespace, store, phases=phases, settings=settings, now=now, dry_run=dry_run))

@@ -1,0 +1,69 @@
+"""Re-embed: another embedding model for a whole memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from inference.embedding import open_embedder
+from slowwave.settings import DEFAULT_EMBEDDER, ReembedSettings
+from tasks.engine import flow
+from tasks.linking import link_entities
+from tasks.phases import conclude, weighed
+from tasks.reembedding import (
+    check_alone,
+    drop_staging,
+    fill_vectors,
+    freeze_old,
+    has_links,
+    publish_vectors,
+    stage_vectors,
+    texts_to_embed,
+)
+from tasks.reembedding_tally import ReembedTally
+from tasks.runs import existing_run, recorded
+
+
+@flow("reembed", takes_turns=True)
+async def reembed(
+    namespace: str = "default",
+    store: str = "./memory",
+    embedder: str = DEFAULT_EMBEDDER,
+    settings: ReembedSettings = ReembedSettings(),  # noqa: B008 (frozen)
+    now: datetime | None = None,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """Give every row a vector of another model, without asking a language model; published all at once, or not at all.
+
+    Who reads or writes meanwhile goes on with the old vectors, which older versions keep afterwards: undo brings them
+    back. With the model that the memory has already, rows that lack a vector get one.
+
+    Args:
+        namespace: Which memory inside the store; tenants are kept apart by it.
+        store: Folder or address of the store.
+        embedder: The embedding model to turn to, provider/model.
+        settings: Batches, the gate, and how long old vectors are kept.
+        now: The time that counts as now; empty for the real time.
+        dry_run: Show what would be embedded; nothing is changed.
+    """
+    run = existing_run("reembed", store, namespace, now, settings.retention)
+    model = open_embedder(embedder).name
+    tally = ReembedTally(run.id, dry_run, old=run.embedder, new=model)
+    told = {"embedder": embedder, "settings": settings.model_dump()}
+    with recorded(run, tally, told, dry_run=dry_run) as run, weighed(run, tally):
+        check_alone(run)
+        if model == run.embedder:
+            tally.filled(fill_vectors(run, settings, dry_run=dry_run))
+        elif dry_run:
+            tally.surveyed(*texts_to_embed(run, model))
+        else:
+            staged = await stage_vectors(run, model, settings)
+            published = publish_vectors(run, model, settings, staged, freeze_old(run, settings))
+            tally.published(staged, published)
+        after = replace(run, embedder=model) if tally.is_published else run
+        if tally.is_published:
+            drop_staging(after)
+            if has_links(after):
+                tally.linked_anew(link_entities(after, settings.link.model_copy(update={"enabled": True})))
+    return await conclude(after, tally)

@@ -1,0 +1,139 @@
+"""Exports: all that a namespace holds at one commit, in files that anybody can read, and that can be imported again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, get_args
+
+from slowwave.errors import StoreMismatch, UnusableInput
+from storage.snapshots import Snapshot
+from storage.store import Store
+from storage.tables import SCHEMA_VERSION, TABLES
+
+from .export_graph import write_graph
+from .export_pages import write_pages
+from .export_rows import write_jsonl, write_parquet
+
+Format = Literal["jsonl", "parquet", "graphml", "markdown"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+LOSSLESS = ("jsonl", "parquet")
+MANIFEST = "manifest.json"
+KIND = "slowwave export"
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What an export says about itself: which state it holds, how its files are written, and rows by table."""
+
+    kind: str
+    version: int
+    format: str
+    namespace: str
+    commit: int
+    exported_at: str
+    schema_version: int
+    embed_model: str
+    dims: int
+    has_vectors: bool
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+def export(
+    store: Store, folder: Path, format: str, now: datetime, *, with_vectors: bool = False
+) -> tuple[Manifest, Path]:
+    """Write the newest state into a new folder; returns what it holds, and where.
+
+    jsonl and parquet hold every row of every table. graphml holds entities and live relations, markdown a page for each
+    entity. The folder appears when it is complete. Raises `UnusableInput` for a format that does not exist, and for a
+    folder with something in it.
+    """
+    if format not in FORMATS:
+        raise UnusableInput(f"There is no format {format!r}.", f"Use {', '.join(FORMATS)}.")
+    if with_vectors and format not in LOSSLESS:
+        raise UnusableInput(f"{format} holds no vectors.", f"Use {' or '.join(LOSSLESS)}.")
+    snapshot = store.snapshot()
+    write: Mapping[str, Callable[[Path], dict[str, int]]] = {
+        "jsonl": lambda place: _tables(snapshot, place, write_jsonl, with_vectors),
+        "parquet": lambda place: _tables(snapshot, place, write_parquet, with_vectors),
+        "graphml": lambda place: write_graph(snapshot, now, place / f"{store.namespace}.graphml"),
+        "markdown": lambda place: write_pages(snapshot, now, place),
+    }
+    with _new_folder(folder) as place:
+        counts = write[format](place)
+        manifest = Manifest(
+            kind=KIND,
+            version=_VERSION,
+            format=format,
+            namespace=store.namespace,
+            commit=snapshot.sequence,
+            exported_at=now.isoformat(),
+            schema_version=SCHEMA_VERSION,
+            embed_model=snapshot.embed_model,
+            dims=snapshot.dims,
+            has_vectors=with_vectors,
+            counts=counts,
+        )
+        (place / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2) + "\n", encoding="utf-8")
+    return manifest, folder
+
+
+Write = Callable[[Snapshot, str, Path, bool], int]
+
+
+def _tables(snapshot: Snapshot, place: Path, write: Write, with_vectors: bool) -> dict[str, int]:
+    return {name: write(snapshot, name, place, with_vectors) for name in TABLES}
+
+
+@contextmanager
+def _new_folder(folder: Path) -> Iterator[Path]:
+    """A folder beside the wanted one, which takes its place at the end, or vanishes."""
+    from shutil import rmtree
+    from tempfile import mkdtemp
+
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UnusableInput(f"{str(folder)!r} is there already.", "Nothing is overwritten: name a new folder.")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        place = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as error:
+        raise UnusableInput(f"{str(folder)!r} cannot be made: {error.strerror}.", "Name another folder.") from error
+    try:
+        yield place
+        place.chmod(0o755)
+        place.replace(folder)
+    except BaseException:
+        rmtree(place, ignore_errors=True)
+        raise
+
+
+def is_own_export(path: Path) -> bool:
+    """Whether a folder is one that `export` wrote."""
+    try:
+        told = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(told, dict) and told.get("kind") == KIND
+
+
+def read_manifest(path: Path) -> Manifest:
+    """What an export says about itself; raises where it cannot be imported by this version, or not at all."""
+    try:
+        manifest = Manifest(**json.loads((path / MANIFEST).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise UnusableInput(f"{str(path / MANIFEST)!r} cannot be read: {error}.", "Export it again.") from error
+    if manifest.format not in LOSSLESS:
+        raise UnusableInput(
+            f"An export as {manifest.format} does not hold all of a memory.", f"Import one as {' or '.join(LOSSLESS)}."
+        )
+    if manifest.version > _VERSION or manifest.schema_version > SCHEMA_VERSION:
+        raise StoreMismatch(
+            f"The export has schema version {manifest.schema_version}, this slowwave knows {SCHEMA_VERSION}.",
+            "Upgrade slowwave.",
+        )
+    return manifest

@@ -1,0 +1,288 @@
+"""Backfilling: which windows of a namespace are left, and one run of `ingest` for each of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+from uuid import uuid4
+
+import polars as pl
+
+from slowwave.errors import SlowwaveError, UnknownName, UnusableInput
+from slowwave.intake.time_windows import Period, TimeWindow, limited, plan_time_windows
+from slowwave.records import Usage
+from slowwave.settings import BackfillSettings, ExtractSettings, IngestSettings, SpendingLimits
+from slowwave.spending import ingest_within, what_is_left
+from slowwave.text import as_json, digest, run_id
+from slowwave.timestamps import in_utc
+from storage.connection import check_namespace, namespaces
+from storage.object_storage import is_remote
+from storage.rows import quoted
+from storage.snapshots import Reading
+
+from .backfill_tally import BackfillTally
+from .candidates import to_extract
+from .children import can_deploy, run_child
+from .engine import log, report_progress
+from .runs import Run, existing_run, new_run, store_of
+
+Stage = Literal["ingest", "sleep"]
+Work = Callable[..., Awaitable[dict[str, Any]]]
+
+DEPLOYMENT = "ingest/ingest"
+GIVE_UP_AFTER = 3
+"""So many windows that fail, in a row or as half of all that were tried, are no accident: the backfill ends."""
+GOES_ON = ("interrupted", "failed", "stopped", "incomplete")
+_ANSWERED = ("completed", "incomplete", "stopped")
+_LOST = ("failed", "interrupted")
+_LIMITS = frozenset(SpendingLimits.model_fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a backfill was asked to do; `start` and `end` are times in UTC, [start, end)."""
+
+    start: datetime | None
+    end: datetime | None
+    paths: tuple[str, ...]
+    window: Period
+    limit: int | None
+    force: bool
+    stages: tuple[str, ...]
+    settings: BackfillSettings
+
+    @property
+    def key(self) -> str:
+        """What two backfills share that do the same, whatever they may cost."""
+        settings = self.settings.model_dump(mode="json", exclude={"sample", *_LIMITS})
+        what = (self.start, self.end, self.paths, self.window, self.limit, self.force, self.stages, settings)
+        return digest(*what, size=8)
+
+    @property
+    def extract(self) -> ExtractSettings:
+        """Which messages all windows together are about."""
+        update = {"since": self.start, "until": self.end, "limit": self.limit, "force": self.force}
+        return self.settings.ingest.extract.model_copy(update={**update, "community_refresh_interval": 0})
+
+    def parameters(self) -> dict[str, Any]:
+        """What the row of the run says of it."""
+        whole = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "settings"}
+        return {**whole, "settings": self.settings.model_dump(), "backfill": self.key}
+
+    def window_settings(self, window: TimeWindow, left: SpendingLimits) -> IngestSettings:
+        """How one window is read: its own times, as many messages and as much money as are left for it."""
+        limit = window.messages if self.limit is not None else None
+        extract = self.extract.model_copy(update={"since": window.since, "until": window.until, "limit": limit})
+        return ingest_within(self.settings.ingest.model_copy(update={"extract": extract}), left)
+
+    def storing_settings(self) -> IngestSettings:
+        """How files are read: their messages are stored, nothing is extracted."""
+        extract = self.extract.model_copy(update={"enabled": False, "since": None, "until": None, "limit": None})
+        return self.settings.ingest.model_copy(update={"extract": extract})
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The windows that are left, and what an earlier backfill did that had not come to its end.
+
+    `chain` are that one and those that it had gone on with, newest first; `tries` how often a window was answered;
+    `lost` the runs of windows that had failed by then.
+    """
+
+    left: tuple[TimeWindow, ...]
+    chain: tuple[str, ...] = ()
+    done: frozenset[tuple[datetime, datetime]] = frozenset()
+    tries: Mapping[tuple[datetime, datetime], int] = field(default_factory=dict)
+    slept: bool = False
+    lost: frozenset[str] = frozenset()
+
+    @property
+    def resumes(self) -> str:
+        """The backfill that is gone on with; empty where none is."""
+        return self.chain[0] if self.chain else ""
+
+
+def backfill_runs(store: str, pattern: str, asked: Asked, now: datetime | None) -> list[Run]:
+    """One run, under one name, in each namespace that the pattern means; a memory is made only for files."""
+    names = _matching(store, pattern, bool(asked.paths))
+    retention = asked.settings.ingest.retention
+    started = run_id("backfill", datetime.now(UTC), uuid4().hex)
+    known = set(namespaces(store)) if names else set()
+    runs = [
+        existing_run("backfill", store, name, now, retention)
+        if name in known or not asked.paths
+        else new_run("backfill", store, name, asked.settings.embedder, now, retention)
+        for name in names
+    ]
+    return [replace(run, id=started) for run in runs]
+
+
+def _matching(store: str, pattern: str, has_paths: bool) -> list[str]:
+    if not any(sign in pattern for sign in "*?["):
+        return [check_namespace(pattern)]
+    if has_paths:
+        raise UnusableInput(
+            f"Files go to one namespace, and {pattern!r} may mean several.", "Name the one that they are for."
+        )
+    known = namespaces(store)
+    found = [name for name in known if fnmatchcase(name, pattern)]
+    if not found:
+        raise UnknownName("namespace", pattern, known)
+    return found
+
+
+def plan_backfill(run: Run, asked: Asked) -> Plan:
+    """What is left to do in a namespace: windows that hold messages which wait, without those done by force before."""
+    snapshot = store_of(run).snapshot()
+    chain = _unfinished(snapshot, run, asked.key)
+    children = snapshot.by_ids("runs", chain, ["id", "flow", "state", "parameters", "summary"], key="parent_id")
+    spans = [(_span(row["parameters"]), row) for row in children.iter_rows(named=True) if row["flow"] == "ingest"]
+    tried = [(span, row) for span, row in spans if span is not None and row["state"] in _ANSWERED]
+    done = frozenset(span for span, row in tried if row["state"] == "completed")
+    said = snapshot.frame("messages", to_extract(snapshot, asked.extract), ["occurred_at"])["occurred_at"]
+    windows = plan_time_windows(said, asked.window, asked.start, asked.end)
+    left = [each for each in windows if not (asked.force and each.span in done)]
+    limit = None if asked.limit is None else max(asked.limit - sum(_handled(row["summary"]) for _, row in tried), 0)
+    tries: dict[tuple[datetime, datetime], int] = {}
+    for span, _ in tried:
+        tries[span] = tries.get(span, 0) + 1
+    slept = "sleep" in children.filter(pl.col("state") == "completed")["flow"]
+    lost = frozenset(children.filter(pl.col("state").is_in(_LOST))["id"])
+    return Plan(tuple(limited(left, limit)), tuple(chain), done, tries, slept, lost)
+
+
+def _unfinished(reading: Reading, run: Run, key: str) -> list[str]:
+    """The last backfill of this key if it did not come to its end, and those that it went on with; newest first."""
+    columns = ["id", "state", "parent_id", "parameters", "started_at"]
+    rows = reading.frame("runs", f"flow = 'backfill' AND id != {quoted(run.id)}", columns)
+    same = rows.filter(pl.col("parameters").str.contains(as_json({"backfill": key})[1:-1], literal=True))
+    ordered = same.sort("started_at", "id", descending=True).to_dicts()
+    if not ordered or ordered[0]["state"] not in GOES_ON:
+        return []
+    chain = [ordered[0]["id"]]
+    for row in ordered[1:]:
+        if row["parent_id"] != chain[-1]:
+            break
+        chain.append(row["id"])
+    return chain
+
+
+def _span(parameters: str | None) -> tuple[datetime, datetime] | None:
+    """The window that a run of `ingest` was about."""
+    extract = json.loads(parameters or "{}").get("settings", {}).get("extract", {})
+    since, until = extract.get("since"), extract.get("until")
+    if not since or not until or not extract.get("enabled"):
+        return None
+    return in_utc(datetime.fromisoformat(since)), in_utc(datetime.fromisoformat(until))
+
+
+def _handled(summary: str | None) -> int:
+    counts = json.loads(summary or "{}").get("counts", {})
+    return sum(counts.get(f"messages {what}", 0) for what in ("extracted", "failed"))
+
+
+def adopt(run: Run, plan: Plan) -> None:
+    """Make the backfill that this one goes on with a part of it, so that undo takes back all of it."""
+    if plan.resumes:
+        with store_of(run).commit(run.id, "run", run.now) as tx:
+            tx.upsert("runs", tx.by_ids("runs", [plan.resumes]).with_columns(parent_id=pl.lit(run.id)))
+
+
+async def fill_windows(run: Run, asked: Asked, plan: Plan, tally: BackfillTally, ingest: Work, spent: Usage) -> bool:
+    """One run of `ingest` per window, in order; True when all of them came to an end.
+
+    `spent` is what other namespaces cost. Where the budget is reached the rest is left for the same command.
+    """
+    by_deployment = bool(plan.left) and await can_deploy(DEPLOYMENT)
+    failures = 0
+    for number, window in enumerate(plan.left, 1):
+        name = f"{window.since:%Y-%m-%d}"
+        left = what_is_left(asked.settings, spent + tally.usage)
+        try:
+            settings = asked.window_settings(window, left)
+            work = _deployed if by_deployment else _in_process
+            tally.child(name, await work(run, asked, plan, window, settings, ingest), window)
+            failures = 0
+        except Exception as error:
+            log.exception("The window %s failed.", name)
+            told = error.message if isinstance(error, SlowwaveError) else f"{type(error).__name__}: {error}"
+            tally.lost(name, window, told, _paid_in_vain(run, plan, window))
+            failures += 1
+        await report_progress("windows", number, len(plan.left))
+        if tally.state == "stopped" or is_hopeless(tally.counts["windows failed"], failures, number):
+            break
+    return tally.state != "stopped" and not tally.counts["windows failed"]
+
+
+def is_hopeless(lost: int, in_a_row: int, tried: int) -> bool:
+    """Whether so many windows failed, of those that were tried, that the others need not be tried."""
+    return in_a_row >= GIVE_UP_AFTER or lost >= max(GIVE_UP_AFTER, tried / 2)
+
+
+async def _in_process(
+    run: Run, asked: Asked, plan: Plan, window: TimeWindow, settings: IngestSettings, ingest: Work
+) -> dict[str, Any]:
+    return await ingest([], namespace=run.namespace, store=run.store, settings=settings, now=run.now)
+
+
+async def _deployed(
+    run: Run, asked: Asked, plan: Plan, window: TimeWindow, settings: IngestSettings, ingest: Work
+) -> dict[str, Any]:
+    """The summary of a run of the deployment, which is in the store that both of them work on."""
+    store = run.store if is_remote(run.store) else os.path.abspath(run.store)
+    parameters = {
+        "paths": [], "namespace": run.namespace, "store": store, "settings": settings.model_dump(mode="json"),
+        "embedder": run.embedder, "now": run.now.isoformat(),
+    }  # fmt: skip
+    title = f"ingest {run.namespace} {window.since:%Y-%m-%d}"
+    ended = await run_child(DEPLOYMENT, parameters, window_key(run, asked, plan, window), run.id, title)
+    row = _row_of(run, plan, window)
+    if ended or row is None or row["state"] not in _ANSWERED:
+        lost = f"its run left no trace in {run.store}: does the worker see the same store?"
+        raise RuntimeError(ended or lost)
+    return dict(json.loads(row["summary"]))
+
+
+def window_key(run: Run, asked: Asked, plan: Plan, window: TimeWindow) -> str:
+    """Under which name Prefect knows the run of a window: the same until it has ended, so that none runs twice."""
+    store = run.store if is_remote(run.store) else os.path.abspath(run.store)
+    first, tries = (run.id, *plan.chain)[-1], plan.tries.get(window.span, 0)
+    return f"backfill:{digest(store, run.namespace, *window.span, asked.force, asked.key, first, tries)}"
+
+
+def _row_of(run: Run, plan: Plan, window: TimeWindow) -> Mapping[str, Any] | None:
+    """The newest run of a window that this backfill, or the one it goes on with, has started."""
+    return next(reversed(_runs_of(run, plan, window)), None)
+
+
+def _paid_in_vain(run: Run, plan: Plan, window: TimeWindow) -> Usage:
+    """What the runs of a window cost that have failed since the plan was made."""
+    rows = [row for row in _runs_of(run, plan, window) if row["state"] in _LOST and row["id"] not in plan.lost]
+    calls, tokens_in, tokens_out, usd = (
+        sum(row[name] or 0 for row in rows) for name in ("calls", "tokens_in", "tokens_out", "usd")
+    )
+    return Usage(calls, 0, tokens_in, tokens_out, usd)
+
+
+def _runs_of(run: Run, plan: Plan, window: TimeWindow) -> list[dict[str, Any]]:
+    """All runs of a window that this backfill, or those that it goes on with, have started; oldest first."""
+    rows = store_of(run).snapshot().by_ids("runs", [run.id, *plan.chain], key="parent_id", where="flow = 'ingest'")
+    return [row for row in rows.sort("started_at").iter_rows(named=True) if _span(row["parameters"]) == window.span]
+
+
+def check(asked: Asked) -> None:
+    """Raise for what no backfill can mean, before anything is made."""
+    if asked.start is not None and asked.end is not None and asked.start >= asked.end:
+        raise UnusableInput(
+            f"Nothing lies between {asked.start:%Y-%m-%d %H:%M} and {asked.end:%Y-%m-%d %H:%M}.",
+            "The end must come after the start; what is said at the end itself is not part of it.",
+        )
+    if "ingest" in asked.stages and not asked.settings.ingest.extract.enabled:
+        raise UnusableInput(
+            "Extraction is switched off: [ingest.extract] enabled = false.", "Switch it on, or leave out the stage."
+        )

@@ -1,0 +1,151 @@
+"""A fleet: the same work in many namespaces, side by side on an engine that exists already."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import copy_context
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Protocol, cast
+
+from prefect import Task
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
+
+from inference.secrets import without_secrets
+from slowwave.errors import MissingDependency, NoStoreYet, UnknownName, UnusableInput
+from slowwave.maintenance.effects import effects
+from slowwave.settings import FleetWidth
+from storage.connection import namespaces
+
+from .engine import is_inline
+
+
+class Ending(Protocol):
+    """What both a future of Python's and one of Prefect's can tell."""
+
+    def result(self) -> dict[str, Any]:
+        """The summary of a namespace; raises what its work raised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How the work in one namespace ended: its summary, or why there is none."""
+
+    namespace: str
+    summary: Mapping[str, Any]
+    error: str = ""
+
+    @property
+    def state(self) -> str:
+        """completed, stopped, incomplete or failed."""
+        return "failed" if self.error else str(self.summary.get("state", "completed"))
+
+    def as_row(self) -> dict[str, Any]:
+        """A line of the table: what was done for how much."""
+        llm = self.summary.get("llm", {})
+        return {
+            "namespace": self.namespace,
+            "run": self.summary.get("run", ""),
+            "state": self.state,
+            "calls": llm.get("calls", 0),
+            "usd": llm.get("usd", 0.0),
+            "changed": ", ".join(effects(self.summary.get("counts", {}))),
+            "error": self.error,
+        }
+
+
+async def spread(
+    work: Callable[..., dict[str, Any]], names: Sequence[str], width: FleetWidth, **asked: Any
+) -> list[Share]:
+    """The work of each namespace, side by side; one that fails does not keep the others from theirs.
+
+    Without an engine threads of this process do it. Raises `UnusableInput` for a cluster without a Prefect server, and
+    `MissingDependency` where its package is not there.
+    """
+    with _placed(work, width, asked) as place:
+        return await asyncio.to_thread(_gathered, {name: place(name) for name in names})
+
+
+@contextmanager
+def _placed(
+    work: Callable[..., dict[str, Any]], width: FleetWidth, asked: Mapping[str, Any]
+) -> Iterator[Callable[[str], Ending]]:
+    if is_inline():
+        if width.runner != "threads":
+            raise UnusableInput(
+                f"The runner {width.runner!r} needs a Prefect server.",
+                "Start one with `make up` and set PREFECT_API_URL, or use --runner threads.",
+            )
+        with ThreadPoolExecutor(width.width) as pool:
+            yield lambda name: _in_thread(pool, work, name, asked)
+    else:
+        with _runner(width) as runner:
+            task = cast("Task[..., dict[str, Any]]", work)
+            yield lambda name: runner.submit(task, {"namespace": name, **asked})
+
+
+def _in_thread(
+    pool: ThreadPoolExecutor, work: Callable[..., dict[str, Any]], name: str, asked: Mapping[str, Any]
+) -> Future[dict[str, Any]]:
+    return pool.submit(copy_context().run, lambda: work(namespace=name, **asked))
+
+
+def _runner(width: FleetWidth) -> TaskRunner[Any]:
+    if width.runner == "threads":
+        return ThreadPoolTaskRunner(max_workers=width.width)
+    try:
+        from prefect_dask.task_runners import DaskTaskRunner
+    except ImportError as error:
+        raise MissingDependency(
+            "The runner 'dask' needs the package prefect-dask.", "Install slowwave with the extra `dask`."
+        ) from error
+    if width.address:
+        return DaskTaskRunner(address=width.address)
+    return DaskTaskRunner(cluster_kwargs={"n_workers": width.width, "threads_per_worker": 1, "dashboard_address": None})
+
+
+def _gathered(endings: Mapping[str, Ending]) -> list[Share]:
+    shares = []
+    for name, ending in endings.items():
+        try:
+            shares.append(Share(name, ending.result()))
+        except Exception as error:  # of whatever kind: it is told, and the others go on
+            shares.append(Share(name, {}, without_secrets(f"{type(error).__name__}: {error}")))
+    return shares
+
+
+def namespaces_like(store: str, pattern: str) -> list[str]:
+    """The namespaces that a name, or a pattern such as tenant-*, means; raises `UnknownName` where there is none."""
+    known = namespaces(store)
+    if not known:
+        raise NoStoreYet(f"There is no store at {store!r}.", "Give --store, or make one with `slowwave ingest PATH`.")
+    found = [name for name in known if fnmatchcase(name, pattern)]
+    if not found:
+        raise UnknownName("namespace", pattern, known)
+    return found
+
+
+def told_fleet(shares: Sequence[Share]) -> dict[str, Any]:
+    """The summary of a fleet: how each namespace ended, and what all of it cost."""
+    rows = [share.as_row() for share in shares]
+    states = {row["state"] for row in rows}
+    wrong = states - {"completed", "stopped"}
+    return {
+        "state": "incomplete" if wrong else "stopped" if "stopped" in states else "completed",
+        "namespaces": rows,
+        "llm": {"calls": sum(row["calls"] for row in rows), "usd": sum(row["usd"] for row in rows)},
+    }
+
+
+async def publish_fleet(told: Mapping[str, Any]) -> None:
+    """Show how each namespace ended on the run's page, as a table."""
+    if is_inline():
+        return
+    from prefect.artifacts import acreate_table_artifact
+
+    ended = sum(row["state"] == "completed" for row in told["namespaces"])
+    text = f"{ended} of {len(told['namespaces'])} namespaces completed; {told['llm']['usd']:.4f} dollars"
+    await acreate_table_artifact([dict(row) for row in told["namespaces"]], key="fleet", description=text)
