@@ -9,7 +9,7 @@ import typer
 
 from .configuration import with_flags
 from .maintain_commands import DryRunOption, GateOption, LlmOption, run_flow, show_summary, watched
-from .options import JsonOption, MaxCallsOption, MaxUsdOption, NamespaceOption, Place, StoreOption
+from .options import JsonOption, MaxCallsOption, MaxTokensOption, MaxUsdOption, NamespaceOption, Place, StoreOption
 from .printing import end, out, print_json, short_id, table
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def refresh(
     llm: LlmOption = None,
     max_usd: MaxUsdOption = None,
     max_calls: MaxCallsOption = None,
+    max_tokens: MaxTokensOption = None,
     gate: GateOption = None,
     dry_run: DryRunOption = False,
     store: StoreOption = None,
@@ -87,7 +88,7 @@ def refresh(
     store_before, namespace_before, json_before = context.obj  # options may stand before the word `refresh`, too
     place = Place.of(store or store_before, namespace if namespace != "default" else namespace_before)
     as_json = as_json or json_before
-    flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls}
+    flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls, "max_tokens": max_tokens}
     own = with_flags("communities", place.settings.communities, flags, algorithm=algorithm).communities
     summary = run_flow(flow, place, as_json, settings=watched(own, place, gate), dry_run=dry_run)
     show_summary(summary, as_json)

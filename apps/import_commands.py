@@ -9,7 +9,7 @@ import typer
 
 from slowwave.errors import UnusableInput
 
-from .options import JsonOption, NamespaceOption, Place, StoreOption
+from .options import JsonOption, NamespaceOption, Place, RequireApproval, StoreOption
 from .printing import err, out, print_json, print_text, progress, table
 
 if TYPE_CHECKING:
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from tasks.imports import Imported
 
 SHOWN = 20
+OWN = "slowwave"
 FromOption = Annotated[
-    str, typer.Option("--from", metavar="SYSTEM", help="Who wrote it: auto, mem0, graphiti or mcp-memory.")
+    str, typer.Option("--from", metavar="SYSTEM", help="Who wrote it: auto, slowwave, mem0, graphiti or mcp-memory.")
 ]
 
 
@@ -31,19 +32,24 @@ def register(app: typer.Typer) -> None:
 def bring_in(
     path: Annotated[Path, typer.Argument(help="An export: a JSON file, or a folder of them.", show_default=False)],
     system: FromOption = "auto",
-    require_approval: Annotated[
-        bool, typer.Option("--require-approval", help="What is learned waits for a person: slowwave review list.")
-    ] = False,
+    require_approval: RequireApproval = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be read; change nothing.")] = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
 ) -> None:
-    """Bring in what mem0, Graphiti or Zep, or the memory server of MCP exported. The same file again does nothing."""
+    """Bring in what mem0, Graphiti or Zep, or the memory server of MCP exported. The same file again does nothing.
+
+    What `slowwave export` wrote comes back into a namespace that holds nothing yet, row for row.
+    """
+    from recall.export import is_own_export
     from tasks.imports import import_export
     from tasks.runs import new_run
 
     place = Place.of(store, namespace)
+    if system == OWN or (system == "auto" and is_own_export(path)):
+        _bring_back(path, place, require_approval, dry_run, as_json)
+        return
     settings = place.kept(place.settings.ingest)
     run = new_run("import", place.uri, place.namespace, place.settings.embedder, retention=place.settings.retention)
     with progress(quiet=as_json):
@@ -52,6 +58,21 @@ def bring_in(
         print_json({**done.as_json(), "dry_run": dry_run})
     else:
         _show_imported(done, dry_run)
+
+
+def _bring_back(path: Path, place: Place, require_approval: bool, dry_run: bool, as_json: bool) -> None:
+    from tasks.own_exports import import_own
+
+    if require_approval:
+        raise UnusableInput("A whole memory comes back as it was, or not at all.", "Leave out --require-approval.")
+    with progress(quiet=as_json):
+        done = import_own(place.uri, place.namespace, path, place.settings.retention, dry_run=dry_run)
+    if as_json:
+        print_json(done)
+        return
+    rows = [(name, count) for name, count in done["counts"].items() if count]
+    title = f"{path}, an export of slowwave{': nothing was changed' if dry_run else ''}"
+    out.print(table(title, ("what", "count"), rows))
 
 
 def _show_imported(done: Imported, dry_run: bool) -> None:

@@ -1,12 +1,10 @@
-"""Commands that keep the house: runs, undo, doctor."""
+"""Commands that keep the house: undo, doctor."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import uuid4
 
 import typer
@@ -16,48 +14,15 @@ from slowwave.text import run_id
 from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import out, print_json, table
 
-EFFECTS = (
-    "messages stored", "facts", "patches", "messages left", "messages failed", "entities", "names", "pinned",
-    "unpinned", "steward: facts", "consolidate: facts", "decay: facts", "changes proposed", "proposals",
-)  # fmt: skip
-
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
-    for command in (runs, undo, doctor):
+    for command in (undo, doctor):
         app.command()(command)
 
 
 def _run_id(kind: str) -> str:
     return run_id(kind, datetime.now(UTC), uuid4().hex)
-
-
-def runs(
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many to show.")] = 20,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
-    as_json: JsonOption = False,
-) -> None:
-    """What ran, what it did and what it cost; newest first."""
-    from recall.overview import runs as listed
-
-    found = listed(Place.of(store, namespace).store())[:limit]
-    if as_json:
-        print_json({"runs": [{**run, "summary": json.loads(run["summary"] or "{}")} for run in found]})
-        return
-    rows = [(r["id"], r["state"], _cost(r), _effect(r["summary"])) for r in found]
-    out.print(table("Runs, the newest first", ("run", "state", "cost", "effect"), rows))
-
-
-def _cost(run: Mapping[str, Any]) -> str:
-    """What the models cost; nothing where none was asked."""
-    return f"{run['calls']} calls, ${run['usd'] or 0:.4f}" if run["calls"] else ""
-
-
-def _effect(summary: str | None) -> str:
-    counts = json.loads(summary or "{}").get("counts", {})
-    telling = {what: count for what, count in counts.items() if what.startswith(EFFECTS) and count}
-    return ", ".join(f"{count} {what}" for what, count in telling.items())
 
 
 def undo(
@@ -99,15 +64,24 @@ def doctor(
     as_json: JsonOption = False,
 ) -> None:
     """Look for duplicate keys, dangling ids, cycles and other damage. Exit code 1 if something is left."""
-    from storage.doctor import examine
+    from storage.doctor import LOST, TOLD, examine, mend_head
     from storage.doctor import repair as mend
 
-    opened = Place.of(store, namespace).attached()
-    mended = mend(opened, _run_id("doctor"), datetime.now(UTC)) if repair else ()
+    place = Place.of(store, namespace)
+    mended = mend_head(place.uri, place.namespace) if repair else ()
+    opened = place.attached()
+    mended += mend(opened, _run_id("doctor"), datetime.now(UTC)) if repair else ()
     left = examine(opened)
     if as_json:
         print_json({"mended": [asdict(f) for f in mended], "findings": [asdict(f) for f in left]})
-    elif not left:
+        raise typer.Exit(bool(left))
+    if told := [(f.check, f.table, f.row_id, f.detail) for f in mended if f.check in TOLD and f.check != LOST]:
+        out.print(table("Mended", ("check", "table", "row", "what"), told))
+    if lost := [f.row_id for f in mended if f.check == LOST]:
+        out.print(f"{len(lost)} runs lost what they did. Run them again: what a model was paid for is kept.")
+        for run in lost:
+            out.print(f"  slowwave runs {run}", markup=False, soft_wrap=True)
+    if not left:
         out.print(f"Healthy{f'; {len(mended)} findings mended' if mended else ''}.")
     else:
         out.print(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar, cast, get_args
 
 import typer
@@ -21,7 +21,16 @@ from slowwave.settings import (
 from slowwave.timestamps import asked_time
 
 from .configuration import with_flags
-from .options import JsonOption, MaxCallsOption, MaxUsdOption, NamespaceOption, Place, RequireApproval, StoreOption
+from .options import (
+    JsonOption,
+    MaxCallsOption,
+    MaxTokensOption,
+    MaxUsdOption,
+    NamespaceOption,
+    Place,
+    RequireApproval,
+    StoreOption,
+)
 from .printing import end, err, out, print_json, progress, table
 
 MODES = get_args(Mode)
@@ -57,6 +66,7 @@ def consolidate(
     llm: LlmOption = None,
     max_usd: MaxUsdOption = None,
     max_calls: MaxCallsOption = None,
+    max_tokens: MaxTokensOption = None,
     gate: GateOption = None,
     require_approval: RequireApproval = False,
     dry_run: DryRunOption = False,
@@ -70,7 +80,7 @@ def consolidate(
     if mode not in MODES:
         raise UnusableInput(f"There is no mode {mode!r}.", f"Choose one of {', '.join(MODES)}.")
     place = Place.of(store, namespace)
-    flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls}
+    flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls, "max_tokens": max_tokens}
     own = with_flags("consolidate", place.settings.consolidate, flags).consolidate
     since_when = asked_time(since) if since else None
     asked = {"since": since_when, "scope": scope, "mode": cast(Mode, mode), "artifacts": artifacts}
@@ -87,6 +97,7 @@ def steward(
     llm: LlmOption = None,
     max_usd: MaxUsdOption = None,
     max_calls: MaxCallsOption = None,
+    max_tokens: MaxTokensOption = None,
     gate: GateOption = None,
     require_approval: RequireApproval = False,
     dry_run: DryRunOption = False,
@@ -99,10 +110,10 @@ def steward(
     from flows.steward import steward as flow
 
     place = Place.of(store, namespace)
-    flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls}
+    flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls, "max_tokens": max_tokens}
     own = watched(with_flags("steward", place.settings.steward, flags).steward, place, gate)
     how = {"require_approval": require_approval, "dry_run": dry_run}
-    summary = run_flow(flow, place, as_json, phases=_chosen(phase, PHASES), settings=own, **how)
+    summary = run_flow(flow, place, as_json, phases=chosen(phase, PHASES), settings=own, **how)
     show_summary(summary, as_json)
     if summary["counts"].get("facts pruned") and not dry_run and not as_json:
         out.print("What faded: slowwave archived. Back with: slowwave restore ID", markup=False)
@@ -145,6 +156,7 @@ def sleep(
     llm: LlmOption = None,
     max_usd: MaxUsdOption = None,
     max_calls: MaxCallsOption = None,
+    max_tokens: MaxTokensOption = None,
     gate: GateOption = None,
     require_approval: RequireApproval = False,
     dry_run: DryRunOption = False,
@@ -157,9 +169,18 @@ def sleep(
     from flows.sleep import sleep as flow
 
     place = Place.of(store, namespace)
-    flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls}
+    flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls, "max_tokens": max_tokens}
+    settings = night_settings(place, flags, gate)
+    how = {"require_approval": require_approval, "dry_run": dry_run}
+    summary = run_flow(flow, place, as_json, phases=chosen(phase, NIGHT), settings=settings, **how)
+    show_summary(summary, as_json)
+    end(summary, "done", "phases")
+
+
+def night_settings(place: Place, flags: Mapping[str, Any], gate: bool | None = None) -> SleepSettings:
+    """The settings of a night: those that the file has for each phase, with what the flags say of the models."""
     watch = place.settings.sleep
-    settings = SleepSettings(
+    return SleepSettings(
         consolidate=place.kept(with_flags("consolidate", place.settings.consolidate, flags).consolidate),
         steward=place.kept(with_flags("steward", place.settings.steward, flags).steward),
         decay=place.kept(place.settings.decay),
@@ -167,10 +188,6 @@ def sleep(
         gate=watch if gate is None else watch.model_copy(update={"enabled": gate}),
         retention=place.settings.retention,
     )
-    how = {"require_approval": require_approval, "dry_run": dry_run}
-    summary = run_flow(flow, place, as_json, phases=_chosen(phase, NIGHT), settings=settings, **how)
-    show_summary(summary, as_json)
-    end(summary, "done", "phases")
 
 
 def run_flow(
@@ -186,10 +203,13 @@ def run_flow(
         raise
 
 
-def _chosen(named: list[str] | None, known: Sequence[str]) -> tuple[str, ...]:
+N = TypeVar("N", bound=str)
+
+
+def chosen(named: list[str] | None, known: Sequence[N], what: str = "phase") -> tuple[N, ...]:
     """The phases that were named, in the order of the flow; all of them where none was."""
     if wrong := [name for name in named or () if name not in known]:
-        raise UnusableInput(f"There is no phase {wrong[0]!r}.", f"Choose among {', '.join(known)}.")
+        raise UnusableInput(f"There is no {what} {wrong[0]!r}.", f"Choose among {', '.join(known)}.")
     return tuple(name for name in known if not named or name in named)
 
 

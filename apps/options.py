@@ -27,6 +27,10 @@ MaxUsdOption = Annotated[float | None, typer.Option("--max-usd", help="Stop clea
 MaxCallsOption = Annotated[
     int | None, typer.Option("--max-calls", help="Stop cleanly after this many model calls.", show_default=False)
 ]
+MaxTokensOption = Annotated[
+    int | None,
+    typer.Option("--max-tokens", help="Stop cleanly after this many tokens, in and out.", show_default=False),
+]
 AsOf = Annotated[str | None, typer.Option("--as-of", metavar="TIME", help="What was true then.", show_default=False)]
 KnownAsOf = Annotated[
     str | None, typer.Option("--known-as-of", metavar="TIME", help="What was believed then.", show_default=False)

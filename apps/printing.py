@@ -126,7 +126,8 @@ def told(fact: RecalledFact, now: datetime) -> str:
 def end(summary: Mapping[str, Any], done: str, undone: str) -> None:
     """Leave with the code that says why a run left something undone; return where it did not."""
     if summary["state"] == "stopped":
-        err.print(f"The budget is spent; what was {done} is kept. Run the same command again to go on.")
+        err.print(summary.get("stopped_by") or "The budget is spent.", markup=False)
+        err.print(f"What was {done} is kept. Run the same command again to go on.")
         raise typer.Exit(BudgetReached.exit_code)
     if summary["state"] == "incomplete":
         err.print(f"Some {undone} could not be {done}; run the same command again to try them once more.")

@@ -13,7 +13,16 @@ from slowwave.errors import UnusableInput
 from slowwave.intake.formats import known_format
 
 from .configuration import with_flags
-from .options import JsonOption, MaxCallsOption, MaxUsdOption, NamespaceOption, Place, RequireApproval, StoreOption
+from .options import (
+    JsonOption,
+    MaxCallsOption,
+    MaxTokensOption,
+    MaxUsdOption,
+    NamespaceOption,
+    Place,
+    RequireApproval,
+    StoreOption,
+)
 from .printing import end, err, out, print_json, progress, table
 
 
@@ -75,6 +84,7 @@ def ingest(
     ] = None,
     max_usd: MaxUsdOption = None,
     max_calls: MaxCallsOption = None,
+    max_tokens: MaxTokensOption = None,
     require_approval: RequireApproval = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be read and refused; change nothing.")
@@ -90,7 +100,7 @@ def ingest(
     if not paths:
         raise UnusableInput("There is nothing to read.", "Name files or folders: slowwave ingest PATH…")
     place = Place.of(store, namespace)
-    flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls}
+    flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls, "max_tokens": max_tokens}
     settings = with_flags("ingest", place.kept(place.settings.ingest), flags).ingest
     with progress(quiet=as_json):
         summary: dict[str, Any] = asyncio.run(

@@ -13,9 +13,11 @@ from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.shared.exceptions import MCPError
 from mcp_types import ToolAnnotations
 
-from slowwave.errors import SlowwaveError
+from inference.secrets import clean_error, without_secrets
+from slowwave.errors import NoStoreYet, SlowwaveError
 
 from .door import Door
+from .evidence import as_evidence, inert_text
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,15 +62,21 @@ def answering(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def answer(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return function(*args, **kwargs)
+            return as_evidence(function(*args, **kwargs))
+        except NoStoreYet as gone:
+            raise _gone(gone) from gone
         except SlowwaveError as error:
-            raise ToolError(f"{error.message} {error.remedy}".strip()) from error
+            raise ToolError(inert_text(without_secrets(f"{error.message} {error.remedy}".strip()))) from error
         except (ToolError, MCPError):
             raise
         except Exception as error:
-            raise _unforeseen(error, [*args, *kwargs.values()]) from error
+            raise _unforeseen(error, [*args, *kwargs.values()]) from clean_error(error)
 
     return answer
+
+
+def _gone(error: SlowwaveError) -> ToolError:
+    return ToolError(f"{error.message} Tell your person: this server needs the store that it was started on.")
 
 
 def _unforeseen(error: Exception, given: Sequence[object]) -> ToolError:
@@ -78,9 +86,7 @@ def _unforeseen(error: Exception, given: Sequence[object]) -> ToolError:
             try:
                 door_of(ctx).require()
             except SlowwaveError as gone:
-                return ToolError(
-                    f"{gone.message} Tell your person: this server needs the store that it was started on."
-                )
+                return _gone(gone)
     return UnexpectedToolError(
         f"Something went wrong in the memory ({type(error).__name__}). Try once more; if it stays so, tell your "
         "person: the log of the server says more, and `slowwave doctor` looks at the store."

@@ -17,6 +17,7 @@ from slowwave.errors import Refused, UnusableInput
 from slowwave.labels import canonical_type
 
 from .door import Door
+from .evidence import inert_text
 
 if TYPE_CHECKING:
     from slowwave.splitting.split_plan import Split
@@ -60,10 +61,11 @@ def _live(snapshot: Snapshot, door: Door, entity: str) -> dict[str, str]:
 
 
 def _ids(live: Mapping[str, str], asked: Sequence[str]) -> list[str]:
-    """The ids of what was asked for by content; anything else is left for an id."""
+    """The ids of what was asked for by content, as it is stored or as agents see it; the rest is left for an id."""
     by_content: dict[str, list[str]] = {}
     for fact, content in live.items():
-        by_content.setdefault(content, []).append(fact)
+        for told in {content, inert_text(content)}:
+            by_content.setdefault(told, []).append(fact)
     return list(dict.fromkeys(fact for each in asked for fact in by_content.get(" ".join(each.split()), [each])))
 
 

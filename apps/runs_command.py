@@ -1,0 +1,176 @@
+"""The command that tells what ran: what it did, and what it cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slowwave.errors import UnusableInput
+from slowwave.settings import (
+    BackfillSettings,
+    CommunitySettings,
+    ConsolidateSettings,
+    DecaySettings,
+    IngestSettings,
+    ReportSettings,
+    RetentionSettings,
+    SleepSettings,
+    StewardSettings,
+)
+
+from .options import JsonOption, NamespaceOption, Place, StoreOption
+from .printing import out, print_json, printable, table
+
+if TYPE_CHECKING:
+    from slowwave.settings import Group
+
+DEFAULTS: Mapping[str, type[Group]] = {
+    "ingest": IngestSettings,
+    "consolidate": ConsolidateSettings,
+    "steward": StewardSettings,
+    "decay": DecaySettings,
+    "communities": CommunitySettings,
+    "sleep": SleepSettings,
+    "report": ReportSettings,
+    "backfill": BackfillSettings,
+    "upkeep": RetentionSettings,
+}
+"""What a flow's settings are where nobody set them: only others are shown."""
+HEAD = ("when", "flow", "state", "took", "calls", "dollars")
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the command line."""
+    app.command()(runs)
+
+
+def runs(
+    run: Annotated[
+        str | None, typer.Argument(help="One run, or how its id begins: all there is about it.", show_default=False)
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many to show; a night counts as one.")] = 20,
+    end: Annotated[
+        bool, typer.Option("--end", help="Declare RUN ended, whose machine is gone: others may undo, forget, reembed.")
+    ] = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """What ran, what it changed and what it cost; newest first, the phases of a night under it."""
+    from recall.run_records import list_runs, run_record
+
+    place = Place.of(store, namespace)
+    if end:
+        if run is None:
+            raise UnusableInput("--end needs the run that has ended.", "Name it: slowwave runs RUN --end.")
+        from tasks.ending import end_run
+
+        run = end_run(place.store(), run, datetime.now(UTC))
+    snapshot = place.store().snapshot()
+    if run is not None:
+        found = run_record(snapshot, run)
+        print_json(found) if as_json else _show_run(found, place)
+        return
+    listed = list_runs(snapshot, limit)
+    if as_json:
+        print_json({"runs": listed})
+    else:
+        _show_runs(listed)
+
+
+def _show_runs(listed: Sequence[Mapping[str, Any]]) -> None:
+    """Two lines or more for each run: when, cost; then what it changed, and its id."""
+    out.print(_line(*HEAD), style="bold cyan", markup=False)
+    known = {each["id"] for each in listed}
+    for each in listed:
+        indent = "  " if each["parent_id"] in known else ""
+        out.print(_line(*_cells(each, indent)), markup=False)
+        changed = ", ".join(each["effects"])
+        if changed:
+            out.print(f"  {indent}{printable(changed)}", markup=False)
+        out.print(f"  {indent}{printable(each['id'])}", style="dim", markup=False)
+
+
+def _line(when: str, flow: str, state: str, took: str, calls: str, dollars: str) -> str:
+    return f"{when:<16}  {flow:<14}  {state:<11}  {took:>8}  {calls:>6}  {dollars:>9}".rstrip()
+
+
+def _cells(run: Mapping[str, Any], indent: str = "") -> tuple[str, str, str, str, str, str]:
+    began: datetime | None = run["started_at"]
+    has_paid = bool(run["calls"])
+    return (
+        f"{began:%Y-%m-%d %H:%M}" if began else "",
+        f"{indent}{printable(run['flow'] or '')}",
+        run["state"] or "",
+        duration(run["took_s"]),
+        f"{run['calls']:,}" if has_paid else "",
+        f"{run['usd'] or 0.0:.4f}" if has_paid else "",
+    )
+
+
+def duration(seconds: float | None) -> str:
+    """A time as people say it: 0.4 s, 12 s, 3 min, 2 h 5 min."""
+    if seconds is None:
+        return ""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _show_run(run: Mapping[str, Any], place: Place) -> None:
+    summary = run["summary"]
+    ended: datetime | None = run["ended_at"]
+    told = [*zip(HEAD, _cells(run), strict=True), ("ended", ended)]
+    told += [("tokens", f"{run['tokens_in']:,} in, {run['tokens_out']:,} out")] if run["calls"] else []
+    told += [("changed", ", ".join(run["effects"]))] if run["effects"] else []
+    told += [(key.replace("_", " "), value) for key, value in summary.items() if _is_plain(key, value)]
+    told += [("lease wait", f"{run['waited_s']:.2f} s")] if run["commits"] else []
+    told += [("night", run["parent_id"])] if run["parent_id"] else []
+    told += [("phases", ", ".join(run["phases"]))] if run["phases"] else []
+    out.print(table(run["id"], ("", ""), told))
+    for title, rows in (("Counts", summary.get("counts", {})), ("Refused", summary.get("refused", {}))):
+        if rows:
+            out.print(table(title, ("what", "count"), list(rows.items())))
+    if asked := _asked(run):
+        out.print(table("Asked, where it is not the default", ("parameter", "value"), asked))
+    if run["commits"]:
+        commits = [(each["sequence"], each["at"], each["kind"]) for each in run["commits"]]
+        out.print(table("Commits", ("#", "when", "kind"), commits))
+    for note in (*summary.get("notes", ()), *summary.get("errors", ())):
+        out.print(f"- {note}", markup=False)
+    out.print(_way_back(run, place), markup=False, soft_wrap=True)
+
+
+def _is_plain(key: str, value: Any) -> bool:
+    """What is told once more in the summary, or as a table, is left out."""
+    return key not in ("run", "state", "commit") and isinstance(value, str | int | float) and value != ""
+
+
+def _way_back(run: Mapping[str, Any], place: Place) -> str:
+    if run["state"] == "undone":
+        return "It was taken back."
+    if not run["commits"]:
+        return "It changed nothing."
+    return f"Take it back: slowwave undo {run['id']} --store {place.uri} --namespace {place.namespace}"
+
+
+def _asked(run: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Parameters by their path; of settings only those that are not at their default."""
+    parameters = run["parameters"]
+    model = DEFAULTS.get(run["flow"])
+    usual = dict(_flat(model().model_dump(mode="json"), "settings.")) if model else {}
+    flat = _flat(parameters)
+    return [(path, json.dumps(value, ensure_ascii=False)) for path, value in flat if usual.get(path, None) != value]
+
+
+def _flat(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{path}{name}.")
+        else:
+            yield f"{path}{name}", value

@@ -1,0 +1,109 @@
+"""The command that watches a folder, for those who run no Prefect."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from slowwave.errors import SlowwaveError, UnusableInput
+
+from .configuration import with_flags
+from .options import JsonOption, MaxCallsOption, MaxTokensOption, MaxUsdOption, NamespaceOption, Place, StoreOption
+from .printing import err, out, print_json, progress
+
+LEAST_PAUSE_S = 1.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the command line."""
+    app.command()(watch)
+
+
+def watch(
+    folder: Annotated[Path, typer.Argument(help="The folder in which files arrive.", show_default=False)],
+    once: Annotated[bool, typer.Option("--once", help="Look once and stop.")] = False,
+    every: Annotated[float, typer.Option("--every", metavar="SECONDS", help="How often to look.")] = 30.0,
+    settle: Annotated[
+        float, typer.Option("--settle", metavar="SECONDS", help="Read a file when it has not changed for so long.")
+    ] = 20.0,
+    move: Annotated[
+        bool, typer.Option("--move", help="Move what was read to done/, what is unusable to failed/.")
+    ] = False,
+    by_folder: Annotated[bool, typer.Option("--by-folder", help="A folder in it names the namespace.")] = False,
+    llm: Annotated[
+        str | None,
+        typer.Option("--llm", metavar="PROVIDER/MODEL", help="Who extracts; 'rules' needs no key.", show_default=False),
+    ] = None,
+    max_usd: MaxUsdOption = None,
+    max_calls: MaxCallsOption = None,
+    max_tokens: MaxTokensOption = None,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Ingest what is new or has changed in a folder, until Ctrl-C. Budgets are those of one look."""
+    if as_json and not once:
+        raise UnusableInput("--json gives one document, and watching has no end.", "Add --once.")
+    if every < LEAST_PAUSE_S or settle < 0:
+        raise UnusableInput("--every is at least 1 second, and --settle not negative.")
+    place = Place.of(store, namespace)
+    flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls, "max_tokens": max_tokens}
+    settings = with_flags("ingest", place.kept(place.settings.ingest), flags).ingest
+    taken: dict[str, Any] = {
+        "folder": str(folder),
+        "namespace": namespace,
+        "store": place.uri,
+        "settle_s": settle,
+        "afterwards": "move" if move else "stay",
+        "by_folder": by_folder,
+        "settings": settings,
+        "embedder": place.settings.embedder,
+    }
+    if once:
+        _show(_look(taken, quiet=as_json), as_json)
+        return
+    err.print(f"Watching {folder} every {every:g} seconds. Stop with Ctrl-C.", markup=False)
+    _keep_looking(taken, every)
+
+
+def _look(taken: dict[str, Any], *, quiet: bool) -> dict[str, Any]:
+    from flows.inbox import inbox
+
+    with progress(quiet=quiet):
+        summary: dict[str, Any] = asyncio.run(inbox(**taken))
+    return summary
+
+
+def _keep_looking(taken: dict[str, Any], every: float) -> None:
+    """Look again whenever a file has changed or one was waiting; what failed is told, and tried again."""
+    from tasks.inbox import listed
+
+    seen: object = None
+    while True:
+        now = listed(taken["folder"], taken["namespace"], by_folder=taken["by_folder"])
+        if now != seen:
+            try:
+                summary = _look(taken, quiet=False)
+                seen = None if summary["waiting"] else now
+                if summary["files"]:
+                    _show(summary, as_json=False)
+            except UnusableInput:
+                raise
+            except SlowwaveError as error:
+                err.print(str(error), markup=False, style="red")
+        time.sleep(every)
+
+
+def _show(summary: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(summary)
+        return
+    for each in summary["files"]:
+        if each["outcome"] != "known":
+            out.print(f"{each['outcome']}: {each['file']} {each['reason']}".rstrip(), markup=False)
+    told = ", ".join(f"{summary[what]} {what}" for what in ("read", "known", "unusable", "waiting"))
+    out.print(f"{told}. Runs: {', '.join(summary['runs']) or 'none'}.", markup=False)
