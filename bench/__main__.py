@@ -37,7 +37,10 @@ BENCHMARKS: Mapping[str, str] = {
     "merging": "the steward's merge phase, beside SemHash",
     "guards": "what the guards of a merge let through",
     "walks": "breadth first and spreading activation on a million relations, beside peers",
+    "faults": "every flow killed at its durable steps and run again",
     "communities": "groups in a graph of a million relations, beside igraph and networkit",
+    "scaling": "the same work at 10,000, 100,000 and 1,000,000 facts",
+    "tenants": "several writers at several namespaces for minutes, killed and stalled: nothing is lost or mixed up",
 }
 RESULTS = Path(__file__).resolve().parent / "results"
 PACKAGES = ("lancedb", "prefect", "polars", "numpy", "model2vec")
@@ -51,7 +54,7 @@ def main() -> None:
     figures: list[Figure] = []
     with TemporaryDirectory(prefix="slowwave-bench-") as place:
         for name in chosen.names or BENCHMARKS:
-            figures += _run(name, Options(Path(place, name), data_folder(), chosen.quick))
+            figures += _run(name, Options(Path(place, name), data_folder(), chosen.quick, chosen.minutes))
     if not figures:
         return
     out.print(_table(figures))
@@ -66,6 +69,7 @@ def _arguments() -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument("names", nargs="*", metavar="NAME", help="which ones; all by default")
     parser.add_argument("--quick", action="store_true", help="smaller sizes")
+    parser.add_argument("--minutes", type=float, default=3.0, help="how long `tenants` goes on")
     chosen = parser.parse_args()
     if unknown := set(chosen.names) - set(BENCHMARKS):
         parser.error(f"there is no benchmark {sorted(unknown)[0]!r}; there are {', '.join(BENCHMARKS)}")

@@ -40,11 +40,12 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the caller asked of the benchmarks: where to work, where the data are, and whether to hurry."""
+    """What the caller asked of the benchmarks: where to work, where the data are, whether to hurry and how long."""
 
     place: Path
     data: Path
     is_quick: bool = False
+    minutes: float = 3.0
 
 
 class Absent(Exception):

@@ -1,0 +1,226 @@
+"""A target for each parser: bytes go in; what comes out is nothing, or an error that says what is wrong.
+
+Whatever else happens is a fault: any other exception, an answer that takes long, memory that grows out of proportion.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from apps.configuration import parse_settings
+from apps.mcp.server import MODULES
+from apps.mcp.tokens import parse_address
+from inference.replay import Replay
+from prompts.rendering import RESPONSES, render_extraction
+from slowwave.errors import SlowwaveError
+from slowwave.intake.foreign.adoption import adopt
+from slowwave.intake.foreign.safety import without_secrets
+from slowwave.intake.formats import FORMATS
+from slowwave.intake.injection import injection_reason
+from slowwave.intake.redaction import redact, redact_lines, redact_values
+from slowwave.intake.windows import PlannedWindow
+from slowwave.labels import canonical_relation, canonical_type
+from slowwave.reading.claims import collect
+from slowwave.reading.dates import resolve_hint
+from slowwave.reading.given_names import name_to_store
+from slowwave.reading.hints import find_hint
+from slowwave.reading.rules_extraction import extract_window
+from slowwave.records import Turn, Window
+from slowwave.review.asks import renamed, without
+from slowwave.review.verdicts import Asked, complaints
+from slowwave.timestamps import asked_time, parse_time
+from storage.connection import check_namespace
+from tasks.foreign import read_foreign
+from tasks.reading import read_paths
+from tasks.review_forms import bare, filled_in, form_of
+
+NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
+LARGEST_ANSWER = 64  # times the input, and a little more
+Target = Callable[[bytes], None]
+
+
+def attempt(target: Target, data: bytes) -> str:
+    """What the target said to the input: empty, or its error; raises whatever is no error of ours."""
+    try:
+        target(data)
+    except SlowwaveError as error:
+        said = error.message
+    else:
+        return ""
+    assert said.strip(), "an error that says nothing"
+    return said
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _loaded(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return _text(data)
+
+
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="slowwave-fuzz-")
+
+
+def _file(data: bytes, name: str) -> Path:
+    path = Path(_folder().name, name)
+    path.write_bytes(data)
+    return path
+
+
+def conversations(data: bytes) -> None:
+    """Files of every format; the first byte says whether one is named, and which."""
+    names = (*FORMATS, "auto", "auto")
+    format, suffix = names[data[0] % len(names)] if data else "auto", (".jsonl", ".json", ".md", ".txt")
+    path = _file(data[1:], f"input{suffix[len(data) % 4]}")
+    size = 0
+    for batch in read_paths([path], format, now=NOW):
+        size += int(batch.messages["content"].str.len_bytes().sum() or 0)
+    assert size <= LARGEST_ANSWER * len(data) + 4096, f"{size} bytes of messages from {len(data)}"
+
+
+def exports(data: bytes) -> None:
+    """What other memories wrote, as far as it can be adopted."""
+    found = read_foreign(_file(data, "export.json")).content
+    adopt(without_secrets(found).content, NOW)
+
+
+def settings(data: bytes) -> None:
+    """`slowwave.toml`."""
+    try:
+        values = tomllib.loads(data.decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
+        return
+    parse_settings(values, "slowwave.toml")
+
+
+def times(data: bytes) -> None:
+    """Times of messages, of options, and in what people say."""
+    text = _text(data)
+    for value in (text, _loaded(data)):
+        try:
+            parse_time(value)
+        except ValueError:
+            continue
+    resolve_hint(find_hint(text[:700]), NOW, text[:700])
+    resolve_hint(text, NOW)
+    asked_time(text)
+
+
+def names(data: bytes) -> None:
+    """Names of namespaces, entities, types and relations, and addresses to listen on."""
+    text = _text(data)
+    canonical_type(text), canonical_relation(text)
+    for parse in (check_namespace, name_to_store, parse_address):
+        try:
+            parse(text)
+        except SlowwaveError:
+            continue
+    checked = check_namespace(text)
+    assert os.path.normpath(f"/store/{checked}") == f"/store/{checked}", "a namespace that leads elsewhere"
+
+
+def secrets(data: bytes) -> None:
+    """Redaction: in texts, in lines and in plain data; what is clean stays so."""
+    text = _text(data)
+    once = redact(text).text
+    assert redact(once).text == once, "redacting again changes it"
+    list(redact_lines(text.splitlines(keepends=True)))
+    redact_values(_loaded(data))
+
+
+def orders(data: bytes) -> None:
+    """The look-out for instructions."""
+    injection_reason(_text(data))
+
+
+def talk(data: bytes) -> None:
+    """The keyless extractor, on what a person says and on a passage, and what becomes of its claims."""
+    text = data.decode("utf-8", "replace")
+    turns = (Turn(0, "Marta", "user", text, NOW), Turn(1, "notes", "document", text[: len(text) // 2], NOW))
+    window = Window("c", "global", turns)
+    answer = RESPONSES["extract_facts"].model_validate(extract_window(window))
+    collect([(PlannedWindow(window, ("m0", "m1")), answer)], 10)
+    assert render_extraction(window).text.count("</window>") == 1
+
+
+def answers(data: bytes) -> None:
+    """What a model answers, to every prompt, and recordings of that."""
+    value = _loaded(data)
+    turns = tuple(Turn(n, "Marta", "user", "I moved from vim to neovim.", NOW, n == 0) for n in range(3))
+    planned = PlannedWindow(Window("c", "global", turns), ("m0", "m1", "m2"))
+    for name, model in RESPONSES.items():
+        try:
+            answer = model.model_validate(value)
+        except ValidationError:
+            continue
+        if name == "extract_facts":
+            assert set(collect([(planned, answer)], 10).claims["message_id"]) <= {"m1", "m2"}
+    Replay.read(_file(data, "recording.jsonl"))
+
+
+def calls(data: bytes) -> None:
+    """Arguments of an agent's tools, valid ones and others."""
+    value = _loaded(data)
+    for tool, taken in _tools().items():
+        wrong = None
+        try:
+            tool(value)
+        except ValidationError as error:
+            wrong = taken(error)
+        assert wrong != "", "a refusal that says nothing"
+
+
+@cache
+def _tools() -> Mapping[Callable[[Any], Any], Callable[[ValidationError], str]]:
+    from apps.mcp.calls import Asked as AskedTool
+    from apps.mcp.declaring import TOOLS
+
+    assert MODULES
+    made = [AskedTool.of(name, each) for name, each in TOOLS.items()]
+    return {tool.fn_metadata.arg_model.model_validate: tool._wrong for tool in made}  # type: ignore[attr-defined]
+
+
+def reviews(data: bytes) -> None:
+    """What a person filled into a form, and which names and observations they changed at the command line."""
+    value, text = _loaded(data), _text(data)
+    asked, form = _form()
+    with suppress(ValidationError):
+        given = form.model_validate(value).model_dump()
+        complaints(tuple(map(bare, asked)), filled_in(asked, given), given["name"], given["low_risk"])
+    if isinstance(value, dict):
+        with suppress(SlowwaveError):
+            renamed(asked[0].ask, {str(old): str(new) for old, new in value.items()})
+    without(asked[0].ask, text.split(","))
+
+
+@cache
+def _form() -> tuple[tuple[Asked, ...], type[BaseModel]]:
+    parts = [{"name": "House - Garden", "entity_type": "project", "observations": ["f_1", "f_2"]}]
+    asked = (
+        Asked("p_1", "split", "Part House", False, {"splits": parts}),
+        Asked("p_2", "delete", "Delete", True, {"observations": ["f_3", "f_4"]}),
+    )
+    return asked, form_of(asked)
+
+
+TARGETS: Mapping[str, Target] = {
+    each.__name__: each
+    for each in (conversations, exports, settings, times, names, secrets, orders, talk, answers, calls, reviews)
+}

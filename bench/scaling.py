@@ -1,0 +1,124 @@
+"""What grows with what: one store at several sizes, and the same work in each."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+
+import polars as pl
+
+from flows.decay import decay
+from flows.steward import steward
+from recall.memory import Memory
+from slowwave.settings import DecaySettings, StewardSettings
+from storage.doctor import examine
+from storage.size import stored_bytes
+from storage.store import Store
+
+from . import synthetic
+from .big_store import build_store
+from .figures import Figure, Options, in_fresh_process, measured, peak_memory_mib, percentiles
+
+SEED = 23
+QUICK, SIZES = (10_000,), (10_000, 100_000, 1_000_000)
+WARM_UP, ASKED, K = 10, 50, 10
+LATER = synthetic.START + timedelta(days=30)
+COMMITS, ROWS = 10, 100
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One kind of work in a process of its own: milliseconds of processor time, and the most memory it held."""
+
+    cpu_ms: float
+    peak_mib: float
+
+
+def run(options: Options) -> Iterable[Figure]:
+    """Bytes of a fact, and the cost of a question, a commit, a sweep, a night's decay and a doctor at each size.
+
+    Stores that lie in the folder already, under the name of their size, are taken as they are.
+    """
+    for facts in QUICK if options.is_quick else SIZES:
+        uri = options.place / str(facts)
+        questions = _built(uri, facts)
+        yield from _figures(facts, uri, Random(SEED).sample(questions, WARM_UP + ASKED))
+
+
+def _built(uri: Path, facts: int) -> list[str]:
+    noted = uri.with_suffix(".json")
+    if not noted.exists():
+        noted.parent.mkdir(parents=True, exist_ok=True)
+        noted.write_text(json.dumps(build_store(str(uri), facts, SEED)), encoding="utf-8")
+    questions: list[str] = json.loads(noted.read_text(encoding="utf-8"))
+    return questions
+
+
+def _figures(facts: int, uri: Path, questions: list[str]) -> Iterator[Figure]:
+    name = f"{facts:,} facts"
+    held = stored_bytes(Store.open(str(uri)))
+    yield Figure("scaling", f"{name}: stored", held / facts, "bytes/fact", note="with its message and entities")
+    times, asked = in_fresh_process(ask, str(uri), questions)
+    median, slow = percentiles(times[WARM_UP:])
+    yield Figure("scaling", f"{name}: first question", times[0], "ms")
+    yield Figure("scaling", f"{name}: question p50", median, "ms", note=f"p95 {slow:.1f} ms")
+    yield Figure("scaling", f"{name}: question", asked.cpu_ms, "cpu ms", note=f"{asked.peak_mib:.0f} MiB")
+    for what, work in (("commit of 100 facts", commit), ("sweep", sweep), ("decay", fade), ("doctor", look)):
+        cost = in_fresh_process(work, str(uri))
+        yield Figure("scaling", f"{name}: {what}", cost.cpu_ms, "cpu ms", note=f"{cost.peak_mib:.0f} MiB")
+
+
+def ask(uri: str, questions: list[str]) -> tuple[list[float], Work]:
+    """Milliseconds on the clock of each question, and what one costs on average when warm."""
+    times: list[float] = []
+    with Memory.open(uri, is_logged=False) as memory:
+        for question in questions[:WARM_UP]:
+            times.append(_timed(memory, question))
+        with measured() as cost:
+            times += [_timed(memory, question) for question in questions[WARM_UP:]]
+    return times, Work(1000 * cost.cpu_s / ASKED, peak_memory_mib())
+
+
+def _timed(memory: Memory, question: str) -> float:
+    with measured() as cost:
+        memory.recall(question, K)
+    return 1000 * cost.wall_s
+
+
+def commit(uri: str) -> Work:
+    """One commit that rewrites a hundred facts as they are, on average of ten."""
+    store = Store.open(uri)
+    some = store.snapshot().frame("facts", limit=ROWS, columns=["id"])["id"]
+    rows = store.snapshot().by_ids("facts", some, with_vector=True)
+    with measured() as cost:
+        for _ in range(COMMITS):
+            with store.commit("bench", "bench", LATER) as tx:
+                tx.upsert("facts", rows.select(pl.exclude("updated_at", "run_id")))
+    return Work(1000 * cost.cpu_s / COMMITS, peak_memory_mib())
+
+
+def sweep(uri: str) -> Work:
+    """A dry sweep of the steward: every fact is scored, what would fade and merge is found, nothing is written."""
+    settings = StewardSettings.model_validate({"llm": {"model": "rules"}})
+    with measured() as cost:
+        asyncio.run(steward(store=uri, settings=settings, now=LATER, dry_run=True))
+    return Work(1000 * cost.cpu_s, peak_memory_mib())
+
+
+def fade(uri: str) -> Work:
+    """What a night's decay looks at, without writing."""
+    with measured() as cost:
+        asyncio.run(decay(store=uri, settings=DecaySettings(), now=LATER, dry_run=True))
+    return Work(1000 * cost.cpu_s, peak_memory_mib())
+
+
+def look(uri: str) -> Work:
+    """Every check of the doctor."""
+    with measured() as cost:
+        examine(Store.open(uri))
+    return Work(1000 * cost.cpu_s, peak_memory_mib())
