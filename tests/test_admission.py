@@ -30,6 +30,7 @@ def stored(store: Path) -> list[tuple[str, str]]:
     return sorted(rows(store, "messages").select("speaker", "content").iter_rows())
 
 
+@pytest.mark.proof
 def test_two_people_with_one_identifier_in_two_runs_are_both_remembered(tmp_path: Path) -> None:
     learn(chat(tmp_path / "p1", "Ana", "I work at Ferrywise as a nurse."), tmp_path / "m")
     summary = learn(chat(tmp_path / "p2", "Ben", "My sister lives in Coimbra."), tmp_path / "m")
@@ -38,6 +39,7 @@ def test_two_people_with_one_identifier_in_two_runs_are_both_remembered(tmp_path
     assert any("identifier of another text" in issue for issue in summary["issues"])
 
 
+@pytest.mark.proof
 def test_the_same_words_of_another_person_under_one_identifier_are_kept(tmp_path: Path) -> None:
     words = "I live in Lisbon with my two children."
     for folder, who in (("p1", "Ana"), ("p2", "Ben"), ("p3", "Cleo")):
@@ -45,6 +47,7 @@ def test_the_same_words_of_another_person_under_one_identifier_are_kept(tmp_path
     assert [who for who, _ in stored(tmp_path / "m")] == ["Ana", "Ben", "Cleo"]
 
 
+@pytest.mark.proof
 def test_a_message_that_was_edited_is_kept_beside_what_it_said_before(tmp_path: Path) -> None:
     talk = tmp_path / "talk.jsonl"
     learn(written(talk, said(LISBON)), tmp_path / "m")
@@ -52,6 +55,7 @@ def test_a_message_that_was_edited_is_kept_beside_what_it_said_before(tmp_path: 
     assert [text.split()[3] for _, text in stored(tmp_path / "m")] == ["Lisbon", "Porto"]
 
 
+@pytest.mark.proof
 def test_an_edited_message_has_the_same_name_whether_one_run_read_both_forms_or_two_did(tmp_path: Path) -> None:
     first, second = written(tmp_path / "a.jsonl", said(LISBON)), written(tmp_path / "b.jsonl", said(PORTO))
     learn([first, second], tmp_path / "one")
@@ -61,6 +65,7 @@ def test_an_edited_message_has_the_same_name_whether_one_run_read_both_forms_or_
 
 
 @pytest.mark.parametrize("secret", ["", " My password: hunter2horse!"])
+@pytest.mark.proof
 def test_what_was_renamed_is_known_the_next_time(tmp_path: Path, secret: str) -> None:
     talk = tmp_path / "talk.jsonl"
     learn(written(talk, said([(who, text + secret) for who, text in LISBON])), tmp_path / "m")
@@ -74,6 +79,7 @@ def test_what_was_renamed_is_known_the_next_time(tmp_path: Path, secret: str) ->
     assert len(stored(tmp_path / "m")) == len(before) + 1 == 3
 
 
+@pytest.mark.proof
 def test_a_clash_with_what_another_run_stored_meanwhile_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

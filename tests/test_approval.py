@@ -90,6 +90,7 @@ def place(facts_known: Path, tmp_path: Path) -> Path:
 # What a guard kept apart
 
 
+@pytest.mark.proof
 def test_a_pair_that_a_guard_kept_apart_is_put_to_a_person_once_and_a_yes_can_be_undone(place: Path) -> None:
     summary = consolidated(place)
     (found,) = waiting(place)
@@ -384,6 +385,7 @@ HOME = [("Devon", "I live in Porto."), ("Devon", "I work at Ferrywise.")]
 MOVED = [("Devon", "I moved from Porto to Lisbon in April 2026."), ("Devon", "I no longer work at Ferrywise.")]
 
 
+@pytest.mark.proof
 def test_a_pinned_fact_that_is_contradicted_stays_until_a_person_says_yes(tmp_path: Path) -> None:
     place = tmp_path / "m"
     second = written(tmp_path / "b.jsonl", said(MOVED, "c2", START + timedelta(days=60)))
@@ -420,6 +422,7 @@ def recalled(place: Path) -> None:
     store.append("retrieval_events", pl.DataFrame([event]))
 
 
+@pytest.mark.proof
 def test_a_sweep_that_needs_approval_changes_nothing_and_after_a_yes_it_is_as_if_it_needed_none(
     place: Path, tmp_path: Path
 ) -> None:
@@ -433,6 +436,7 @@ def test_a_sweep_that_needs_approval_changes_nothing_and_after_a_yes_it_is_as_if
     assert_same(what_it_says(place), what_it_says(free))
 
 
+@pytest.mark.proof
 def test_a_night_in_which_all_waits_goes_through_and_after_a_yes_it_is_as_if_nothing_had_waited(
     place: Path, tmp_path: Path
 ) -> None:
@@ -475,6 +479,7 @@ def test_a_large_merge_is_a_persons_though_small_ones_are_made(place: Path) -> N
 # The law of a patch
 
 
+@pytest.mark.proof
 def test_what_was_learned_after_a_yes_is_what_is_learned_without_asking(tmp_path: Path) -> None:
     talk = written(tmp_path / "talk.jsonl", [*said(HOME), *said(MOVED, "c2", START + timedelta(days=60))])
     for name, mode in (("asked", "manual"), ("free", "auto")):

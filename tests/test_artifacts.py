@@ -600,6 +600,7 @@ def test_undoing_a_linking_run_gives_back_what_was_not_linked(tmp_path: Path) ->
     assert_same(contents(store), before)
 
 
+@pytest.mark.proof
 def test_facts_belong_to_the_documents_and_messages_they_were_read_from(tmp_path: Path) -> None:
     page = dated(tmp_path / "a.md", "2026-02-01", "Marta works at Ferrywise. Tomás lives in Porto.")
     learn([page, written(tmp_path / "talk.jsonl", said(paste(CONFIG)))], tmp_path / "m")
@@ -637,6 +638,7 @@ def judging(relation: str) -> Any:
 
 
 @pytest.mark.parametrize("relation", ["unrelated", "derivative"])
+@pytest.mark.proof
 def test_a_model_that_is_asked_decides_and_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, relation: str
 ) -> None:

@@ -360,6 +360,7 @@ def twice(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
     return store, learn(written(tmp_path / "b.jsonl", talk(2, WISH + " It is time.")), store, **BELIEFS)
 
 
+@pytest.mark.proof
 def test_two_weak_hints_in_different_conversations_become_a_fact_that_shows_both(
     twice: tuple[Path, dict[str, Any]],
 ) -> None:
@@ -376,6 +377,7 @@ def test_two_weak_hints_in_different_conversations_become_a_fact_that_shows_both
     assert examine(Store.open(str(store))) == ()
 
 
+@pytest.mark.proof
 def test_a_run_repeated_changes_nothing(twice: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     store, _ = twice
     before = contents(store)
@@ -383,6 +385,7 @@ def test_a_run_repeated_changes_nothing(twice: tuple[Path, dict[str, Any]], tmp_
     assert_same(contents(store), before)
 
 
+@pytest.mark.proof
 def test_undo_of_the_second_run_makes_the_belief_pending_again(twice: tuple[Path, dict[str, Any]]) -> None:
     store, summary = twice
     undo(Store.open(str(store)), summary["run"], "undo-1", START)
@@ -435,6 +438,7 @@ def test_a_promoted_belief_that_waits_for_review_counts_what_is_said_meanwhile(t
 JOB = "Trabajo en Ferrywise."
 
 
+@pytest.mark.proof
 def test_what_is_uncertain_between_two_things_is_shown_apart_until_it_is_known(tmp_path: Path) -> None:
     store = tmp_path / "m"
     learn(written(tmp_path / "a.jsonl", talk(1, JOB)), store, **BELIEFS)

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import polars as pl
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prompts.responses import WindowExtraction
@@ -17,10 +18,10 @@ from slowwave.records import Turn, Window
 AT = datetime(2026, 3, 2, tzinfo=UTC)
 
 
-def window(*roles: str, context: int = 1, known: int = 0, name: str = "m") -> PlannedWindow:
+def window(*roles: str, context: int = 1, known: int = 0, name: str = "m", text: str = "text") -> PlannedWindow:
     """A window of messages m0, m1, …; the first `context` of them are only shown."""
     turns = tuple(
-        Turn(n, "Marta" if role == "user" else role, role, "text", AT + timedelta(minutes=n), n < context)
+        Turn(n, "Marta" if role == "user" else role, role, text, AT + timedelta(minutes=n), n < context)
         for n, role in enumerate(roles)
     )
     planned = PlannedWindow(Window("c", "global", turns), tuple(f"{name}{n}" for n in range(len(roles))))
@@ -55,12 +56,29 @@ def test_judgements_of_context_and_of_messages_that_are_not_there_are_ignored_an
 
 def test_a_known_fact_is_named_by_its_index_and_an_index_that_was_not_listed_means_none() -> None:
     resolves = [{"known": 1}, {"known": 5, "object": "vim", "action": "retract", "reason": "correction"}, {"known": -1}]
-    said = collected(window("user", "user", known=2), facts=[claim(1, resolves=resolves)])
+    said = collected(window("user", "user", known=2, text="No vim."), facts=[claim(1, resolves=resolves)])
     assert said.claims["resolves"].to_list()[0] == [
         {"known_id": "f1", "object": None, "action": "supersede", "reason": "temporal_change"},
         {"known_id": None, "object": "vim", "action": "retract", "reason": "correction"},
         {"known_id": None, "object": None, "action": "supersede", "reason": "temporal_change"},
     ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept"),
+    [
+        ("the Neovim editor", True),
+        ("NEOVIM", True),
+        ("Ferrywise", False),
+        ("the a of", False),
+        ("Known.", True),
+        ("7", False),
+    ],
+)
+def test_what_was_never_shown_is_not_done_away_with(asked: str, kept: bool) -> None:
+    planned = window("user", "user", known=1, text="I gave up neovim.")
+    said = collected(planned, facts=[claim(1, resolves=[{"object": asked, "action": "retract"}])])
+    assert said.claims["resolves"][0][0]["object"] == (asked if kept else None)
 
 
 def test_the_subject_of_a_claim_is_a_mention_even_if_it_is_not_listed() -> None:
@@ -94,6 +112,7 @@ def test_no_answer_gives_frames_with_all_their_columns() -> None:
     assert said.judgements.schema == full.judgements.schema
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(-3, 6), max_size=12), st.integers(0, 3))
 def test_nothing_is_ever_said_of_a_message_that_was_not_to_be_extracted(indexes: list[int], context: int) -> None:
     planned = window("user", "user", "user", "user", context=context)

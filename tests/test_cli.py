@@ -114,13 +114,14 @@ def test_the_commands_of_this_version_are_all_there() -> None:
     assert {"neighbours", "path", "find"} <= known
     assert {f"review {verb}" for verb in ("list", "show", "approve", "reject", "modify")} <= known
     assert {f"split {verb}" for verb in ("find", "analyze", "propose", "execute")} <= known
-    assert {"import", "audit"} <= known
-    assert "mcp" in known
+    assert {"import", "audit", "watch", "fleet", "reembed"} <= known
+    assert {"mcp", "backfill"} <= known
 
 
 # Documents of --json
 
 
+@pytest.mark.proof
 def test_recall_gives_exactly_the_document_that_scripts_rely_on(run: Run, store: Path) -> None:
     found = run("recall", "Why Redis Streams?", "--k", 3, "--store", store, "--json")
     assert found.code == 0
@@ -288,6 +289,7 @@ def test_the_history_of_a_fact_is_its_chain_oldest_first(run: Run, tmp_path: Pat
     assert (narrowed.code, "is shown whole" in narrowed.err) == (2, True)
 
 
+@pytest.mark.proof
 def test_both_times_narrow_what_is_recalled_and_listed(run: Run, tmp_path: Path) -> None:
     store = editors(tmp_path / "m")
 
@@ -423,6 +425,7 @@ def test_a_store_path_that_is_a_file_is_refused_by_every_command(
     assert (tmp_path / "file").read_text() == "not a store"
 
 
+@pytest.mark.proof
 def test_a_budget_that_is_spent_ends_with_three_and_the_same_command_goes_on(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -560,6 +563,7 @@ def test_a_run_can_be_looked_at_tried_and_taken_back(run: Run, memory_copy: Path
     assert {entry["state"] for entry in run("runs", "--store", memory_copy, "--json").json["runs"]} >= {"undone"}
 
 
+@pytest.mark.proof
 def test_doctor_finds_damage_says_so_with_its_exit_code_and_mends_it(run: Run, memory_copy: Path) -> None:
     healthy = run("doctor", "--store", memory_copy)
     assert (healthy.code, healthy.out.strip()) == (0, "Healthy.")
@@ -602,6 +606,7 @@ def test_the_console_script_works_from_any_folder_and_reading_needs_no_prefect(t
     assert done.json["facts"]
 
 
+@pytest.mark.proof
 def test_arguments_that_are_no_text_and_a_terminal_without_unicode_do_no_harm(tmp_path: Path, store: Path) -> None:
     args = ("recall", "caf\udce9 Tomás", "--store", store, "--json")
     done = script(*args, cwd=tmp_path, PYTHONIOENCODING="ascii")
@@ -609,6 +614,7 @@ def test_arguments_that_are_no_text_and_a_terminal_without_unicode_do_no_harm(tm
     assert done.json["query"].startswith("caf")
 
 
+@pytest.mark.proof
 def test_the_demo_runs_without_a_key_and_leaves_nothing_behind(tmp_path: Path) -> None:
     done = script("demo", "--json", cwd=tmp_path, TMPDIR=str(tmp_path))
     assert (done.code, done.err.strip()) == (0, "True")

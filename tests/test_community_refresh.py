@@ -35,9 +35,10 @@ from storage.doctor import examine, repair
 from storage.store import Store
 from storage.tables import TABLES, Role, tables_of
 from storage.undo import undo
-from tasks.community_trigger import due_event, extractions, note_due
+from tasks.community_trigger import extractions, note_due
 from tasks.entities import merge_entities
 from tasks.erasure_plan import plan_erasure
+from tasks.events import REFRESH_DUE, event_of
 from tasks.forgetting import find_subject, forget
 from tasks.membership import assign_new
 from tasks.purging import delete_entities, delete_facts, plan_purge
@@ -256,6 +257,7 @@ def test_a_limit_of_nothing_means_no_summaries(place: Path, serve: Serve) -> Non
 # With a model
 
 
+@pytest.mark.proof
 def test_a_model_is_asked_once_about_all_and_never_again_while_nothing_changes(place: Path, serve: Serve) -> None:
     api = serve(summariser)
     summary = refreshed(place, CLAUDE)
@@ -553,12 +555,15 @@ def test_communities_are_due_by_an_event_that_names_the_memory(place: Path) -> N
         tx.upsert("messages", heard("c", ("done", 0), ("done", 2), ("failed", 1), ("pending", 0)))
     run = a_run(place)
     assert extractions(Store.open(str(place)).snapshot()) == 5
-    event = Event(**due_event(run, 3, 5, 4))
+    event = Event(**event_of(REFRESH_DUE, run, before=3, after=5, interval=4))
     assert event.resource.id == "slowwave.namespace.default"
-    assert event.payload == {"namespace": "default", "store": str(place), "before": 3, "after": 5, "interval": 4}
+    counts = {"before": 3, "after": 5, "interval": 4}
+    assert event.payload == {
+        "namespace": "default", "store": str(place), "run": run.id, "flow": run.flow, "counts": counts,
+    }  # fmt: skip
     deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
-    (trigger,) = [trigger for each in deployments for trigger in each.get("triggers", ())]
-    assert trigger["expect"] == [event.event]
+    (deployment,) = [each for each in deployments if each["name"] == "communities"]
+    assert deployment["triggers"][0]["expect"] == [event.event]
 
 
 # What else touches them

@@ -441,6 +441,7 @@ def test_what_another_run_gave_an_end_meanwhile_is_not_merged(tmp_path: Path, mo
 # From the command line
 
 
+@pytest.mark.proof
 def test_the_command_prints_one_document_and_leaves_with_the_right_code(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:

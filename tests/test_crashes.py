@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from slowwave.errors import Fenced
 from slowwave.settings import RetentionSettings
@@ -28,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # not that of conftest: what it brings along would slow every writer down
 BRIEF = RetentionSettings(lease_s=1.0, lease_wait_s=60.0)
 KEYS = [f"k{number}" for number in range(20)]
-SECONDS = 12.0
+SECONDS = 8.0
 PLACES = ("begun", "one table", "all tables")
 TABLES_SEEN = ("metadata", "facts", "entity_aliases")
 
@@ -172,6 +173,7 @@ def test_killed_and_stalled_writers_lose_nothing_and_no_reader_sees_half_a_commi
     assert examine(store) == ()
 
 
+@pytest.mark.proof
 def test_a_writer_that_wakes_up_after_its_lease_is_fenced_wherever_it_slept(new_store: NewStore) -> None:
     store = new_store()
     with store.commit("first", "test", EPOCH) as tx:

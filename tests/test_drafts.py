@@ -122,6 +122,7 @@ def test_what_was_approved_is_known_from_then_on(tmp_path: Path) -> None:
     assert then[4][0].valid_from < START + timedelta(days=1)
 
 
+@pytest.mark.proof
 def test_what_a_person_was_asked_about_is_no_evidence_before_they_said_yes(tmp_path: Path) -> None:
     line = [("Marta", "We decided to use Redis Streams because the server is already there and Tomás can run it.")]
     store = tmp_path / "m"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -12,11 +14,17 @@ import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowFilter, FlowFilterName
 from prefect.client.schemas.objects import Artifact, FlowRun
+from prefect.flow_engine import run_flow
+from prefect.states import Running
+from prefect.variables import Variable
 from talk import NOW, STAMPS, assert_same, contents, learn, rows, said, written
 
 from flows.ingest import ingest
-from slowwave.errors import UnusableInput
-from tasks.engine import is_inline
+from flows.steward import steward
+from scripts import register
+from slowwave.errors import NoStoreYet, UnusableInput
+from storage.store import Store
+from tasks.engine import flow, is_inline
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("engine")]
 
@@ -56,12 +64,106 @@ def test_a_run_under_prefect_gives_the_same_memory_and_a_page_that_tells_what_it
     assert "refused: injection" in str(found["ingest-outcomes"].data)
     assert any(artifact.type == "progress" for artifact in artifacts)
     assert rows(tmp_path / "engine", "runs")["state"].to_list() == ["completed"]
+    while "slowwave.messages.ingested" not in (told := asyncio.run(_announced())) and time.monotonic() < end:
+        time.sleep(0.5)
+    event = told["slowwave.messages.ingested"]
+    assert event["resource"]["prefect.resource.id"] == "slowwave.namespace.default"
+    assert event["payload"]["counts"]["messages read"] == summary["counts"]["messages read"]
+    assert event["payload"]["store"] == str(tmp_path / "engine")
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     with temporary_settings(restore_defaults={PREFECT_API_URL}):
         assert is_inline()
         learn(talk, tmp_path / "inline", **settings)
     assert_same(contents(tmp_path / "engine", drop=STAMPS), contents(tmp_path / "inline", drop=STAMPS))
+
+
+async def _deployed(flow: Any, **parameters: Any) -> Any:
+    """The last state of a deployment's run, carried out here."""
+    async with get_client() as client:
+        deployment = await client.create_deployment(await client.create_flow(flow), flow.name)
+        run = await client.create_flow_run_from_deployment(deployment, parameters=parameters)
+        return await run_flow(flow, flow_run=run, parameters=parameters, return_type="state")
+
+
+def test_where_no_store_is_yet_a_schedule_has_nothing_to_do_and_a_person_is_told(engine: None, tmp_path: Path) -> None:
+    place = str(tmp_path / "m")
+    with pytest.raises(NoStoreYet):
+        asyncio.run(steward(store=place))  # type: ignore[arg-type]
+    state = asyncio.run(_deployed(steward, store=place))
+    assert (state.name, state.is_completed()) == ("Nothing to do", True)
+    assert state.message.startswith("no store yet: There is no store at")
+    Store.create(place, "work", ("test/tiny", 4))
+    assert asyncio.run(_deployed(steward, store=place)).name == "Nothing to do"  # the namespace is not there yet
+    slip = asyncio.run(_deployed(steward, store=place, namespace="wrok"))
+    assert slip.is_failed()
+    assert "Did you mean 'work'?" in slip.message
+
+
+def test_runs_that_maintain_one_memory_take_turns_and_what_they_call_needs_none(engine: None) -> None:
+    seen: list[str] = []
+
+    @flow("turns", takes_turns=True)
+    async def turns(namespace: str, who: str, inner: bool = False) -> None:
+        if inner:
+            await turns(namespace, f"{who} inside")
+        seen.append(f"{who} begins")
+        await asyncio.sleep(0.3)
+        seen.append(f"{who} ends")
+
+    async def both() -> None:
+        await asyncio.gather(turns("turns-a", "one", inner=True), turns("turns-a", "two"))
+
+    asyncio.run(both())
+    steps = [*zip(seen[::2], seen[1::2], strict=True)]
+    assert len(steps) == 3
+    assert all(begins.removesuffix("begins") == ends.removesuffix("ends") for begins, ends in steps)
+
+
+async def _lost_run() -> FlowRun:
+    """A run of our pool that is under way in a process that is gone."""
+    async with get_client() as client:
+        ended = subprocess.Popen([sys.executable, "-S", "-c", ""])
+        ended.wait()
+        flow_id = await client.create_flow(steward)
+        deployment = await client.create_deployment(flow_id, "lost", work_pool_name=register.POOL)
+        run = await client.create_flow_run_from_deployment(deployment)
+        await client.update_flow_run(run.id, infrastructure_pid=str(ended.pid))
+        await client.set_flow_run_state(run.id, Running(), force=True)
+        return run
+
+
+def test_what_the_server_must_know_is_registered_once_and_what_people_chose_stays(engine: None) -> None:
+    told = " ".join(asyncio.run(register.register({})))
+    for words in ("work pool slowwave", "variable slowwave_notify = none", "a run failed' (off)"):
+        assert words in told
+    assert asyncio.run(register.register({})) == []
+    run = asyncio.run(_lost_run())
+    webhook = {"SLOWWAVE_SLACK_WEBHOOK": "https://hooks.slack.com/services/T0/B0/X"}
+    [lost, block, variable, *changed] = asyncio.run(register.register(webhook, is_only_machine=True))
+    assert run.name in lost
+    assert (block, variable) == ("block slack-webhook/slowwave", "variable slowwave_notify = slack-webhook/slowwave")
+    assert len(changed) == 2
+
+    async def look_and_switch_off() -> None:
+        async with get_client() as client:
+            assert (await client.read_flow_run(run.id)).state_name == "Crashed"
+            [failed] = await client.read_automations_by_name("slowwave a run failed")
+            assert failed.enabled
+            await client.pause_automation(failed.id)
+
+    asyncio.run(look_and_switch_off())
+    assert asyncio.run(register.register(webhook)) == [block]  # a person switched it off, and so it stays
+    asyncio.run(Variable.aset(register.NOTIFY, register.NOBODY, overwrite=True))
+    assert len(asyncio.run(register.register({}))) == 2  # nobody is to be told any more
+
+
+async def _announced() -> dict[str, Any]:
+    """The events of ours that the server has got, by name."""
+    async with get_client() as client:
+        asked = {"filter": {"event": {"prefix": ["slowwave."]}}}
+        found = (await client._client.post("/events/filter", json=asked)).json()["events"]
+        return {event["event"]: event for event in found}
 
 
 def test_a_run_that_cannot_begin_fails_with_its_sentence(engine: None, tmp_path: Path) -> None:

@@ -572,6 +572,7 @@ def test_what_cannot_be_pinned_is_named_and_nothing_is_changed(template: Path) -
 # The commands
 
 
+@pytest.mark.proof
 def test_the_commands_say_what_changed_and_how_to_undo_it(
     store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -309,6 +309,7 @@ def homes(uri: Path, true_on: float, known_on: float) -> list[tuple[str, datetim
     return [(one.statement, one.valid_to) for one in found]
 
 
+@pytest.mark.proof
 def test_until_a_late_message_cut_a_time_short_it_was_known_as_long_as_it_had_been(tmp_path: Path) -> None:
     moves: list[tuple[str, float, float]] = [
         ("Oslo", 0, 1),
@@ -325,6 +326,7 @@ def test_until_a_late_message_cut_a_time_short_it_was_known_as_long_as_it_had_be
     assert homes(uri, 10, 300) == [("Ana lives in Oslo.", fifty)]
 
 
+@pytest.mark.proof
 def test_two_late_messages_of_one_run_leave_the_end_that_was_known_before_both(tmp_path: Path) -> None:
     uri = heard(tmp_path, ("I live in Oslo.", 0, 1), ("I live in Berlin.", 100, 101))
     both = [written(tmp_path / f"late{on}.jsonl", said([("Ana", f"I live in {place}.")], conversation=f"l{on}",
@@ -336,6 +338,7 @@ def test_two_late_messages_of_one_run_leave_the_end_that_was_known_before_both(t
     ]
 
 
+@pytest.mark.proof
 def test_an_end_that_was_known_before_another_took_its_place_earlier_is_known_again(tmp_path: Path) -> None:
     uri = heard(tmp_path, ("I live in Oslo.", 0, 1))
     store, until = Store.open(str(uri)), START + timedelta(days=180)
@@ -348,6 +351,7 @@ def test_an_end_that_was_known_before_another_took_its_place_earlier_is_known_ag
     assert homes(uri, 50, 101) == [("Ana lives in Oslo.", START + timedelta(days=100))]
 
 
+@pytest.mark.proof
 def test_what_was_known_then_is_the_same_before_and_after_consolidation(tmp_path: Path) -> None:
     tea = "Marta prefers strong green tea in the morning"
     wordings = [

@@ -327,6 +327,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     return store, {name: bring(FOREIGN / name, store) for name in ("mem0.json", "graphiti.json", "memory.jsonl")}
 
 
+@pytest.mark.proof
 def test_an_import_learns_what_holds_and_keeps_the_past_as_past(imported: tuple[Path, dict[str, Imported]]) -> None:
     store, _ = imported
     facts = rows(store, "facts").filter(pl.col("status") == "active")

@@ -220,6 +220,7 @@ def test_a_dry_run_says_what_would_happen_and_leaves_no_trace(tmp_path: Path) ->
 # The same input again
 
 
+@pytest.mark.proof
 def test_the_same_input_again_changes_nothing_and_says_so(tmp_path: Path) -> None:
     talk = written(tmp_path / "talk.jsonl", said())
     learn(talk, tmp_path / "m")
@@ -243,6 +244,7 @@ def test_the_same_bytes_under_another_name_are_known(tmp_path: Path) -> None:
     assert_same(contents(tmp_path / "m"), before)
 
 
+@pytest.mark.proof
 def test_two_copies_in_one_run_are_read_once(tmp_path: Path) -> None:
     document = EXAMPLES / "documents" / "runbook-kestrel.md"
     copies = [Path(shutil.copy(document, tmp_path / name)) for name in ("a.md", "b.md")]
@@ -251,6 +253,7 @@ def test_two_copies_in_one_run_are_read_once(tmp_path: Path) -> None:
     assert len(rows(tmp_path / "two", "messages")) == len(rows(tmp_path / "one", "messages"))
 
 
+@pytest.mark.proof
 def test_of_a_file_that_grew_only_the_new_messages_are_extracted(tmp_path: Path) -> None:
     learn(written(tmp_path / "talk.jsonl", said(TALK[:5])), tmp_path / "m")
     known = facts(tmp_path / "m")
@@ -268,6 +271,7 @@ def test_of_a_file_that_grew_only_the_new_messages_are_extracted(tmp_path: Path)
 
 
 @pytest.mark.parametrize("overlap", [0, 2])
+@pytest.mark.proof
 def test_a_conversation_that_goes_on_in_another_file_keeps_its_order(tmp_path: Path, overlap: int) -> None:
     learn(written(tmp_path / "monday.jsonl", said(TALK[:5])), tmp_path / "m")
     rest = said(TALK[5 - overlap :], first=5 - overlap)
@@ -309,6 +313,7 @@ def test_every_repetition_of_the_examples_adds_its_message_to_what_it_repeats(
 # Failures, kills and budgets
 
 
+@pytest.mark.proof
 def test_windows_that_fail_are_tried_again_by_the_next_run_and_only_they_are_asked(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:
@@ -350,6 +355,7 @@ def test_a_message_is_given_up_after_so_many_attempts(tmp_path: Path, serve: Cal
     assert len(api.requests) == 2
 
 
+@pytest.mark.proof
 def test_a_key_that_is_not_accepted_fails_the_run_and_leaves_the_messages_waiting(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:
@@ -379,22 +385,13 @@ def unkilled(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], dict
         return sources, contents(folder / "m", drop=STAMPS), sorted(json.dumps(r["messages"]) for r in api.requests)
 
 
-@pytest.mark.parametrize(
-    ("kind", "nth", "moment"),
-    [
-        ("ingest.messages", 2, "before"),
-        ("ingest.candidates", 1, "before"),
-        ("ingest.candidates", 2, "after"),
-        ("ingest.apply", 2, "before"),
-    ],
-)
+@pytest.mark.proof
 def test_a_run_that_is_killed_is_resumed_to_the_same_end_without_asking_twice(
-    tmp_path: Path, unkilled: Any, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch,
-    kind: str, nth: int, moment: str,
-) -> None:  # fmt: skip
+    tmp_path: Path, unkilled: Any, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch
+) -> None:
     sources, whole, needed = unkilled
     api = serve()
-    with dying(monkeypatch, kind, moment, nth):
+    with dying(monkeypatch, "ingest.candidates", "after", 2):
         learn(sources, tmp_path / "m", **paid())
     assert rows(tmp_path / "m", "runs")["state"].to_list() == ["running"]
     learn(sources, tmp_path / "m", **paid())
@@ -403,6 +400,7 @@ def test_a_run_that_is_killed_is_resumed_to_the_same_end_without_asking_twice(
     assert examine(Store.open(str(tmp_path / "m"))) == ()
 
 
+@pytest.mark.proof
 def test_a_process_that_really_dies_is_resumed_to_the_same_end(tmp_path: Path) -> None:
     talk = written(tmp_path / "talk.jsonl", said())
     code = """
@@ -425,6 +423,7 @@ learn(Path(sys.argv[1]), Path(sys.argv[2]))
     assert examine(Store.open(str(tmp_path / "m"))) == ()
 
 
+@pytest.mark.proof
 def test_a_run_stops_at_its_budget_and_the_next_one_goes_on(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
     api = serve()
     talk = written(tmp_path / "talk.jsonl", said())
@@ -464,6 +463,7 @@ def test_an_undone_run_over_the_examples_leaves_every_table_empty(memory_copy: P
     assert {name: len(frame) for name, frame in contents(memory_copy).items() if len(frame)} == {}
 
 
+@pytest.mark.proof
 def test_known_facts_are_shown_to_the_model_and_what_it_calls_superseded_is_closed(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:
@@ -510,6 +510,7 @@ def test_manual_approval_leaves_what_was_said_for_review_and_nothing_active(tmp_
     assert set(facts(tmp_path / "m")["status"]) == {"candidate"}
 
 
+@pytest.mark.proof
 def test_what_waits_is_applied_as_if_it_had_never_waited_when_a_person_says_yes(tmp_path: Path) -> None:
     talk = written(tmp_path / "talk.jsonl", said())
     learn(talk, tmp_path / "m", require_approval=True)
@@ -523,6 +524,7 @@ def test_what_waits_is_applied_as_if_it_had_never_waited_when_a_person_says_yes(
     assert_same({name: left[name] for name in said_by}, {name: right[name] for name in said_by})
 
 
+@pytest.mark.proof
 def test_without_a_graph_messages_are_stored_and_wait(tmp_path: Path) -> None:
     talk = written(tmp_path / "talk.jsonl", said())
     summary = learn(talk, tmp_path / "m", extract={"enabled": False}, llm={"model": "anthropic/needs-no-key-here"})
@@ -581,6 +583,7 @@ def test_noise_is_learned_from_twenty_five_refusals_that_teach(tmp_path: Path) -
     assert mark["number"] == 28
 
 
+@pytest.mark.proof
 def test_two_namespaces_know_nothing_of_each_other(tmp_path: Path) -> None:
     talk = written(tmp_path / "talk.jsonl", said())
     learn(talk, tmp_path / "m", namespace="work")
@@ -594,6 +597,7 @@ def test_two_namespaces_know_nothing_of_each_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["ingest.messages", "ingest.candidates", "ingest.apply"])
+@pytest.mark.proof
 def test_a_run_that_is_overtaken_by_another_one_on_the_same_input_leaves_what_one_would(
     tmp_path: Path, unkilled: Any, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -619,6 +623,7 @@ def test_a_failure_does_not_undo_what_another_run_extracted_meanwhile(
     assert facts(tmp_path / "m")["status"].to_list() == ["active"]
 
 
+@pytest.mark.proof
 def test_a_run_does_not_believe_again_what_another_run_closed_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -637,6 +642,7 @@ def test_a_run_does_not_believe_again_what_another_run_closed_meanwhile(
     assert [text for text in live if "neovim" not in text] == []
 
 
+@pytest.mark.proof
 def test_two_processes_that_ingest_the_same_file_at_once_leave_no_duplicate(tmp_path: Path) -> None:
     source = tmp_path / "talks"
     source.mkdir()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 import importlib.util
 import re
 import subprocess
@@ -16,16 +15,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-import yaml
-from prefect import Flow
-from prefect.flows import load_flow_from_entrypoint
-from prefect.utilities.callables import parameter_schema
 from talk import ROOT, learn, rows, said, written
 
-from flows.ingest import ingest
-
 FLOORS = ("apps", "flows", "recall", "tasks", "storage", "prompts", "inference", "slowwave")
-DEPLOYMENTS = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
 STATES = {"works", "partly", "not yet"}
 
 
@@ -145,47 +137,6 @@ def test_there_is_no_drawer_for_odds_and_ends() -> None:
     assert not list((ROOT / "tests").rglob("__init__.py"))
 
 
-# Forms and deployments
-
-
-def fields(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every field of a form, those of nested settings included."""
-    for name, field in schema["properties"].items():
-        yield name, field
-    for group, definition in schema.get("definitions", {}).items():
-        for name, field in definition.get("properties", {}).items():
-            yield f"{group}.{name}", field
-
-
-@pytest.mark.parametrize("entry", DEPLOYMENTS, ids=lambda entry: entry["name"])
-def test_every_deployment_loads_and_its_form_explains_every_field(entry: dict[str, Any]) -> None:
-    flow: Flow[..., Any] = load_flow_from_entrypoint(str(ROOT / entry["entrypoint"]), use_placeholder_flow=False)
-    assert flow.name == entry["name"]
-    assert flow.validate_parameters(entry.get("parameters", {}))
-    found = dict(fields(parameter_schema(flow).model_dump()))
-    assert len(found) > 5
-    assert [name for name, field in found.items() if not field.get("description")] == []
-    assert entry["description"].strip()
-
-
-def test_every_flow_has_a_deployment_of_its_name() -> None:
-    deployed = {entry["entrypoint"] for entry in DEPLOYMENTS}
-    assert {f"flows/{path.stem}.py:{path.stem}" for path in (ROOT / "flows").glob("*.py")} == deployed
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"extract": {"window_mesages": 3}}, "window_mesages"),
-        ({"llm": {"max_calls": -1}}, "max_calls"),
-        ({"approval": "x"}, "approval"),
-    ],
-)
-def test_a_form_that_is_filled_in_wrongly_is_refused(settings: dict[str, Any], words: str) -> None:
-    with pytest.raises(Exception, match=words):
-        ingest.validate_parameters({"paths": ["x"], "settings": settings})  # type: ignore[attr-defined]
-
-
 # Pages
 
 
@@ -270,7 +221,3 @@ with temporary_settings({{PREFECT_SERVER_DATABASE_CONNECTION_URL: "sqlite+aiosql
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert int(done.stdout.split()[-1]) > 0
-
-
-def test_every_flow_is_a_coroutine() -> None:
-    assert asyncio.iscoroutinefunction(ingest.fn)  # type: ignore[attr-defined]

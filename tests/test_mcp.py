@@ -38,6 +38,7 @@ from mcp_client import (
 from apps.cli import main
 from apps.mcp.declaring import answering
 from apps.mcp.door import Door
+from apps.mcp.evidence import inert_text
 from apps.mcp.server import MODULES, make_server
 from apps.mcp.tokens import OneToken, allowed_names, parse_address, token_for
 from apps.mcp.wanted import deletion_of
@@ -57,7 +58,7 @@ READS = {
     "list_proposals",
 }  # fmt: skip
 DESTROYS = {"delete_observations", "execute_entity_split_tool", "review"}
-NIGHT: Any = ("steward", "upkeep")
+NIGHT: Any = ("decay",)
 DOCUMENT = Path(__file__).parents[1] / "docs" / "mcp.md"
 
 
@@ -104,6 +105,7 @@ def let(url: str, body: Callable[..., Coroutine[Any, Any, Any]], person: Person 
 # What agents are told
 
 
+@pytest.mark.proof
 def test_tools_say_which_only_read_and_which_destroy(url: str) -> None:
     tools = {tool.name: tool for tool in let(url, lambda client: client.list_tools()).tools}
     hints = {name: tool.annotations for name, tool in tools.items()}
@@ -237,7 +239,7 @@ def test_a_stored_instruction_stays_data(url: str) -> None:
     assert "BANANA" in block
     assert not re.search(r"[<>]|^\[system|\[system\]", block, re.MULTILINE)
     assert "never an instruction" in block.splitlines()[1]
-    assert result.structured_content["facts"][0]["statement"] == ORDER
+    assert result.structured_content["facts"][0]["statement"] == inert_text(ORDER)
 
 
 # Adding
@@ -442,6 +444,7 @@ def test_an_error_that_nobody_meant_is_one_sentence_with_a_way_out() -> None:
 # Sofia's words, over stdio
 
 
+@pytest.mark.proof
 def test_a_split_is_suggested_asked_for_and_made_in_sofias_words(spanish: Held) -> None:
     spanish.person.answer = {}
     suggestion = spanish.ask("propose_entity_split_tool", entity_name="House (Proyecto)")["proposal"]

@@ -155,6 +155,7 @@ def test_the_message_that_matches_best_is_the_first_source(tmp_path: Path) -> No
     assert (found.subject, found.predicate, found.status, found.confidence) == ("Marta", "noted", "active", 0.9)
 
 
+@pytest.mark.proof
 def test_the_examples_answer_most_of_their_questions(learned: tuple[Path, dict[str, Any]]) -> None:
     with Memory.open(str(learned[0])) as memory:
         hits = 0

@@ -678,6 +678,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     return run
 
 
+@pytest.mark.proof
 def test_observing_reviewing_and_retiring_from_the_command_line(command: Command, marta: tuple[Path, Added]) -> None:
     code, out, _ = command("observe", "Marta Oliveira", "Owns a boat", TEA, "--json")
     assert (code, [each["outcome"] for each in json.loads(out)["outcomes"]]) == (0, ["added", "known"])

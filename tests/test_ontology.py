@@ -85,6 +85,7 @@ def canonical(store: Path) -> dict[str, tuple[str, str]]:
 # Through ingest
 
 
+@pytest.mark.proof
 def test_unknown_relations_are_asked_about_together_stored_applied_and_never_again(
     tmp_path: Path, serve: Callable[[Model], MessagesApi]
 ) -> None:
@@ -127,6 +128,7 @@ def test_more_than_forty_relations_are_asked_about_in_several_calls(
     )
 
 
+@pytest.mark.proof
 def test_a_failed_call_leaves_relations_as_they_are_and_the_next_run_asks_again(
     tmp_path: Path, serve: Callable[[Model], MessagesApi]
 ) -> None:

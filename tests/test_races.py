@@ -73,6 +73,7 @@ def test_what_another_run_heard_of_an_entity_later_is_not_put_back(
     assert is_sound(store)
 
 
+@pytest.mark.proof
 def test_an_entity_whose_run_is_undone_meanwhile_is_made_anew_and_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

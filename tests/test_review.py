@@ -127,6 +127,7 @@ def changed_rows(before: dict[str, pl.DataFrame], after: dict[str, pl.DataFrame]
 
 @settings(max_examples=2, deadline=None)
 @given(chosen=st.sets(st.integers(0, len(SAID) - 1), min_size=1, max_size=3))
+@pytest.mark.proof
 def test_approval_writes_exactly_the_rows_that_the_proposal_shows_and_undo_puts_every_byte_back(
     made: Path, tmp_path_factory: pytest.TempPathFactory, chosen: set[int]
 ) -> None:
@@ -426,6 +427,7 @@ def test_a_modification_that_cannot_be_planned_is_told_and_waits_on(memory: Path
 # Erasure and the doctor
 
 
+@pytest.mark.proof
 def test_forgetting_erases_every_proposal_with_a_text_or_row_of_the_subject_and_proves_it(memory: Path) -> None:
     naming = proposed(memory, 0, 2)
     done = proposed(memory, 2)

@@ -190,6 +190,7 @@ async def executed(client: PrefectClient, run: UUID) -> Any:
 
 @pytest.mark.engine
 @pytest.mark.xdist_group("engine")
+@pytest.mark.proof
 def test_the_run_waits_for_a_person_asks_again_what_cannot_be_meant_and_carries_out_the_rest(
     engine: None, memory: Path
 ) -> None:

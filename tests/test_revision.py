@@ -583,6 +583,7 @@ def heard(store: Path) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (1, 2, 0), (2, 0, 1)])
+@pytest.mark.proof
 def test_recurring_jobs_stay_intervals_through_ingest_in_any_order(tmp_path: Path, order: tuple[int, ...]) -> None:
     for number in order:
         when, text = JOBS[number]
@@ -594,6 +595,7 @@ def test_recurring_jobs_stay_intervals_through_ingest_in_any_order(tmp_path: Pat
     ]
 
 
+@pytest.mark.proof
 def test_undo_of_a_run_that_retired_something_restores_exactly(tmp_path: Path) -> None:
     store = tmp_path / "m"
     first = [("Ben", JOBS[0][1]), ("Ben", "I lead the Acme data team in Oslo.")]

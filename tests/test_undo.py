@@ -78,6 +78,7 @@ def perform(store: Store, run: str, operations: list[tuple[str, str, list[str]]]
 
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(RUNS)
+@pytest.mark.proof
 def test_undoing_runs_from_the_newest_brings_back_every_earlier_state(
     new_store: Callable[[], Store], runs: list[list[tuple[str, str, list[str]]]]
 ) -> None:
@@ -94,6 +95,7 @@ def test_undoing_runs_from_the_newest_brings_back_every_earlier_state(
 
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(RUNS)
+@pytest.mark.proof
 def test_an_older_run_is_undone_as_if_it_had_never_been_or_refused_without_a_trace(
     new_store: Callable[[], Store], runs: list[list[tuple[str, str, list[str]]]]
 ) -> None:
@@ -213,6 +215,18 @@ def test_a_later_refresh_of_a_derived_column_does_not_stand_in_the_way(new_store
     snapshot = store.snapshot()
     assert snapshot.frame("entities")["last_seen_at"].to_list() == [EPOCH + timedelta(days=2)]
     assert sorted(snapshot.frame("facts")["id"]) == ["f0", "f2"]
+
+
+def test_a_row_that_was_only_refreshed_since_goes_with_the_run_that_made_it(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    for run, refreshed in (("first", None), ("second", EPOCH)):
+        with store.commit(run, "test", EPOCH) as tx:
+            marks = pl.DataFrame({"consolidated_at": [refreshed]}, schema={"consolidated_at": pl.Datetime("us", "UTC")})
+            tx.upsert("facts", pl.concat([rows("facts", ["f"], 1), marks], how="horizontal"))
+            tx.upsert("metadata", pl.DataFrame({"id": [f"of {run}"]}))
+    assert take_back(store, "first") == ("first",)
+    assert store.snapshot().count("facts") == 0
+    assert store.snapshot().frame("metadata")["id"].to_list() == ["of second"]
 
 
 def test_a_later_change_of_what_is_not_derived_does(new_store: Callable[[], Store]) -> None:

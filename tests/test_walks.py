@@ -262,6 +262,7 @@ def test_s2_41_spreading_in_arrays_is_spreading_in_a_loop(
 
 @settings(deadline=None, max_examples=15)
 @given(graphs(), st.integers(0, 5))
+@pytest.mark.proof
 def test_s2_37_a_path_is_as_short_as_the_rings_around_its_beginning_say(
     made: tuple[list[Edge], dict[str, float]], hops: int
 ) -> None:

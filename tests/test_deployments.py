@@ -1,0 +1,228 @@
+"""Deployments, automations, the local server and the containers: what they name exists, and what they say holds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cronsim import CronSim
+from prefect import Flow
+from prefect.events.schemas.automations import Automation
+from prefect.flows import load_flow_from_entrypoint
+from prefect.utilities.callables import parameter_schema
+from talk import ROOT
+
+from flows.ingest import ingest
+from scripts.register import automation_of
+from scripts.up import environment
+from tasks.events import Event, event_of
+from tasks.runs import new_run
+
+CONFIG = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))
+DEPLOYMENTS = CONFIG["deployments"]
+BY_NAME = {entry["name"]: entry for entry in DEPLOYMENTS}
+AUTOMATIONS = yaml.safe_load((ROOT / "automations.yaml").read_text(encoding="utf-8"))["automations"]
+COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+
+
+def fields(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every field of a form, those of nested settings included."""
+    for name, field in schema["properties"].items():
+        yield name, field
+    for group, definition in schema.get("definitions", {}).items():
+        for name, field in definition.get("properties", {}).items():
+            yield f"{group}.{name}", field
+
+
+# Deployments
+
+
+@pytest.mark.parametrize("entry", DEPLOYMENTS, ids=lambda entry: entry["name"])
+def test_every_deployment_loads_and_its_form_explains_every_field(entry: dict[str, Any]) -> None:
+    flow: Flow[..., Any] = load_flow_from_entrypoint(str(ROOT / entry["entrypoint"]), use_placeholder_flow=False)
+    assert flow.name == entry["name"]
+    assert flow.validate_parameters(entry.get("parameters", {}))
+    found = dict(fields(parameter_schema(flow).model_dump()))
+    assert {"namespace", "store"} <= found.keys()
+    assert [name for name, field in found.items() if not field.get("description")] == []
+    assert len(entry["description"].strip()) > 80
+    assert asyncio.iscoroutinefunction(flow.fn)
+
+
+def test_every_flow_has_a_deployment_of_its_name() -> None:
+    deployed = {entry["entrypoint"] for entry in DEPLOYMENTS}
+    assert {f"flows/{path.stem}.py:{path.stem}" for path in (ROOT / "flows").glob("*.py")} == deployed
+
+
+def test_every_deployment_has_tags_a_limit_and_what_becomes_of_runs_over_it() -> None:
+    for entry in DEPLOYMENTS:
+        assert entry["tags"][0] == "slowwave"
+        assert entry["work_pool"]["name"] == "slowwave"
+        assert entry["concurrency_limit"]["limit"] >= 1
+        assert entry["concurrency_limit"]["collision_strategy"] in ("ENQUEUE", "CANCEL_NEW")
+        namespace = "*" if entry["name"] == "fleet" else "default"
+        assert entry["parameters"].items() >= {"namespace": namespace, "store": "./memory"}.items()
+
+
+def test_no_two_schedules_that_are_on_start_together() -> None:
+    begins = datetime(2026, 1, 31, tzinfo=UTC)  # a Saturday; the first of a month and a Sunday come next
+    due: dict[datetime, list[str]] = {}
+    for entry in DEPLOYMENTS:
+        for schedule in entry.get("schedules", ()):
+            assert schedule["timezone"] == "UTC"
+            if schedule["active"] and entry["name"] != "inbox":  # light, and at any time
+                for at in islice(CronSim(schedule["cron"], begins), 60):
+                    due.setdefault(at, []).append(entry["name"])
+    assert {name for names in due.values() for name in names} == {"steward", "sleep", "doctor", "report"}
+    assert [names for names in due.values() if len(names) > 1] == []
+
+
+def test_what_the_night_does_has_a_schedule_that_is_off() -> None:
+    for name in ("consolidate", "decay", "communities", "upkeep"):
+        assert [schedule["active"] for schedule in BY_NAME[name]["schedules"]] == [False]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"extract": {"window_mesages": 3}}, "window_mesages"),
+        ({"llm": {"max_calls": -1}}, "max_calls"),
+        ({"approval": "x"}, "approval"),
+    ],
+)
+def test_a_form_that_is_filled_in_wrongly_is_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(Exception, match=words):
+        ingest.validate_parameters({"paths": ["x"], "settings": settings})  # type: ignore[attr-defined]
+
+
+# Events and automations
+
+
+def rendered(template: Any, payload: dict[str, Any]) -> Any:
+    """What an action makes of its parameters, from an event with this payload."""
+    from prefect.server.utilities.user_templates import render_user_template_sync
+
+    def render(text: str) -> str:
+        return render_user_template_sync(text, {"event": {"payload": payload}})
+
+    if isinstance(template, str):
+        return render(template)
+    if template.get("__prefect_kind") == "json":
+        return json.loads(render(template["value"]["template"]))
+    return {key: rendered(value, payload) for key, value in template.items()}
+
+
+def parameters_from(name: str, payload: dict[str, Any]) -> dict[str, Any]:
+    (trigger,) = BY_NAME[name]["triggers"]
+    given = rendered(trigger["parameters"], payload)
+    flow: Any = load_flow_from_entrypoint(str(ROOT / BY_NAME[name]["entrypoint"]), use_placeholder_flow=False)
+    return dict(flow.validate_parameters(given))
+
+
+def test_files_that_arrive_start_ingest_with_their_paths() -> None:
+    given = parameters_from("ingest", {"paths": ["in/a.md", "in/b 'c'.jsonl"], "namespace": "work"})
+    assert (given["paths"], given["namespace"], given["store"]) == (["in/a.md", "in/b 'c'.jsonl"], "work", "./memory")
+
+
+def test_communities_that_are_due_are_refreshed_in_the_memory_that_the_event_names() -> None:
+    run = new_run("ingest", "/data/memory", "work", "tiny")
+    event = event_of("slowwave.community.refresh_due", run, before=90, after=101, interval=100)
+    (trigger,) = BY_NAME["communities"]["triggers"]
+    assert trigger["expect"] == [event["event"]]
+    given = parameters_from("communities", event["payload"])
+    assert (given["namespace"], given["store"]) == ("work", "/data/memory")
+
+
+def test_every_automation_is_one_that_the_server_takes_and_is_off_while_nobody_is_to_be_told() -> None:
+    block = "6f3c2f9e-3f0b-4d5e-9a43-0d2f8d1c6a77"
+    for entry in AUTOMATIONS:
+        alone, told = automation_of(entry, ""), automation_of(entry, block)
+        notifies = "notify" in entry
+        assert alone.enabled is not notifies
+        assert told.enabled
+        assert told.name.startswith("slowwave ")
+        assert told.description
+        [action] = told.model_dump(mode="json")["actions"]
+        assert action.get("block_document_id") == (block if notifies else None)
+        assert Automation.model_validate({"id": block, **told.model_dump()}).trigger.expect
+
+
+def test_our_events_in_automations_are_events_that_runs_announce() -> None:
+    texts = (ROOT / "automations.yaml").read_text(), (ROOT / "prefect.yaml").read_text()
+    listened = {name for text in texts for name in re.findall(r"expect: \[(slowwave\.[a-z._]+)\]", text)}
+    announced = set(Event.__args__)  # type: ignore[attr-defined]
+    assert listened - announced == {"slowwave.inbox.arrived"}  # comes from outside
+    assert {"slowwave.gate.failed", "slowwave.community.refresh_due"} <= listened
+
+
+# The server on this machine
+
+
+def test_one_variable_puts_the_server_on_postgresql_and_what_is_given_wins() -> None:
+    given = {"SLOWWAVE_DATABASE_URL": "postgresql://u:p@h/prefect", "SLOWWAVE_PORT": "4711", "DO_NOT_TRACK": "0"}
+    env = environment(given)
+    assert env["PREFECT_SERVER_DATABASE_CONNECTION_URL"] == "postgresql+asyncpg://u:p@h/prefect"
+    assert env["PREFECT_API_URL"] == "http://127.0.0.1:4711/api"
+    assert env["DO_NOT_TRACK"] == "0"
+    assert env["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
+    assert "PREFECT_SERVER_DATABASE_CONNECTION_URL" not in environment({})
+
+
+def test_nothing_is_stopped_where_nothing_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from scripts import up
+
+    monkeypatch.setattr(up, "BIN", tmp_path / "bin")
+    assert up.down("4711") == 0
+    with up.alone("4711"):
+        held = f"import sys; sys.path.insert(0, {str(ROOT)!r})\nfrom pathlib import Path\nfrom scripts import up\n"
+        held += f"up.BIN = Path({str(tmp_path / 'bin')!r})\nwith up.alone('4711'): print('in')"
+        second = subprocess.run([sys.executable, "-S", "-c", held], capture_output=True, text=True, check=False)
+        assert second.returncode == 1
+        assert "up already on port 4711" in second.stderr
+    with up.alone("4711"):  # it can be taken again
+        pass
+
+
+# Containers
+
+
+def test_what_the_image_and_compose_name_exists() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert "USER 10001" in dockerfile
+    ignored = {line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and line[0] != "#"}
+    needed = {
+        "apps",
+        "flows",
+        "tasks",
+        "scripts",
+        "prompts",
+        "prefect.yaml",
+        "automations.yaml",
+        "README.md",
+        "LICENSE",
+    }
+    assert not needed & ignored
+    assert {".git", ".env", "memory", ".venv"} <= ignored
+    services = COMPOSE["services"]
+    assert set(services) == {"postgres", "server", "worker", "mcp"}
+    for service in services.values():
+        assert all((ROOT / name).is_file() for name in service.get("env_file", ()))
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))  # loopback only
+        for volume in service.get("volumes", ()):
+            source, _, target = volume.partition(":")
+            assert source in COMPOSE["volumes"] or source == "./inbox"
+            assert target in ("/app/memory", "/app/inbox", "/var/lib/postgresql/data")
+    assert (ROOT / services["worker"]["command"][1]).is_file()
+    assert services["mcp"]["environment"]["SLOWWAVE_MCP_TOKEN"] == "${SLOWWAVE_MCP_TOKEN:?}"
+    said = (ROOT / "scripts" / "worker.sh").read_text(encoding="utf-8")
+    assert all((ROOT / path).is_file() for path in re.findall(r"scripts/\w+\.py", said))

@@ -1,0 +1,278 @@
+"""Another embedding model for a whole memory: the same texts, all at once or not at all, and back again."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar
+from uuid import uuid4
+
+import numpy as np
+import polars as pl
+import pytest
+from lancedb.embeddings import TextEmbeddingFunction, get_registry
+from safetensors.numpy import load_file, save_file
+from talk import EXAMPLES, assert_same, contents, learn, overtaken, rows, said, say_yes, written
+
+from flows.reembed import reembed
+from inference.embedding import STATIC_MODELS, open_embedder
+from recall.memory import Memory
+from slowwave.errors import RecallFell, Refused, StoreMismatch, UndoRefused
+from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, NightGateSettings, ReembedSettings
+from storage.doctor import examine
+from storage.lease import new_owner
+from storage.reembedding import drop_staged
+from storage.store import Store
+from storage.tables import HOLDING_VECTORS, WITH_VECTORS
+from storage.undo import undo
+from tasks.imports import import_export
+from tasks.observations import observe
+from tasks.profiles import refresh_profiles
+from tasks.runs import existing_run, new_run, store_of
+
+DIMS = 96
+QUESTION = "Where does Devon work?"
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A static model of its own: the shipped one with fewer dimensions, in a folder."""
+    source, folder = STATIC_MODELS[DEFAULT_EMBEDDER], tmp_path_factory.mktemp("half")
+    for name in ("config.json", "tokenizer.json"):
+        shutil.copy(source / name, folder)
+    tables = load_file(source / "model.safetensors")
+    tables["embeddings"] = np.ascontiguousarray(tables["embeddings"][:, :DIMS])
+    save_file(tables, folder / "model.safetensors")
+    return f"model2vec/{folder}"
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with a vector in every table that can hold one, of every road that makes one."""
+    folder = tmp_path_factory.mktemp("told")
+    place, talks = folder / "memory", EXAMPLES / "conversations"
+    files = [talks / "c12-devon-catches-up.jsonl", EXAMPLES / "documents" / "decision-007-redis-streams.md"]
+    learn(files, place, noise={"rebuild_every": 1}, surprise={"enabled": True})
+    new = new_run("import", str(place), "default", DEFAULT_EMBEDDER)
+    import_export(new, EXAMPLES / "foreign" / "mem0.json", IngestSettings())
+    observing = existing_run("observe", str(place), "default")
+    observe(observing, "Devon Clarke", ["He plays the cello."], IngestSettings())
+    refresh_profiles(existing_run("profiles", str(place), "default"))
+    with Store.open(str(place)).commit("r_archived", "test") as tx:
+        fact = tx.frame("facts", "status = 'active' AND vector IS NOT NULL", limit=1)["id"]
+        archived = tx.by_ids("facts", fact, with_vector=True).with_columns(status=pl.lit("archived"))
+        tx.upsert("facts_archive", archived)
+        tx.delete("facts", fact)
+    talk = written(folder / "more.jsonl", said([("Ines", "I moved from Porto to Braga in May 2026.")], "c99"))
+    learn(talk, place, require_approval=True)
+    return place
+
+
+def told(place: Path, run: str, *statements: str) -> None:
+    """Facts that a run wrote, embedded with the model that the memory has."""
+    store = opened(place)
+    seat = open_embedder(store.head.embed_model)
+    vectors = pl.Series("vector", seat.embed(statements), dtype=pl.Array(pl.Float32, seat.dims))
+    ids = [f"f_{text}" for text in statements]
+    frame = pl.DataFrame({"id": ids, "statement": statements, "status": "active", "kind": "observation"})
+    with store.commit(run, "test") as tx:
+        tx.upsert("facts", frame.with_columns(vectors, embed_model=pl.lit(seat.name)))
+
+
+@pytest.fixture
+def place(memory: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(memory, tmp_path / "memory"))
+
+
+def turn(place: Path, model: str, *, dry_run: bool = False, batch: int = 2048, probes: int = 0) -> dict[str, Any]:
+    """One run of `reembed`, with a gate where it has so many questions."""
+    gate = NightGateSettings(enabled=bool(probes), probes=probes or 200, k=2)
+    settings = ReembedSettings(batch_size=batch, gate=gate)
+    return asyncio.run(reembed(store=str(place), embedder=model, settings=settings, dry_run=dry_run))
+
+
+def opened(place: Path) -> Store:
+    return Store.open(str(place))
+
+
+def take_back(place: Path, run: str, **how: bool) -> tuple[str, ...]:
+    return undo(opened(place), run, f"undo-{uuid4().hex[:8]}", datetime.now(UTC), **how).runs
+
+
+def embedding(place: Path) -> tuple[str, int]:
+    head = opened(place).head
+    return head.embed_model, head.dims
+
+
+def recalled(place: Path, **how: Any) -> list[tuple[str, float]]:
+    with Memory.open(str(place), is_logged=False, **how) as memory:
+        return [(fact.id, fact.score) for fact in memory.recall(QUESTION).facts]
+
+
+class Own(TextEmbeddingFunction):
+    """A real function of LanceDB's registry: the first numbers of the shipped model, or noise; it may fail or wait."""
+
+    name: str = ""
+    sent: ClassVar[list[str]] = []
+    before: ClassVar[Callable[[], object]] = lambda: None
+
+    def ndims(self) -> int:
+        return DIMS
+
+    def generate_embeddings(self, texts: Sequence[str], *args: Any, **kwargs: Any) -> list[Any]:
+        type(self).before()
+        self.sent.extend(texts)
+        if self.name == "noise":
+            return [np.random.default_rng(len(text)).normal(size=DIMS) for text in texts]
+        return list(open_embedder().embed(texts)[:, :DIMS])
+
+
+@pytest.fixture
+def own() -> Iterator[str]:
+    """The alias under which `Own` is registered for one test."""
+    alias = f"own-{uuid4().hex}"
+    get_registry().register(alias)(Own)
+    Own.before = lambda: None
+    Own.sent.clear()
+    yield alias
+    get_registry()._functions.pop(alias)
+
+
+@pytest.mark.proof
+def test_there_and_back_again_gives_the_very_vectors_of_the_normal_road(place: Path, half: str) -> None:
+    before, was, commit = contents(place), recalled(place), opened(place).head.sequence
+    assert all(before[name]["vector"].drop_nulls().len() for name in WITH_VECTORS)
+    assert all(len(before[name]) for name in ("proposals", "conversation_state"))
+    began = existing_run("observe", str(place), "default")
+    stale, live = store_of(began), Memory.open(str(place), is_logged=False)
+    live.recall(QUESTION)
+
+    summary = turn(place, half)
+
+    assert (summary["state"], embedding(place), summary["llm"]["calls"]) == ("completed", (half, DIMS), 0)
+    assert any("No thresholds were measured" in note for note in summary["notes"])
+    assert summary["counts"]["rows re-embedded"] >= sum(len(before[name]) for name in WITH_VECTORS)
+    seat, turned = open_embedder(half), contents(place)
+    facts = turned["facts"].filter(pl.col("vector").is_not_null())
+    np.testing.assert_array_equal(facts["vector"].to_numpy(), seat.embed(facts["statement"].to_list()))
+    assert {*turned["facts"]["embed_model"].drop_nulls()} == {half}
+    for name, frame in before.items():
+        if name not in HOLDING_VECTORS:
+            assert frame.equals(turned[name], null_equal=True)
+        elif "vector" in frame.columns:
+            assert frame["vector"].is_null().equals(turned[name]["vector"].is_null()), name
+    turns = (before["conversation_state"]["recent_turns"], turned["conversation_state"]["recent_turns"])
+    assert (turns[0].list.len() // 256).to_list() == (turns[1].list.len() // DIMS).to_list()
+
+    with live:  # whoever asked before embeds with the new model from now on
+        now = [(fact.id, fact.score) for fact in live.recall(QUESTION).facts]
+        assert live.search_entities("Devon")
+        assert live.find_entities("the new employer")
+    assert recalled(place) == now != was
+    assert recalled(place, commit=commit) == was
+    with pytest.raises(StoreMismatch, match=f"was re-embedded with {half}") as refused, stale.commit("r", "ingest"):
+        raise AssertionError("nobody who began with the old model may write now")
+    assert "Run it again" in refused.value.remedy
+    with pytest.raises(StoreMismatch):
+        observe(began, "Devon Clarke", ["He sings."], IngestSettings())
+    assert opened(place).head.is_free
+
+    back = turn(place, DEFAULT_EMBEDDER)["run"]
+
+    assert_same(before, contents(place))
+    assert recalled(place) == was
+    assert take_back(place, back, dry_run=True) == take_back(place, back) == (back,)
+    assert_same(turned, contents(place))
+    assert (recalled(place), embedding(place)) == (now, (half, DIMS))
+    assert opened(place).snapshot(run=back).embed_model == DEFAULT_EMBEDDER
+    say_yes(place)  # what waited is written with vectors of the model of now
+    (fact,) = rows(place, "facts", "statement LIKE '%Braga%' AND status = 'active'", ["statement", "vector"]).rows()
+    np.testing.assert_allclose(fact[1], seat.embed([fact[0]])[0], atol=1e-7)
+    assert examine(opened(place)) == ()
+
+
+def test_earlier_runs_can_be_taken_back_after_it_and_later_ones_stand_in_its_way(place: Path, half: str) -> None:
+    columns = ["id", "statement", "vector", "run_id"]
+    was = rows(place, "facts", columns=columns)
+    told(place, "r_first", "He sings.", "He plays chess.")
+    changed = was["id"].head(2)
+    with opened(place).commit("r_first", "test") as tx:
+        tx.upsert("facts", tx.by_ids("facts", changed, with_vector=True).with_columns(status_reason=pl.lit("why")))
+    run = turn(place, half)["run"]
+    turned = rows(place, "facts", columns=columns)
+
+    assert take_back(place, "r_first") == ("r_first",)
+
+    now = rows(place, "facts", columns=columns)
+    assert now.drop("vector").equals(was.drop("vector"))
+    assert now["vector"].equals(turned.filter(pl.col("id").is_in(was["id"].implode()))["vector"], null_equal=True)
+    told(place, "r_later", "He learned to juggle.")
+    with pytest.raises(UndoRefused, match=r"Later runs built on .*r_later") as refused:
+        take_back(place, run)
+    assert "slowwave reembed" in refused.value.remedy
+    assert {"r_later", run} <= {*take_back(place, run, cascade=True)}
+    assert embedding(place) == (DEFAULT_EMBEDDER, 256)
+    assert rows(place, "facts", "run_id = 'r_later'").is_empty()
+
+
+def test_a_killed_run_is_gone_on_with_where_it_was_and_what_was_written_meanwhile_is_caught_up(
+    place: Path, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, before = f"{own}/good", opened(place).head.versions["facts"]
+
+    def die() -> None:
+        if len(Own.sent) >= 60:
+            raise KeyboardInterrupt
+
+    Own.before = die
+    with pytest.raises(KeyboardInterrupt):
+        turn(place, model, batch=20)
+    assert (embedding(place)[0], opened(place).head.versions["facts"]) == (DEFAULT_EMBEDDER, before)
+    left = turn(place, model, dry_run=True)["counts"]
+    assert left["different texts"] - left["texts to embed"] == len(Own.sent) == 60
+
+    Own.before = lambda: None
+    with overtaken(monkeypatch, "reembed", lambda: told(place, "r_meanwhile", "He learned to juggle.")):
+        counts = turn(place, model, batch=20)["counts"]
+
+    assert counts["texts staged before"] == 60
+    assert counts["texts embedded"] == left["texts to embed"] + 1
+    assert len(Own.sent) == len({*Own.sent}) == 60 + counts["texts embedded"]
+    (vector,) = rows(place, "facts", "run_id = 'r_meanwhile'", ["vector"])["vector"]
+    np.testing.assert_allclose(vector, open_embedder(model).embed(["He learned to juggle."])[0], atol=1e-7)
+    assert embedding(place) == (model, DIMS)
+    assert drop_staged(opened(place)) == 0
+
+
+@pytest.mark.proof
+def test_nothing_is_published_where_recall_would_fall(place: Path, own: str) -> None:
+    before = rows(place, "facts", columns=["id", "vector"])
+    with pytest.raises(RecallFell, match="nothing was published") as fell:
+        turn(place, f"{own}/noise", probes=30)
+    assert fell.value.told["undone"] == []
+    assert embedding(place) == (DEFAULT_EMBEDDER, 256)
+    assert rows(place, "facts", columns=["id", "vector"]).equals(before, null_equal=True)
+    (reason,) = rows(place, "decisions", "action = 'gate'", ["reason"])["reason"]
+    assert reason.startswith("Recall fell")
+    assert "texts to embed" not in turn(place, f"{own}/noise", dry_run=True)["counts"]
+
+
+def test_the_model_of_the_memory_fills_in_what_is_missing(place: Path) -> None:
+    before = rows(place, "facts", columns=["id", "vector"])
+    with opened(place).commit("r_lost", "test") as tx:
+        facts = tx.by_ids("facts", before.drop_nulls()["id"].head(2), with_vector=True)
+        tx.put_back("facts", facts.with_columns(vector=pl.lit(None, dtype=facts.schema["vector"])))
+    assert turn(place, DEFAULT_EMBEDDER, dry_run=True)["counts"] == {"facts: vectors filled": 2}
+    assert turn(place, DEFAULT_EMBEDDER)["counts"] == {"facts: vectors filled": 2}
+    assert rows(place, "facts", columns=["id", "vector"]).equals(before, null_equal=True)
+
+
+def test_only_one_re_embedding_goes_on_at_a_time(place: Path, half: str) -> None:
+    with opened(place).commit("reembed-other", "run") as tx:
+        row = {"id": "reembed-other", "flow": "reembed", "state": "running", "owner": new_owner("reembed-other")}
+        tx.upsert("runs", pl.DataFrame([row]))
+    with pytest.raises(Refused, match="reembed-other"):
+        turn(place, half)

@@ -1,0 +1,373 @@
+"""OpenTelemetry: what is measured, that no words are told, and that it costs nothing where nobody asked for it."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import polars as pl
+import pytest
+from conftest import EPOCH
+from messages_api import MessagesApi
+from talk import CLAUDE, NOW, ROOT, learn, said, written
+from typer.testing import CliRunner
+
+import inference.telemetry
+import storage.telemetry
+from apps.cli import app
+from apps.runs_command import duration
+from flows.decay import decay
+from recall.memory import Memory
+from slowwave.maintenance.effects import effects, retired
+from slowwave.maintenance.effects import written as facts_written
+from slowwave.settings import SleepSettings
+from storage.store import Store
+from tasks import exporting
+from tasks.exporting import start_telemetry, wanted
+
+otel = pytest.importorskip("opentelemetry.sdk.trace")
+metrics_sdk = pytest.importorskip("opentelemetry.sdk.metrics")
+from opentelemetry import metrics, trace  # noqa: E402
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader  # noqa: E402
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor  # noqa: E402
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter  # noqa: E402
+
+SECRET_WORDS = ("Marta", "Ferrywise", "Lisbon", "rooibos", "Coimbra")
+
+
+class Seen:
+    """What was told: spans by name, and measures."""
+
+    def __init__(self, store: Path) -> None:
+        self.store, self.spans, self.reader = store, InMemorySpanExporter(), InMemoryMetricReader()
+
+    def named(self, name: str) -> list[Any]:
+        return [span for span in self.spans.get_finished_spans() if span.name == name]
+
+    def measures(self) -> dict[str, list[Any]]:
+        data = self.reader.get_metrics_data()
+        scopes = [scope for resource in data.resource_metrics for scope in resource.scope_metrics] if data else []
+        return {metric.name: list(metric.data.data_points) for scope in scopes for metric in scope.metrics}
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
+    """What a program sees that set OpenTelemetry up itself: a talk that a model read, a recall, a run of decay."""
+    from talk import extractor
+
+    folder = tmp_path_factory.mktemp("telemetry")
+    heard = Seen(folder / "memory")
+    provider = otel.TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(heard.spans))
+    meters = metrics_sdk.MeterProvider([heard.reader])
+    with pytest.MonkeyPatch.context() as patch, MessagesApi(extractor) as api:
+        patch.setattr(trace, "_TRACER_PROVIDER", provider)
+        patch.setattr(metrics._internal, "_METER_PROVIDER", meters)
+        patch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
+        patch.setenv("ANTHROPIC_BASE_URL", api.url)
+        forget_instruments()
+        store = heard.store
+        learn(written(folder / "talk.jsonl", said()), store, llm={"model": CLAUDE})
+        with Memory.open(str(store)) as memory:
+            memory.recall("Where does Marta live?")
+        with Memory.open(str(store), is_logged=False) as memory:
+            memory.recall("Where does Devon live?")
+        asyncio.run(decay(store=str(store), now=NOW))
+        with pytest.raises(ZeroDivisionError), Store.open(str(store)).commit("r", "broken", EPOCH):
+            raise ZeroDivisionError("Marta lives in Lisbon.")
+        yield heard
+    forget_instruments()
+
+
+def forget_instruments() -> None:
+    """Those of another provider are not asked again."""
+    storage.telemetry._instrument.cache_clear()
+    inference.telemetry._instrument.cache_clear()
+
+
+def test_a_flow_is_a_span_with_its_run_state_and_counts(seen: Seen) -> None:
+    [flow] = seen.named("flow ingest")
+    told = dict(flow.attributes)
+    assert told["slowwave.flow"] == "ingest"
+    assert told["slowwave.namespace"] == "default"
+    assert told["slowwave.run.id"].startswith("ingest-")
+    assert told["slowwave.run.state"] == "completed"
+    assert told["slowwave.count.messages_stored"] == 10
+    assert told["slowwave.llm.calls"] >= 1
+    assert [span.attributes["slowwave.run.state"] for span in seen.named("flow decay")] == ["completed"]
+
+
+def test_tasks_commits_and_model_calls_lie_within_their_flow(seen: Seen) -> None:
+    spans = {span.context.span_id: span for span in seen.spans.get_finished_spans()}
+
+    def way(span: Any) -> list[str]:
+        return [span.name, *(way(spans[span.parent.span_id]) if span.parent else [])]
+
+    [commit] = seen.named("commit ingest.messages")
+    assert way(commit) == ["commit ingest.messages", "task admit messages", "flow ingest"]
+    assert commit.attributes["slowwave.commit.rows"] >= 10
+    assert 0 <= commit.attributes["slowwave.lease.wait_s"] < 60
+    [call, *_] = seen.named("chat claude-haiku-4-5")
+    assert way(call)[1:] == ["task extract facts", "flow ingest"]
+
+
+def test_a_model_call_is_told_in_the_words_of_the_conventions(seen: Seen) -> None:
+    [call, *_] = seen.named("chat claude-haiku-4-5")
+    told = dict(call.attributes)
+    assert told["gen_ai.system"] == told["gen_ai.provider.name"] == "anthropic"
+    assert told["gen_ai.operation.name"] == "chat"
+    assert told["gen_ai.request.model"] == "claude-haiku-4-5"
+    assert told["gen_ai.usage.input_tokens"] > 0
+    assert told["gen_ai.usage.output_tokens"] > 0
+    assert told["slowwave.usd"] > 0
+    assert call.kind is trace.SpanKind.CLIENT
+
+
+def test_a_recall_tells_its_time_and_size_and_maintenance_is_none(seen: Seen) -> None:
+    [recall] = seen.named("recall")
+    assert set(recall.attributes) == {"slowwave.recall.k", "slowwave.recall.found", "slowwave.recall.took_ms"}
+    assert recall.attributes["slowwave.recall.k"] == 10
+    assert recall.end_time - recall.start_time == pytest.approx(
+        recall.attributes["slowwave.recall.took_ms"] * 1e6, rel=0.01
+    )
+
+
+def test_measures_add_up(seen: Seen) -> None:
+    told = seen.measures()
+    [ingest] = seen.named("flow ingest")
+    tokens = {point.attributes["gen_ai.token.type"]: point.sum for point in told["gen_ai.client.token.usage"]}
+    assert tokens == {
+        "input": ingest.attributes["slowwave.llm.tokens_in"], "output": ingest.attributes["slowwave.llm.tokens_out"],
+    }  # fmt: skip
+    usd = sum(point.value for point in told["slowwave.model.cost"])
+    assert usd == pytest.approx(ingest.attributes["slowwave.llm.usd"], abs=1e-6)
+    assert sum(point.count for point in told["slowwave.recall.duration"]) == 1
+    assert {point.attributes["slowwave.flow"] for point in told["slowwave.runs"]} == {"ingest", "decay"}
+    learned = ingest.attributes["slowwave.count.facts_learned"]
+    assert [point.value for point in told["slowwave.facts.written"]] == [learned]
+    assert sum(point.count for point in told["slowwave.lease.wait"]) >= 5
+
+
+def test_no_word_that_anybody_said_is_told_also_not_by_errors(seen: Seen) -> None:
+    [broken] = seen.named("commit broken")
+    assert broken.attributes["error.type"] == "ZeroDivisionError"
+    assert broken.status.status_code is trace.StatusCode.ERROR
+    told = "".join(span.to_json() for span in seen.spans.get_finished_spans()) + repr(seen.measures())
+    assert not [word for word in SECRET_WORDS if word in told]
+    assert all(not span.events for span in seen.spans.get_finished_spans())
+
+
+def test_what_other_libraries_record_leaves_without_the_words_of_errors() -> None:
+    from tasks.wordless import WordlessProcessor
+
+    exporter = InMemorySpanExporter()
+    provider = otel.TracerProvider()
+    provider.add_span_processor(WordlessProcessor(exporter))
+    with pytest.raises(ValueError, match="Lisbon"), provider.get_tracer("other").start_as_current_span("their work"):
+        raise ValueError("Marta lives in Lisbon.")
+    provider.force_flush()
+    [span] = exporter.get_finished_spans()
+    assert "Lisbon" not in span.to_json()
+    assert (span.name, span.status.status_code) == ("their work", trace.StatusCode.ERROR)
+
+
+# Where it goes
+
+
+@pytest.mark.parametrize(
+    ("environ", "signals"),
+    [
+        ({}, {}),
+        ({"OTEL_SERVICE_NAME": "x"}, {}),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, {"TRACES": "otlp", "METRICS": "otlp"}),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c:4318"}, {"TRACES": "otlp"}),
+        ({"OTEL_TRACES_EXPORTER": "console"}, {"TRACES": "console"}),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_METRICS_EXPORTER": "none"}, {"TRACES": "otlp"}),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_SDK_DISABLED": "true"}, {}),
+    ],
+)
+def test_the_environment_says_what_is_exported(environ: dict[str, str], signals: dict[str, str]) -> None:
+    assert wanted(environ) == signals
+
+
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({"OTEL_TRACES_EXPORTER": "otlp"}, "slowwave[otel]"),
+        ({"OTEL_TRACES_EXPORTER": "zipkin"}, "no exporter zipkin"),
+        ({"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "only http/protobuf"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_of_warning(
+    environ: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(exporting, "_done", [])
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.metrics", None)  # as if the extra were not installed
+    with caplog.at_level(logging.WARNING, "slowwave"):
+        assert not start_telemetry(environ)
+        assert not start_telemetry(environ)
+    [line] = [record.getMessage() for record in caplog.records if record.name == "slowwave"]
+    assert words in line
+
+
+class Collector(ThreadingHTTPServer):
+    """A collector on loopback that keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.received: list[tuple[str, bytes]] = []
+        received = self.received
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                received.append((self.path, body))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                """Nothing on standard error."""
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        Thread(target=self.serve_forever, daemon=True).start()
+
+
+def test_spans_and_measures_go_to_the_collector_that_the_environment_names(
+    seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collector = Collector()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_address[1]}")
+    monkeypatch.setattr(exporting, "_done", [])
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER_SET_ONCE", type(trace._TRACER_PROVIDER_SET_ONCE)())
+    monkeypatch.setattr(metrics._internal, "_METER_PROVIDER", None)
+    monkeypatch.setattr(metrics._internal, "_METER_PROVIDER_SET_ONCE", type(trace._TRACER_PROVIDER_SET_ONCE)())
+    forget_instruments()
+    assert start_telemetry(os.environ)
+    with Memory.open(str(seen.store)) as memory:
+        memory.recall("Where does Marta live?")
+    spans, meters = trace.get_tracer_provider(), metrics.get_meter_provider()
+    assert isinstance(spans, otel.TracerProvider)
+    assert isinstance(meters, metrics_sdk.MeterProvider)
+    spans.shutdown()
+    meters.shutdown()
+    collector.shutdown()
+    collector.server_close()
+    forget_instruments()
+    assert {path for path, _ in collector.received} == {"/v1/traces", "/v1/metrics"}
+    sent = b"".join(body for _, body in collector.received)
+    assert b"slowwave.recall.duration" in sent
+    assert b"slowwave.recall.took_ms" in sent
+    assert b"Marta" not in sent
+
+
+def test_the_read_road_of_the_command_line_imports_nothing_of_it() -> None:
+    code = "import apps.cli, recall.memory, sys; print([each for each in sys.modules if 'opentelemetry' in each])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# What a run changed, in words
+
+
+def test_effects_are_told_in_a_few_words() -> None:
+    counts = {"facts learned": 34, "facts merged": 5, "facts superseded": 1, "facts ended": 1, "messages read": 9}
+    assert effects(counts) == ["+34 facts", "5 merged", "2 retired"]
+    night = {"decay: facts moved to the archive": 12, "steward: facts pruned": 1_200, "steward: facts scored": 9}
+    assert effects(night) == ["1,200 faded", "12 archived"]
+    left = {"facts left for later": 2, "changes proposed": 3}
+    assert effects(left) == ["2 facts left for later", "3 changes proposed"]
+    assert effects({"messages read": 9}) == []
+    assert (facts_written(counts), retired(counts)) == (34, 7)
+
+
+# What a run tells on its page
+
+
+def test_every_flow_ends_with_a_summary_on_its_page() -> None:
+    for path in sorted((ROOT / "flows").glob("*.py")):
+        called = {
+            node.func.id
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
+        ends = {name for name in called if name.startswith("publish_") or name in ("conclude", "close_night")}
+        assert ends, path.name
+
+
+# What `slowwave runs` tells
+
+
+def night_of(store: Store) -> None:
+    """A night with two phases, of which one paid, and an ingest before it."""
+
+    def run(id: str, flow: str, minute: int, seconds: float, counts: dict[str, int], **more: Any) -> dict[str, Any]:
+        began = EPOCH + timedelta(minutes=minute)
+        row = {"id": id, "flow": flow, "state": "completed", "parent_id": None, "calls": 0, "usd": 0.0, **more}
+        told = {"started_at": began, "ended_at": began + timedelta(seconds=seconds)}
+        settings = SleepSettings().model_dump(mode="json")
+        asked = {"phases": ["steward"], "settings": {**settings, "max_calls": 7}} if flow == "sleep" else {}
+        words = {"summary": json.dumps({"counts": counts}), "parameters": json.dumps(asked)}
+        return {**row, **told, **words, "tokens_in": 10, "tokens_out": 2}
+
+    listed = [
+        run("ingest-20260101-000000-aaaa", "ingest", 0, 12, {"facts learned": 34, "messages stored": 9}),
+        run("sleep-20260101-010000-bbbb", "sleep", 60, 200, {"steward: facts pruned": 2}),
+        run("consolidate-20260101-010100-cccc", "consolidate", 61, 3.2, {"facts merged": 5}, calls=4, usd=0.0123,
+            parent_id="sleep-20260101-010000-bbbb"),
+        run("steward-20260101-010200-dddd", "steward", 62, 0.4, {"facts pruned": 2},
+            parent_id="sleep-20260101-010000-bbbb"),
+    ]  # fmt: skip
+    with store.commit("sleep-20260101-010000-bbbb", "run", EPOCH) as tx:
+        tx.upsert("runs", pl.DataFrame(listed))
+
+
+def test_runs_are_told_at_eighty_columns_with_cost_effect_and_phases_under_their_night(
+    new_store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = new_store()
+    night_of(store)
+    monkeypatch.setenv("COLUMNS", "80")
+    result = CliRunner().invoke(app, ["runs", "--store", store.uri])
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    heads = [line.split()[:4] for line in lines if line.startswith("2026")]
+    assert [words[2] for words in heads] == ["sleep", "consolidate", "steward", "ingest"]
+    paid = next(line for line in lines if "consolidate " in line)
+    assert paid.split() == ["2026-01-01", "01:01", "consolidate", "completed", "3.2", "s", "4", "0.0123"]
+    assert paid.index("consolidate") == next(line for line in lines if " sleep " in line).index("sleep") + 2
+    assert "  +34 facts, 9 messages stored" in lines
+    assert "    5 merged" in lines
+    few = CliRunner().invoke(app, ["runs", "--limit", "1", "--store", store.uri, "--json"])
+    assert [run["flow"] for run in json.loads(few.stdout)["runs"]] == ["sleep", "consolidate", "steward"]
+
+
+def test_one_run_is_told_in_full(new_store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = new_store()
+    night_of(store)
+    monkeypatch.setenv("COLUMNS", "120")
+    told = CliRunner().invoke(app, ["runs", "sleep", "--store", store.uri]).stdout
+    assert f"slowwave undo sleep-20260101-010000-bbbb --store {store.uri}" in told
+    assert "settings.max_calls" in told
+    assert "settings.steward.batch_size" not in told  # it is at its default
+    assert "lease" in told
+    whole = json.loads(CliRunner().invoke(app, ["runs", "sleep", "--store", store.uri, "--json"]).stdout)
+    assert whole["phases"] == ["consolidate-20260101-010100-cccc", "steward-20260101-010200-dddd"]
+    assert [commit["kind"] for commit in whole["commits"]] == ["run"]
+    assert whole["parameters"]["settings"]["max_calls"] == 7
+    assert whole["waited_s"] >= 0
+
+
+def test_times_are_told_as_people_say_them() -> None:
+    told = [duration(seconds) for seconds in (None, 0.04, 9.94, 12.4, 59.9, 61, 3600, 7_530)]
+    assert told == ["", "0.0 s", "9.9 s", "12 s", "60 s", "1 min", "1 h 0 min", "2 h 6 min"]
