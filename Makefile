@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 UV := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test demo bench docs lock up clean
+.PHONY: help install check test proofs audit fuzz demo bench faults docs lock up down clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,14 +31,26 @@ check: $(READY) ## style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-test: $(READY) ## the whole test suite
-	$(BIN)/python -m pytest -n 3 --dist loadgroup # two cores: some wait for servers and leases
+test: $(READY) ## the test suite but for the proofs; under ten minutes on two cores
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not proof" # some wait for servers and leases
+
+proofs: $(READY) ## the dearest tests: kills, nights, races; some ten minutes more
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m proof
+
+audit: $(READY) ## look up the pinned packages in the list of known vulnerabilities
+	$(BIN)/python scripts/audit.py
+
+fuzz: $(READY) ## throw damaged input at every parser, FUZZ_S seconds each (30); wants atheris, else uses hypothesis
+	$(BIN)/python -m bench.fuzz --seconds $(or $(FUZZ_S),30)
 
 demo: $(READY) ## learn from the bundled conversations and ask three questions, without a key
 	@$(BIN)/slowwave demo
 
 bench: $(READY) ## measure speed and recall; results go to bench/results
 	$(BIN)/python -m bench
+
+faults: $(READY) ## kill every flow at its durable steps, with -9, and run it again
+	$(BIN)/python -m bench faults
 
 docs: $(READY) ## write the generated pages of docs/
 	$(BIN)/python scripts/write_docs.py
@@ -49,7 +61,10 @@ lock: $(READY) ## renew requirements.lock from pyproject.toml
 		pyproject.toml --group dev -o requirements.lock
 
 up: $(READY) ## a Prefect server, the deployments and a worker on this machine
-	@bash scripts/up.sh
+	@$(BIN)/python scripts/up.py
+
+down: ## stop what `make up` started
+	@test ! -e $(BIN)/python || $(BIN)/python scripts/up.py --down
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
