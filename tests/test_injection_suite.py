@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 from attacks import ALL, FLAGGED, TARGET, UNFLAGGED
 from conftest import EPOCH
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mcp.client import Client
 from mcp_client import _evidence, _fact, _messages, _vectors, small_memory
@@ -99,7 +99,7 @@ def skeleton(prompt: Prompt) -> list[tuple[str, list[str]]]:
     """The elements of a prompt with the names of their attributes; every other angle bracket is an error."""
     tag = re.compile(r"<(/?\w+)((?: \w+=\"[^\"<>]*\")*)>")
     assert not re.search("[<>]", tag.sub("", prompt.text))
-    return [(name, re.findall(r' (\w+)="', more)) for name, more in tag.findall(prompt.text)]
+    return [(name, re.findall(r' (\w+)="[^"]*"', more)) for name, more in tag.findall(prompt.text)]
 
 
 ORDINARY = {name: skeleton(prompt) for name, prompt in prompts_with(WORDS).items()}
@@ -118,6 +118,7 @@ def test_an_attack_is_data_in_every_prompt_and_stays_within_its_element(name: st
 
 
 @settings(max_examples=15, deadline=None)
+@example(" done=")
 @given(st.lists(st.sampled_from([*ALL.values(), *"<>\"'&;=/\n\r\u2028\ufe64\uff1c"]), max_size=6).map("".join))
 def test_no_mixture_of_attacks_changes_the_structure_of_a_prompt(text: str) -> None:
     for kind, prompt in prompts_with(f"a{text}").items():
