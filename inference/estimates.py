@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from pydantic import BaseModel
 
@@ -22,16 +23,32 @@ def tokens_read(prompt: Prompt, response_model: type[BaseModel]) -> int:
     return TOOL_TOKENS + int((len(prompt.system) + len(prompt.text) + schema_chars) / CHARS_PER_TOKEN)
 
 
-def prices_of(language: Language) -> Mapping[Role, tuple[float, float]]:
+@dataclass(frozen=True, slots=True)
+class Prices:
     """Dollars per token read and per token written, of each role in which somebody is paid; 0 where no price is known.
 
-    In batches half of it.
+    In batches half of it, but for the prompts that are asked live there, too.
     """
-    share = BATCH_SHARE if language.settings.mode == "batch" else 1.0
+
+    live: Mapping[Role, tuple[float, float]]
+    is_batched: bool
+    urgent: Collection[str]
+
+    def of(self, prompt: str, role: Role) -> tuple[float, float] | None:
+        """What a token of such a prompt costs, read and written; nothing where rules answer."""
+        if role not in self.live:
+            return None
+        share = BATCH_SHARE if self.is_batched and prompt not in self.urgent else 1.0
+        read, written = self.live[role]
+        return share * read, share * written
+
+
+def prices_of(language: Language, urgent: Collection[str]) -> Prices:
+    """The prices of everyone whom this asks; `urgent` are names of prompts that do not wait for a batch."""
     found: dict[Role, tuple[float, float]] = {}
     for role in ROLES:
         choice = choose(language.model(role))
         if choice.provider not in FREE:
             price = price_of(choice.provider, choice.model)
-            found[role] = (share * price.usd(1, 0), share * price.usd(0, 1)) if price else (0.0, 0.0)
-    return found
+            found[role] = (price.usd(1, 0), price.usd(0, 1)) if price else (0.0, 0.0)
+    return Prices(found, language.settings.mode == "batch", urgent)

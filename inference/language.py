@@ -123,14 +123,12 @@ class Language:
         response_model: type[T],
         role: Role = "extract",
         on_done: OnDone | None = None,
-        *,
-        at_once: bool = False,
     ) -> list[Answer[T]]:
         """The answers in the order of the prompts; `on_done(index, answer)` hears of each as soon as it is known.
 
-        Few questions on which the next step waits are asked `at_once`: live in batch mode, too. One prompt's failure
-        is its own answer. Raises only what stops the run: a key that is not accepted, a model that does not exist;
-        answers that were under way by then are in the ledger.
+        What is urgent is asked live in batch mode, too. One prompt's failure is its own answer. Raises only
+        what stops the run: a key that is not accepted, a model that does not exist; answers that were under way by
+        then are in the ledger.
         """
         done: dict[int, Answer[T]] = {}
 
@@ -146,7 +144,7 @@ class Language:
             await _ask_free(self._free[choice], prompts, response_model, finish)
         else:
             desk = Desk(self._paid[choice], self.budget, self._books, role, response_model, finish)
-            await self._ask_paid(desk, await desk.open(prompts), at_once=at_once)
+            await self._ask_paid(desk, await desk.open(prompts))
         return [done[index] for index in range(len(prompts))]
 
     async def close(self) -> None:
@@ -163,15 +161,18 @@ class Language:
     ) -> None:
         await self.close()
 
-    async def _ask_paid(self, desk: Desk[T], rest: dict[str, Pending], *, at_once: bool) -> None:
+    async def _ask_paid(self, desk: Desk[T], rest: dict[str, Pending]) -> None:
         """What the ledger did not know: first what is under way in a batch, then the others in the way that is set."""
         open_ones = await self._open_batches(desk)
         if open_ones:
             rest = await self._batched(desk).resume(rest, open_ones)
-        if rest and self.settings.mode == "batch" and not at_once:
-            await self._batched(desk).ask(rest.values())
-        else:
-            await LivePrompts(desk).ask(rest.values(), self.settings.concurrency)
+        is_batched = self.settings.mode == "batch"
+        waiting = [each for each in rest.values() if is_batched and not each.prompt.is_urgent]
+        live = [each for each in rest.values() if not is_batched or each.prompt.is_urgent]
+        if live:
+            await LivePrompts(desk).ask(live, self.settings.concurrency)
+        if waiting:
+            await self._batched(desk).ask(waiting)
 
     def _batched(self, desk: Desk[T]) -> BatchedPrompts[T]:
         return BatchedPrompts(desk, self.settings, self._pace, self._today)

@@ -51,6 +51,8 @@ RESPONSES: Mapping[str, type[BaseModel]] = MappingProxyType(
         "summarize_communities": CommunitySummaries,
     }
 )
+URGENT = frozenset({"resolve_names", "settle_conflicts", "verify_revisions", "name_relations"})
+"""Prompts on whose answers the next step of a batch of messages waits."""
 
 
 class _Inert(str):
@@ -146,6 +148,7 @@ def _asking(name: str, what: str, values: tuple[Any, ...], **more: Any) -> Promp
         system=_system(name),
         body=lambda: _block(name, "text", {what: values, **more}),
         context=MappingProxyType({what: values}),
+        is_urgent=name in URGENT,
     )
 
 

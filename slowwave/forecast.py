@@ -7,7 +7,7 @@ the figures below, which were measured on the bundled conversations.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -27,7 +27,9 @@ LEAST_RUNS = 3
 MOST_GROWTH = 1.5
 ALIKE = 0.2
 """Calls that judge as many messages as those before, give or take this share, read as much."""
-WRITTEN_PER_MESSAGE = 130.0
+WRITTEN_PER_MESSAGE = 25.0
+WRITTEN_PER_CHAR = 0.86
+"""What an extraction writes of a message, unless learned: a judgement, and facts, of which a longer text holds more."""
 CALLS: pl.Schema = pl.Schema(
     {"prompt_name": pl.String, "role": pl.String, "run_id": pl.String, "tokens_in": pl.Int64, "tokens_out": pl.Int64,
      "judged": pl.Int64}
@@ -65,15 +67,22 @@ IN_THE_NIGHT: Followers = MappingProxyType({"summarize_communities": Follower("s
 class Habits:
     """What calls were like so far: tokens written per message judged, and what follows an extraction, and when.
 
+    `written_per_char` is of the judged text, where no call has told how much is written of a message.
+
     `usual_reading` are tokens that an extraction read and messages that it judged, on average.
     """
 
     written_per_message: float = WRITTEN_PER_MESSAGE
+    written_per_char: float = WRITTEN_PER_CHAR
     after_a_batch: Followers = field(default_factory=lambda: AFTER_A_BATCH)
     in_the_night: Followers = field(default_factory=lambda: IN_THE_NIGHT)
     calls: int = 0
     extractions: int = 0
     usual_reading: tuple[float, float] = (0.0, 0.0)
+
+    def written(self, messages: int, chars: int) -> float:
+        """Tokens written of so many judged messages with so many characters of text."""
+        return self.written_per_message * messages + self.written_per_char * chars
 
     @property
     def is_assumed(self) -> bool:
@@ -112,6 +121,7 @@ def habits_of(calls: pl.DataFrame) -> Habits:
     after = _followers(others.filter(pl.col("run_id").is_in(recent.implode())), len(lately))
     return Habits(
         float(lately["tokens_out"].sum()) / float(lately["judged"].sum()),
+        0.0,
         {name: replace(each, line=_line(runs, others, name)) for name, each in after.items()},
         _followers(others.filter(~pl.col("run_id").str.starts_with("ingest-")), 0),
         len(calls),
@@ -167,17 +177,20 @@ def evenly(count: int, sample: int) -> list[int]:
 
 
 def followers_cost(
-    followers: Followers, extractions: int, price: Mapping[Any, tuple[float, float]], before: int = 0
+    followers: Followers,
+    extractions: int,
+    price: Callable[[str, Any], tuple[float, float] | None],
+    before: int = 0,
 ) -> Usage:
     """What the calls after so many extractions of one run will cost; `before` it there were so many.
 
-    `price` is dollars per token read and per token written, by role; without the roles in which rules answer.
+    `price(prompt, role)` is dollars per token read and per token written; nothing for roles in which rules answer.
     """
     total = Usage()
-    for each in followers.values():
-        if each.role in price:
+    for prompt, each in followers.items():
+        if (dollars := price(prompt, each.role)) is not None:
             calls = each.calls(extractions, before)
             read, written = calls * each.tokens_in, calls * each.tokens_out
-            usd = read * price[each.role][0] + written * price[each.role][1]
+            usd = read * dollars[0] + written * dollars[1]
             total += Usage(round(calls), 0, round(read), round(written), usd)
     return total

@@ -118,6 +118,7 @@ class CommunityQuestion:
 class Prompt:
     """One question to a model: `version` is the hash of template and schema, `context` what a keyless seat reads.
 
+    What `is_urgent` is few questions on which the next step waits: they are asked live where others wait for a batch.
     The text is rendered when it is first read, so that a keyless run over many windows never renders any.
     """
 
@@ -126,6 +127,7 @@ class Prompt:
     system: str
     body: Callable[[], str]
     context: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    is_urgent: bool = False
 
     @cached_property
     def text(self) -> str:

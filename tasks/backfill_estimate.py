@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import polars as pl
 
-from inference.answers import Role
-from inference.estimates import prices_of, tokens_read
+from inference.estimates import Prices, prices_of, tokens_read
 from inference.language import Language
 from inference.ledger import MemoryLedger
-from prompts.rendering import render_extraction
+from prompts.rendering import URGENT, render_extraction
 from prompts.responses import WindowExtraction
 from slowwave.forecast import CALLS, EXTRACTION, Habits, evenly, followers_cost, habits_of, tokens_by_length
 from slowwave.intake.time_windows import TimeWindow, limited, plan_time_windows
@@ -157,14 +156,15 @@ def _estimated(
     known: tuple[int, str],
 ) -> Estimate:
     language = Language(asked.settings.ingest.llm, MemoryLedger())
-    prices: Mapping[Role, tuple[float, float]] = prices_of(language)
+    prices = prices_of(language, URGENT)
+    is_paid = prices.of(EXTRACTION, "extract") is not None
     shown = [
         _knowing(each, asked.extract, known, is_first=(number, part) == (0, 0))
         for number, batches in enumerate(planned)
         for part, batch in enumerate(batches)
         for each in batch
     ]
-    sample = evenly(len(shown), asked.settings.sample) if "extract" in prices else []
+    sample = evenly(len(shown), asked.settings.sample) if is_paid else []
     usages = _extractions(shown, sample, habits, prices, asked.extract)
     ends = [0]
     for batches in planned:
@@ -174,9 +174,9 @@ def _estimated(
         for window, (a, b) in zip(windows, pairwise(ends), strict=True)
     )
     night = Usage()
-    if "sleep" in asked.stages and windows and "extract" in prices:
-        night = followers_cost(habits.in_the_night, len(shown), prices)
-    return Estimate(run.namespace, filled, night, habits, len(shown), len(sample), "extract" in prices)
+    if "sleep" in asked.stages and windows and is_paid:
+        night = followers_cost(habits.in_the_night, len(shown), prices.of)
+    return Estimate(run.namespace, filled, night, habits, len(shown), len(sample), is_paid)
 
 
 def _knowing(
@@ -193,7 +193,7 @@ def _extractions(
     shown: Sequence[PlannedWindow],
     sample: Sequence[int],
     habits: Habits,
-    prices: Mapping[Role, tuple[float, float]],
+    prices: Prices,
     settings: ExtractSettings,
 ) -> list[Usage]:
     """What extracting each window will take; nothing where no model is paid for it."""
@@ -203,8 +203,8 @@ def _extractions(
     lengths = [_chars(each) for each in shown]
     judged = [len(each.new_ids) for each in shown]
     read = habits.corrected(tokens_by_length(lengths, sample, counted), judged)
-    usd_in, usd_out = prices["extract"]
-    written = [habits.written_per_message * each for each in judged]
+    usd_in, usd_out = prices.of(EXTRACTION, "extract") or (0.0, 0.0)
+    written = [habits.written(n, _judged_chars(each)) for n, each in zip(judged, shown, strict=True)]
     return [
         Usage(1, 0, round(tokens), round(more), tokens * usd_in + more * usd_out)
         for tokens, more in zip(read, written, strict=True)
@@ -216,11 +216,13 @@ def _chars(planned: PlannedWindow) -> int:
     return told + sum(len(fact.statement) for fact in planned.window.known)
 
 
-def _with_followers(
-    usages: Sequence[Usage], habits: Habits, prices: Mapping[Role, tuple[float, float]], before: int
-) -> Usage:
+def _judged_chars(planned: PlannedWindow) -> int:
+    return sum(len(turn.text) for turn in planned.window.turns if not turn.is_context)
+
+
+def _with_followers(usages: Sequence[Usage], habits: Habits, prices: Prices, before: int) -> Usage:
     """What a window takes: its extractions, and the calls that follow them; `before` it so many were planned."""
-    return sum(usages, followers_cost(habits.after_a_batch, len(usages), prices, habits.extractions + before))
+    return sum(usages, followers_cost(habits.after_a_batch, len(usages), prices.of, habits.extractions + before))
 
 
 def told_estimate(estimates: Sequence[Estimate], asked: Asked, run: str) -> dict[str, Any]:

@@ -76,7 +76,7 @@ async def _settle(
 ) -> tuple[dict[Pair, str], dict[Pair, str]]:
     """Of each pair the id of the fact that holds, empty if both can; and the reasons. Indices are checked (T37)."""
     prompts = [render_conflicts(tuple(_conflict(n, pair, told) for n, pair in enumerate(g, 1))) for g in groups]
-    answers = await language.ask_many(prompts, ConflictVerdicts, "judge", at_once=True)
+    answers = await language.ask_many(prompts, ConflictVerdicts, "judge")
     conflicts: dict[Pair, str] = {}
     reasons: dict[Pair, str] = {}
     for group, answer in zip(groups, answers, strict=True):
@@ -102,7 +102,7 @@ def _conflict(number: int, pair: Pair, told: Told) -> ConflictQuestion:
 async def _verify(language: Language, groups: Sequence[Sequence[Doubt]], told: Told) -> dict[Pair, str]:
     """Of each pair whether the new statement contradicts or reinforces the known one, or is unrelated to it."""
     prompts = [render_revisions(tuple(_revision(n, doubt, told) for n, doubt in enumerate(g, 1))) for g in groups]
-    answers = await language.ask_many(prompts, RevisionVerdicts, "judge", at_once=True)
+    answers = await language.ask_many(prompts, RevisionVerdicts, "judge")
     return {
         group[each.question - 1][:2]: each.verdict
         for group, answer in zip(groups, answers, strict=True)

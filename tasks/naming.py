@@ -65,9 +65,7 @@ def _keys(plan: ResolutionPlan) -> list[tuple[str, str, str]]:
 
 async def _ask(language: Language, questions: tuple[NameQuestion, ...]) -> dict[int, bool]:
     groups = [questions[n : n + QUESTIONS_PER_CALL] for n in range(0, len(questions), QUESTIONS_PER_CALL)]
-    answers = await language.ask_many(
-        [render_resolution(group) for group in groups], NameResolution, "resolve", at_once=True
-    )
+    answers = await language.ask_many([render_resolution(group) for group in groups], NameResolution, "resolve")
     put = {question.number for question in questions}  # a model may answer what nobody asked (T37)
     return {
         each.question: each.same_entity

@@ -51,9 +51,7 @@ async def name_relations(language: Language, reading: Reading, claims: pl.DataFr
     learned = reading.frame("predicates")
     questions = _questions(claims, learned)
     groups = [questions[n : n + RELATIONS_PER_CALL] for n in range(0, len(questions), RELATIONS_PER_CALL)]
-    answers = await language.ask_many(
-        [render_relations(group) for group in groups], RelationNames, "judge", at_once=True
-    )
+    answers = await language.ask_many([render_relations(group) for group in groups], RelationNames, "judge")
     told = zip(groups, answers, strict=True)
     said = {name: form for group, answer in told for name, form in _said(group, answer)}
     errors = tuple(sorted({answer.error for answer in answers if answer.error}))

@@ -490,15 +490,16 @@ def test_habits_are_those_of_the_ledger_once_it_knows_enough() -> None:
         return pl.DataFrame(made, schema=CALLS, orient="row")
 
     assert habits_of(calls(4)).is_assumed
+    assert habits_of(calls(4)).written(2, 400) > 1.9 * habits_of(calls(4)).written(2, 100)  # long texts say more
     habits = habits_of(calls(10))
-    assert (habits.written_per_message, habits.calls) == (100.0, 16)
+    assert (habits.written(3, 999), habits.calls) == (300.0, 16)
     assert habits.after_a_batch == {"consolidate_facts": Follower("consolidate", 0.0, 0.5, 2000.0, 100.0)}
     assert habits.in_the_night == {"summarize_communities": Follower("summarize", 1.0, 0.0, 500.0, 50.0)}
     newer = pl.DataFrame([("extract_facts", "extract", "ingest-2", 3000, 1200, 6)] * 10, schema=CALLS, orient="row")
     assert habits_of(pl.concat([calls(10), newer])).written_per_message == 200.0  # what is usual lately
-    total = followers_cost(habits.after_a_batch, 4, {"consolidate": (1e-6, 5e-6)})
+    total = followers_cost(habits.after_a_batch, 4, lambda prompt, role: (1e-6, 5e-6))
     assert (total.calls, total.tokens_in, total.usd) == (2, 4000, pytest.approx(0.005))
-    assert followers_cost(habits.after_a_batch, 4, {}) == Usage()  # rules decide: nothing is paid
+    assert followers_cost(habits.after_a_batch, 4, lambda prompt, role: None) == Usage()  # rules decide
 
 
 def test_tokens_of_prompts_that_were_not_rendered_lie_on_the_line_of_those_that_were() -> None:

@@ -20,8 +20,11 @@ from talk import CLAUDE, TALK, learn, started, states, written
 from talk import said as said_lines
 
 from inference.answers import Answer
+from inference.estimates import prices_of
 from inference.language import Language
 from inference.ledger import MemoryLedger
+from inference.prices import price_of
+from prompts.rendering import RESPONSES, URGENT
 from slowwave.errors import BudgetReached, MissingKey, Refused, SlowwaveError, UnusableInput
 from slowwave.maintenance.erased_names import Names
 from slowwave.records import LedgerEntry, Prompt, SubmittedBatch, Usage
@@ -157,14 +160,24 @@ def test_equal_prompts_are_handed_over_once(api: MessagesApi) -> None:
     assert [answer.cached for answer in answers] == [False, False, True, True]
 
 
-def test_questions_that_are_asked_at_once_do_not_wait_for_a_batch(api: MessagesApi) -> None:
+def test_urgent_questions_do_not_wait_for_a_batch(api: MessagesApi) -> None:
     async def go() -> list[Answer[Verdict]]:
         settings = LanguageSettings(model="anthropic/claude-haiku-4-5", mode="batch")
         async with Language(settings, MemoryLedger()) as language:
-            return await language.ask_many(many(2), Verdict, "judge", at_once=True)
+            urgent = [replace(prompt, is_urgent=True) for prompt in many(3)[:2]]
+            return await language.ask_many([*urgent, *many(3)[2:]], Verdict, "judge")
 
-    assert words(asyncio.run(go())) == texts(many(2))
-    assert not api.batches.batches
+    assert words(asyncio.run(go())) == texts(many(3))
+    assert [len(batch.requests) for batch in api.batches.batches.values()] == [1]
+
+
+def test_an_estimate_knows_which_prompts_cost_half_in_batches(api: MessagesApi) -> None:
+    language = Language(LanguageSettings(model="anthropic/claude-haiku-4-5", mode="batch"), MemoryLedger())
+    prices = prices_of(language, URGENT)
+    live = price_of("anthropic", "claude-haiku-4-5").usd(1, 0)
+    assert prices.of("extract_facts", "extract")[0] == pytest.approx(live / 2)
+    assert prices.of("resolve_names", "resolve")[0] == live
+    assert set(RESPONSES) > URGENT
 
 
 def test_other_providers_have_no_batches_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
