@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from slowwave.settings import FleetSettings, SleepSettings
+from storage.connection import namespaces_like
 from tasks.engine import flow, task
-from tasks.fleet import namespaces_like, publish_fleet, spread, told_fleet
+from tasks.fleet import publish_fleet, spread, told_fleet
 
 from .sleep import NIGHT, Phase, sleep
 

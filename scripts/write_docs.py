@@ -33,7 +33,7 @@ README_SECTIONS = (
     "Three questions",
     "Next",
 )
-_RUN_ID = re.compile(r"ingest-\d{8}-\d{6}-[0-9a-f]{4}")
+_RUN_ID = re.compile(r"ingest-\d{8}-\d{6}-[0-9a-f]{8}")
 _SHORT_ID = re.compile(r"│ [0-9a-f]{8} │$", re.MULTILINE)  # of a document's facts it depends on where the folder is
 _MILLISECONDS = re.compile(r"^ *\d+ ms *\n", re.MULTILINE)
 TYPES = {"string": "text", "int64": "integer", "double": "number", "bool": "yes/no", "list<item: string>": "texts"}
@@ -211,7 +211,7 @@ def _demo_sections() -> str:
     environment = {**os.environ, "COLUMNS": str(README_COLUMNS), "PREFECT_API_URL": ""}
     command = [sys.executable, "-m", "slowwave", "demo"]
     shown = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
-    steady = _RUN_ID.sub("ingest-20261120-083000-5a1f", _MILLISECONDS.sub("", shown))
+    steady = _RUN_ID.sub("ingest-20261120-083000-5a1f9c27", _MILLISECONDS.sub("", shown))
     steady = _SHORT_ID.sub("│ ········ │", steady)
     parts = re.split(r"^(?=\w[\w ,?]* ─{5,}$)", steady, flags=re.MULTILINE)
     kept = [part.rstrip() if part.startswith(README_SECTIONS) else part.split(" ─")[0] + " …" for part in parts if part]

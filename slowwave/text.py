@@ -105,7 +105,7 @@ def timed_id(prefix: str, at: datetime, *parts: object) -> str:
 
 def run_id(kind: str, at: datetime, chance: str) -> str:
     """The name of a run: what it is, when it started, and a little chance; sorts by time within its kind."""
-    return f"{kind}-{at:%Y%m%d-%H%M%S}-{chance[:4]}"
+    return f"{kind}-{at:%Y%m%d-%H%M%S}-{chance[:8]}"
 
 
 def as_json(value: Any) -> str:

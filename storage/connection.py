@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from slowwave.errors import UnusableInput
+from slowwave.errors import NoStoreYet, UnknownName, UnusableInput
 
 from .object_storage import exist, folders, is_remote, one_endpoint
 
@@ -42,6 +43,17 @@ def namespaces(uri: str, storage_options: Mapping[str, str] | None = None) -> li
         made = exist(uri, (f"{name}/{_PUBLISHED}" for name in names), storage_options)
         return sorted(place.partition("/")[0] for place in made)
     return sorted(place.name for place in _root(uri).glob("*") if _NAME.fullmatch(place.name) and _has_head(place))
+
+
+def namespaces_like(uri: str, pattern: str) -> list[str]:
+    """The namespaces that a name, or a pattern such as tenant-*, means; raises `UnknownName` where there is none."""
+    known = namespaces(uri)
+    if not known:
+        raise NoStoreYet(f"There is no store at {uri!r}.", "Give --store, or make one with `slowwave ingest PATH`.")
+    found = [name for name in known if fnmatchcase(name, pattern)]
+    if not found:
+        raise UnknownName("namespace", pattern, known)
+    return found
 
 
 def has_namespace(uri: str, namespace: str, storage_options: Mapping[str, str] | None = None) -> bool:

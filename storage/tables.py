@@ -698,7 +698,7 @@ _RUNS = Table(
         "flow": _text("Which flow."),
         "state": _text("running, completed, incomplete, stopped (budget), failed, interrupted or undone."),
         "owner": _text("The process that runs it."),
-        "parent_id": _text("The night that it is a phase of; undo of a night takes its phases back too."),
+        "parent_id": _text("The night or backfill that it is a part of; undo of the whole takes its parts back too."),
         "parameters": _text("JSON: what it was asked to do."),
         "summary": _text("JSON: what it did."),
         "started_at": _time("When it started."),

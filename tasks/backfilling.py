@@ -7,20 +7,19 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from typing import Any, Literal
 from uuid import uuid4
 
 import polars as pl
 
-from slowwave.errors import SlowwaveError, UnknownName, UnusableInput
+from slowwave.errors import SlowwaveError, UnusableInput
 from slowwave.intake.time_windows import Period, TimeWindow, limited, plan_time_windows
 from slowwave.records import Usage
 from slowwave.settings import BackfillSettings, ExtractSettings, IngestSettings, SpendingLimits
 from slowwave.spending import ingest_within, what_is_left
 from slowwave.text import as_json, digest, run_id
 from slowwave.timestamps import in_utc
-from storage.connection import check_namespace, namespaces
+from storage.connection import check_namespace, namespaces, namespaces_like
 from storage.object_storage import is_remote
 from storage.rows import quoted
 from storage.snapshots import Reading
@@ -129,11 +128,7 @@ def _matching(store: str, pattern: str, has_paths: bool) -> list[str]:
         raise UnusableInput(
             f"Files go to one namespace, and {pattern!r} may mean several.", "Name the one that they are for."
         )
-    known = namespaces(store)
-    found = [name for name in known if fnmatchcase(name, pattern)]
-    if not found:
-        raise UnknownName("namespace", pattern, known)
-    return found
+    return namespaces_like(store, pattern)
 
 
 def plan_backfill(run: Run, asked: Asked) -> Plan:

@@ -8,17 +8,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any, Protocol, cast
 
 from prefect import Task
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from inference.secrets import without_secrets
-from slowwave.errors import MissingDependency, NoStoreYet, UnknownName, UnusableInput
+from slowwave.errors import MissingDependency, UnusableInput
 from slowwave.maintenance.effects import effects
 from slowwave.settings import FleetWidth
-from storage.connection import namespaces
 
 from .engine import is_inline
 
@@ -115,17 +113,6 @@ def _gathered(endings: Mapping[str, Ending]) -> list[Share]:
         except Exception as error:  # of whatever kind: it is told, and the others go on
             shares.append(Share(name, {}, without_secrets(f"{type(error).__name__}: {error}")))
     return shares
-
-
-def namespaces_like(store: str, pattern: str) -> list[str]:
-    """The namespaces that a name, or a pattern such as tenant-*, means; raises `UnknownName` where there is none."""
-    known = namespaces(store)
-    if not known:
-        raise NoStoreYet(f"There is no store at {store!r}.", "Give --store, or make one with `slowwave ingest PATH`.")
-    found = [name for name in known if fnmatchcase(name, pattern)]
-    if not found:
-        raise UnknownName("namespace", pattern, known)
-    return found
 
 
 def told_fleet(shares: Sequence[Share]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ State = Mapping[str, str]
 """A digest of each table's content."""
 
 TOLD_APART = ("commits", "runs")
-RUN_NAME = re.compile(r"[a-z]+-\d{8}-\d{6}-[0-9a-f]{4}")
+RUN_NAME = re.compile(r"[a-z]+-\d{8}-\d{6}-[0-9a-f]{8}")
 PROPOSAL = re.compile(r"p_[0-9a-f]{11}_[0-9a-f]{16}")
 OF_RUNS = ("decisions", "proposals")  # whose identifiers are made of the run's name
 TOLD_BY_EACH = ("repair", "forget")  # decisions that every run writes again: what the doctor found, that one forgot
