@@ -24,6 +24,7 @@ from storage.object_storage import is_remote
 from storage.rows import quoted
 from storage.snapshots import Reading
 
+from .application import OPEN
 from .backfill_tally import BackfillTally
 from .candidates import to_extract
 from .children import can_deploy, run_child
@@ -132,7 +133,10 @@ def _matching(store: str, pattern: str, has_paths: bool) -> list[str]:
 
 
 def plan_backfill(run: Run, asked: Asked) -> Plan:
-    """What is left to do in a namespace: windows that hold messages which wait, without those done by force before."""
+    """What is left to do in a namespace: windows that hold messages which wait, without those done by force before.
+
+    A window whose messages were read, but whose run died before all of what it read was applied, is left as well.
+    """
     snapshot = store_of(run).snapshot()
     chain = _unfinished(snapshot, run, asked.key)
     children = snapshot.by_ids("runs", chain, ["id", "flow", "state", "parameters", "summary"], key="parent_id")
@@ -146,9 +150,13 @@ def plan_backfill(run: Run, asked: Asked) -> Plan:
     tries: dict[tuple[datetime, datetime], int] = {}
     for span, _ in tried:
         tries[span] = tries.get(span, 0) + 1
+    open_of = set(snapshot.frame("patch_batches", OPEN, ["run_id"])["run_id"])
+    begun = {span for span, row in spans if span is not None and row["id"] in open_of} - {each.span for each in left}
+    unapplied = [TimeWindow(*span, messages=0) for span in begun]
     slept = "sleep" in children.filter(pl.col("state") == "completed")["flow"]
     lost = frozenset(children.filter(pl.col("state").is_in(_LOST))["id"])
-    return Plan(tuple(limited(left, limit)), tuple(chain), done, tries, slept, lost)
+    whole = sorted([*limited(left, limit), *unapplied], key=lambda window: window.span)
+    return Plan(tuple(whole), tuple(chain), done, tries, slept, lost)
 
 
 def _unfinished(reading: Reading, run: Run, key: str) -> list[str]:

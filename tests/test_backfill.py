@@ -359,6 +359,22 @@ def test_a_backfill_that_was_stopped_goes_on_and_is_undone_with_all_that_it_went
     assert len(anew.met) == 3
 
 
+def test_a_window_that_died_between_reading_and_applying_is_left(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    stored(store)
+    filled_by(Reader(2, KeyboardInterrupt), store, limit=4)
+    child = store.snapshot().frame("runs", "flow = 'ingest' AND state = 'interrupted'", ["id"])["id"][0]
+    opened = pl.DataFrame({"id": ["p1"], "state": ["open"], "candidates": [1], "passed": [0]})
+    with store.commit(child, "ingest.candidates", NOW) as tx:
+        read = tx.frame("messages", "id IN ('m2', 'm3')")
+        tx.upsert("messages", read.with_columns(graph_state=pl.lit("done")))
+        tx.upsert("patch_batches", opened)
+    again = Reader()
+    tally, _ = filled_by(again, store, limit=4)
+    assert ("05-11", 0) in again.met
+    assert tally.windows[0]["messages"] == 0
+
+
 def test_the_limit_is_that_of_all_windows_together(new_store: Callable[[], Store]) -> None:
     store = new_store()
     stored(store)

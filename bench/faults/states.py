@@ -2,8 +2,9 @@
 
 Left out is what differs by right between any two runs: the run's name in `run_id` and wherever a text holds it, the
 identifiers of decisions and proposals, which are made of it, the tables `commits` and `runs`, which tell the history,
-how long a model took to answer, and what the doctor and each run that forgets notes of itself. Times are compared: they
-are those of the run, which is given one. Profiles follow from the facts and are renewed after them: see `trial`.
+how long a model took to answer, what the doctor and each run that forgets notes of itself, and how recall stood at a
+gate, whose questions each run draws by its name. Times are compared: they are those of the run, which is given one.
+Profiles follow from the facts and are renewed after them: see `trial`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ State = Mapping[str, str]
 TOLD_APART = ("commits", "runs")
 RUN_NAME = re.compile(r"[a-z]+-\d{8}-\d{6}-[0-9a-f]{8}")
 PROPOSAL = re.compile(r"p_[0-9a-f]{11}_[0-9a-f]{16}")
+GATE = re.compile(r'"gate":\{[^{}]*\}')
 OF_RUNS = ("decisions", "proposals")  # whose identifiers are made of the run's name
 TOLD_BY_EACH = ("repair", "forget")  # decisions that every run writes again: what the doctor found, that one forgot
 LOGGED = {"llm_calls": ["id", "response", "error"]}
@@ -79,6 +81,7 @@ def comparable(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """The frame without what two runs may differ in, sorted."""
     if name == "decisions":
         frame = frame.filter(~pl.col("action").is_in(TOLD_BY_EACH))
+        frame = frame.with_columns(pl.col("measures").str.replace_all(GATE.pattern, '"gate":{}'))
     dropped = ["run_id", *(["id"] if name in OF_RUNS else [])]
     element = pl.element().str.replace_all(RUN_NAME.pattern, "RUN").str.replace_all(PROPOSAL.pattern, "PROPOSAL")
     kept = frame.drop(dropped, strict=False).with_columns(
