@@ -40,7 +40,7 @@ class Work:
 
 
 def run(options: Options) -> Iterable[Figure]:
-    """Bytes of a fact, and the cost of a question, a commit, a sweep, a night's decay and a doctor at each size.
+    """Bytes of a fact, and the cost of a question, a commit, of scoring, a night's decay and a doctor at each size.
 
     Stores that lie in the folder already, under the name of their size, are taken as they are.
     """
@@ -68,7 +68,7 @@ def _figures(facts: int, uri: Path, questions: list[str]) -> Iterator[Figure]:
     yield Figure("scaling", f"{name}: first question", times[0], "ms")
     yield Figure("scaling", f"{name}: question p50", median, "ms", note=f"p95 {slow:.1f} ms")
     yield Figure("scaling", f"{name}: question", asked.cpu_ms, "cpu ms", note=f"{asked.peak_mib:.0f} MiB")
-    for what, work in (("commit of 100 facts", commit), ("sweep", sweep), ("decay", fade), ("doctor", look)):
+    for what, work in (("commit of 100 facts", commit), ("scoring", score), ("decay", fade), ("doctor", look)):
         cost = in_fresh_process(work, str(uri))
         yield Figure("scaling", f"{name}: {what}", cost.cpu_ms, "cpu ms", note=f"{cost.peak_mib:.0f} MiB")
 
@@ -102,11 +102,11 @@ def commit(uri: str) -> Work:
     return Work(1000 * cost.cpu_s / COMMITS, peak_memory_mib())
 
 
-def sweep(uri: str) -> Work:
-    """A dry sweep of the steward: every fact is scored, what would fade and merge is found, nothing is written."""
+def score(uri: str) -> Work:
+    """The steward's first phase: every fact is scored, and the scores are written."""
     settings = StewardSettings.model_validate({"llm": {"model": "rules"}})
     with measured() as cost:
-        asyncio.run(steward(store=uri, settings=settings, now=LATER, dry_run=True))
+        asyncio.run(steward(store=uri, settings=settings, now=LATER, phases=("score",)))
     return Work(1000 * cost.cpu_s, peak_memory_mib())
 
 
