@@ -73,6 +73,8 @@ def _bring_back(path: Path, place: Place, require_approval: bool, dry_run: bool,
     rows = [(name, count) for name, count in done["counts"].items() if count]
     title = f"{path}, an export of slowwave{': nothing was changed' if dry_run else ''}"
     out.print(table(title, ("what", "count"), rows))
+    if not dry_run:
+        out.print(f"Back with: slowwave undo {done['run']}", markup=False)
 
 
 def _show_imported(done: Imported, dry_run: bool) -> None:

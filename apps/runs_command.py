@@ -21,6 +21,7 @@ from slowwave.settings import (
     SleepSettings,
     StewardSettings,
 )
+from slowwave.timestamps import in_utc
 
 from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import out, print_json, printable, table
@@ -52,7 +53,9 @@ def runs(
     run: Annotated[
         str | None, typer.Argument(help="One run, or how its id begins: all there is about it.", show_default=False)
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many to show; a night counts as one.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, help="How many to show; a night or backfill counts as one.")
+    ] = 20,
     end: Annotated[
         bool, typer.Option("--end", help="Declare RUN ended, whose machine is gone: others may undo, forget, reembed.")
     ] = False,
@@ -60,7 +63,7 @@ def runs(
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
 ) -> None:
-    """What ran, what it changed and what it cost; newest first, the phases of a night under it."""
+    """What ran, what it changed and what it cost; newest first, windows and phases under their run."""
     from recall.run_records import list_runs, run_record
 
     place = Place.of(store, namespace)
@@ -83,20 +86,22 @@ def runs(
 
 
 def _show_runs(listed: Sequence[Mapping[str, Any]]) -> None:
-    """Two lines or more for each run: when, cost; then what it changed, and its id."""
+    """For each run a line with when and cost; then what it changed, and its id, but for parts that changed nothing."""
     out.print(_line(*HEAD), style="bold cyan", markup=False)
-    known = {each["id"] for each in listed}
     for each in listed:
-        indent = "  " if each["parent_id"] in known else ""
+        indent = "  " * each["depth"]
         out.print(_line(*_cells(each, indent)), markup=False)
         changed = ", ".join(each["effects"])
+        if each["depth"] and not changed and each["state"] == "completed":
+            continue
         if changed:
             out.print(f"  {indent}{printable(changed)}", markup=False)
-        out.print(f"  {indent}{printable(each['id'])}", style="dim", markup=False)
+        told = f"{each['id']}, imported" if each["is_imported"] else each["id"]
+        out.print(f"  {indent}{printable(told)}", style="dim", markup=False)
 
 
 def _line(when: str, flow: str, state: str, took: str, calls: str, dollars: str) -> str:
-    return f"{when:<16}  {flow:<14}  {state:<11}  {took:>8}  {calls:>6}  {dollars:>9}".rstrip()
+    return f"{when:<16}  {flow:<21}  {state:<11}  {took:>8}  {calls:>6}  {dollars:>8}".rstrip()
 
 
 def _cells(run: Mapping[str, Any], indent: str = "") -> tuple[str, str, str, str, str, str]:
@@ -104,12 +109,21 @@ def _cells(run: Mapping[str, Any], indent: str = "") -> tuple[str, str, str, str
     has_paid = bool(run["calls"])
     return (
         f"{began:%Y-%m-%d %H:%M}" if began else "",
-        f"{indent}{printable(run['flow'] or '')}",
+        f"{indent}{printable(run['flow'] or '')} {_window(run['window'])}".rstrip(),
         run["state"] or "",
         duration(run["took_s"]),
         f"{run['calls']:,}" if has_paid else "",
         f"{run['usd'] or 0.0:.4f}" if has_paid else "",
     )
+
+
+def _window(window: Mapping[str, str] | None) -> str:
+    """The month that a run read, or the day with which its time began."""
+    if window is None:
+        return ""
+    since, until = (in_utc(datetime.fromisoformat(window[end])) for end in ("since", "until"))
+    is_month = since.day == until.day == 1 and (until - since).days in range(28, 32)
+    return f"{since:%Y-%m}" if is_month else f"{since:%Y-%m-%d}"
 
 
 def duration(seconds: float | None) -> str:
@@ -130,8 +144,8 @@ def _show_run(run: Mapping[str, Any], place: Place) -> None:
     told += [("changed", ", ".join(run["effects"]))] if run["effects"] else []
     told += [(key.replace("_", " "), value) for key, value in summary.items() if _is_plain(key, value)]
     told += [("lease wait", f"{run['waited_s']:.2f} s")] if run["commits"] else []
-    told += [("night", run["parent_id"])] if run["parent_id"] else []
-    told += [("phases", ", ".join(run["phases"]))] if run["phases"] else []
+    told += [("part of", run["parent_id"])] if run["parent_id"] else []
+    told += [("parts", ", ".join(run["phases"]))] if run["phases"] else []
     out.print(table(run["id"], ("", ""), told))
     for title, rows in (("Counts", summary.get("counts", {})), ("Refused", summary.get("refused", {}))):
         if rows:
@@ -154,6 +168,8 @@ def _is_plain(key: str, value: Any) -> bool:
 def _way_back(run: Mapping[str, Any], place: Place) -> str:
     if run["state"] == "undone":
         return "It was taken back."
+    if run["is_imported"]:
+        return "It ran elsewhere and came with an export: undo does not reach it."
     if not run["commits"]:
         return "It changed nothing."
     return f"Take it back: slowwave undo {run['id']} --store {place.uri} --namespace {place.namespace}"

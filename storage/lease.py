@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
+IMPORTED = "imported"
+"""In place of an owner: the run was not a process of this place, but came with an export."""
 _PARTS = 5  # of an owner's name; the two more of a lease say how long it lasts, and until when
 
 

@@ -697,7 +697,7 @@ _RUNS = Table(
     {
         "flow": _text("Which flow."),
         "state": _text("running, completed, incomplete, stopped (budget), failed, interrupted or undone."),
-        "owner": _text("The process that runs it."),
+        "owner": _text("The process that runs it; `imported` where it ran elsewhere and came with an export."),
         "parent_id": _text("The night or backfill that it is a part of; undo of the whole takes its parts back too."),
         "parameters": _text("JSON: what it was asked to do."),
         "summary": _text("JSON: what it did."),

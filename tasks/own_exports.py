@@ -16,6 +16,7 @@ from slowwave.embedded_texts import READ
 from slowwave.errors import StoreMismatch, UnusableInput
 from slowwave.settings import RetentionSettings
 from storage.connection import namespaces
+from storage.lease import IMPORTED
 from storage.rows import exact_rows
 from storage.snapshots import Reading
 from storage.store import Store
@@ -110,11 +111,13 @@ def _rows(folder: Path, manifest: Manifest, name: str) -> Iterator[pl.DataFrame]
 def _write(tx: Transaction, name: str, parts: Iterator[pl.DataFrame]) -> None:
     """Put the rows in the place of a table's rows, as they are, and make its indexes; the run's own row stays.
 
-    A run that was under way where they come from was interrupted here: nobody is going to end it.
+    Runs are marked as what came with an export. One that was under way where they come from was interrupted here:
+    nobody is going to end it.
     """
     if name == "runs":
+        state, owner = pl.col("state").replace("running", "interrupted"), pl.lit(IMPORTED).alias("owner")
         for rows in parts:
-            tx.put_back(name, rows.with_columns(pl.col("state").replace("running", "interrupted")))
+            tx.put_back(name, rows.with_columns(state, owner))
         return
     batches = (batch for rows in parts for batch in exact_rows(name, rows, tx.dims).to_batches())
     tx.write_anew(name, pa.RecordBatchReader.from_batches(TABLES[name].schema(tx.dims), batches))

@@ -22,6 +22,7 @@ from apps.cli import app
 from inference.embedding import open_embedder
 from recall.export import FORMATS, MANIFEST, export, is_own_export, read_manifest
 from recall.export_pages import page_names, safe_name
+from recall.run_records import list_runs
 from slowwave.errors import UnusableInput
 from slowwave.settings import RetentionSettings
 from slowwave.validity import live_sql
@@ -136,6 +137,7 @@ def test_runs_that_were_under_way_elsewhere_come_back_as_interrupted(new_store: 
         "a": "interrupted",
         "b": "failed",
     }
+    assert {run["id"]: run["is_imported"] for run in list_runs(store.snapshot())} == {"a": True, "b": True}
 
 
 def test_a_damaged_export_is_refused_before_anything_is_made(exports: dict[str, Path], tmp_path: Path) -> None:
@@ -233,6 +235,10 @@ def test_the_commands_export_and_import_and_say_how_much(memory: Path, tmp_path:
     tried = run("import", tmp_path / "x", "--namespace", "again", "--dry-run")
     assert (tried["counts"]["facts"], tried["system"]) == (told["counts"]["facts"], "slowwave")
     assert namespaces(str(memory)) == ["default"]
+    words = ["import", str(tmp_path / "x"), "--store", str(tmp_path / "back")]
+    [line] = [said for said in CliRunner().invoke(app, words).stdout.splitlines() if "slowwave undo" in said]
+    [run_id] = rows(tmp_path / "back", "runs", "flow = 'import'")["id"]
+    assert line == f"Back with: slowwave undo {run_id}"
     assert "no format" in str(run("export", "--format", "csv", tmp_path / "y"))
     assert "holds no vectors" in str(run("export", "--format", "markdown", "--vectors", tmp_path / "y"))
 
