@@ -13,7 +13,7 @@ from slowwave.errors import SlowwaveError, UnusableInput
 
 from .configuration import with_flags
 from .options import JsonOption, MaxCallsOption, MaxTokensOption, MaxUsdOption, NamespaceOption, Place, StoreOption
-from .printing import err, out, print_json, progress
+from .printing import end, err, out, print_json, progress
 
 LEAST_PAUSE_S = 1.0
 
@@ -45,7 +45,10 @@ def watch(
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
 ) -> None:
-    """Ingest what is new or has changed in a folder, until Ctrl-C. Budgets are those of one look."""
+    """Ingest what is new or has changed in a folder, until Ctrl-C. Budgets are those of one look.
+
+    With --once exit code 1 if a file was unusable or something could not be read, 3 if a budget was spent.
+    """
     if as_json and not once:
         raise UnusableInput("--json gives one document, and watching has no end.", "Add --once.")
     if every < LEAST_PAUSE_S or settle < 0:
@@ -64,7 +67,9 @@ def watch(
         "embedder": place.settings.embedder,
     }
     if once:
-        _show(_look(taken, quiet=as_json), as_json)
+        summary = _look(taken, quiet=as_json)
+        _show(summary, as_json)
+        _leave(summary)
         return
     err.print(f"Watching {folder} every {every:g} seconds. Stop with Ctrl-C.", markup=False)
     _keep_looking(taken, every)
@@ -103,7 +108,19 @@ def _show(summary: dict[str, Any], as_json: bool) -> None:
         print_json(summary)
         return
     for each in summary["files"]:
-        if each["outcome"] != "known":
-            out.print(f"{each['outcome']}: {each['file']} {each['reason']}".rstrip(), markup=False)
-    told = ", ".join(f"{summary[what]} {what}" for what in ("read", "known", "unusable", "waiting"))
+        if each["outcome"] not in ("known", "passed over"):
+            is_named = each["file"] in each["reason"]  # as most reasons begin with the file
+            told = each["reason"] if is_named else f"{each['file']}: {each['reason']}".removesuffix(": ")
+            out.print(f"{each['outcome']}: {told}", markup=False, soft_wrap=True)
+    counts = ("read", "known", "unusable", "waiting", "passed over")
+    told = ", ".join(f"{summary[what]} {what}" for what in counts if summary[what] or what != "passed over")
     out.print(f"{told}. Runs: {', '.join(summary['runs']) or 'none'}.", markup=False)
+
+
+def _leave(summary: dict[str, Any]) -> None:
+    """Leave with the code that says what is left undone; return where nothing is."""
+    if summary["state"] == "incomplete" and summary["unusable"]:
+        count = summary["unusable"]
+        err.print(f"{count} file{'s' * (count > 1)} could not be used; the others were read.")
+        raise typer.Exit(1)
+    end(summary, "extracted", "messages")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from slowwave.errors import NothingYet, UnusableInput
-from slowwave.intake.formats import DOCUMENT_SUFFIXES, DOCUMENTS
+from slowwave.intake.formats import DOCUMENT_SUFFIXES, DOCUMENTS, JSON_SUFFIXES
 from slowwave.settings import ExtractSettings
 from storage.connection import check_namespace, namespaces
 from storage.store import Store
@@ -23,7 +23,9 @@ from .summaries import plain_cells
 
 DONE, FAILED = "done", "failed"
 PARTIAL = frozenset({".part", ".partial", ".tmp", ".crdownload", ".download", ".swp"})
-Outcome = Literal["waiting", "new", "known", "unusable"]
+LOOK_READABLE = (DOCUMENT_SUFFIXES | JSON_SUFFIXES) - {""}
+"""How the names of conversations and documents end; what has another name in a folder of others is passed over."""
+Outcome = Literal["waiting", "new", "known", "unusable", "passed over"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +48,22 @@ class Rounds:
     runs: list[str] = field(default_factory=list)
     errors: dict[str, str] = field(default_factory=dict)
     stopped: dict[str, str] = field(default_factory=dict)
+    stopped_by: str = ""
+    has_rest: bool = False  # messages that could not be extracted
 
     def ran(self, arrivals: Sequence[Arrival], summary: Mapping[str, Any]) -> None:
         """A run that read these files; where it stopped before all of their messages were extracted, they stay."""
         self.runs.append(summary["run"])
+        self.has_rest = self.has_rest or summary["state"] == "incomplete"
         if summary["state"] == "stopped":
+            self.stopped_by = self.stopped_by or summary.get("stopped_by") or ""
             reason = f"Its messages wait: {summary.get('stopped_by') or 'the budget is spent.'}"
             self.stopped |= {str(each.path): reason for each in arrivals}
 
     def failed(self, arrivals: Sequence[Arrival], error: Exception, about: object) -> None:
         """Files that could not be read; what was noted of one of them before stays."""
-        self.errors = {**{str(each.path): f"{about}: {error}" for each in arrivals}, **self.errors}
+        told = str(error) if str(about) in str(error) else f"{about}: {error}"
+        self.errors = {**{str(each.path): told for each in arrivals}, **self.errors}
 
     def is_over(self, arrival: Arrival) -> bool:
         """Whether nothing more is to be done with the file."""
@@ -72,11 +79,13 @@ class Rounds:
         told = [each for each in self.arrivals if each.outcome != "waiting"]
         words: dict[Outcome, str] = {"new": "read"}
         return {
-            "state": "failed" if self.errors else "stopped" if self.stopped else "completed",
+            "state": self._state(),
+            "stopped_by": self.stopped_by,
             "read": sum(each.outcome == "new" and str(each.path) not in self.errors for each in self.arrivals),
             "known": self.count("known"),
             "unusable": self.count("unusable"),
             "waiting": self.count("waiting"),
+            "passed over": self.count("passed over"),
             "runs": self.runs,
             "files": [
                 {
@@ -88,6 +97,11 @@ class Rounds:
                 for each in told
             ],
         }
+
+    def _state(self) -> str:
+        if self.errors or self.stopped:
+            return "failed" if self.errors else "stopped"
+        return "incomplete" if self.has_rest or self.count("unusable") else "completed"
 
 
 def check_folder(folder: str) -> Path:
@@ -142,7 +156,8 @@ def look_into(
 ) -> tuple[Arrival, ...]:
     """What arrived and did not change for `settle_s` seconds before now, and whether it can be read and is new.
 
-    In a folder that is not ours only what looks like a conversation or document is read; in ours, all text.
+    In a folder that is not ours only what looks like a conversation or document is read, the rest passed over; in ours,
+    all text is read.
     """
     border = (now.timestamp() - settle_s) * 1e9
     found = [
@@ -159,9 +174,10 @@ def _looked_at(arrival: Arrival, is_ours: bool) -> Arrival:
     try:
         (source,) = find_sources([arrival.path])[0]
     except UnusableInput as error:
-        return replace(arrival, outcome="unusable", reason=str(error))
+        is_meant = is_ours or arrival.path.suffix.lower() in LOOK_READABLE
+        return replace(arrival, outcome="unusable" if is_meant else "passed over", reason=str(error))
     if not is_ours and source.format in DOCUMENTS and arrival.path.suffix.lower() not in DOCUMENT_SUFFIXES:
-        return replace(arrival, outcome="unusable", reason="It does not look like a document.")
+        return replace(arrival, outcome="passed over", reason="It does not look like a document.")
     return replace(arrival, content_hash=source.content_hash)
 
 

@@ -13,7 +13,9 @@ import pytest
 from talk import NOW, rows, said, written
 from test_backfill import stored
 from test_doctor import entity, plant
+from typer.testing import CliRunner
 
+from apps.cli import app
 from flows.doctor import doctor
 from flows.inbox import inbox, read_arrivals
 from slowwave.errors import Damaged, NoStoreYet, NothingYet, SlowwaveError, UnknownName
@@ -99,11 +101,35 @@ def test_in_a_folder_that_is_not_ours_nothing_moves_and_only_what_looks_readable
     (folder / "server.py").write_text("It is all fine.\n" * 5)
     was = names(folder)
     how = {"afterwards": "stay", "by_folder": False}
-    assert outcomes(looked(folder, place, **how)) == {"talk.jsonl": "read", "server.py": "unusable"}
-    assert outcomes(looked(folder, place, **how)) == {"talk.jsonl": "known", "server.py": "unusable"}
+    summary = looked(folder, place, **how)
+    assert outcomes(summary) == {"talk.jsonl": "read", "server.py": "passed over"}
+    assert (summary["state"], summary["unusable"]) == ("completed", 0)
+    assert outcomes(looked(folder, place, **how)) == {"talk.jsonl": "known", "server.py": "passed over"}
     written(folder / "talk.jsonl", [*said(), *said(conversation="c3")])
     assert outcomes(looked(folder, place, **how))["talk.jsonl"] == "read"
     assert names(folder) == was
+
+
+def test_watching_once_says_by_its_exit_code_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "broken.json").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
+    (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
+    command = ["watch", str(folder), "--once", "--settle", "0", "--store", str(tmp_path / "m")]
+    told = CliRunner().invoke(app, command)
+    assert told.exit_code == 1
+    assert told.stdout.count("broken.json") == 1
+    assert "1 unusable, 0 waiting, 1 passed over" in told.stdout
+    (folder / "broken.json").unlink()
+    assert CliRunner().invoke(app, command).exit_code == 0
+    for state, code in (("stopped", 3), ("incomplete", 1)):
+        done = Rounds(())
+        done.ran([], {"run": "ingest-1", "state": state, "stopped_by": "max_calls is reached"})
+        done.stopped |= {"a.md": "Its messages wait."} if state == "stopped" else {}
+        monkeypatch.setattr("apps.watch_command._look", lambda *_, done=done, **__: done.summary())
+        told = CliRunner().invoke(app, command)
+        assert told.exit_code == code
+    assert "Some messages could not be extracted" in told.stderr
 
 
 def test_a_file_that_cannot_be_read_stops_none_but_itself(tmp_path: Path) -> None:
@@ -143,6 +169,7 @@ def test_where_the_budget_is_spent_the_file_stays_until_its_messages_are_extract
     done = Rounds((arrival,))
     done.ran([arrival], {"run": "ingest-1", "state": "stopped", "stopped_by": "max_calls"})
     assert (done.summary()["state"], done.is_over(arrival)) == ("stopped", False)
+    assert done.summary()["stopped_by"] == "max_calls"
     assert done.summary()["files"][0]["reason"] == "Its messages wait: max_calls"
     store, extract = new_store(), ExtractSettings()
     assert not half_read(store.uri, [arrival], extract)
