@@ -38,3 +38,4 @@ def export(
         return
     rows = [(name, count) for name, count in manifest.counts.items() if count]
     out.print(table(f"{where}, commit {manifest.commit}, as {manifest.format}", ("what", "count"), rows))
+    out.print(manifest.holds, markup=False)

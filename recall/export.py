@@ -16,7 +16,7 @@ from storage.store import Store
 from storage.tables import SCHEMA_VERSION, TABLES
 
 from .export_graph import write_graph
-from .export_pages import write_pages
+from .export_pages import UNSURE, write_pages
 from .export_rows import write_jsonl, write_parquet
 
 Format = Literal["jsonl", "parquet", "graphml", "markdown"]
@@ -29,7 +29,10 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an export says about itself: which state it holds, how its files are written, and rows by table."""
+    """What an export says about itself: which state it holds, how its files are written, and rows by table.
+
+    `holds` says in words what is in it and what is left out.
+    """
 
     kind: str
     version: int
@@ -42,6 +45,7 @@ class Manifest:
     dims: int
     has_vectors: bool
     counts: Mapping[str, int] = field(default_factory=dict)
+    holds: str = ""
 
 
 def export(
@@ -78,9 +82,31 @@ def export(
             dims=snapshot.dims,
             has_vectors=with_vectors,
             counts=counts,
+            holds=_holds(snapshot, format, counts, with_vectors),
         )
         (place / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2) + "\n", encoding="utf-8")
     return manifest, folder
+
+
+def _holds(snapshot: Snapshot, format: Format, counts: Mapping[str, int], with_vectors: bool) -> str:
+    """What the files hold and leave out, in a line."""
+    facts = snapshot.count("facts") + snapshot.count("facts_archive")
+    if format == "graphml":
+        edges, said = counts["facts"], counts["observations"]
+        return (
+            f"Holds {edges + said} of {facts} facts: {edges} live relations as edges, {said} live facts about one "
+            f"entity in its node. Left out: {facts - edges - said} facts that are over, archived, unsure or about no "
+            "entity; conversations, sources and history."
+        )
+    if format == "markdown":
+        unsure = sum(snapshot.count(name, UNSURE) for name in ("facts", "facts_archive"))
+        alone = facts - unsure - counts["facts"]
+        return (
+            f"Holds {counts['facts']} of {facts} facts. Left out: {unsure} candidates and rejected ones, {alone} about "
+            "no entity that has a page; conversations, communities and history."
+        )
+    vectors = "" if with_vectors else "vectors, which import makes anew (--vectors takes them along), and "
+    return f"Holds every row of every table. Left out: {vectors}the states before this commit."
 
 
 Write = Callable[[Snapshot, str, Path, bool], int]

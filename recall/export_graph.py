@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -28,7 +29,11 @@ _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.
 
 
 def write_graph(snapshot: Snapshot, now: datetime, path: Path) -> dict[str, int]:
-    """Write the graph; returns how many nodes and edges. What is said of one entity alone is an attribute of it."""
+    """Write the graph; returns how many nodes and edges. What is said of one entity alone is an attribute of it.
+
+    `observations` counts what is told so.
+    """
+    told = Counter[str]()
     with path.open("w", encoding="utf-8") as file:
         file.write(_HEAD)
         for kind, columns in (("node", _NODE), ("edge", _EDGE)):
@@ -37,10 +42,10 @@ def write_graph(snapshot: Snapshot, now: datetime, path: Path) -> dict[str, int]
                 for name, type_ in columns.items()
             )
         file.write('<graph id="memory" edgedefault="directed">\n')
-        nodes = _put(file, _nodes(snapshot, now))
+        nodes = _put(file, _nodes(snapshot, now, told))
         edges = _put(file, _edges(snapshot, now))
         file.write("</graph>\n</graphml>\n")
-    return {"entities": nodes, "facts": edges}
+    return {"entities": nodes, "facts": edges, "observations": told["observations"]}
 
 
 def _put(file: Any, lines: Iterator[str]) -> int:
@@ -51,7 +56,7 @@ def _put(file: Any, lines: Iterator[str]) -> int:
     return count
 
 
-def _nodes(snapshot: Snapshot, now: datetime) -> Iterator[str]:
+def _nodes(snapshot: Snapshot, now: datetime, told: Counter[str]) -> Iterator[str]:
     columns = ["id", "name", "entity_type", "first_seen_at", "last_seen_at"]
     for rows in batches(snapshot, "entities", columns):
         about = snapshot.by_ids(
@@ -63,9 +68,11 @@ def _nodes(snapshot: Snapshot, now: datetime) -> Iterator[str]:
         )
         said = dict(about.group_by("subject_id").agg(pl.col("statement").sort()).iter_rows())
         for id_, name, type_, first, last in rows.select(columns).iter_rows():
-            told = {"name": name, "type": type_, "observations": "\n".join(said.get(id_, ())), "first_seen": first,
+            lines = said.get(id_, [])
+            told["observations"] += len(lines)
+            data = {"name": name, "type": type_, "observations": "\n".join(lines), "first_seen": first,
                     "last_seen": last}  # fmt: skip
-            yield f"<node id={quoteattr(_plain(id_))}>{_data('node', told)}</node>\n"
+            yield f"<node id={quoteattr(_plain(id_))}>{_data('node', data)}</node>\n"
 
 
 def _edges(snapshot: Snapshot, now: datetime) -> Iterator[str]:

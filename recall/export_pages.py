@@ -31,6 +31,8 @@ _FACTS = (
     "id", "subject_id", "object_id", "statement", "status", "valid_from", "valid_to", "confidence", "message_id",
     "polarity",
 )  # fmt: skip
+UNSURE = "status IN ('candidate', 'rejected')"
+"""Facts that no page tells."""
 _TOLD = "status NOT IN ('candidate', 'rejected')"
 
 
