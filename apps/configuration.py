@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from slowwave.errors import UnknownName, UnusableInput
-from slowwave.seed_names import SPELLINGS, by_own_names, paths_in, translated
+from slowwave.seed_names import by_own_names, translated
 from slowwave.settings import Group, Settings
+
+from .setting_errors import plain_error
 
 FILE = "slowwave.toml"
 DEFAULT_STORE = "./memory"
@@ -64,14 +66,7 @@ def parse_settings(values: dict[str, Any], origin: str) -> Settings:
     try:
         return Settings.model_validate(translated(by_own_names(Settings, values)))
     except ValidationError as error:
-        first = error.errors()[0]
-        path = [str(part) for part in first["loc"]]
-        told = first.get("ctx", {})
-        if first["type"] == "unknown_setting":
-            raise _unknown(values, path, str(told["unknown"]), origin) from error
-        raise UnusableInput(
-            f"{origin}: {'.'.join(path)} = {first['input']!r}: {first['msg']}.", "See docs/settings.md."
-        ) from error
+        raise plain_error(values, error, origin) from error
 
 
 def with_flags(section: str, settings: Group, llm: Mapping[str, Any], **others: Any) -> Settings:
@@ -86,25 +81,6 @@ def with_flags(section: str, settings: Group, llm: Mapping[str, Any], **others: 
 
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in flags.items() if value is not None}
-
-
-def _unknown(values: dict[str, Any], path: Sequence[str], name: str, origin: str) -> UnknownName:
-    """The error about a name that nobody knows; one that is nearly a name of another system is told as such."""
-    for written in paths_in(values):
-        table = written.rpartition(".")[0]
-        beside = [each for each in SPELLINGS if each.rpartition(".")[0] == table]
-        if name in written.split(".") and get_close_matches(written, beside, n=1):
-            return UnknownName(f"setting in {origin}", written, beside)
-    return UnknownName(f"setting in {origin}", ".".join([*path, name]), _keys_of(path))
-
-
-def _keys_of(path: Sequence[str]) -> list[str]:
-    """Every name in the group at this path, with the path."""
-    model: Any = Settings
-    for part in path:
-        model = model.model_fields[part].annotation
-    prefix = "".join(f"{part}." for part in path)
-    return [f"{prefix}{name}" for name in model.model_fields]
 
 
 def write_settings(graph: bool, model: str, force: bool) -> Path:

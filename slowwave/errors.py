@@ -56,6 +56,15 @@ class UnknownName(SlowwaveError):
         super().__init__(f"Unknown {kind} {name!r}.{hint}", f"Known: {listed}.")
 
 
+class UnknownSetting(UnknownName):
+    """A setting that does not exist, with the one that may be meant and those of its table."""
+
+    def __init__(self, name: str, origin: str, near: str, remedy: str) -> None:
+        self.kind, self.name, self.known, self.near = "setting", name, [], near
+        hint = f" Did you mean {near!r}?" if near else ""
+        SlowwaveError.__init__(self, f"Unknown setting in {origin} {name!r}.{hint}", remedy)
+
+
 class MissingDependency(SlowwaveError):
     """An optional package is needed for what was asked."""
 

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from slowwave.errors import UnusableInput
-from slowwave.settings import names_of
+from slowwave.settings import Settings, names_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +281,23 @@ def translated(values: Mapping[str, Any]) -> dict[str, Any]:
         if _get(left, target) is None:
             _put(left, target, value)
     return left
+
+
+def written_as(values: Mapping[str, Any], ours: str) -> tuple[str, Any]:
+    """The path and the value by which a file says something of this setting of ours; ours and None where none does."""
+    found = []
+    for path, value in _walk(values):
+        own: dict[str, Any] = {}
+        _put(own, path, value)
+        named = by_own_names(Settings, own)
+        for is_own, meant in ((True, named), (False, translated(named))):
+            if any(_is_about(each, ours) for each in paths_in(meant)):
+                found.append((not is_own, path, value))
+    return min(found, key=lambda each: each[:2])[1:] if found else (ours, None)
+
+
+def _is_about(path: str, ours: str) -> bool:
+    return path == ours or path.startswith(f"{ours}.") or ours.startswith(f"{path}.")
 
 
 def paths_in(values: Mapping[str, Any]) -> list[str]:

@@ -175,6 +175,54 @@ def test_an_unknown_name_is_told_with_the_nearest_one(path: str, near: str) -> N
     assert f"Did you mean {near!r}?" in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"recall": {"frobnicate": 1}}, "'recall.frobnicate'. [recall] has k, expansion,"),
+        ({"ingest": {"extract": {"zebra": 1}}}, "'ingest.extract.zebra'. docs/settings.md lists those of"),
+        ({"recall": {"merge_threshold": 1}}, "Did you mean 'steward.merge_threshold'?"),
+        ({"retention": {"days": 3}}, "Did you mean 'retention.undo_days'?"),
+    ],
+)
+def test_nothing_far_fetched_is_guessed_and_no_long_list_is_told(values: dict[str, Any], told: str) -> None:
+    with pytest.raises(UnknownName) as refused:
+        parse_settings(values, "slowwave.toml")
+    assert told in str(refused.value)
+    assert refused.value.message.count("Did you mean") == told.count("Did you mean")
+    assert len(str(refused.value)) < 260
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"consolidate": {"merge_cosine": 3}}, "my.toml: consolidate.merge_cosine must be at most 1, not 3."),
+        (
+            {"similarity": {"flag_cosine": 3}},
+            "my.toml: similarity.flag_cosine (ingest.evaluate.flag_cosine here) must be at most 1, not 3.",
+        ),
+        ({"llm": {"max_calls": -4}}, "my.toml: llm.max_calls (ingest.llm.max_calls here) must be at least 0, not -4."),
+        ({"recall": {"k": "many"}}, 'my.toml: recall.k must be a whole number, not "many".'),
+        ({"recall": {"graph": "x"}}, 'my.toml: recall.graph must be one of "none", "bfs", "spread", not "x".'),
+        ({"recall": 5}, "my.toml: recall must be a table, not 5."),
+        ({"split": {"thresholds": {"project": 0}}}, "my.toml: split.thresholds.project must be at least 1, not 0."),
+        (
+            {"ingest": {"llm": {"max_usd": 2e6}}},
+            "my.toml: ingest.llm.max_usd must be at most 1,000,000, not 2,000,000.",
+        ),
+        (
+            {"recall": {"walk": {"spread": {"activation_threshold": 0.9, "inhibition_threshold": 0.1}}}},
+            "my.toml: [recall.walk.spread] activation_threshold (0.9) must be below inhibition_threshold (0.1).",
+        ),
+    ],
+)
+def test_a_value_out_of_range_is_told_in_plain_words_by_the_name_that_was_written(
+    values: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(UnusableInput) as refused:
+        parse_settings(values, "my.toml")
+    assert refused.value.message == told
+
+
 def test_the_form_of_a_deployment_and_python_tell_the_nearest_name_too() -> None:
     for values in ({"extract": {"window_mesages": 3}}, {"graph": {"window_mesages": 3}}):
         with pytest.raises(ValidationError, match="did you mean 'window_messages'"):

@@ -7,7 +7,7 @@ Key names of the systems that slowwave unites stay valid as aliases (SEMANTICS Â
 from __future__ import annotations
 
 from .deciding import BeliefSettings, EvaluateSettings, ReviseSettings
-from .groups import DEFAULT_EMBEDDER, DEFAULT_MODEL, Group, Ratio, named, names_of
+from .groups import DEFAULT_EMBEDDER, DEFAULT_MODEL, LISTED, Group, Ratio, named, names_of, nearest
 from .ingest import IngestSettings
 from .intake import ExtractSettings, LinkSettings, NoiseSettings, ResolveSettings, SurpriseSettings
 from .keeping import ApprovalSettings, GateSettings, NightGateSettings, RetentionSettings, Risk
@@ -22,6 +22,7 @@ from .whole import Settings
 __all__ = [
     "DEFAULT_EMBEDDER",
     "DEFAULT_MODEL",
+    "LISTED",
     "ApprovalSettings",
     "ArtifactSettings",
     "BackfillBudget",
@@ -64,4 +65,5 @@ __all__ = [
     "WalkSettings",
     "named",
     "names_of",
+    "nearest",
 ]

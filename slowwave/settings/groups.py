@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any
 
@@ -12,6 +12,10 @@ from pydantic_core import PydanticCustomError
 
 DEFAULT_EMBEDDER = "slowwave/minilm-static-256"
 DEFAULT_MODEL = "anthropic/claude-haiku-4-5"
+NEAR = 0.75
+"""Likeness of two names from which one may be meant by the other."""
+LONG_WORD, LISTED = 4, 12
+"""Letters of a word that says something by itself, and how many names are listed."""
 Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
@@ -42,12 +46,12 @@ def named(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
     told: dict[str, Any] = {}
     for name, value in values.items():
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
+            near = nearest(name, known)
+            hint = f"did you mean {near!r}? " if near else ""
             raise PydanticCustomError(
                 "unknown_setting",
-                "there is no setting {name}; {hint}known: {known}",
-                {"name": repr(name), "hint": hint, "known": ", ".join(model.model_fields), "unknown": name},
+                "there is no setting {name}; {hint}{known}",
+                {"name": repr(name), "hint": hint, "known": _listed(model.model_fields), "unknown": name},
             )
         field = known[name]
         if field not in told:
@@ -59,6 +63,23 @@ def named(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
                 "setting_given_twice", "{field} is given twice, once as {name}", {"field": field, "name": name}
             )
     return told
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """The known name that is nearly this one, or the likeliest that shares a long word with it; empty where none is."""
+    if near := get_close_matches(name, known, n=1, cutoff=NEAR):
+        return near[0]
+    words = _words(name)
+    return next(iter(get_close_matches(name, [each for each in known if words & _words(each)], n=1, cutoff=0.0)), "")
+
+
+def _words(name: str) -> set[str]:
+    return {word for word in name.lower().split("_") if len(word) >= LONG_WORD}
+
+
+def _listed(names: Collection[str]) -> str:
+    """The names of a group, or where to look for them if they are many."""
+    return f"known: {', '.join(names)}" if len(names) <= LISTED else "docs/settings.md lists those that there are"
 
 
 def names_of(field: str, info: FieldInfo) -> list[str]:
