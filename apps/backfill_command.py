@@ -120,10 +120,20 @@ def _show(summary: dict[str, Any]) -> None:
         out.print(
             f"{llm['model']}: {llm['calls']} calls, {llm['from ledger']} from the ledger, {llm['usd']:.4f} dollars"
         )
+    parts = summary.get("namespaces") or {summary["namespace"]: summary}
+    for name, part in parts.items():
+        if night := part["night"]:
+            place = f" of {name}" if len(parts) > 1 else ""
+            changed = ", ".join(night["changed"]) or "nothing changed"
+            out.print(f"Night{place}: {night['state']}, {changed} ({night['run']})", markup=False, soft_wrap=True)
     for error in summary["errors"]:
         err.print(f"  {error}", markup=False, style="red")
     for line in summary["notes"]:
         out.print(line, markup=False)
+    for name, part in parts.items():
+        if part["runs"]:
+            place = f" --namespace {name}" if len(parts) > 1 else ""
+            out.print(f"Back with: slowwave undo {part['run']}{place}", markup=False, soft_wrap=True)
 
 
 def _show_estimate(summary: dict[str, Any]) -> None:

@@ -136,7 +136,7 @@ def end(summary: Mapping[str, Any], done: str, undone: str) -> None:
 
 @contextmanager
 def progress(quiet: bool = False) -> Iterator[None]:
-    """Show a bar per stage on stderr while a flow runs inline."""
+    """Show on stderr how far a flow is: a bar per stage on a terminal, elsewhere a line for each part of a long run."""
     from tasks.engine import watched_by  # imports Prefect, which reading commands do not need
 
     columns = (
@@ -154,5 +154,9 @@ def progress(quiet: bool = False) -> Iterator[None]:
                 stages[stage] = bars.add_task(stage, total=total)
             bars.update(stages[stage], completed=done, total=total)
 
-        with watched_by(watch):
+        def listen(line: str) -> None:
+            if not quiet and not err.is_terminal:
+                err.print(line, markup=False, soft_wrap=True)
+
+        with watched_by(watch, listen):
             yield

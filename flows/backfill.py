@@ -12,10 +12,10 @@ from slowwave.settings import BackfillSettings
 from slowwave.spending import tighter, what_is_left
 from tasks.aspects import refresh_aspects
 from tasks.backfill_estimate import estimate, told_estimate
-from tasks.backfill_tally import BackfillTally, publish_windows, together
+from tasks.backfill_tally import BackfillTally, publish_windows, together, told_night
 from tasks.backfilling import Asked, Stage, adopt, backfill_runs, check, fill_windows, plan_backfill
 from tasks.children import turn_of
-from tasks.engine import flow
+from tasks.engine import flow, tell
 from tasks.intake import look_at
 from tasks.runs import Run, phases_of, recorded
 from tasks.summaries import publish_summary
@@ -107,3 +107,5 @@ async def _sleep(run: Run, asked: Asked, tally: BackfillTally, spent: Usage) -> 
             tally.child("sleep", await sleep(run.namespace, run.store, settings=settings, now=run.now))
     except RecallFell as fell:
         tally.fell(fell)
+    if tally.night:
+        tell(f"The night, {told_night(tally.night)}")

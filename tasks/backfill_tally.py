@@ -9,6 +9,7 @@ from typing import Any
 
 from slowwave.errors import RecallFell
 from slowwave.intake.time_windows import TimeWindow
+from slowwave.maintenance.effects import effects
 from slowwave.records import Usage
 
 from .engine import is_inline
@@ -27,6 +28,7 @@ class BackfillTally(Tally):
     windows: list[dict[str, Any]] = field(default_factory=list)
     runs: dict[str, str] = field(default_factory=dict)
     resumes: str = ""
+    night: dict[str, Any] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
 
     def resumed(self, broken: str, windows: int) -> None:
@@ -49,6 +51,8 @@ class BackfillTally(Tally):
         if window is not None:
             self.counts["windows"] += 1
             self._row(what, window, summary["state"], counts, llm, summary["run"])
+        elif what == "sleep":
+            self.night = {"run": summary["run"], "state": summary["state"], "changed": effects(counts)}
 
     def lost(self, what: str, window: TimeWindow, error: str, paid: Usage) -> None:
         """A window that failed while the others went on, and what it had cost by then."""
@@ -77,7 +81,14 @@ class BackfillTally(Tally):
     def summary(self) -> dict[str, Any]:
         """Everything counted, with a row for each window and the run of each part."""
         more = {"namespace": self.namespace, "windows": self.windows, "runs": self.runs, "resumes": self.resumes}
-        return {**super().summary(), **more}
+        return {**super().summary(), **more, "night": self.night}
+
+    def newest(self) -> str:
+        """What became of the window that ended last, in a line."""
+        row = self.windows[-1]
+        told = ", ".join(f"{row[what]:,} {what if row[what] != 1 else what[:-1]}" for what in ("messages", "facts"))
+        paid = f", {row['calls']:,} call{'s' * (row['calls'] != 1)}, {row['usd']:.4f} dollars" if row["calls"] else ""
+        return f"{row['window']}: {told}{paid}, {row['state']}"
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """What a reader of the counts should know."""
@@ -105,6 +116,11 @@ class BackfillTally(Tally):
                 "run": run,
             }
         )
+
+
+def told_night(night: Mapping[str, Any]) -> str:
+    """What became of the night, in a line."""
+    return f"sleep: {', '.join(night['changed']) or 'nothing changed'}, {night['state']}"
 
 
 def _known(state: str) -> str:

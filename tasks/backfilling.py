@@ -28,7 +28,7 @@ from .application import OPEN
 from .backfill_tally import BackfillTally
 from .candidates import to_extract
 from .children import can_deploy, run_child
-from .engine import log, report_progress
+from .engine import log, report_progress, tell
 from .runs import Run, existing_run, new_run, store_of
 
 Stage = Literal["ingest", "sleep"]
@@ -217,6 +217,7 @@ async def fill_windows(run: Run, asked: Asked, plan: Plan, tally: BackfillTally,
             tally.lost(name, window, told, _paid_in_vain(run, plan, window))
             failures += 1
         await report_progress("windows", number, len(plan.left))
+        tell(f"Window {number} of {len(plan.left)}, {tally.newest()}")
         if tally.state == "stopped" or is_hopeless(tally.counts["windows failed"], failures, number):
             break
     return tally.state != "stopped" and not tally.counts["windows failed"]

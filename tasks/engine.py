@@ -121,18 +121,31 @@ class Watcher(Protocol):
         """Called after each batch with counts of the stage."""
 
 
+Listener = Callable[[str], None]
+"""Whoever wants to read, line by line, which parts of a long run have ended."""
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 _shown: ContextVar[Mapping[str, UUID]] = ContextVar("shown", default=MappingProxyType({}))
 
 
 @contextmanager
-def watched_by(watcher: Watcher) -> Iterator[None]:
-    """Tell this watcher about the progress of inline runs."""
-    token = _watcher.set(watcher)
+def watched_by(watcher: Watcher, listener: Listener | None = None) -> Iterator[None]:
+    """Tell this watcher about the progress of inline runs, and this listener which parts have ended."""
+    token, heard = _watcher.set(watcher), _listener.set(listener)
     try:
         yield
     finally:
         _watcher.reset(token)
+        _listener.reset(heard)
+
+
+def tell(line: str) -> None:
+    """Say that a part of a long run has ended: to the terminal that listens, or in the log of the Prefect run."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(line)
+    elif not is_inline():
+        log.info("%s", line)
 
 
 async def report_progress(stage: str, done: int, total: int | None = None) -> None:

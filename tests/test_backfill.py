@@ -23,6 +23,8 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.states import Completed, Failed, Scheduled
 from talk import CLAUDE, NOW, STAMPS, extractor, rows, said, states, written
 
+from apps.backfill_command import _show as show
+from apps.printing import progress
 from flows.backfill import backfill
 from inference.embedding import open_embedder
 from slowwave.errors import UnknownName, UnusableInput
@@ -54,6 +56,7 @@ from tasks.backfilling import (
     window_key,
 )
 from tasks.children import last_try, parent_by_tag
+from tasks.engine import tell
 from tasks.extraction import Cursor, _next_batch
 from tasks.runs import Run, existing_run, phases_of, recorded
 from tasks.tallies import IngestTally
@@ -398,6 +401,31 @@ def test_a_window_that_fails_does_not_stop_the_others_and_is_tried_again(new_sto
     again = Reader()
     filled_by(again, store)
     assert again.met == [("05-11", None)]
+
+
+def test_each_window_is_told_as_it_ends_and_at_the_end_the_night_and_the_way_back(
+    new_store: Callable[[], Store], capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = new_store()
+    stored(store)
+    with progress():
+        tally, run = filled_by(Reader(2, usd=0.5), store)
+    told = capsys.readouterr().err.splitlines()
+    assert told == [
+        "Window 1 of 3, 2026-05-04: 2 messages, 0 facts, 1 call, 0.5000 dollars, completed",
+        "Window 2 of 3, 2026-05-11: 0 messages, 0 facts, 1 call, 0.5000 dollars, failed",
+        "Window 3 of 3, 2026-05-18: 2 messages, 0 facts, 1 call, 0.5000 dollars, completed",
+    ]
+    with progress(quiet=True):
+        tell("said to nobody")
+    llm = {"calls": 0, "from ledger": 0, "tokens_in": 0, "tokens_out": 0, "usd": 0.0, "model": ""}
+    night = {"run": "sleep-1", "state": "completed", "counts": {"decay: facts archived": 2}}
+    tally.child("sleep", {**night, "llm": llm, "errors": (), "issues": ()})
+    show(tally.summary())
+    captured = capsys.readouterr()
+    assert "said to nobody" not in captured.err
+    assert "Night: completed, 2 archived (sleep-1)" in captured.out
+    assert captured.out.splitlines()[-1] == f"Back with: slowwave undo {run}"
 
 
 def test_what_a_window_cost_that_failed_is_not_left_to_the_others(new_store: Callable[[], Store]) -> None:
