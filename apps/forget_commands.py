@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slowwave.errors import UnusableInput
-
 from .options import JsonOption, NamespaceOption, Place, StoreOption
-from .printing import err, out, print_json, table
+from .printing import check_that_somebody_can_answer, err, out, print_json, table
 
 if TYPE_CHECKING:
     from tasks.forgetting import Report
@@ -56,7 +53,7 @@ def forget(
     meant = find_subject(run, subject, also or (), name or ())
     if dry_run or not yes:
         if not dry_run:
-            _check_that_somebody_can_answer(as_json=as_json)
+            check_that_somebody_can_answer("--dry-run", as_json=as_json)
         seen = preview(run, meant)
         if not as_json:
             _show_plan(seen)
@@ -72,11 +69,6 @@ def forget(
         _show_proof(report)
     if report.left:
         raise typer.Exit(1)
-
-
-def _check_that_somebody_can_answer(*, as_json: bool) -> None:
-    if as_json or not sys.stdin.isatty():
-        raise UnusableInput("Nobody can be asked whether to go on.", "Say --yes, or look first with --dry-run.")
 
 
 def _as_document(report: Report, *, dry_run: bool) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import uuid4
 
 import typer
@@ -12,7 +13,12 @@ import typer
 from slowwave.text import run_id
 
 from .options import JsonOption, NamespaceOption, Place, StoreOption
-from .printing import out, print_json, table
+from .printing import check_that_somebody_can_answer, out, print_json, table
+
+if TYPE_CHECKING:
+    from storage.doctor import Finding
+
+FOUND = ("check", "table", "row", "what")
 
 
 def register(app: typer.Typer) -> None:
@@ -59,33 +65,65 @@ def doctor(
     repair: Annotated[
         bool, typer.Option("--repair", help="Mend what can be mended, as one commit that can be undone.")
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Mend without asking.")] = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
 ) -> None:
-    """Look for duplicate keys, dangling ids, cycles and other damage. Exit code 1 if something is left."""
-    from storage.doctor import LOST, TOLD, examine, mend_head
+    """Look for duplicate keys, dangling ids, cycles and other damage. Exit code 1 if something is left.
+
+    --repair shows first what would be done, and asks.
+    """
+    from storage.doctor import examine, mend_head, prognosis
     from storage.doctor import repair as mend
 
     place = Place.of(store, namespace)
-    mended = mend_head(place.uri, place.namespace) if repair else ()
-    opened = place.attached()
-    mended += mend(opened, _run_id("doctor"), datetime.now(UTC)) if repair else ()
-    left = examine(opened)
+    mended: tuple[Finding, ...] = ()
+    run = _run_id("doctor")
+    if repair and not yes:
+        check_that_somebody_can_answer("`slowwave doctor`", as_json=as_json)
+        foreseen = prognosis(place.uri, place.namespace)
+        if repair := any(each.is_repairable for each in foreseen):
+            _show_foreseen(foreseen)
+            typer.confirm("Mend this?", abort=True, err=True)
+    if repair:
+        mended = mend_head(place.uri, place.namespace)
+        mended += mend(place.attached(), run, datetime.now(UTC))
+    left = examine(place.attached())
     if as_json:
         print_json({"mended": [asdict(f) for f in mended], "findings": [asdict(f) for f in left]})
-        raise typer.Exit(bool(left))
-    if told := [(f.check, f.table, f.row_id, f.detail) for f in mended if f.check in TOLD and f.check != LOST]:
-        out.print(table("Mended", ("check", "table", "row", "what"), told))
-    if lost := [f.row_id for f in mended if f.check == LOST]:
-        out.print(f"{len(lost)} runs lost what they did. Run them again: what a model was paid for is kept.")
-        for run in lost:
-            out.print(f"  slowwave runs {run}", markup=False, soft_wrap=True)
-    if not left:
-        out.print(f"Healthy{f'; {len(mended)} findings mended' if mended else ''}.")
     else:
-        out.print(
-            table("Findings", ("check", "table", "row", "what"), [(f.check, f.table, f.row_id, f.detail) for f in left])
-        )
+        _show_examined(mended, left, run)
     if left:
         raise typer.Exit(1)
+
+
+def _show_foreseen(foreseen: Sequence[Finding]) -> None:
+    from storage.doctor import LOST
+
+    rows = [(f.check, f.table, f.row_id, f.detail) for f in foreseen if f.is_repairable and f.check != LOST]
+    out.print(table("What would be mended", FOUND, rows))
+    if lost := [f.row_id for f in foreseen if f.check == LOST]:
+        out.print(f"{len(lost)} runs would lose what they did, and must be run again:")
+        for run in lost:
+            out.print(f"  slowwave runs {run}", markup=False, soft_wrap=True)
+    if left := sum(not f.is_repairable for f in foreseen):
+        out.print(f"{left} more findings cannot be mended: slowwave doctor")
+
+
+def _show_examined(mended: Sequence[Finding], left: Sequence[Finding], run: str) -> None:
+    from storage.doctor import LOST, TOLD
+
+    told = [(f.check, f.table, f.row_id, f.detail) for f in mended if f.check in TOLD and f.check != LOST]
+    if told:
+        out.print(table("Mended", FOUND, told))
+    if lost := [f.row_id for f in mended if f.check == LOST]:
+        out.print(f"{len(lost)} runs lost what they did. Run them again: what a model was paid for is kept.")
+        for each in lost:
+            out.print(f"  slowwave runs {each}", markup=False, soft_wrap=True)
+    if left:
+        out.print(table("Findings", FOUND, [(f.check, f.table, f.row_id, f.detail) for f in left]))
+    else:
+        out.print(f"Healthy{f'; {len(mended)} findings mended' if mended else ''}.")
+    if mended and not told:  # of what was damaged there is no way back
+        out.print(f"Back with: slowwave undo {run}", markup=False)

@@ -17,7 +17,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from slowwave.errors import BudgetReached
+from slowwave.errors import BudgetReached, UnusableInput
 from slowwave.text import readable
 
 if TYPE_CHECKING:
@@ -132,6 +132,12 @@ def end(summary: Mapping[str, Any], done: str, undone: str) -> None:
     if summary["state"] == "incomplete":
         err.print(f"Some {undone} could not be {done}; run the same command again to try them once more.")
         raise typer.Exit(1)
+
+
+def check_that_somebody_can_answer(look_first: str, *, as_json: bool) -> None:
+    """Raise where nobody can be asked whether to go on; `look_first` says how to see what would be done."""
+    if as_json or not sys.stdin.isatty():
+        raise UnusableInput("Nobody can be asked whether to go on.", f"Say --yes, or look first with {look_first}.")
 
 
 @contextmanager

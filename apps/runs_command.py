@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -95,7 +96,9 @@ def _show_runs(listed: Sequence[Mapping[str, Any]]) -> None:
         if each["depth"] and not changed and each["state"] == "completed":
             continue
         if changed:
-            out.print(f"  {indent}{printable(changed)}", markup=False)
+            edge = f"  {indent}"
+            lines = wrap(printable(changed), out.width, initial_indent=edge, subsequent_indent=edge)
+            out.print("\n".join(lines), markup=False)
         told = f"{each['id']}, imported" if each["is_imported"] else each["id"]
         out.print(f"  {indent}{printable(told)}", style="dim", markup=False)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import methodcaller
 from typing import TYPE_CHECKING
@@ -16,7 +16,8 @@ from . import checks, fact_checks, proposal_checks
 from .checks import Check, Patient
 from .connection import HEAD, has_namespace
 from .disk import MissingTable, read_through, unreadable_indexes
-from .salvage import salvage, salvage_head
+from .salvage import foresee, is_head_broken, salvage, salvage_head
+from .store import Store
 from .tables import SCHEMA_VERSION, TABLES, Role
 from .upkeep import make_indexes, make_text_indexes
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from lancedb.table import Table
 
     from .head import Head
-    from .store import Store
     from .transactions import Transaction
 
 CHECKS = (
@@ -71,6 +71,24 @@ def examine(store: Store) -> tuple[Finding, ...]:
     for check in CHECKS:
         findings += _findings(check.name, check.find(patient))
     return tuple(findings)
+
+
+def prognosis(uri: str, namespace: str) -> tuple[Finding, ...]:
+    """What `mend_head` and `repair` would do: every defect, of damaged tables what becomes of them, and lost runs.
+
+    Changes nothing. Of a namespace whose head is broken nothing else can be seen.
+    """
+    if is_head_broken(uri, namespace):
+        anew = "It cannot be read, and is made anew from its past and from commits. Only then the rest can be examined."
+        return (Finding("head", HEAD, "", anew, True),)
+    store = Store.attach(uri, namespace)
+    found = examine(store)
+    broken = [each.table for each in found if each.check == UNREADABLE]
+    kinds = {False: UNREADABLE, True: LOST}
+    foreseen = [Finding(kinds[bool(row)], name, row, said, True) for name, row, said in foresee(store, broken)]
+    empty = "The table is missing, and is made anew, empty."
+    others = [replace(each, detail=empty) if each.check == "missing table" else each for each in found]
+    return (*foreseen, *(each for each in others if each.check != UNREADABLE))
 
 
 def mend_head(uri: str, namespace: str) -> tuple[Finding, ...]:

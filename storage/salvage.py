@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from slowwave.errors import StoreMismatch
 
-from .connection import HEAD, connect
-from .disk import read_through
+from .connection import HEAD, connect, has_namespace
 from .object_storage import is_remote
+from .past import Past, told_state
 from .rows import CREATED, exact_rows
 from .tables import SCHEMA_VERSION, TABLES, Role, tables_of
 from .upkeep import make_text_indexes
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 ASIDE = "_damaged"  # the folder of a table that takes manifests nobody can read
 INTERRUPTED = "interrupted"
-KNOWLEDGE = ("messages", "facts")
 Saved = tuple[str, str, str]
 """A table, the row that is meant or nothing, and what became of it."""
 
@@ -42,12 +41,45 @@ def salvage(store: Store, tx: Transaction, broken: Collection[str]) -> list[Save
     return list(_Salvage(store, tx).all_of(broken)) if broken else []
 
 
+def foresee(store: Store, broken: Collection[str]) -> list[Saved]:
+    """What `salvage` would make of these tables, and which runs would lose what they did; changes nothing."""
+    named = dict.fromkeys(broken, "It goes back to its newest version that can be read.")
+    named |= {name: "The rows that can be read stay." for name in broken if TABLES[name].role is Role.LOG}
+    state = [name for name in tables_of(Role.STATE) if name in broken]
+    lost: list[Saved] = []
+    if state and not follow_from_others(state):
+        if "commits" in broken or not all(_opens(store.db, name) for name in state):
+            said = "The state goes back to the newest commit whose files are whole; which one shows when it is mended."
+        else:
+            past = Past(store.db, store.snapshot(), store.head)
+            commit = past.newest_whole()
+            said = "No earlier state is whole: the rows that can be read stay."
+            if commit is not None:
+                at = told_state(commit)
+                said = f"The state goes back to that of {at}, the newest whose files are whole."
+                lost = [
+                    ("runs", run, f"What it did after {at} is lost.") for run in past.runs_since(commit["sequence"])
+                ]
+        named |= dict.fromkeys(state, said)
+    return [*((name, "", said) for name, said in named.items()), *lost]
+
+
+def follow_from_others(names: Collection[str]) -> bool:
+    """Whether these tables are made of others alone, so that they need not go back with them."""
+    return all(TABLES[name].is_rebuildable and not TABLES[name].whole for name in names)
+
+
+def is_head_broken(uri: str, namespace: str) -> bool:
+    """Whether the head of a namespace that exists cannot be read."""
+    return has_namespace(uri, namespace) and _newest_row(connect(uri, namespace)) is None
+
+
 class _Salvage:
     """One salvage under the writer lease."""
 
     def __init__(self, store: Store, tx: Transaction) -> None:
         self._db, self._tx = store.db, tx
-        self._read: dict[tuple[str, int], bool] = {}
+        self._past = Past(store.db, tx, tx.held)
 
     def all_of(self, broken: Collection[str]) -> Iterator[Saved]:
         for name in broken:
@@ -57,17 +89,17 @@ class _Salvage:
         if "commits" in broken:  # the others are found by it
             yield self._back_alone("commits", range(self._tx.versions["commits"] - 1, 0, -1))
         for name in sorted(name for name, role in roles.items() if role is Role.HISTORY and name != "commits"):
-            yield self._back_alone(name, self._committed(name))
+            yield self._back_alone(name, self._past.committed(name))
         for name in sorted(name for name, role in roles.items() if role is Role.LOG):
             yield self._readable_rows(name)
         yield from self._state([name for name in tables_of(Role.STATE) if name in broken])
 
     def _state(self, broken: list[str]) -> Iterator[Saved]:
-        if all(TABLES[name].is_rebuildable and not TABLES[name].whole for name in broken):
+        if follow_from_others(broken):
             for name in broken:
-                yield self._back_alone(name, self._committed(name))
+                yield self._back_alone(name, self._past.committed(name))
             return
-        commit = self._newest_whole()
+        commit = self._past.newest_whole()
         if commit is not None:
             yield from self._back_to(commit, broken)
             return
@@ -83,17 +115,14 @@ class _Salvage:
         for name, version in back.items():
             if name in broken or tx.versions.get(name, 1) != version:
                 tx.put_back_whole(name, version)
-        said = f"{commit['at']:%Y-%m-%d %H:%M} UTC (commit {commit['sequence']})"
+        said = told_state(commit)
         for name in broken:
             yield name, "", f"It is as it was at {said}, the newest state whose files are whole."
         yield from self._lost_since(commit["sequence"], said)
 
     def _lost_since(self, sequence: int, said: str) -> Iterator[Saved]:
         """Runs whose work is gone, in part or all of it; what a model was paid for is kept."""
-        state = set(tables_of(Role.STATE))
-        later = self._commits().filter(pl.col("sequence") > sequence).sort("sequence")
-        wrote = [bool(state & json.loads(before).keys()) for before in later["before"]]
-        ids = later.filter(pl.Series(wrote, dtype=pl.Boolean))["run_id"].unique(maintain_order=True)
+        ids = self._past.runs_since(sequence)
         rows = self._tx.by_ids("runs", ids)
         self._tx.upsert("runs", rows.with_columns(state=pl.lit(INTERRUPTED)))
         for run in ids:
@@ -111,51 +140,13 @@ class _Salvage:
         make_text_indexes(self._tx, [name])
         return name, "", f"No earlier state is whole: {total - len(rows)} of its {total} rows are lost."
 
-    def _newest_whole(self) -> Mapping[str, Any] | None:
-        """The newest commit of which every table of the state can be read and that knows anything.
-
-        None from before the last migration, whose tables had other columns.
-        """
-        state = tables_of(Role.STATE)
-        for row in self._commits().sort("sequence", descending=True).iter_rows(named=True):
-            versions = json.loads(row["versions"])
-            if all(self._is_whole(name, versions.get(name, 1)) for name in state):
-                return row if any(self._rows(name, versions.get(name, 1)) for name in KNOWLEDGE) else None
-            if row["kind"] == "migrate":
-                break
-        return None
-
-    def _commits(self) -> pl.DataFrame:
-        """The rows of commits that were published, with the model of their vectors."""
-        rows = self._tx.frame("commits", f"sequence <= {self._tx.held.sequence}").sort("sequence")
-        held = self._tx.held
-        return rows.with_columns(
-            pl.col("embed_model").fill_null(strategy="backward").fill_null(held.embed_model),
-            pl.col("dims").fill_null(strategy="backward").fill_null(held.dims),
-        )
-
-    def _committed(self, name: str) -> list[int]:
-        """The versions that commits name, the newest first."""
-        texts = self._commits()["versions"].to_list()
-        return sorted({json.loads(text).get(name, 1) for text in texts} | {1}, reverse=True)
-
     def _back_alone(self, name: str, versions: Collection[int]) -> Saved:
         for version in versions:
-            if self._is_whole(name, version):
+            if self._past.is_whole(name, version):
                 self._tx.put_back_whole(name, version)
                 return name, "", f"It is as it was {self._tx.versions[name] - version} versions ago."
         self._tx.start_again(name)
         return name, "", "No version of it can be read; it is empty now."
-
-    def _rows(self, name: str, version: int) -> int:
-        table = self._db.open_table(name)
-        table.checkout(version)
-        return int(table.count_rows())
-
-    def _is_whole(self, name: str, version: int) -> bool:
-        if (name, version) not in self._read:
-            self._read[name, version] = _can_be_read(self._db, name, version)
-        return self._read[name, version]
 
     def _readable_rows(self, name: str) -> Saved:
         """Write a log anew from the rows that can be read; those that were counted already are not counted again.
@@ -191,16 +182,6 @@ def _ranges(table: Table, columns: list[str], start: int, count: int) -> Iterato
         if count > 1:
             yield from _ranges(table, columns, start, count // 2)
             yield from _ranges(table, columns, start + count // 2, count - count // 2)
-
-
-def _can_be_read(db: DBConnection, name: str, version: int) -> bool:
-    try:
-        table = db.open_table(name)
-        table.checkout(version)
-        read_through(table)
-    except Exception:  # whatever a damaged file makes the reader say
-        return False
-    return True
 
 
 def set_aside(db: DBConnection, name: str) -> int:

@@ -572,7 +572,7 @@ def test_doctor_finds_damage_says_so_with_its_exit_code_and_mends_it(run: Run, m
     sick = run("doctor", "--store", memory_copy, "--json")
     assert sick.code == 1
     assert sick.json["findings"]
-    mended = run("doctor", "--repair", "--store", memory_copy, "--json").json
+    mended = run("doctor", "--repair", "--yes", "--store", memory_copy, "--json").json
     assert mended["mended"]
     assert run("doctor", "--store", memory_copy).code == len(mended["findings"]) > 0 or not mended["findings"]
 

@@ -14,11 +14,21 @@ from conftest import EPOCH, TINY
 from typer.testing import CliRunner
 
 from apps.cli import app
-from slowwave.errors import SlowwaveError, StoreMismatch, UndoRefused
+from slowwave.errors import SlowwaveError, StoreMismatch, UndoRefused, UnusableInput
 from storage.disk import in_plain_words
-from storage.doctor import Finding, examine, mend_head, repair
+from storage.doctor import Finding, examine, mend_head, prognosis, repair
 from storage.store import Store
 from storage.undo import undo
+
+
+class Terminal:
+    """A system in front of which somebody sits."""
+
+    class stdin:  # noqa: N801
+        @staticmethod
+        def isatty() -> bool:
+            return True
+
 
 NewStore = Callable[[], Store]
 NOW = EPOCH + timedelta(days=9)
@@ -204,11 +214,54 @@ def test_where_no_older_state_is_whole_the_rows_that_can_be_read_stay(new_store:
 def test_the_command_says_what_is_lost_and_how_to_get_it_back(store: Store) -> None:
     hurt(newest_file(store, "facts", "data"), "deleted")
     place = ["--store", store.uri]
-    mended = CliRunner().invoke(app, ["doctor", "--repair", *place], terminal_width=200)
+    mended = CliRunner().invoke(app, ["doctor", "--repair", "--yes", *place], terminal_width=200)
     assert mended.exit_code == 0
     assert "lost what they did" in mended.stdout
     assert "Run them again" in mended.stdout
     assert "slowwave runs " in mended.stdout
+
+
+def test_a_repair_shows_what_it_would_do_and_changes_nothing_before_somebody_said_yes(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hurt(newest_file(store, "facts", "data"), "deleted")
+    before, command = store.head, ["doctor", "--repair", "--store", store.uri]
+    monkeypatch.setenv("COLUMNS", "250")
+    piped = CliRunner().invoke(app, command)
+    assert isinstance(piped.exception, UnusableInput)
+    assert "Say --yes, or look first with `slowwave doctor`." in str(piped.exception)
+    foreseen = prognosis(store.uri, "default")
+    monkeypatch.setattr("apps.printing.sys", Terminal)
+    no = CliRunner().invoke(app, command, input="n\n")
+    assert (no.exit_code, "Mend this?" in no.stderr, store.head) == (1, True, before)
+    assert "the newest whose files are whole" in no.stdout
+    assert "slowwave runs second" in no.stdout
+    yes = CliRunner().invoke(app, command, input="y\n")
+    assert yes.exit_code == 0
+    repaired = store.snapshot().frame("decisions", "action = 'repair'")["reason"].to_list()
+    assert len(repaired) == len(foreseen) == 2
+    commit = foreseen[0].detail.partition(" (commit")[2].partition(")")[0]
+    assert f"commit{commit})" in repaired[0]  # it went where it was said to go
+    healthy = CliRunner().invoke(app, command)
+    assert (healthy.exit_code, healthy.stdout) == (0, "Healthy.\n")
+
+
+@pytest.mark.parametrize(
+    ("table", "words"), [("decisions", "newest version"), ("retrieval_events", "rows that can be")]
+)
+def test_of_a_table_that_goes_back_alone_no_run_is_foreseen_to_be_lost(store: Store, table: str, words: str) -> None:
+    hurt(newest_file(store, table, "data"), "zeroed")
+    [foreseen] = prognosis(store.uri, "default")
+    assert (foreseen.table, words in foreseen.detail) == (table, True)
+
+
+def test_what_cannot_be_known_before_it_is_mended_is_said_to_be_so(store: Store) -> None:
+    hurt(newest_file(store, "facts", "manifest"), "zeroed")
+    [foreseen] = prognosis(store.uri, "default")
+    assert "which one shows when it is mended" in foreseen.detail
+    hurt(newest_file(store, "_head", "data"), "zeroed")
+    [head] = prognosis(store.uri, "default")
+    assert (head.check, head.table) == ("head", "_head")
 
 
 def test_an_error_that_has_nothing_to_do_with_files_stays_what_it_is(store: Store) -> None:

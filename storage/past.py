@@ -1,0 +1,87 @@
+"""The past of a namespace, table by table: which versions can still be read, and what was done since a commit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from .disk import read_through
+from .tables import Role, tables_of
+
+if TYPE_CHECKING:
+    from lancedb.db import DBConnection
+
+    from .head import Head
+    from .snapshots import Reading
+
+KNOWLEDGE = ("messages", "facts")
+
+
+class Past:
+    """What commits and files tell; changes nothing."""
+
+    def __init__(self, db: DBConnection, reading: Reading, head: Head) -> None:
+        self._db, self._reading, self._head = db, reading, head
+        self._read: dict[tuple[str, int], bool] = {}
+
+    def newest_whole(self) -> Mapping[str, Any] | None:
+        """The newest commit of which every table of the state can be read and that knows anything.
+
+        None from before the last migration, whose tables had other columns.
+        """
+        state = tables_of(Role.STATE)
+        for row in self._commits().sort("sequence", descending=True).iter_rows(named=True):
+            versions = json.loads(row["versions"])
+            if all(self.is_whole(name, versions.get(name, 1)) for name in state):
+                return row if any(self._rows(name, versions.get(name, 1)) for name in KNOWLEDGE) else None
+            if row["kind"] == "migrate":
+                break
+        return None
+
+    def _commits(self) -> pl.DataFrame:
+        """The rows of commits that were published, with the model of their vectors."""
+        rows = self._reading.frame("commits", f"sequence <= {self._head.sequence}").sort("sequence")
+        return rows.with_columns(
+            pl.col("embed_model").fill_null(strategy="backward").fill_null(self._head.embed_model),
+            pl.col("dims").fill_null(strategy="backward").fill_null(self._head.dims),
+        )
+
+    def committed(self, name: str) -> list[int]:
+        """The versions of a table that commits name, the newest first."""
+        texts = self._commits()["versions"].to_list()
+        return sorted({json.loads(text).get(name, 1) for text in texts} | {1}, reverse=True)
+
+    def runs_since(self, sequence: int) -> list[str]:
+        """Runs that changed the state after a commit, in order."""
+        state = set(tables_of(Role.STATE))
+        later = self._commits().filter(pl.col("sequence") > sequence).sort("sequence")
+        wrote = [bool(state & json.loads(before).keys()) for before in later["before"]]
+        return later.filter(pl.Series(wrote, dtype=pl.Boolean))["run_id"].unique(maintain_order=True).to_list()
+
+    def is_whole(self, name: str, version: int) -> bool:
+        """Whether every row of a table at a version can be read."""
+        if (name, version) not in self._read:
+            self._read[name, version] = self._can_be_read(name, version)
+        return self._read[name, version]
+
+    def _can_be_read(self, name: str, version: int) -> bool:
+        try:
+            table = self._db.open_table(name)
+            table.checkout(version)
+            read_through(table)
+        except Exception:  # whatever a damaged file makes the reader say
+            return False
+        return True
+
+    def _rows(self, name: str, version: int) -> int:
+        table = self._db.open_table(name)
+        table.checkout(version)
+        return int(table.count_rows())
+
+
+def told_state(commit: Mapping[str, Any]) -> str:
+    """A commit as people read it."""
+    return f"{commit['at']:%Y-%m-%d %H:%M} UTC (commit {commit['sequence']})"
