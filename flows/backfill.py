@@ -28,8 +28,8 @@ STAGES: tuple[Stage, ...] = ("ingest", "sleep")
 
 @flow("backfill")
 async def backfill(
-    start: date | datetime | None = None,
-    end: date | datetime | None = None,
+    start: datetime | date | None = None,
+    end: datetime | date | None = None,
     namespace: str = "default",
     store: str = "./memory",
     paths: tuple[str, ...] = (),

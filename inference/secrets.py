@@ -12,7 +12,11 @@ from slowwave.intake.redaction import redact
 
 MARK = "[secret]"
 _SHORTEST = 8  # what is shorter stands in ordinary words
-_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASSCODE|_PASS|_PWD|_PAT)$", re.IGNORECASE)
+_NAME = re.compile(
+    r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASSCODE|_PASS|_PWD|_PAT|AUTH_STRING|OTLP_HEADERS)$"
+    r"|(?:^|_)(?:TOKEN|SECRET|PASSWORD)S?_(?!.*(?:FILE|PATH|DIR|NAME)$)",
+    re.IGNORECASE,
+)
 _IN_URL = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 _SHAPE = re.compile(r"\bsk-[A-Za-z0-9_-]{8,}|(?i:\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}")  # shorter than in talk
 

@@ -22,6 +22,7 @@ from types import FrameType
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 STARTS_WITHIN_S, ENDS_WITHIN_S = 180, 60
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # the last when the terminal is closed
 DATABASE = "SLOWWAVE_DATABASE_URL"
 DRIVERS = {"postgresql://": "postgresql+asyncpg://", "postgres://": "postgresql+asyncpg://"}
 
@@ -92,8 +93,9 @@ def up(given: Mapping[str, str]) -> int:
     url, port = env["PREFECT_API_URL"], env["PREFECT_SERVER_API_PORT"]
     parts: list[subprocess.Popen[bytes]] = []
     with alone(port):
-        for sign in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(sign, _stop)
+        for sign in STOPS:
+            if sign != signal.SIGHUP or signal.getsignal(sign) != signal.SIG_IGN:  # which nohup asks for
+                signal.signal(sign, _stop)
         try:
             _check_free(port)
             parts.append(_start(env, "server", "start", "--port", port))
@@ -108,7 +110,7 @@ def up(given: Mapping[str, str]) -> int:
         except Down:
             return 0
         finally:
-            for sign in (signal.SIGTERM, signal.SIGINT):
+            for sign in STOPS:
                 signal.signal(sign, signal.SIG_IGN)
             for part in reversed(parts):  # the worker first, while the server still hears of the runs' end
                 _end(part)

@@ -38,9 +38,12 @@ DEPLOYMENT = "ingest/ingest"
 GIVE_UP_AFTER = 3
 """So many windows that fail, in a row or as half of all that were tried, are no accident: the backfill ends."""
 GOES_ON = ("interrupted", "failed", "stopped", "incomplete")
+_COST = ("calls", "tokens_in", "tokens_out", "usd")
 _ANSWERED = ("completed", "incomplete", "stopped")
 _LOST = ("failed", "interrupted")
 _LIMITS = frozenset(SpendingLimits.model_fields)
+_HOW = frozenset({"sample", "retention", *_LIMITS})
+"""Settings that say at what cost and how long, not what is read and what is made of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class Asked:
     @property
     def key(self) -> str:
         """What two backfills share that do the same, whatever they may cost."""
-        settings = self.settings.model_dump(mode="json", exclude={"sample", *_LIMITS})
+        settings = _deciding(self.settings.model_dump(mode="json"))
         what = (self.start, self.end, self.paths, self.window, self.limit, self.force, self.stages, settings)
         return digest(*what, size=8)
 
@@ -84,6 +87,19 @@ class Asked:
         """How files are read: their messages are stored, nothing is extracted."""
         extract = self.extract.model_copy(update={"enabled": False, "since": None, "until": None, "limit": None})
         return self.settings.ingest.model_copy(update={"extract": extract})
+
+
+def _deciding(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that decide what a backfill does: of a language seat the models alone."""
+    kept = {name: value for name, value in settings.items() if name not in _HOW}
+    return {
+        name: {key: model for key, model in value.items() if key.endswith("model")}
+        if name == "llm"
+        else _deciding(value)
+        if isinstance(value, dict)
+        else value
+        for name, value in kept.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +162,11 @@ def plan_backfill(run: Run, asked: Asked) -> Plan:
     said = snapshot.frame("messages", to_extract(snapshot, asked.extract), ["occurred_at"])["occurred_at"]
     windows = plan_time_windows(said, asked.window, asked.start, asked.end)
     left = [each for each in windows if not (asked.force and each.span in done)]
-    limit = None if asked.limit is None else max(asked.limit - sum(_handled(row["summary"]) for _, row in tried), 0)
+    killed = children.filter(pl.col("state").is_in(_LOST), pl.col("summary").is_null(), pl.col("flow") == "ingest")[
+        "id"
+    ]
+    taken = sum(_handled(row["summary"]) for _, row in tried) + _read_by(snapshot, killed)
+    limit = None if asked.limit is None else max(asked.limit - taken, 0)
     tries: dict[tuple[datetime, datetime], int] = {}
     for span, _ in tried:
         tries[span] = tries.get(span, 0) + 1
@@ -187,6 +207,11 @@ def _span(parameters: str | None) -> tuple[datetime, datetime] | None:
 def _handled(summary: str | None) -> int:
     counts = json.loads(summary or "{}").get("counts", {})
     return sum(counts.get(f"messages {what}", 0) for what in ("extracted", "failed"))
+
+
+def _read_by(reading: Reading, runs: pl.Series) -> int:
+    """Messages that runs had extracted or given up before they were killed, which left no summary."""
+    return len(reading.by_ids("messages", runs, ["id"], key="run_id", where="graph_state IN ('done', 'failed')"))
 
 
 def adopt(run: Run, plan: Plan) -> None:
@@ -244,8 +269,12 @@ async def _deployed(
         "embedder": run.embedder, "now": run.now.isoformat(),
     }  # fmt: skip
     title = f"ingest {run.namespace} {window.since:%Y-%m-%d}"
-    ended = await run_child(DEPLOYMENT, parameters, window_key(run, asked, plan, window), run.id, title)
+    key = window_key(run, asked, plan, window)
+    ended = await run_child(DEPLOYMENT, parameters, key, run.id, title)
     row = _row_of(run, plan, window)
+    if not ended and row is not None and row["state"] not in _ANSWERED:  # it was undone, or lost by a repair, since
+        ended = await run_child(DEPLOYMENT, parameters, f"{key}:again:{row['id']}", run.id, title)
+        row = _row_of(run, plan, window)
     if ended or row is None or row["state"] not in _ANSWERED:
         lost = f"its run left no trace in {run.store}: does the worker see the same store?"
         raise RuntimeError(ended or lost)
@@ -266,10 +295,12 @@ def _row_of(run: Run, plan: Plan, window: TimeWindow) -> Mapping[str, Any] | Non
 
 def _paid_in_vain(run: Run, plan: Plan, window: TimeWindow) -> Usage:
     """What the runs of a window cost that have failed since the plan was made."""
-    rows = [row for row in _runs_of(run, plan, window) if row["state"] in _LOST and row["id"] not in plan.lost]
-    calls, tokens_in, tokens_out, usd = (
-        sum(row[name] or 0 for row in rows) for name in ("calls", "tokens_in", "tokens_out", "usd")
-    )
+    ended = [row for row in _runs_of(run, plan, window) if row["state"] not in _ANSWERED and row["id"] not in plan.lost]
+    killed = [row["id"] for row in ended if row["usd"] is None]  # what they paid is in the ledger alone
+    log = store_of(run).log("llm_calls", columns=[*_COST, "run_id"]) if killed else None
+    paid = [] if log is None else log.filter(pl.col("run_id").is_in(killed)).to_dicts()
+    rows = [*(row for row in ended if row["id"] not in killed), *paid]
+    calls, tokens_in, tokens_out, usd = (sum(row[name] or 0 for row in rows) for name in _COST)
     return Usage(calls, 0, tokens_in, tokens_out, usd)
 
 

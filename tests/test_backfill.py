@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 from uuid import uuid4
 
 import polars as pl
@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply, fault
 from prefect.client.schemas.objects import FlowRun
 from prefect.states import Completed, Failed, Scheduled
+from pydantic import TypeAdapter
 from talk import CLAUDE, NOW, STAMPS, extractor, rows, said, states, written
 
 from apps.backfill_command import _show as show
@@ -30,7 +31,7 @@ from inference.embedding import open_embedder
 from slowwave.errors import UnknownName, UnusableInput
 from slowwave.forecast import CALLS, Follower, evenly, followers_cost, habits_of, tokens_by_length
 from slowwave.intake.time_windows import TimeWindow, limited, moment, plan_time_windows
-from slowwave.records import Usage
+from slowwave.records import LedgerEntry, Usage
 from slowwave.settings import (
     DEFAULT_EMBEDDER,
     BackfillSettings,
@@ -41,6 +42,9 @@ from slowwave.settings import (
     SpendingLimits,
 )
 from slowwave.spending import llm_within, sleep_within, what_is_left
+from slowwave.text import as_json
+from storage.answers import StoredAnswers
+from storage.lease import new_owner
 from storage.store import Store
 from storage.undo import undo
 from tasks.backfill_tally import BackfillTally, together
@@ -58,7 +62,7 @@ from tasks.backfilling import (
 from tasks.children import last_try, parent_by_tag
 from tasks.engine import tell
 from tasks.extraction import Cursor, _next_batch
-from tasks.runs import Run, existing_run, phases_of, recorded
+from tasks.runs import Run, _night, existing_run, phases_of, recorded
 from tasks.tallies import IngestTally
 
 MAY = datetime(2026, 5, 4, 9, 0, tzinfo=UTC)  # a Monday
@@ -376,6 +380,100 @@ def test_a_window_that_died_between_reading_and_applying_is_left(new_store: Call
     tally, _ = filled_by(again, store, limit=4)
     assert ("05-11", 0) in again.met
     assert tally.windows[0]["messages"] == 0
+
+
+def killed_at(nth: int, place: Store, *, usd: float = 0.0, **asked: Any) -> tuple[Reader, BackfillTally]:
+    """A backfill at whose nth window the process of `ingest` is killed: its row says running, its cost nothing."""
+
+    class Dies(Reader):
+        async def __call__(
+            self, paths: list[str], namespace: str, store: str, settings: IngestSettings, now: datetime
+        ) -> dict[str, Any]:
+            if len(self.budgets) + 1 != nth:
+                return await super().__call__(paths, namespace, store, settings, now)
+            self.budgets.append(settings.llm.max_usd)
+            row = {
+                "id": "ingest-killed", "flow": "ingest", "state": "running", "started_at": now,
+                "owner": f"{new_owner('gone').rsplit('|', 2)[0]}|0|u", "parent_id": _night.get(),
+                "parameters": as_json({"settings": settings.model_dump()}),
+            }  # fmt: skip
+            with place.commit("ingest-killed", "run", now) as tx:
+                tx.upsert("runs", pl.DataFrame([row]))
+            batch, _ = _next_batch(place.snapshot(), settings.extract, Cursor())
+            with place.commit("ingest-killed", "ingest.candidates", now) as tx:
+                tx.upsert("messages", batch.head(1).with_columns(graph_state=pl.lit("done")))
+            entry = LedgerEntry("k", "anthropic", "m", "extract", "extract", "h", "s", response="{}", usd=usd, calls=1)
+            StoredAnswers(place, "ingest-killed").record([entry])
+            raise OSError("the process is gone")
+
+    reader = Dies()
+    return reader, filled_by(reader, place, **asked)[0]
+
+
+def test_what_a_killed_window_paid_is_not_left_to_the_others(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    stored(store)
+    reader, tally = killed_at(1, store, usd=2.0, settings=BackfillSettings(max_usd=3.0))
+    assert (reader.budgets[:2], tally.usage.usd) == ([3.0, 1.0], 2.0)
+
+
+def test_what_a_killed_window_had_read_counts_for_the_limit(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    stored(store)
+    killed_at(2, store, limit=3)
+    filled_by(Reader(), store, limit=3)
+    assert of_state(Path(store.uri), "done") == ["m0", "m1", "m2"]
+
+
+def test_another_budget_goes_on_with_the_same_backfill_and_another_model_does_not(
+    new_store: Callable[[], Store],
+) -> None:
+    def capped(**llm: Any) -> BackfillSettings:
+        return BackfillSettings.model_validate({"ingest": {"llm": llm, "retention": {"undo_days": 9}}})
+
+    store = new_store()
+    stored(store)
+    filled_by(Reader(3, KeyboardInterrupt), store, force=True, settings=capped(max_usd_per_day=1.0, concurrency=2))
+    again, other = Reader(1, KeyboardInterrupt), Reader()
+    filled_by(again, store, force=True, settings=capped(max_usd_per_day=2.0, mode="batch"))
+    assert again.met == [("05-18", None)]
+    filled_by(other, store, force=True, settings=capped(model="anthropic/claude-sonnet-4-5"))
+    assert len(other.met) == 3
+
+
+def test_a_window_that_was_undone_is_read_again_by_a_deployment_too(
+    new_store: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, reader, completed = new_store(), Reader(), set[str]()
+    stored(store)
+
+    async def run_child(name: str, parameters: dict[str, Any], key: str, parent: str, title: str) -> str:
+        if key not in completed:  # else Prefect knows the run of this key, which is completed
+            settings = IngestSettings.model_validate(parameters["settings"])
+            await reader([], "default", store.uri, settings, datetime.fromisoformat(parameters["now"]))
+            completed.add(key)
+        return ""
+
+    async def can_deploy(name: str) -> bool:
+        return True
+
+    monkeypatch.setattr("tasks.backfilling.run_child", run_child)
+    monkeypatch.setattr("tasks.backfilling.can_deploy", can_deploy)
+    filled_by(Reader(9), store, settings=BackfillSettings(max_usd=9.0))
+    undone = store.snapshot().frame("runs", "flow = 'ingest'", ["id"])["id"].sort()[0]
+    with store.commit("x", "x", NOW) as tx:  # the backfill did not come to its end
+        rows = tx.frame("runs", "flow = 'backfill'")
+        tx.upsert("runs", rows.with_columns(state=pl.lit("incomplete")))
+    undo(store, undone, "undo-1", NOW)
+    before = len(reader.met)
+    tally, _ = filled_by(Reader(9), store)
+    assert (tally.errors, len(reader.met)) == ([], before + 1)
+
+
+def test_a_time_with_a_zone_is_that_time_and_no_day() -> None:
+    asked = TypeAdapter(get_type_hints(getattr(backfill, "fn", backfill))["start"])
+    assert moment(asked.validate_python("2026-03-01T00:00:00+09:00")) == datetime(2026, 2, 28, 15, tzinfo=UTC)
+    assert moment(asked.validate_python("2026-03-01")) == datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def test_the_limit_is_that_of_all_windows_together(new_store: Callable[[], Store]) -> None:

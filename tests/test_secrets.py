@@ -257,6 +257,16 @@ def test_what_a_model_makes_up_and_what_a_provider_says_when_it_fails_is_cleaned
 # Errors and logs
 
 
+@pytest.mark.parametrize(
+    "name", ["HF_TOKEN_READ", "PREFECT_API_AUTH_STRING", "OTEL_EXPORTER_OTLP_HEADERS", "DB_PASSWORDS_A"]
+)
+def test_variables_that_name_a_secret_are_struck_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "admin:boats-and-boats")
+    monkeypatch.setenv("VAULT_TOKEN_FILE", "/run/secrets/vault")
+    assert without_secrets("sent admin:boats-and-boats") == "sent [secret]"
+    assert without_secrets("no file /run/secrets/vault") == "no file /run/secrets/vault"
+
+
 def test_an_error_is_told_without_secrets_and_so_is_what_led_to_it(environment: dict[str, str]) -> None:
     planted = Planted(dict(environment))
     first = OSError(5, f"cannot read {planted.plant('url_password', 'a cause')}")
