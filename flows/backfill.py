@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import Any
 
-from slowwave.errors import RecallFell
+from slowwave.errors import RecallFell, SlowwaveError
 from slowwave.intake.time_windows import Period, moment
 from slowwave.records import Usage
 from slowwave.settings import BackfillSettings
@@ -72,7 +72,12 @@ async def backfill(
     for run in runs:
         spent = sum((tally.usage for tally in tallies), Usage())
         tallies.append(BackfillTally(run.id, namespace=run.namespace))
-        await _fill(run, asked, tallies[-1], spent)
+        try:
+            await _fill(run, asked, tallies[-1], spent)
+        except SlowwaveError as error:
+            if len(runs) == 1:
+                raise
+            tallies[-1].gave_up(error)  # the other namespaces are none of its business
         if tallies[-1].state == "stopped":
             break
     summary = together(tallies)

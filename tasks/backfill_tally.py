@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slowwave.errors import RecallFell
+from slowwave.errors import RecallFell, SlowwaveError
 from slowwave.intake.time_windows import TimeWindow
 from slowwave.maintenance.effects import effects
 from slowwave.records import Usage
@@ -61,6 +61,11 @@ class BackfillTally(Tally):
         self.errors.append(f"{what}: {error}")
         self.state = "incomplete"
         self._row(what, window, "failed", {}, {"calls": paid.calls, "usd": paid.usd}, "")
+
+    def gave_up(self, error: SlowwaveError) -> None:
+        """The namespace could not be read or written."""
+        self.errors.append(f"{self.namespace}: {error.message}")
+        self.state = "incomplete"
 
     def fell(self, error: RecallFell) -> None:
         """A phase of the night was taken back because recall fell."""

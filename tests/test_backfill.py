@@ -590,6 +590,17 @@ def test_a_pattern_means_several_namespaces_and_files_go_to_one(
     assert (whole["state"], whole["counts"], whole["namespace"]) == ("stopped", {"windows": 4}, "a, b")
 
 
+def test_a_damaged_namespace_does_not_keep_the_others_waiting(empty_store: Path, tmp_path: Path) -> None:
+    uri = tmp_path / "many"
+    for tenant in ("tenant-a", "tenant-b"):
+        shutil.copytree(empty_store / "default", uri / tenant)
+    shutil.rmtree(uri / "tenant-a" / "messages.lance" / "_versions")
+    told = asyncio.run(backfill(namespace="tenant-*", store=str(uri), stages=("ingest",), now=NOW))
+    assert told["state"] == "incomplete"
+    assert [error.split(":")[0] for error in told["errors"]] == ["tenant-a"]
+    assert told["namespaces"]["tenant-b"]["state"] == "completed"
+
+
 def test_prefect_knows_the_run_of_a_window_by_what_it_is_about() -> None:
     run = Run("backfill-1", "backfill", "/m", "default", NOW, "test/tiny")
     window = TimeWindow(MAY, MAY + timedelta(weeks=1), 3)
