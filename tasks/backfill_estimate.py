@@ -16,7 +16,7 @@ from prompts.rendering import URGENT, render_extraction
 from prompts.responses import WindowExtraction
 from slowwave.forecast import CALLS, EXTRACTION, Habits, evenly, followers_cost, habits_of, tokens_by_length
 from slowwave.intake.time_windows import TimeWindow, limited, plan_time_windows
-from slowwave.intake.windows import COLUMNS, PlannedWindow, plan_windows
+from slowwave.intake.windows import COLUMNS, PlannedWindow, plan_windows, with_topics
 from slowwave.records import Usage
 from slowwave.settings import ExtractSettings
 from slowwave.validity import live_sql
@@ -73,7 +73,7 @@ def estimate(run: Run, asked: Asked, found: Found) -> Estimate:
             if "ingest" in asked.stages
             else []
         )
-        planned = [_planned(snapshot, foreseen, waiting, each, asked.extract) for each in windows]
+        planned = [_planned(snapshot, foreseen, waiting, each, asked) for each in windows]
         habits = _habits(run, asked).within(asked.settings.ingest.consolidate.enabled)
         return _estimated(run, asked, windows, planned, habits, _known(snapshot, run, asked.extract))
 
@@ -83,7 +83,7 @@ def _foreseen(run: Run, found: Found, asked: Asked) -> pl.DataFrame:
     settings = asked.storing_settings()
     sources = find_new_sources(run, found).new
     parts = [foresee_messages(run, intake, settings) for intake in read_intakes(run, sources, settings)]
-    columns = [*COLUMNS, "graph_state", "has_injection"]
+    columns = [*COLUMNS, "graph_state", "has_injection", *_vector(asked)]
     empty = store_of(run).snapshot().frame("messages", "false", columns)
     return pl.concat([empty, *(part.select(columns) for part in parts)], how="vertical_relaxed").unique(
         "id", keep="first", maintain_order=True
@@ -103,26 +103,30 @@ def _waiting(snapshot: Snapshot, foreseen: pl.DataFrame, asked: Asked) -> pl.Dat
 
 
 def _planned(
-    snapshot: Snapshot, foreseen: pl.DataFrame, waiting: pl.DataFrame, window: TimeWindow, settings: ExtractSettings
+    snapshot: Snapshot, foreseen: pl.DataFrame, waiting: pl.DataFrame, window: TimeWindow, asked: Asked
 ) -> list[list[PlannedWindow]]:
     """The prompts of one window of time, batch by batch, as `extract_facts` plans them."""
+    size = asked.extract.batch_messages
     at = pl.col("occurred_at")
     mine = waiting.filter(at >= window.since, at < window.until).head(window.messages)
-    return [
-        _batch(snapshot, foreseen, mine.slice(first, settings.batch_messages)["id"], settings)
-        for first in range(0, len(mine), settings.batch_messages)
-    ]
+    return [_batch(snapshot, foreseen, mine.slice(first, size)["id"], asked) for first in range(0, len(mine), size)]
 
 
-def _batch(
-    snapshot: Snapshot, foreseen: pl.DataFrame, ids: pl.Series, settings: ExtractSettings
-) -> list[PlannedWindow]:
+def _vector(asked: Asked) -> list[str]:
+    """The column of vectors, where topics part the windows."""
+    return ["vector"] if asked.extract.by_topic else []
+
+
+def _batch(snapshot: Snapshot, foreseen: pl.DataFrame, ids: pl.Series, asked: Asked) -> list[PlannedWindow]:
+    settings, columns = asked.extract, [*COLUMNS, *_vector(asked)]
     new = foreseen.filter(pl.col("id").is_in(ids.implode()))
-    batch = pl.concat([snapshot.by_ids("messages", ids, COLUMNS), new.select(COLUMNS)], how="vertical_relaxed")
+    batch = pl.concat([snapshot.by_ids("messages", ids, columns), new.select(columns)], how="vertical_relaxed")
     first = batch.group_by("conversation_id").agg(first=pl.col("ordinal").min())
     before = foreseen.filter(_CONTEXT).join(first, on="conversation_id").filter(pl.col("ordinal") < pl.col("first"))
     stored = earlier_messages(snapshot, batch, settings)
     earlier = pl.concat([stored, before.select(COLUMNS)], how="vertical_relaxed").sort("conversation_id", "ordinal")
+    if settings.by_topic:
+        batch = with_topics(batch, asked.settings.ingest.noise)
     return plan_windows(batch, earlier.group_by("conversation_id").tail(settings.context_messages), settings)
 
 

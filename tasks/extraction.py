@@ -10,7 +10,7 @@ import polars as pl
 from inference.language import Language
 from prompts.rendering import render_extraction
 from prompts.responses import WindowExtraction
-from slowwave.intake.windows import COLUMNS, PlannedWindow, plan_windows
+from slowwave.intake.windows import COLUMNS, PlannedWindow, plan_windows, with_topics
 from slowwave.reading.claims import Said
 from slowwave.settings import ExtractSettings, IngestSettings
 from slowwave.validity import time_sql
@@ -90,7 +90,7 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
     if batch.is_empty():
         return Extracted(None)
     language = language_of(run, settings.llm)
-    planned = _windows(snapshot, batch, settings.extract, language, run)
+    planned = _windows(snapshot, batch, settings, language, run)
     prompts = [render_extraction(each.window, settings.extract) for each in planned]
     heard = Heard(batch, planned, await language.ask_many(prompts, WindowExtraction, "extract"))
     said = heard.said(settings.extract)
@@ -131,12 +131,14 @@ def _next_batch(snapshot: Snapshot, settings: ExtractSettings, after: Cursor) ->
 
 
 def _windows(
-    snapshot: Snapshot, batch: pl.DataFrame, settings: ExtractSettings, language: Language, run: Run
+    snapshot: Snapshot, batch: pl.DataFrame, settings: IngestSettings, language: Language, run: Run
 ) -> list[PlannedWindow]:
-    planned = plan_windows(batch, earlier_messages(snapshot, batch, settings), settings)
-    if language.is_keyless("extract") or not settings.known_facts:
+    extract = settings.extract
+    new = with_topics(batch, settings.noise) if extract.by_topic else batch
+    planned = plan_windows(new, earlier_messages(snapshot, batch, extract), extract)
+    if language.is_keyless("extract") or not extract.known_facts:
         return planned  # rules name what is replaced by its words
-    return with_known_facts(run, snapshot, planned, batch, settings)
+    return with_known_facts(run, snapshot, planned, batch, extract)
 
 
 def earlier_messages(snapshot: Snapshot, batch: pl.DataFrame, settings: ExtractSettings) -> pl.DataFrame:

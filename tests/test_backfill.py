@@ -22,7 +22,7 @@ from messages_api import Body, MessagesApi, Reply, fault
 from prefect.client.schemas.objects import FlowRun
 from prefect.states import Completed, Failed, Scheduled
 from pydantic import TypeAdapter
-from talk import CLAUDE, NOW, STAMPS, extractor, rows, said, states, written
+from talk import CLAUDE, NOW, STAMPS, extractor, learn, rows, said, states, texts_of, written
 
 from apps.backfill_command import _show as show
 from apps.printing import progress
@@ -291,6 +291,29 @@ def test_an_estimate_of_files_makes_no_store(tmp_path: Path) -> None:
     assert [row["messages"] for row in told["windows"]] == [3, 1]
     assert told["estimate"] == {"messages": 4, "calls": 0, "tokens_in": 0, "tokens_out": 0, "usd": 0.0}
     assert not (tmp_path / "memory").exists()
+
+
+def test_windows_that_end_where_the_topic_turns_are_foreseen_of_files_and_of_what_is_stored(
+    tmp_path: Path, serve: Callable[..., MessagesApi]
+) -> None:
+    api, store = serve(extractor), tmp_path / "memory"
+    texts = [f"My {who} Anna plays the violin in the orchestra of Porto." for who in ("sister", "dear sister")]
+    texts += [f"The database server needs {what} for the backup." for what in ("a disk", "another disk")]
+    talk = written(tmp_path / "talk.jsonl", said([("Marta", text) for text in texts]))
+    by_topic: dict[str, Any] = {"ingest": {"llm": {"model": CLAUDE}, "extract": {"by_topic": True}, **FAST}}
+
+    def read(*paths: str, dry_run: bool) -> dict[str, Any]:
+        settings = BackfillSettings.model_validate(by_topic)
+        return asyncio.run(
+            backfill(store=str(store), paths=paths, settings=settings, stages=("ingest",), now=NOW, dry_run=dry_run)
+        )
+
+    assert read(str(talk), dry_run=True)["estimate"]["calls"] == 2
+    learn(talk, store, extract={"enabled": False})
+    assert read(dry_run=True)["estimate"]["calls"] == 2
+    assert read(dry_run=False)["llm"]["calls"] == 2
+    fresh = [[text for *_, text, is_context in texts_of(each) if not is_context] for each in api.requests]
+    assert sorted(fresh) == sorted([texts[:2], texts[2:]])
 
 
 # Which windows are left

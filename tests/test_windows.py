@@ -9,8 +9,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave.intake.windows import COLUMNS, PlannedWindow, plan_windows
-from slowwave.settings import ExtractSettings
+from slowwave.intake.windows import COLUMNS, PlannedWindow, plan_windows, with_topics
+from slowwave.settings import ExtractSettings, NoiseSettings
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 SCHEMA = {
@@ -68,6 +68,39 @@ def test_without_context_only_new_messages_are_shown() -> None:
 
 def test_the_order_is_that_of_the_conversation_whatever_the_order_of_the_rows() -> None:
     assert planned(said([4, 0, 2])) == planned(said([0, 2, 4]))
+
+
+# Where the topic turns
+
+
+def about(topics: str, conversation: str = "c", chars: int = 5) -> pl.DataFrame:
+    """Messages with the vector of the topic of this letter, or without one for a space."""
+    meant = {"a": [1.0, 0.0], "b": [0.0, 1.0], " ": None}
+    vectors = pl.Series("vector", [meant[letter] for letter in topics], dtype=pl.Array(pl.Float32, 2))
+    return said(range(len(topics)), conversation, "x" * chars).with_columns(vectors)
+
+
+def test_a_window_ends_where_the_topic_turns_and_the_next_one_still_shows_what_was_said_before() -> None:
+    parted = with_topics(about("aabba"), NoiseSettings())
+    assert shape(planned(parted, messages=10)) == [
+        ([], ["c0", "c1"]), (["c0", "c1"], ["c2", "c3"]), (["c2", "c3"], ["c4"]),
+    ]  # fmt: skip
+    assert shape(planned(about("aabba"), messages=10)) == [([], [f"c{n}" for n in range(5)])]
+
+
+def test_a_window_ends_where_its_topic_gets_too_long() -> None:
+    long = with_topics(about("aaaaa", chars=1000), NoiseSettings())
+    assert [len(each.new_ids) for each in planned(long, messages=10)] == [2, 2, 1]
+    silent = with_topics(about("   ", chars=1000), NoiseSettings())
+    assert [len(each.new_ids) for each in planned(silent, messages=10)] == [2, 1]
+
+
+def test_what_has_no_vector_turns_nothing_and_conversations_have_topics_of_their_own() -> None:
+    both = pl.concat([about(" a b"), about("ba a", "d")]).sample(fraction=1.0, shuffle=True, seed=3)
+    parted = with_topics(both, NoiseSettings())
+    assert parted["id"].to_list() == ["c0", "c1", "c2", "c3", "d0", "d1", "d2", "d3"]
+    assert parted["topic"].to_list() == [0, 0, 0, 1, 0, 1, 1, 1]
+    assert with_topics(about(""), NoiseSettings())["topic"].to_list() == []
 
 
 def test_turns_are_numbered_from_zero_and_name_their_speaker_or_role() -> None:

@@ -7,13 +7,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 import polars as pl
 
+from slowwave.gates.noise_scores import group_topics
 from slowwave.records import KnownFact, Turn, Window
-from slowwave.settings import ExtractSettings
+from slowwave.settings import ExtractSettings, NoiseSettings
 
 CHARS_PER_TOKEN = 4  # common estimate for English text and byte-pair vocabularies
 COLUMNS = ("id", "conversation_id", "ordinal", "role", "speaker", "content", "occurred_at", "scope")
+ORDER = ("conversation_id", "ordinal", "occurred_at", "id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +41,39 @@ class PlannedWindow:
 def plan_windows(new: pl.DataFrame, earlier: pl.DataFrame, settings: ExtractSettings) -> list[PlannedWindow]:
     """Windows over new messages, each preceded by up to `context_messages` messages said before it.
 
-    Both frames have `COLUMNS`; `earlier` holds messages of the same conversations that were handled before.
+    Both frames have `COLUMNS`; `earlier` holds messages of the same conversations that were handled before. Where `new`
+    has a `topic`, see `with_topics`, a window ends with it, too (S4-22).
     """
+    topic = pl.col("topic") if "topic" in new.columns else pl.lit(None, pl.Int64).alias("topic")
     marked = pl.concat(
         [
-            earlier.select(*COLUMNS, is_new=pl.lit(False)),
-            new.select(*COLUMNS, is_new=pl.lit(True)),
+            earlier.select(*COLUMNS, topic=pl.lit(None, pl.Int64), is_new=pl.lit(False)),
+            new.select(*COLUMNS, topic, is_new=pl.lit(True)),
         ]
-    ).sort("conversation_id", "ordinal", "occurred_at", "id")
+    ).sort(ORDER)
     planned: list[PlannedWindow] = []
     for rows in marked.partition_by("conversation_id", maintain_order=True):
         planned += _conversation(rows.to_dicts(), settings)
     return planned
+
+
+def with_topics(messages: pl.DataFrame, settings: NoiseSettings) -> pl.DataFrame:
+    """The messages in order, with the number of their `topic` within their conversation (S4-22).
+
+    They have `COLUMNS` and a `vector`. One without a vector does not turn the talk: what comes next is compared with
+    the one before it.
+    """
+    parts = messages.sort(ORDER).partition_by("conversation_id", maintain_order=True)
+    return pl.concat([_with_topic(rows, settings) for rows in parts or [messages]])
+
+
+def _with_topic(rows: pl.DataFrame, settings: NoiseSettings) -> pl.DataFrame:
+    place = pl.when(pl.col("vector").is_not_null()).then(pl.int_range(pl.len())).forward_fill().backward_fill()
+    told = rows.select(place=place)["place"]
+    silent = bool(told.null_count())  # all of it: it is parted by length alone
+    vectors = np.ones((len(rows), 1), np.float32) if silent else rows["vector"].gather(told).to_numpy()
+    lengths = rows["content"].str.len_chars().fill_null(0).to_numpy()
+    return rows.with_columns(pl.Series("topic", group_topics(vectors, lengths, settings)))
 
 
 def _conversation(rows: list[dict[str, Any]], settings: ExtractSettings) -> Iterator[PlannedWindow]:
@@ -60,13 +84,16 @@ def _conversation(rows: list[dict[str, Any]], settings: ExtractSettings) -> Iter
 
 
 def _groups(rows: list[dict[str, Any]], settings: ExtractSettings) -> Iterator[list[int]]:
-    """Positions of the new messages of each window: full by count or by tokens, or ended by an older message."""
+    """Positions of the new messages of each window.
+
+    It is full by count or by tokens, or ended by an older message or another topic.
+    """
     group: list[int] = []
     tokens = 0
     for n, row in enumerate(rows):
         cost = len(row["content"] or "") // CHARS_PER_TOKEN + 1
         full = len(group) >= settings.window_messages or tokens + cost > settings.window_tokens
-        if group and (full or not row["is_new"]):
+        if group and (full or not row["is_new"] or row["topic"] != rows[group[-1]]["topic"]):
             yield group
             group, tokens = [], 0
         if row["is_new"]:

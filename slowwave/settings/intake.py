@@ -157,6 +157,12 @@ class ExtractSettings(Group):
     window_tokens: int = Field(
         3000, ge=100, le=100_000, title="Tokens per call", description="A window is closed before it grows beyond this."
     )
+    by_topic: bool = Field(
+        False,
+        title="Part by topic",
+        description="On: a window also ends where the topic turns or gets too long, by noise.topic_boundary and "
+        "noise.max_group_chars (S4-22). More calls, each about less.",
+    )
     context_messages: int = Field(
         4, ge=0, le=50, title="Messages of context", description="Earlier messages shown but not extracted (S2-17)."
     )
