@@ -199,7 +199,9 @@ def entity_table(shown: Sequence[Entity], caption: str = "", locale: Locale = "e
 
 
 def why(
-    id: Annotated[str, typer.Argument(help="A fact, message, entity, community or run, or how its id begins.")],
+    id: Annotated[
+        str, typer.Argument(help="A fact, message, entity, community, conversation or run, or how its id begins.")
+    ],
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,

@@ -21,6 +21,7 @@ from tasks.linking import link_entities, touched_entities
 from tasks.membership import assign_new
 from tasks.review import titles_of, under_approval
 from tasks.runs import Run, existing_run, language_of, new_run, recorded
+from tasks.sessions import summarise_sessions
 from tasks.settling import propose_overrides
 from tasks.summaries import publish_summary
 from tasks.tallies import IngestTally
@@ -110,5 +111,7 @@ async def _learn(run: Run, settings: IngestSettings, tally: IngestTally) -> None
             if settings.consolidate.enabled:
                 tally.consolidated(await consolidate_facts(merging, settings.consolidate, language))
                 tally.linked(await link_artifacts(merging, settings.consolidate, language))
+            if settings.sessions.enabled:
+                tally.summarised(await summarise_sessions(run, settings, language))
         finally:
             tally.paid(language, "extract")

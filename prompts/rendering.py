@@ -21,6 +21,7 @@ from prompts.responses import (
     NameResolution,
     RelationNames,
     RevisionVerdicts,
+    SessionSummaries,
     WindowExtraction,
 )
 from slowwave.application.predicates import DEFAULT as KNOWN_RELATIONS
@@ -33,6 +34,7 @@ from slowwave.records import (
     Prompt,
     RelationQuestion,
     RevisionQuestion,
+    SessionQuestion,
     Window,
 )
 from slowwave.settings import ExtractSettings
@@ -49,6 +51,7 @@ RESPONSES: Mapping[str, type[BaseModel]] = MappingProxyType(
         "name_relations": RelationNames,
         "link_artifacts": ArtifactLinks,
         "summarize_communities": CommunitySummaries,
+        "summarize_sessions": SessionSummaries,
     }
 )
 URGENT = frozenset({"resolve_names", "settle_conflicts", "verify_revisions", "name_relations"})
@@ -206,3 +209,8 @@ def render_artifact_links(questions: tuple[ArtifactQuestion, ...]) -> Prompt:
 def render_communities(communities: tuple[CommunityQuestion, ...]) -> Prompt:
     """The prompt that is answered with `CommunitySummaries` (S2-48); `prompts.packing` says how many fit into one."""
     return _asking("summarize_communities", "communities", communities)
+
+
+def render_sessions(conversations: tuple[SessionQuestion, ...]) -> Prompt:
+    """The prompt that is answered with `SessionSummaries` (S4-23); `prompts.packing` says how many fit into one."""
+    return _asking("summarize_sessions", "conversations", conversations)

@@ -212,6 +212,21 @@ class ArtifactLinks(Response):
     answers: list[ArtifactLink] = Field(default_factory=list, description="One answer for each numbered pair.")
 
 
+class Summaries(Response):
+    """Base of answers that summarise numbered things; one that says nothing of any is none, and asked for again."""
+
+    @property
+    def told(self) -> list[tuple[int, str]]:
+        """Number and cleaned text of each summary, in the order of the answer."""
+        raise NotImplementedError
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not any(text for _, text in self.told):
+            raise ValueError("no summary has any words")
+        return self
+
+
 class CommunitySummary(Response):
     """What one numbered community is about."""
 
@@ -223,13 +238,34 @@ class CommunitySummary(Response):
     )
 
 
-class CommunitySummaries(Response):
+class CommunitySummaries(Summaries):
     """Summaries of all numbered communities; an answer none of which says anything is none, and asked for again."""
 
     summaries: list[CommunitySummary] = Field(min_length=1, description="One summary for each numbered community.")
 
-    @model_validator(mode="after")
-    def _says_something(self) -> Self:
-        if not any(cleaned_answer(each.summary) for each in self.summaries):
-            raise ValueError("no summary has any words")
-        return self
+    @property
+    def told(self) -> list[tuple[int, str]]:
+        """Number and cleaned text of each summary, in the order of the answer."""
+        return [(each.community, cleaned_answer(each.summary)) for each in self.summaries]
+
+
+class SessionSummary(Response):
+    """What one numbered conversation was about."""
+
+    conversation: int = Field(description="Number of the conversation.")
+    summary: str = Field(
+        min_length=1,
+        description="Two to four plain sentences: what it was about, what was found out or decided, and what was left "
+        "open. Only what was said; no markup, no list.",
+    )
+
+
+class SessionSummaries(Summaries):
+    """Summaries of all numbered conversations."""
+
+    summaries: list[SessionSummary] = Field(min_length=1, description="One summary for each numbered conversation.")
+
+    @property
+    def told(self) -> list[tuple[int, str]]:
+        """Number and cleaned text of each summary, in the order of the answer."""
+        return [(each.conversation, cleaned_answer(each.summary)) for each in self.summaries]

@@ -12,13 +12,14 @@ from storage.snapshots import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One conversation: when it took place and how long it was."""
+    """One conversation: when it took place, how long it was, and what it was about, if it was summarised (S4-23)."""
 
     id: str
     conversation_id: str
     started_at: datetime
     ended_at: datetime
     messages: int
+    summary: str | None = None
 
 
 def episodes_of(snapshot: Snapshot, entity_id: str) -> tuple[Episode, ...]:
@@ -43,5 +44,5 @@ def entities_in(snapshot: Snapshot, episodes: tuple[Episode, ...]) -> list[str]:
 
 def _episodes(rows: pl.DataFrame) -> tuple[Episode, ...]:
     newest = rows.sort("ended_at", "id", descending=True)
-    columns = ("id", "conversation_id", "started_at", "ended_at", "messages")
+    columns = ("id", "conversation_id", "started_at", "ended_at", "messages", "summary")
     return tuple(Episode(*row) for row in newest.select(columns).iter_rows())

@@ -459,7 +459,7 @@ class Memory:
         return facts_with_aspect(self.snapshot, slug, Moment(now or datetime.now(UTC)), limit)
 
     def why(self, asked: str, *, now: datetime | None = None) -> Story:
-        """The whole story of a fact, message, entity, community or run."""
+        """The whole story of a fact, message, entity, community, conversation or run."""
         return story_of(self.snapshot, asked, now)
 
     def close(self) -> None:

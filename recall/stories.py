@@ -24,6 +24,7 @@ _KINDS = (
     "messages",
     "artifacts",
     "communities",
+    "episodes",
     "runs",
     "patch_batches",
     "proposals",
@@ -34,10 +35,12 @@ _TITLES = {
     "messages": "content",
     "artifacts": "title",
     "communities": "name",
+    "episodes": "conversation_id",
     "runs": "id",
     "patch_batches": "id",
     "proposals": "title",
 }
+_OWN_NAMES = {"messages": "message_id", "episodes": "conversation_id"}
 _REDUNDANT = ("dedup", "consolidated")  # reasons of lineage by which a fact says what the other said
 _PAIR = ("a_id", "b_id", "kind", "outcome", "guard", "decided_by", "cosine", "at")
 _SHORT = re.compile(r"[0-9a-f]{6,16}")
@@ -92,13 +95,16 @@ def run_named(snapshot: Snapshot, asked: str) -> dict[str, Any]:
 
 
 def _find(snapshot: Snapshot, asked: str, kinds: Sequence[str] = _KINDS) -> tuple[str, dict[str, Any]]:
-    """The row of that id, or of an id that begins so, or whose short form is that; messages also by their own name."""
+    """The row of that id, or of an id that begins so, or whose short form is that.
+
+    Messages and conversations also by their own name.
+    """
     for kind in dict.fromkeys("facts" if table in ALL else table for table in kinds):
         names = [f"id = {quoted(asked)}", f"starts_with(id, {quoted(asked)})"]
         if _SHORT.fullmatch(asked):
             names.append(f"id LIKE {quoted(f'%_{asked}%')}")
-        if kind == "messages":
-            names.append(f"message_id = {quoted(asked)}")
+        if kind in _OWN_NAMES:
+            names.append(f"{_OWN_NAMES[kind]} = {quoted(asked)}")
         places = ALL if kind == "facts" else (kind,)
         rows = pl.concat([snapshot.frame(table, " OR ".join(names), limit=6) for table in places])
         exact = rows.filter(pl.col("id") == asked)

@@ -114,6 +114,19 @@ class CommunityQuestion:
     facts: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SessionQuestion:
+    """A conversation that is to be summarised: its newest turns, how many are left out before them, an earlier summary.
+
+    The earlier summary is one line; it is shown only where turns are left out.
+    """
+
+    number: int
+    turns: tuple[Turn, ...]
+    earlier: str
+    left_out: int
+
+
 @dataclass(frozen=True)
 class Prompt:
     """One question to a model: `version` is the hash of template and schema, `context` what a keyless seat reads.

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 TIME = pa.timestamp("us", tz="UTC")
 TEXTS = pa.list_(pa.string())
@@ -212,6 +212,10 @@ _EPISODES = Table(
         "started_at": _derived(_time("First message.")),
         "ended_at": _derived(_time("Last message.")),
         "messages": _derived(_count("Messages so far.")),
+        "summary": _text("What was talked about; empty: not summarised (S4-23)."),
+        "summarised_by": _text("model or rule."),
+        "prompt_version": _text("The prompt that a model answered."),
+        "summarised_pairs": _count("Questions with an answer that it had when it was summarised."),
     },
 )
 _EPISODE_ENTITIES = Table(

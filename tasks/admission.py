@@ -12,6 +12,7 @@ import polars as pl
 from slowwave.embedded_texts import SILENT_ROLES, said_text
 from slowwave.gates.surprise import SurpriseState
 from slowwave.intake.injection import injection_flags
+from slowwave.intake.sessions import TOLD
 from slowwave.ranking.ranking import CONTEXT_ROLES, search_texts
 from slowwave.settings import IngestSettings
 from slowwave.text import digest, row_id
@@ -243,6 +244,7 @@ def episode_rows(tx: Reading, rows: pl.DataFrame) -> pl.DataFrame:
         "conversation_id",
         "scope",
         "created_at",
+        *TOLD,
         started_at=pl.min_horizontal("started_at", "started_at_before"),
         ended_at=pl.max_horizontal("ended_at", "ended_at_before"),
         messages=pl.col("messages") + pl.col("messages_before").fill_null(0),

@@ -88,7 +88,7 @@ def to_extract(reading: Reading, settings: ExtractSettings) -> str:
     Under `force` also those that were extracted, given up, or skipped for what they tell a model to do; not what
     people and other systems stated, which never was a conversation.
     """
-    parts = [AGAIN, _spoken(reading)] if settings.force else [UNFINISHED, f"attempts < {settings.max_attempts}"]
+    parts = [AGAIN, spoken(reading)] if settings.force else [UNFINISHED, f"attempts < {settings.max_attempts}"]
     if settings.since is not None:
         parts.append(f"occurred_at >= {time_sql(in_utc(settings.since))}")
     if settings.until is not None:
@@ -96,7 +96,7 @@ def to_extract(reading: Reading, settings: ExtractSettings) -> str:
     return " AND ".join(parts)
 
 
-def _spoken(reading: Reading) -> str:
+def spoken(reading: Reading) -> str:
     """The messages of conversations and documents, as a filter."""
     adopted = reading.frame("sources", f"NOT ({CONVERSATIONS})", ["id"])["id"]
     listed = ", ".join(map(quoted, sorted(adopted)))

@@ -1,32 +1,24 @@
-"""Questions about communities: several to a prompt, fewer where an answer is no use, alone what it left out.
-
-Rows: S2-48, T14, T37.
-"""
+"""Questions about communities: what is due, what a model is shown of it, and what it answered (S2-48)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
 from types import MappingProxyType
 
 import polars as pl
 
-from inference.answers import Answer
 from inference.language import Language
 from prompts.packing import Pack, pack_communities
 from prompts.rendering import prompt_version, render_communities
 from prompts.responses import CommunitySummaries
-from slowwave.graph.community_summaries import Summary, cleaned_answer, questions_about
-from slowwave.records import REFUSED, CommunityQuestion
+from slowwave.graph.community_summaries import Summary, questions_about
 from slowwave.settings import CommunitySettings
 
+from .summary_questions import ANSWER_TOKENS, Asking
+
 PROMPT = "summarize_communities"
-SILENT = "The model said nothing about a community."
-ANSWER_TOKENS = 150
-"""About what the summary of one community takes in an answer."""
-_UNUSABLE = ("cut", "invalid", REFUSED)
-"""How errors begin that fewer communities in a prompt may help."""
+_ASKING = Asking(render_communities, CommunitySummaries, "The model said nothing about a community.")
 _NOBODY = pl.DataFrame(schema={"id": pl.String, "fingerprint": pl.String, "entity_ids": pl.List(pl.String)})
 
 
@@ -46,18 +38,6 @@ class Asked:
     errors: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """What was answered about one community: a text, or why there is none, or it was never asked about."""
-
-    text: str = ""
-    error: str = ""
-    is_skipped: bool = False
-
-
-_Group = tuple[int, ...]  # places of the questions that share a prompt
-
-
 def packs_of(asked: Asked, settings: CommunitySettings) -> list[Pack]:
     """The questions about all that is due, in order, as many to a prompt as it and its answer hold."""
     if asked.due.is_empty():
@@ -68,15 +48,10 @@ def packs_of(asked: Asked, settings: CommunitySettings) -> list[Pack]:
 
 
 async def ask_model(asked: Asked, settings: CommunitySettings, language: Language) -> Asked:
-    """A model's summaries of all that is due.
-
-    Where an answer is no use the communities are asked about again in halves, and alone what one left out. An answer
-    about one alone that says nothing is not kept: the next run asks again.
-    """
-    told = await _hear(language, packs_of(asked, settings))
+    """A model's summaries of all that is due."""
+    told = await _ASKING.hear(language, packs_of(asked, settings))
     model, version = language.model("summarize"), prompt_version(PROMPT)
     marks = asked.due["fingerprint"].to_list()
-    failed = [each for each in told if not (each.text or each.is_skipped)]
     return replace(
         asked,
         summaries={
@@ -85,46 +60,6 @@ async def ask_model(asked: Asked, settings: CommunitySettings, language: Languag
             if each.text
         },
         left=sum(each.is_skipped for each in told),
-        failed=len(failed),
-        errors=tuple(sorted({each.error or SILENT for each in failed})),
+        failed=sum(each.has_failed for each in told),
+        errors=_ASKING.errors(told),
     )
-
-
-async def _hear(language: Language, packs: Sequence[Pack]) -> list[_Told]:
-    """What was answered about each question, in order, at the last time that it was put."""
-    questions = [question for pack in packs for question in pack]
-    told = [_Told()] * len(questions)
-    groups = [tuple(range(end - len(pack), end)) for pack, end in zip(packs, accumulate(map(len, packs)), strict=True)]
-    while groups:
-        prompts = [render_communities(_numbered(questions, group)) for group in groups]
-        answers = await language.ask_many(prompts, CommunitySummaries, "summarize")
-        for group, answer in zip(groups, answers, strict=True):
-            for n, heard in zip(group, _told_of(len(group), answer), strict=True):
-                told[n] = heard
-        groups = [part for group in groups for part in _again(group, told)]
-    return told
-
-
-def _numbered(questions: Sequence[CommunityQuestion], group: _Group) -> Pack:
-    return tuple(replace(questions[n], number=number) for number, n in enumerate(group, 1))
-
-
-def _again(group: _Group, told: Sequence[_Told]) -> tuple[_Group, ...]:
-    """What is to be asked once more: both halves if the answer was no use, else each alone that it left out."""
-    if len(group) == 1:
-        return ()
-    if all(told[n].error.startswith(_UNUSABLE) for n in group):
-        half = len(group) // 2
-        return group[:half], group[half:]
-    return tuple((n,) for n in group if told[n] == _Told())
-
-
-def _told_of(count: int, answer: Answer[CommunitySummaries]) -> list[_Told]:
-    """Of one answer about so many: by number; where one was asked about alone, whatever says something (T37)."""
-    if answer.value is None:
-        return [_Told(error="" if answer.skipped else answer.error or SILENT, is_skipped=answer.skipped)] * count
-    texts = [(each.community, cleaned_answer(each.summary)) for each in answer.value.summaries]
-    by_number = {number: text for number, text in reversed(texts) if text}
-    if count == 1:
-        return [_Told(by_number.get(1) or next(text for _, text in texts if text))]
-    return [_Told(by_number.get(number, "")) for number in range(1, count + 1)]

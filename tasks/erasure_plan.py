@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from slowwave.intake.pastes import embedded_text
+from slowwave.intake.sessions import TOLD
 from slowwave.maintenance import erasure
 from slowwave.maintenance.erased_names import Names
 from slowwave.maintenance.erasure import Ids, Keys
@@ -16,9 +17,11 @@ from slowwave.text import digest, row_id
 from storage.snapshots import Reading
 from storage.tables import TABLES, Role, tables_of
 
-from .community_questions import PROMPT
+from .community_questions import PROMPT as COMMUNITIES
+from .sessions import PROMPT as SESSIONS
 
 FACTS = ("facts", "facts_archive")
+SUMMARIES = (COMMUNITIES, SESSIONS)
 LOGS = tuple(tables_of(Role.LOG))
 REQUIRED = {name: {c for c, spec in table.columns.items() if not spec.nullable} for name, table in TABLES.items()}
 LEAST_WORDS = 3  # of a statement that is looked for elsewhere
@@ -62,17 +65,17 @@ def plan_erasure(reading: Reading, entity_id: str, names: Names) -> Plan:
         kept = frame.filter(pl.col("action") != "forget") if table == "decisions" else frame
         keys[table] = erasure.keys_of(kept)
     gone = _gone(keys, named, entity_id, names)
-    gone["llm_calls"] |= {*told_of_communities(reading.frame("llm_calls", columns=["id", "prompt_name"]))}
+    gone["llm_calls"] |= {*summaries_among(reading.frame("llm_calls", columns=["id", "prompt_name"]))}
     return _Striking(reading, names, named, keys, gone).plan()
 
 
-def told_of_communities(calls: pl.DataFrame) -> pl.Series:
-    """Ids of the answers (id, prompt_name) about communities: none of them stays when anything is forgotten.
+def summaries_among(calls: pl.DataFrame) -> pl.Series:
+    """Ids of the answers (id, prompt_name) that are summaries: none of them stays when anything is forgotten.
 
     They tell in words of their own what was known of somebody, perhaps without a name, and of communities that are no
     more; to lose one costs a call where that very question is put again.
     """
-    return calls.filter(pl.col("prompt_name") == PROMPT)["id"]
+    return calls.filter(pl.col("prompt_name").is_in(SUMMARIES))["id"]
 
 
 def _gone(keys: Keys, named: Keys, entity_id: str, names: Names) -> dict[str, set[str]]:
@@ -149,8 +152,10 @@ class _Striking:
     def _weakened(self, table: str) -> set[str]:
         """Rows that lose some of what they rest on, or count."""
         if table == "episodes":
-            heard = self._reading.by_ids("messages", sorted(self._gone["messages"]), ["conversation_id"])
-            return {*self._keys[table].join(heard, on="conversation_id", how="semi")["id"]}
+            struck = {*self._named["messages"]["id"], *self._quotes["messages"]}
+            heard = self._reading.by_ids("messages", sorted(self._gone["messages"] | struck), ["conversation_id"])
+            about = _among(self._keys["episode_entities"], self._gone["episode_entities"])["episode_id"]
+            return {*self._keys[table].join(heard, on="conversation_id", how="semi")["id"], *about}
         found: set[str] = set()
         for rows, evidence, key in erasure.REST_ON:
             if rows == table:
@@ -163,8 +168,9 @@ class _Striking:
         if table == "episodes":
             left = self._keys["messages"].filter(~pl.col("id").is_in(list(self._gone["messages"])))
             counts = left.group_by("conversation_id").agg(left=pl.len().cast(pl.Int64))
+            silent = before.clear().select(TOLD).clear(len(cut))  # what was told of it may tell of the subject
             return cut.join(counts, on="conversation_id", how="left", maintain_order="left").with_columns(
-                messages=pl.min_horizontal("messages", pl.col("left").fill_null(0))
+                *silent, messages=pl.min_horizontal("messages", pl.col("left").fill_null(0))
             ).drop("left")  # fmt: skip
         for rows, evidence, key in erasure.REST_ON:
             if rows == table:
@@ -244,6 +250,10 @@ class _Striking:
 
 def _without(rows: pl.DataFrame, ids: set[str]) -> pl.DataFrame:
     return rows.filter(~pl.col("id").is_in(list(ids)))
+
+
+def _among(rows: pl.DataFrame, ids: set[str]) -> pl.DataFrame:
+    return rows.filter(pl.col("id").is_in(list(ids)))
 
 
 def _grouped(rows: pl.DataFrame) -> dict[str, list[str]]:

@@ -20,6 +20,7 @@ from .consolidation import Consolidated
 from .extraction import Extracted
 from .intake import Intake, Sources
 from .runs import told_wait
+from .sessions import Summarised
 from .sources import ReadIssue
 from .tellings import LISTED, TOLD, Telling
 
@@ -35,6 +36,8 @@ OUTCOMES = {
     "shorten": "facts ended earlier",
     "prefer": "facts preferred",
 }
+UNTOLD = ("conversations not summarised", "conversations left for later")
+WRITTEN = ("messages stored", "messages extracted", "messages failed", "conversations summarised")
 
 
 @dataclass
@@ -215,6 +218,13 @@ class IngestTally(Tally):
         self.counts["links between entities"] += links
         self.counts["entities that joined a community"] += joined
 
+    def summarised(self, summarised: Summarised) -> None:
+        """Which conversations got a summary."""
+        self.counts["conversations summarised"] += summarised.written
+        self.counts["conversations not summarised"] += summarised.failed
+        self.counts["conversations left for later"] += summarised.left
+        self.errors = sorted({*self.errors, *summarised.errors})
+
     @property
     def has_learned(self) -> bool:
         """Whether the run applied anything."""
@@ -222,13 +232,14 @@ class IngestTally(Tally):
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether messages wait for another try, or facts for a decision."""
-        return bool(self.counts["messages failed"] or self.counts["messages left for later"]) or super().is_unfinished
+        """Whether messages wait for another try, facts for a decision, or conversations for a summary."""
+        waiting = ("messages failed", "messages left for later", *UNTOLD)
+        return any(self.counts[what] for what in waiting) or super().is_unfinished
 
     @property
     def has_written(self) -> bool:
         """Whether the run changed what is remembered."""
-        return any(self.counts[what] for what in ("messages stored", "messages extracted", "messages failed")) or any(
+        return any(self.counts[what] for what in WRITTEN) or any(
             number for what, number in self.counts.items() if what.startswith(("facts ", "artifacts: "))
         )
 

@@ -44,6 +44,7 @@ from slowwave.records import (
     Prompt,
     RelationQuestion,
     RevisionQuestion,
+    SessionQuestion,
     Turn,
     Window,
 )
@@ -91,6 +92,7 @@ def prompts_with(text: str) -> dict[str, Prompt]:
         rendering.render_relations((filled_with(RelationQuestion, text),)),
         rendering.render_artifact_links((filled_with(ArtifactQuestion, text),)),
         rendering.render_communities((CommunityQuestion(1, 1, (text,), (text,)),)),
+        rendering.render_sessions((SessionQuestion(1, turns, text, 1),)),
     ]
     return {prompt.name: prompt for prompt in made}
 

@@ -184,7 +184,7 @@ def why(
     ctx: Agent,
     id: Annotated[str, Field(min_length=3, max_length=200, description="An id that a result named, or its beginning.")],
 ) -> Story:
-    """The whole story of a fact, entity, message, community or run: who said it, and what was decided about it."""
+    """The story of a fact, entity, message, community, conversation or run: who said it, what was decided about it."""
     door = door_of(ctx)
     with door.memory() as memory:
         told = worded(memory.why(id).as_json(), door.locale)

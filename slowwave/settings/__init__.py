@@ -9,7 +9,7 @@ from __future__ import annotations
 from .deciding import BeliefSettings, EvaluateSettings, ReviseSettings
 from .groups import DEFAULT_EMBEDDER, DEFAULT_MODEL, LISTED, Group, Ratio, named, names_of, nearest
 from .ingest import IngestSettings
-from .intake import ExtractSettings, LinkSettings, NoiseSettings, ResolveSettings, SurpriseSettings
+from .intake import ExtractSettings, LinkSettings, NoiseSettings, ResolveSettings, SessionSettings, SurpriseSettings
 from .keeping import ApprovalSettings, GateSettings, NightGateSettings, RetentionSettings, Risk
 from .language import LanguageSettings, SpendingLimits
 from .maintenance import CommunitySettings, DecaySettings, StewardSettings
@@ -55,6 +55,7 @@ __all__ = [
     "RetentionSettings",
     "ReviseSettings",
     "Risk",
+    "SessionSettings",
     "Settings",
     "SleepSettings",
     "SpendingLimits",

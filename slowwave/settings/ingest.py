@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from .deciding import BeliefSettings, EvaluateSettings, ReviseSettings
 from .groups import Group, alias
-from .intake import ExtractSettings, NoiseSettings, ResolveSettings, SurpriseSettings
+from .intake import ExtractSettings, NoiseSettings, ResolveSettings, SessionSettings, SurpriseSettings
 from .keeping import ApprovalSettings, RetentionSettings
 from .language import LanguageSettings
 from .merging import MergeSettings
@@ -35,6 +35,9 @@ class IngestSettings(Group):
         title="Extraction",
         description="Windows, limits, passages.",
         validation_alias=alias("extract", "graph"),
+    )
+    sessions: SessionSettings = Field(
+        default_factory=SessionSettings, title="Conversations", description="When a conversation gets a summary."
     )
     resolve: ResolveSettings = Field(
         default_factory=ResolveSettings, title="Entity resolution", description="When two names are one."

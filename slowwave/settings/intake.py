@@ -225,6 +225,39 @@ class ExtractSettings(Group):
     )
 
 
+class SessionSettings(Group):
+    """When a conversation gets a summary (S4-23)."""
+
+    enabled: bool = Field(
+        False,
+        title="Summarise conversations",
+        description="On: conversations get a summary as they grow, also those stored earlier. The role `summarize` of "
+        "the language model is asked, several conversations to a call; without a model it is what was learned there.",
+    )
+    first_pairs: int = Field(
+        3,
+        ge=1,
+        le=1_000_000,
+        title="First summary",
+        description="Answered questions after which a conversation is summarised.",
+    )
+    every_pairs: int = Field(
+        5,
+        ge=1,
+        le=1_000_000,
+        title="Next summaries",
+        description="It is summarised anew whenever its answered questions pass a multiple of this.",
+    )
+    max_prompt_bytes: int = Field(
+        16_384,
+        ge=2048,
+        le=1_000_000,
+        title="Longest prompt in bytes",
+        description="Conversations share a prompt up to here; of a longer one the newest turns are shown, and the "
+        "earlier summary.",
+    )
+
+
 class ResolveSettings(Group):
     """When two names are one entity (S2-01 … S2-09)."""
 

@@ -1,0 +1,151 @@
+"""Sessions: which conversations are due for a summary, and what of them it is made from (S4-23)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.graph.community_summaries import Summary, one_line, summary_by_rule
+from slowwave.records import SessionQuestion, Turn
+from slowwave.settings import SessionSettings
+from slowwave.text import as_json, timed_id
+
+TALKS = ("user", "assistant")
+"""Roles of those who ask and answer."""
+TURNS_SHOWN = 200
+"""The newest turns of a conversation; how many of them fit into a prompt is seen when it is packed."""
+TURN_CHARS = 1000
+"""Of a turn: longer ones are mostly listings."""
+TOLD = ("summary", "summarised_by", "prompt_version", "summarised_pairs")
+"""The columns of an episode that its summary fills."""
+MESSAGES_PER_PAIR = 2
+
+
+def pairs_in(turns: Iterable[tuple[str, str | None]]) -> int:
+    """How many questions were answered, from the role and the speaker of each turn in order.
+
+    Whatever others than the assistant say is a question, to which whatever somebody else says next is the answer; a
+    turn is in one pair at most. What one says in several messages is one turn.
+    """
+    pairs, is_asked = 0, False
+    before: tuple[bool, str | None] | None = None
+    for role, speaker in turns:
+        who = (True, None) if role == "assistant" else (False, speaker)
+        if who == before:
+            continue
+        pairs += is_asked
+        is_asked = not is_asked and role != "assistant"
+        before = who
+    return pairs
+
+
+def count_pairs(said: pl.DataFrame) -> pl.DataFrame:
+    """(conversation_id, pairs) of these messages (conversation_id, ordinal, id, role, speaker)."""
+    talks = said.sort("conversation_id", "ordinal", "id").group_by("conversation_id", maintain_order=True)
+    counted = [(talk, pairs_in(zip(*each, strict=True))) for talk, *each in talks.agg("role", "speaker").iter_rows()]
+    return pl.DataFrame(counted, schema={"conversation_id": pl.String, "pairs": pl.Int64}, orient="row")
+
+
+def may_be_due(held: pl.DataFrame, settings: SessionSettings) -> pl.DataFrame:
+    """The episodes that have messages enough to be due, so that the others need not be read."""
+    told, every = pl.col("summarised_pairs"), settings.every_pairs
+    is_told = told.is_not_null() & (pl.col("summarised_by") != "rule")
+    wanted = pl.when(is_told).then((told // every + 1) * every).otherwise(settings.first_pairs)
+    return held.filter(pl.col("messages") >= MESSAGES_PER_PAIR * wanted)
+
+
+def plan_due(held: pl.DataFrame, pairs: pl.DataFrame, settings: SessionSettings, *, has_model: bool) -> pl.DataFrame:
+    """The episodes (id, conversation_id, and TOLD) that are due, with their `pairs` of `count_pairs`, in order of ids.
+
+    The first summary is due from `first_pairs` on, the next ones whenever a multiple of `every_pairs` was passed. As
+    with communities, a model tells anew what rules told, and rules leave what a model told as it is.
+    """
+    told, every = pl.col("summarised_pairs"), settings.every_pairs
+    has_passed = pl.col("pairs") // every > told // every
+    is_by_rule = pl.col("summarised_by") == "rule"
+    is_next = is_by_rule | has_passed if has_model else is_by_rule & has_passed
+    both = held.join(pairs, on="conversation_id").filter(pl.col("pairs") >= settings.first_pairs)
+    return both.filter(told.is_null() | is_next.fill_null(True)).sort("id")
+
+
+def questions_of(due: pl.DataFrame, said: pl.DataFrame) -> tuple[SessionQuestion, ...]:
+    """What a model is shown of these episodes, in their order, numbered from 1.
+
+    `said` are the newest messages of each (conversation_id, ordinal, id, role, speaker, content, occurred_at); `due`
+    has how many there are in all as `turns`.
+    """
+    ordered = said.sort("conversation_id", "ordinal", "id")
+    talks = {rows["conversation_id"][0]: rows for rows in ordered.partition_by("conversation_id", maintain_order=True)}
+    columns = ("conversation_id", "summary", "turns")
+    return tuple(
+        SessionQuestion(number, _turns(talks[talk]), one_line(summary or ""), total - len(talks[talk]))
+        for number, (talk, summary, total) in enumerate(due.select(columns).iter_rows(), 1)
+    )
+
+
+def _turns(rows: pl.DataFrame) -> tuple[Turn, ...]:
+    told = rows.select("speaker", "role", "content", "occurred_at")
+    return tuple(
+        Turn(n, speaker or role, role, _shortened(text or ""), at)
+        for n, (speaker, role, text, at) in enumerate(told.iter_rows())
+    )
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= TURN_CHARS else f"{text[: TURN_CHARS - 1].rstrip()}…"
+
+
+def summaries_by_rule(due: pl.DataFrame, facts: pl.DataFrame) -> dict[str, Summary]:
+    """By id of the episode a few of the facts that were first said in it, those first that most messages say.
+
+    `facts` are (id, episode_id, statement, evidence_count, confidence); an episode without any gets none.
+    """
+    order = ["evidence_count", "confidence", "id"]
+    ranked = facts.sort(order, descending=[True, True, False], nulls_last=True)
+    once = ranked.unique(["episode_id", "statement"], keep="first", maintain_order=True)
+    by_id = dict(once.group_by("episode_id", maintain_order=True).agg("statement").iter_rows())
+    told = {episode: summary_by_rule(by_id.get(episode, ())) for episode in due["id"]}
+    return {episode: Summary(text, "rule") for episode, text in told.items() if text}
+
+
+def with_summaries(rows: pl.DataFrame, due: pl.DataFrame, summaries: Mapping[str, Summary]) -> pl.DataFrame:
+    """Those of the episodes (full rows) that are as they were when they were found due, with their new summaries."""
+    told = [(id_, each.text, each.by, each.prompt_version or None) for id_, each in summaries.items()]
+    fresh = pl.DataFrame(told, schema=dict.fromkeys(("id", *TOLD[:3]), pl.String), orient="row")
+    same = rows.join(due, on=["id", "summary", "summarised_pairs"], how="semi", nulls_equal=True, maintain_order="left")
+    both = same.drop(TOLD).join(fresh, on="id", maintain_order="left")
+    counted = both.join(due.select("id", summarised_pairs="pairs"), on="id", maintain_order="left")
+    return counted.select(rows.columns)
+
+
+def decisions_about(
+    written: pl.DataFrame, due: pl.DataFrame, summaries: Mapping[str, Summary], now: datetime
+) -> pl.DataFrame:
+    """DECISIONS: one for each episode that got a summary."""
+    before = dict(due.select("id", "summarised_pairs").iter_rows())
+    return pl.DataFrame(
+        [
+            _decision(id_, pairs, before[id_], summaries[id_], now)
+            for id_, pairs in written.select("id", "summarised_pairs").iter_rows()
+        ],
+        schema=dict(frames.DECISIONS),
+    )
+
+
+def _decision(episode: str, pairs: int, before: int | None, said: Summary, now: datetime) -> dict[str, object]:
+    since = "never before" if before is None else f"last after {before}"
+    return {
+        "id": timed_id("d", now, "summarise", episode, pairs, said.by),
+        "action": "summarise",
+        "subject_id": episode,
+        "ids_in": [],
+        "ids_out": [episode],
+        "measures": as_json({"pairs": pairs, "pairs before": before, "summarised_by": said.by}),
+        "decided_by": said.by,
+        "model": f"{said.model} {said.prompt_version}".strip() or None,
+        "reason": f"It has {pairs} questions with an answer, and was summarised {since}.",
+        "at": now,
+    }
