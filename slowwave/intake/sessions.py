@@ -136,7 +136,7 @@ def decisions_about(
 
 
 def _decision(episode: str, pairs: int, before: int | None, said: Summary, now: datetime) -> dict[str, object]:
-    since = "never before" if before is None else f"last after {before}"
+    since = "it had no summary" if before is None else f"there were {before} when it was summarised last"
     return {
         "id": timed_id("d", now, "summarise", episode, pairs, said.by),
         "action": "summarise",
@@ -146,6 +146,6 @@ def _decision(episode: str, pairs: int, before: int | None, said: Summary, now: 
         "measures": as_json({"pairs": pairs, "pairs before": before, "summarised_by": said.by}),
         "decided_by": said.by,
         "model": f"{said.model} {said.prompt_version}".strip() or None,
-        "reason": f"It has {pairs} questions with an answer, and was summarised {since}.",
+        "reason": f"{pairs} questions were answered in it; {since}.",
         "at": now,
     }
