@@ -107,7 +107,7 @@ class Plan:
     """The windows that are left, and what an earlier backfill did that had not come to its end.
 
     `chain` are that one and those that it had gone on with, newest first; `tries` how often a window was answered;
-    `lost` the runs of windows that had failed by then.
+    `lost` the runs of windows that had failed or were undone by then.
     """
 
     left: tuple[TimeWindow, ...]
@@ -162,10 +162,8 @@ def plan_backfill(run: Run, asked: Asked) -> Plan:
     said = snapshot.frame("messages", to_extract(snapshot, asked.extract), ["occurred_at"])["occurred_at"]
     windows = plan_time_windows(said, asked.window, asked.start, asked.end)
     left = [each for each in windows if not (asked.force and each.span in done)]
-    killed = children.filter(pl.col("state").is_in(_LOST), pl.col("summary").is_null(), pl.col("flow") == "ingest")[
-        "id"
-    ]
-    taken = sum(_handled(row["summary"]) for _, row in tried) + _read_by(snapshot, killed)
+    killed = children.filter(pl.col("state").is_in(_LOST), pl.col("summary").is_null())
+    taken = sum(_handled(row["summary"]) for _, row in tried) + _read_by(snapshot, killed["id"])
     limit = None if asked.limit is None else max(asked.limit - taken, 0)
     tries: dict[tuple[datetime, datetime], int] = {}
     for span, _ in tried:
@@ -174,7 +172,7 @@ def plan_backfill(run: Run, asked: Asked) -> Plan:
     begun = {span for span, row in spans if span is not None and row["id"] in open_of} - {each.span for each in left}
     unapplied = [TimeWindow(*span, messages=0) for span in begun]
     slept = "sleep" in children.filter(pl.col("state") == "completed")["flow"]
-    lost = frozenset(children.filter(pl.col("state").is_in(_LOST))["id"])
+    lost = frozenset(children.filter(pl.col("state").is_in([*_LOST, "undone"]))["id"])
     whole = sorted([*limited(left, limit), *unapplied], key=lambda window: window.span)
     return Plan(tuple(whole), tuple(chain), done, tries, slept, lost)
 
