@@ -27,6 +27,8 @@ NUMBERS = (
     "#", "count", "score", "confidence", "commits", "calls", "usd", "threshold", "reads", "pairs", "importance",
 )  # fmt: skip
 
+LISTED_ISSUES = 20
+
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
     "\U000e0000-\U000e007f]"
@@ -121,6 +123,14 @@ def told(fact: RecalledFact, now: datetime) -> str:
     if fact.conflicts_with:
         marks.append(f"(disputed by {'; '.join(f'“{other.statement}”' for other in fact.conflicts_with)})")
     return " ".join([fact.statement, *marks])
+
+
+def show_issues(issues: Sequence[str], terminal: Terminal) -> None:
+    """The first of what in the input was lost, left out, or taken in another form."""
+    for issue in issues[:LISTED_ISSUES]:
+        terminal.print(f"  {issue}", markup=False)
+    if len(issues) > LISTED_ISSUES:
+        terminal.print(f"  … and {len(issues) - LISTED_ISSUES} more; see --json")
 
 
 def end(summary: Mapping[str, Any], done: str, undone: str) -> None:

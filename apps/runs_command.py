@@ -25,7 +25,7 @@ from slowwave.settings import (
 from slowwave.timestamps import in_utc
 
 from .options import JsonOption, NamespaceOption, Place, StoreOption
-from .printing import out, print_json, printable, table
+from .printing import out, print_json, printable, show_issues, table
 
 if TYPE_CHECKING:
     from slowwave.settings import Group
@@ -158,6 +158,7 @@ def _show_run(run: Mapping[str, Any], place: Place) -> None:
     if run["commits"]:
         commits = [(each["sequence"], each["at"], each["kind"]) for each in run["commits"]]
         out.print(table("Commits", ("#", "when", "kind"), commits))
+    show_issues(summary.get("issues", ()), out)
     for note in (*summary.get("notes", ()), *summary.get("errors", ())):
         out.print(f"- {note}", markup=False)
     out.print(_way_back(run, place), markup=False, soft_wrap=True)

@@ -13,7 +13,7 @@ from slowwave.errors import SlowwaveError, UnusableInput
 
 from .configuration import with_flags
 from .options import JsonOption, MaxCallsOption, MaxTokensOption, MaxUsdOption, NamespaceOption, Place, StoreOption
-from .printing import end, err, out, print_json, progress
+from .printing import end, err, out, print_json, progress, show_issues
 
 LEAST_PAUSE_S = 1.0
 
@@ -112,6 +112,7 @@ def _show(summary: dict[str, Any], as_json: bool) -> None:
             is_named = each["file"] in each["reason"]  # as most reasons begin with the file
             told = each["reason"] if is_named else f"{each['file']}: {each['reason']}".removesuffix(": ")
             out.print(f"{each['outcome']}: {told}", markup=False, soft_wrap=True)
+    show_issues(summary["issues"], out)
     counts = ("read", "known", "unusable", "waiting", "passed over")
     told = ", ".join(f"{summary[what]} {what}" for what in counts if summary[what] or what != "passed over")
     out.print(f"{told}. Runs: {', '.join(summary['runs']) or 'none'}.", markup=False)

@@ -23,7 +23,7 @@ from .options import (
     RequireApproval,
     StoreOption,
 )
-from .printing import end, err, out, print_json, progress, table
+from .printing import end, err, out, print_json, progress, show_issues, table
 
 
 def register(app: typer.Typer) -> None:
@@ -132,10 +132,7 @@ def show_ingest(summary: dict[str, Any]) -> None:
     out.print(count_table(summary))
     if summary["refused"]:
         out.print(table("Refused", ("gate", "count"), list(summary["refused"].items())))
-    for issue in summary["issues"][:20]:
-        err.print(f"  {issue}", markup=False)
-    if len(summary["issues"]) > 20:
-        err.print(f"  … and {len(summary['issues']) - 20} more; see --json")
+    show_issues(summary["issues"], err)
     for error in summary["errors"]:
         err.print(f"  {error}", markup=False, style="red")
     for line in summary["notes"]:

@@ -46,6 +46,7 @@ class Rounds:
 
     arrivals: tuple[Arrival, ...]
     runs: list[str] = field(default_factory=list)
+    issues: list[str] = field(default_factory=list)  # what runs could not take as it was, place by place
     errors: dict[str, str] = field(default_factory=dict)
     stopped: dict[str, str] = field(default_factory=dict)
     stopped_by: str = ""
@@ -54,6 +55,7 @@ class Rounds:
     def ran(self, arrivals: Sequence[Arrival], summary: Mapping[str, Any]) -> None:
         """A run that read these files; where it stopped before all of their messages were extracted, they stay."""
         self.runs.append(summary["run"])
+        self.issues += summary.get("issues", ())
         self.has_rest = self.has_rest or summary["state"] == "incomplete"
         if summary["state"] == "stopped":
             self.stopped_by = self.stopped_by or summary.get("stopped_by") or ""
@@ -87,6 +89,7 @@ class Rounds:
             "waiting": self.count("waiting"),
             "passed over": self.count("passed over"),
             "runs": self.runs,
+            "issues": self.issues,
             "files": [
                 {
                     "file": str(each.path),

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from apps.cli import app
 from flows.doctor import doctor
 from flows.inbox import inbox, read_arrivals
+from recall.run_records import list_runs
 from slowwave.errors import Damaged, NoStoreYet, NothingYet, SlowwaveError, UnknownName
 from slowwave.settings import ExtractSettings, IngestSettings
 from storage.store import Store
@@ -130,6 +131,21 @@ def test_watching_once_says_by_its_exit_code_what_is_left(tmp_path: Path, monkey
         told = CliRunner().invoke(app, command)
         assert told.exit_code == code
     assert "Some messages could not be extracted" in told.stderr
+
+
+def test_what_is_lost_of_a_file_that_is_read_is_told_by_watch_and_by_runs(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    path = written(folder / "talk.jsonl", said())
+    path.write_text(path.read_text() + '{"role": "user", "content": "cut\n')
+    line = len(path.read_text().splitlines())
+    place = ["--store", str(tmp_path / "m")]
+    told = CliRunner().invoke(app, ["watch", str(folder), "--once", "--settle", "0", "--llm", "rules", *place])
+    assert told.exit_code == 0
+    lost = f"talk.jsonl, line {line}: not JSON"
+    assert lost in "".join(told.stdout.split("\n"))
+    [run] = [each["id"] for each in list_runs(Store.open(str(tmp_path / "m")).snapshot()) if each["flow"] == "ingest"]
+    assert lost in "".join(CliRunner().invoke(app, ["runs", run, *place]).stdout.split("\n"))
 
 
 def test_a_file_that_cannot_be_read_stops_none_but_itself(tmp_path: Path) -> None:
