@@ -68,7 +68,9 @@ def watch(
     }
     if once:
         summary = _look(taken, quiet=as_json)
-        _show(summary, as_json)
+        _show(summary, settle, as_json=as_json)
+        if summary["waiting"] and not as_json:
+            out.print("Run the same command again after that time, or with a shorter --settle.", soft_wrap=True)
         _leave(summary)
         return
     err.print(f"Watching {folder} every {every:g} seconds. Stop with Ctrl-C.", markup=False)
@@ -95,7 +97,7 @@ def _keep_looking(taken: dict[str, Any], every: float) -> None:
                 summary = _look(taken, quiet=False)
                 seen = None if summary["waiting"] else now
                 if summary["files"]:
-                    _show(summary, as_json=False)
+                    _show(summary, taken["settle_s"], as_json=False)
             except UnusableInput:
                 raise
             except SlowwaveError as error:
@@ -103,7 +105,7 @@ def _keep_looking(taken: dict[str, Any], every: float) -> None:
         time.sleep(every)
 
 
-def _show(summary: dict[str, Any], as_json: bool) -> None:
+def _show(summary: dict[str, Any], settle_s: float, *, as_json: bool) -> None:
     if as_json:
         print_json(summary)
         return
@@ -116,6 +118,9 @@ def _show(summary: dict[str, Any], as_json: bool) -> None:
     counts = ("read", "known", "unusable", "waiting", "passed over")
     told = ", ".join(f"{summary[what]} {what}" for what in counts if summary[what] or what != "passed over")
     out.print(f"{told}. Runs: {', '.join(summary['runs']) or 'none'}.", markup=False)
+    if waiting := summary["waiting"]:
+        files = "1 file waits: it was" if waiting == 1 else f"{waiting} files wait: they were"
+        out.print(f"{files} written, moved, copied or given other rights less than {settle_s:g} s ago.", soft_wrap=True)
 
 
 def _leave(summary: dict[str, Any]) -> None:

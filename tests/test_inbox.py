@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -146,6 +147,16 @@ def test_what_is_lost_of_a_file_that_is_read_is_told_by_watch_and_by_runs(tmp_pa
     assert lost in "".join(told.stdout.split("\n"))
     [run] = [each["id"] for each in list_runs(Store.open(str(tmp_path / "m")).snapshot()) if each["flow"] == "ingest"]
     assert lost in "".join(CliRunner().invoke(app, ["runs", run, *place]).stdout.split("\n"))
+
+
+def test_watching_once_says_why_files_wait(tmp_path: Path) -> None:
+    os.utime(written(tmp_path / "talk.jsonl", said()), (0, 0))  # what is in it is old, but it has just come
+    command = ["watch", str(tmp_path), "--once", "--store", str(tmp_path / "m")]
+    told = CliRunner().invoke(app, [*command, "--settle", "40"])
+    assert told.exit_code == 0
+    assert "1 file waits: it was written, moved, copied or given other rights less than 40 s ago." in told.stdout
+    assert "Run the same command again" in told.stdout
+    assert json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)["waiting"] == 1
 
 
 def test_a_file_that_cannot_be_read_stops_none_but_itself(tmp_path: Path) -> None:
