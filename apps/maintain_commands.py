@@ -31,7 +31,7 @@ from .options import (
     RequireApproval,
     StoreOption,
 )
-from .printing import end, err, out, print_json, progress, table
+from .printing import end, err, out, print_json, progress, run_title, table
 
 MODES = get_args(Mode)
 LlmOption = Annotated[
@@ -227,7 +227,7 @@ def show_summary(summary: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(summary)
         return
-    title = f"Run {summary['run']}: {summary['state']}"
+    title, is_dry = run_title(summary), summary.get("dry_run", False)
     if summary["counts"]:
         out.print(table(title, ("what", "count"), list(summary["counts"].items())))
     else:
@@ -235,14 +235,15 @@ def show_summary(summary: dict[str, Any], as_json: bool) -> None:
     if summary["decisions"]:
         columns = ("decision", "fact", "reason")
         rows = [[row[name] for name in columns] for row in summary["decisions"]]
-        more = f"The first {len(rows)}; all of them: slowwave why {summary['run']}" if len(rows) == TOLD else ""
+        is_cut = len(rows) == TOLD and not is_dry
+        more = f"The first {len(rows)}; all of them: slowwave why {summary['run']}" if is_cut else ""
         out.print(table("Decisions", columns, rows, more))
     llm = summary["llm"]
     if llm["calls"] or llm["from ledger"]:
         out.print(
             f"{llm['model']}: {llm['calls']} calls, {llm['from ledger']} from the ledger, {llm['usd']:.4f} dollars"
         )
-    if "bytes" in summary:
+    if "bytes" in summary and not is_dry:
         out.print(size_line(summary))
     for error in summary["errors"]:
         err.print(f"  {error}", markup=False, style="red")

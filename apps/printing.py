@@ -125,6 +125,11 @@ def told(fact: RecalledFact, now: datetime) -> str:
     return " ".join([fact.statement, *marks])
 
 
+def run_title(summary: Mapping[str, Any]) -> str:
+    """Which run this was and how it ended; a dry run is kept nowhere and has no name."""
+    return "Dry run" if summary.get("dry_run") else f"Run {summary['run']}: {summary['state']}"
+
+
 def show_issues(issues: Sequence[str], terminal: Terminal) -> None:
     """The first of what in the input was lost, left out, or taken in another form."""
     for issue in issues[:LISTED_ISSUES]:

@@ -23,7 +23,7 @@ from .options import (
     RequireApproval,
     StoreOption,
 )
-from .printing import end, err, out, print_json, progress, show_issues, table
+from .printing import end, err, out, print_json, progress, run_title, show_issues, table
 
 
 def register(app: typer.Typer) -> None:
@@ -124,7 +124,7 @@ def ingest(
 
 def count_table(summary: dict[str, Any]) -> RenderableType:
     """What a run counted."""
-    return table(f"Run {summary['run']}: {summary['state']}", ("what", "count"), list(summary["counts"].items()))
+    return table(run_title(summary), ("what", "count"), list(summary["counts"].items()))
 
 
 def show_ingest(summary: dict[str, Any]) -> None:

@@ -65,11 +65,12 @@ class ReembedTally(Tally):
             [f"No thresholds were measured for {self.new}: those of a transformer are used where facts are compared, "
              "unless resolve_cosine is set."]
         )  # fmt: skip
+        dry = ["A dry run: nothing was written."] if self.dry_run else []
         if self.old == self.new:
             idle = f"Every row that says something has a vector of {self.new}."
-            return [f"The memory has vectors of {self.new} already."] + ([] if self.has_written else [idle])
+            return [*dry, f"The memory has vectors of {self.new} already.", *([] if self.has_written else [idle])]
         if self.dry_run:
-            return ["A dry run: nothing was changed.", turn, *profile]
+            return [*dry, turn, *profile]
         if not self.is_published:
             return [turn, "Nothing was published; what was embedded is kept for the next attempt."]
         set_it = f'Set embedder = "{self.new}" in slowwave.toml before anything else is written.'

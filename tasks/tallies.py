@@ -141,6 +141,7 @@ class Tally:
             "run": self.run,
             "state": self.state,
             "commit": self.commit,
+            **({"dry_run": True} if self.dry_run else {}),
             "counts": counts,
             "llm": llm,
             "decisions": [

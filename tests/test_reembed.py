@@ -16,7 +16,9 @@ import pytest
 from lancedb.embeddings import TextEmbeddingFunction, get_registry
 from safetensors.numpy import load_file, save_file
 from talk import EXAMPLES, assert_same, contents, learn, overtaken, rows, said, say_yes, written
+from typer.testing import CliRunner
 
+from apps.cli import app
 from flows.reembed import reembed
 from inference.embedding import STATIC_MODELS, open_embedder
 from recall.memory import Memory
@@ -266,6 +268,9 @@ def test_the_model_of_the_memory_fills_in_what_is_missing(place: Path) -> None:
         facts = tx.by_ids("facts", before.drop_nulls()["id"].head(2), with_vector=True)
         tx.put_back("facts", facts.with_columns(vector=pl.lit(None, dtype=facts.schema["vector"])))
     assert turn(place, DEFAULT_EMBEDDER, dry_run=True)["counts"] == {"facts: vectors filled": 2}
+    told = CliRunner().invoke(app, ["reembed", "--dry-run", "--store", str(place)])
+    assert "A dry run: nothing was written." in told.stdout
+    assert not any(words in told.stdout for words in ("reembed-", "completed", "The store takes"))
     assert turn(place, DEFAULT_EMBEDDER)["counts"] == {"facts: vectors filled": 2}
     assert rows(place, "facts", columns=["id", "vector"]).equals(before, null_equal=True)
 
