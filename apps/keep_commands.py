@@ -32,7 +32,7 @@ def _run_id(kind: str) -> str:
 
 
 def undo(
-    run: Annotated[str, typer.Argument(help="The run to take back; see `slowwave runs`.")],
+    run: Annotated[str, typer.Argument(help="The run to take back, or how its id begins; see `slowwave runs`.")],
     cascade: Annotated[bool, typer.Option("--cascade", help="Also take back later runs that built on it.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change.")] = False,
     store: StoreOption = None,
@@ -40,10 +40,12 @@ def undo(
     as_json: JsonOption = False,
 ) -> None:
     """Take back everything that a run changed."""
+    from recall.stories import run_to_undo
     from storage.undo import undo as take_back
 
     opened = Place.of(store, namespace).store()
-    report = take_back(opened, run, _run_id("undo"), datetime.now(UTC), cascade=cascade, dry_run=dry_run)
+    meant = run_to_undo(opened.snapshot(), run)
+    report = take_back(opened, meant, _run_id("undo"), datetime.now(UTC), cascade=cascade, dry_run=dry_run)
     if as_json:
         print_json({**asdict(report), "dry_run": dry_run})
         return

@@ -13,6 +13,7 @@ from slowwave.answers import Pair, Provenance, Story
 from slowwave.errors import UnknownName
 from storage.rows import quoted
 from storage.snapshots import Snapshot
+from storage.undo import FOR_GOOD
 
 from .communities import told_communities
 from .facts import ALL, stored
@@ -92,6 +93,22 @@ def fact_named(snapshot: Snapshot, asked: str) -> str:
 def run_named(snapshot: Snapshot, asked: str) -> dict[str, Any]:
     """The row of the run whose id is, or alone begins with, `asked`."""
     return _find(snapshot, asked, ("runs",))[1]
+
+
+def run_to_undo(snapshot: Snapshot, asked: str) -> str:
+    """The id of the run that wrote whose id is, or alone begins with, `asked`, or has that short form.
+
+    What none begins with is returned as it is. Raises `UnknownName` where several begin like that.
+    """
+    wrote = snapshot.frame("commits", columns=["run_id", "kind"]).filter(~pl.col("kind").is_in(FOR_GOOD))
+    known = wrote["run_id"].unique().sort().to_list()
+    if asked in known:
+        return asked
+    is_short = _SHORT.fullmatch(asked) is not None
+    meant = [run for run in known if asked and (run.startswith(asked) or (is_short and asked in run))]
+    if len(meant) > 1:
+        raise UnknownName("run (several begin like that)", asked, meant)
+    return meant[0] if meant else asked
 
 
 def _find(snapshot: Snapshot, asked: str, kinds: Sequence[str] = _KINDS) -> tuple[str, dict[str, Any]]:

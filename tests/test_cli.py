@@ -553,6 +553,7 @@ def test_a_run_can_be_looked_at_tried_and_taken_back(run: Run, memory_copy: Path
     assert (listed["id"], listed["state"], listed["flow"]) == (name, "completed", "ingest")
     assert name in run("runs", "--store", memory_copy).out
     before = contents(memory_copy)
+    assert run("undo", name[:-3], "--dry-run", "--store", memory_copy, "--json").json["runs"] == [name]
     tried = run("undo", name, "--dry-run", "--store", memory_copy, "--json").json
     assert tried["dry_run"]
     assert tried["removed"]["facts"] == len(before["facts"])
@@ -561,6 +562,9 @@ def test_a_run_can_be_looked_at_tried_and_taken_back(run: Run, memory_copy: Path
     assert run("stats", "--store", memory_copy, "--json").json["messages"] == 0
     assert run("undo", name, "--store", memory_copy).code == 4
     assert {entry["state"] for entry in run("runs", "--store", memory_copy, "--json").json["runs"]} >= {"undone"}
+    assert run("ingest", EXAMPLES / "documents", "--store", memory_copy).code == 0
+    several = run("undo", "ingest-", "--store", memory_copy)
+    assert (several.code, "several begin like that" in several.err) == (2, True)
 
 
 @pytest.mark.proof
