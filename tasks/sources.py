@@ -22,6 +22,7 @@ from slowwave.intake.formats import (
     Shape,
     binary_kind,
     encoding_of,
+    json_fault,
     known_format,
     shape_of,
     sniff_format,
@@ -127,7 +128,7 @@ def _open_source(path: Path, format: str, *, is_named: bool) -> SourceInfo:
     kind = binary_kind(head)
     if kind and shape != "lines":
         raise UnusableInput(f"{path} is {kind}, not text.", f"{READABLE}; convert or unpack it first.")
-    found = _format_of(path, shown, format, is_named=is_named)
+    found = _format_of(path, shown, format, is_named=is_named, is_whole=len(head) < _HEAD_BYTES)
     if found in DOCUMENTS:
         shape = "prose"
     elif shape == "prose":
@@ -146,12 +147,14 @@ def _shown(path: Path) -> str:
     return hidden_names([name]).get(name, name)
 
 
-def _format_of(path: Path, head: str, format: str, *, is_named: bool) -> str:
+def _format_of(path: Path, head: str, format: str, *, is_named: bool, is_whole: bool) -> str:
     if format != "auto":
         return format
     suffix = path.suffix.lower()
     found = sniff_format(head, suffix)
     if not found:
+        if fault := json_fault(head, is_whole=is_whole):
+            raise UnusableInput(f"{path} is not valid JSON: {fault}.", "Mend it, or save it once more.")
         keys = ", ".join(top_keys(head))
         raise UnusableInput(
             f"{path} is none of the JSON formats that slowwave knows" + (f" (its keys: {keys})." if keys else "."),

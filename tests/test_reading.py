@@ -105,6 +105,25 @@ def test_a_file_that_is_wholly_unusable_fails_with_format_and_remedy(tmp_path: P
         read(write(tmp_path / "c.gz", b"\x1f\x8b\x08\x00"))
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('{"a": 1,', "it ends too early, in line 1"),
+        ('{"a": 1,\n "b": [1, tru\n', "it ends too early, in line 2"),
+        ('{"a": 1,\n "b": "x', "it ends too early, within the text that begins in line 2"),
+        ('{"a": 1,\n "b" 2}', "line 2, expecting ':' delimiter"),
+        ("words", "line 1, expecting value"),
+    ],
+)
+def test_json_that_is_broken_is_told_from_json_of_another_kind(tmp_path: Path, content: str, words: str) -> None:
+    for name in ("a.json", "a.jsonl"):
+        with pytest.raises(UnusableInput, match=f"{name} is not valid JSON: {words}"):
+            read(write(tmp_path / name, content))
+    other = '[{"kind": 1},\n {"kind": 2}]\n{"kind":' + " " * 300_000  # cut where the first look ends
+    with pytest.raises(UnusableInput, match="none of the JSON formats"):
+        read(write(tmp_path / "c.json", other))
+
+
 def test_a_folder_is_read_in_order_without_what_is_hidden_binary_or_installed(tmp_path: Path) -> None:
     write(tmp_path / "b.md", "# Boats\n\nNine.")
     write(tmp_path / "a/deep/notes.txt", "Ten.")

@@ -48,6 +48,8 @@ _MOST_DAMAGE = 3
 # Latin alphabets in one byte per letter are told apart by chance, so only other scripts overrule cp1252.
 _OTHER_SCRIPTS = ("cp1251", "koi8_r", "cp932", "euc_jp", "gb18030", "big5", "euc_kr", "cp1253", "cp1255", "cp1256")
 _KEY = re.compile(r'(?<!\\)"(\w+)"\s*:')
+_BETWEEN = re.compile(r"[\s,]*")
+_LENIENT = json.JSONDecoder(strict=False)
 _HEADING = re.compile(r"^#{1,6} +\S", re.MULTILINE)
 _CLAUDE_KEYS = frozenset({"sessionId", "leafUuid", "parentUuid", "isSidechain"})
 _CHATGPT_KEYS = frozenset({"current_node", "create_time", "title"})
@@ -148,6 +150,27 @@ def sniff_format(head: str, suffix: str) -> str:
 def top_keys(head: str) -> list[str]:
     """The first few keys of a JSON text, to name it by."""
     return list(dict.fromkeys(_KEY.findall(head)))[:6]
+
+
+def json_fault(head: str, *, is_whole: bool) -> str:
+    """Why a text is not valid JSON; empty where it is, or has lines that are, or may go on: `head` is not all of it."""
+    body = head.lstrip("\ufeff").rstrip()
+    if any(_objects(body.split("\n")[:_SNIFFED_LINES])):
+        return ""
+    at = 0
+    try:
+        while at < len(body):
+            at = _BETWEEN.match(body, _LENIENT.raw_decode(body, at)[1]).end()  # type: ignore[union-attr]
+    except json.JSONDecodeError as error:
+        rest = body[error.pos :]
+        if error.msg.startswith("Unterminated"):
+            return f"it ends too early, within the text that begins in line {error.lineno}" if is_whole else ""
+        if not rest or any(word.startswith(rest) for word in ("true", "false", "null")):
+            return f"it ends too early, in line {error.lineno}" if is_whole else ""
+        return f"line {error.lineno}, {error.msg[:1].lower()}{error.msg[1:]}"
+    except RecursionError:
+        pass
+    return ""
 
 
 def _objects(lines: Iterable[str]) -> Iterable[dict[str, object]]:
