@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import UTC, date, datetime
 from math import ceil
 
 from slowwave.errors import BudgetReached
@@ -15,8 +15,12 @@ CHARS_PER_TOKEN = 3.5
 TOOL_TOKENS = 350  # what providers add to a prompt that offers a tool
 ANSWER_TOKENS = 400
 
-Others = Callable[[], Awaitable[tuple[date, Usage]]]
-"""Which day it is, and what all other runs have spent on it."""
+Others = Callable[[date], Awaitable[Usage]]
+"""What all other runs have spent on a day."""
+
+
+def _utc_day() -> date:
+    return datetime.now(UTC).date()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +74,19 @@ class Budget:
     within every limit. Estimates are corrected by what the calls so far really cost. A call that would not fit waits
     for those in flight, since they may turn out cheaper; if none is in flight, the budget is reached. Only an answer
     that costs more than was held for it can take a run over its limit, and a day only what other runs have in flight:
-    what they spent is asked of `others` before each reservation.
+    what they spent is asked of `others` before each reservation. What a call cost belongs to the day on which it is
+    settled, by `today`: a batch that was handed over before midnight and answered after it counts on the second day.
     """
 
     run: Caps = field(default_factory=Caps)
     day: Caps = field(default_factory=Caps)
     others: Others | None = None
+    today: Callable[[], date] = _utc_day
     spent: Usage = field(default_factory=Usage)
+    spent_on: dict[date, Usage] = field(default_factory=dict)
     stopped_by: str = ""
-    _today: date | None = None
+    _day: date = date.min
     _spent_by_others: Usage = field(default_factory=Usage)
-    _spent_before_today: Usage = field(default_factory=Usage)
     _estimated: Usage = field(default_factory=Usage)
     _in_flight: list[Reservation] = field(default_factory=list)
     _settled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -125,6 +131,8 @@ class Budget:
         """Put what the calls really cost in place of what was held for them."""
         self._in_flight.remove(reservation)
         self.spent = self.spent + actual
+        day = self.today()
+        self.spent_on[day] = self.spent_on.get(day, Usage()) + actual
         self._estimated = self._estimated + _share(reservation.estimate, actual)
         self._settled.set()
 
@@ -142,9 +150,9 @@ class Budget:
     async def _look_at_others(self) -> None:
         if self.others is None or not self.day.is_set:
             return
-        today, self._spent_by_others = await self.others()
-        if today != self._today:
-            self._today, self._spent_before_today = today, self.spent
+        day = self.today()
+        spent = await self.others(day)
+        self._day, self._spent_by_others = day, spent
 
     def _fitting(self, estimates: Sequence[Usage]) -> tuple[Reservation, int]:
         estimate = held = Usage()
@@ -166,23 +174,16 @@ class Budget:
         )
 
     def _exceeded(self, more: Usage) -> list[str]:
-        total = sum((reservation.held for reservation in self._in_flight), self.spent + more)
-        return self.run.exceeded(total) + self.day.exceeded(self._on_the_day(total))
+        held = sum((reservation.held for reservation in self._in_flight), more)
+        return self.run.exceeded(self.spent + held) + self.day.exceeded(self._spent_on_the_day() + held)
 
-    def _on_the_day(self, total: Usage) -> Usage:
-        """The same with what other runs spent today, and without what this one spent before midnight."""
-        before, others = self._spent_before_today, self._spent_by_others
-        return replace(
-            total,
-            calls=total.calls - before.calls + others.calls,
-            tokens_in=total.tokens_in - before.tokens_in + others.tokens_in,
-            tokens_out=total.tokens_out - before.tokens_out + others.tokens_out,
-            usd=total.usd - before.usd + others.usd,
-        )
+    def _spent_on_the_day(self) -> Usage:
+        """What this run and all others spent on the day of the last look."""
+        return self.spent_on.get(self._day, Usage()) + self._spent_by_others
 
     def _sentence(self, broken: Sequence[str]) -> str:
         run = self.run.told(self.spent)
-        day = self.day.told(self._on_the_day(self.spent))
+        day = self.day.told(self._spent_on_the_day())
         parts = [f"{', '.join(run)} spent" if run else "", f"{', '.join(day)} spent since midnight UTC" if day else ""]
         return f"The budget is reached, by {' and '.join(broken)}: {'; '.join(part for part in parts if part)}."
 

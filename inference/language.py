@@ -58,7 +58,8 @@ class Language:
         self.budget = Budget(
             Caps(settings.max_calls, settings.max_tokens, settings.max_usd),
             Caps(settings.max_calls_per_day, settings.max_tokens_per_day, settings.max_usd_per_day, "_per_day"),
-            others=lambda: self._books.spent_by_others(today()),
+            others=self._books.spent_by_others,
+            today=lambda: today().date(),
         )
         self._has_batches = True  # until a look says otherwise
         self._skipped = 0

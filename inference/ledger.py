@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from typing import Protocol
 
 from slowwave.records import LedgerEntry, Prompt, SubmittedBatch, Usage
@@ -91,11 +91,10 @@ class Bookkeeper:
         self._pending.append(entry)
         await self.flush()
 
-    async def spent_by_others(self, now: datetime) -> tuple[date, Usage]:
-        """Which day it is in UTC, and what other runs have spent on it."""
-        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    async def spent_by_others(self, day: date) -> Usage:
+        """What other runs have spent on a day, by UTC, and since."""
         async with self._turn:
-            return midnight.date(), await asyncio.to_thread(self._ledger.spent_since, midnight)
+            return await asyncio.to_thread(self._ledger.spent_since, datetime.combine(day, time.min, UTC))
 
     async def batches(self) -> list[SubmittedBatch]:
         """The newest row of every batch."""

@@ -7,7 +7,8 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -155,11 +156,11 @@ def test_two_runs_at_once_overshoot_by_no_more_than_what_is_in_flight(
 def test_what_was_spent_before_midnight_belongs_to_the_day_before() -> None:
     clock = [NOON.date()]
 
-    async def others() -> tuple[Any, Usage]:
-        return clock[0], Usage(calls=2)
+    async def others(_: date) -> Usage:
+        return Usage(calls=2)
 
     async def go() -> list[bool]:
-        budget = Budget(day=Caps(calls=4), others=others)
+        budget = Budget(day=Caps(calls=4), others=others, today=lambda: clock[0])
         admitted = []
         for number in range(6):
             if number == 3:
@@ -174,7 +175,7 @@ def test_what_was_spent_before_midnight_belongs_to_the_day_before() -> None:
     clock[0] = NOON.date()
 
     async def across() -> int:
-        budget = Budget(day=Caps(calls=4), others=others)
+        budget = Budget(day=Caps(calls=4), others=others, today=lambda: clock[0])
         for number in range(4):
             if number == 2:
                 clock[0] = NOON.date() + timedelta(days=1)
@@ -184,6 +185,29 @@ def test_what_was_spent_before_midnight_belongs_to_the_day_before() -> None:
         return budget.spent.calls
 
     assert asyncio.run(across()) == 4
+
+
+def test_what_a_batch_cost_belongs_to_the_day_on_which_it_was_answered() -> None:
+    clock = [NOON.date()]
+
+    async def others(_: date) -> Usage:
+        return Usage()
+
+    async def go() -> list[bool]:
+        capped = Caps(calls=10, suffix="_per_day")
+        ten = replace(ONE, calls=10)
+        resumed = Budget(day=capped, others=others, today=lambda: clock[0])
+        resumed.settle(resumed.take_on(ten), ten)  # of an earlier run, and before this one reserved anything
+        late = Budget(day=capped, others=others, today=lambda: clock[0])
+        held = await late.reserve(ten)
+        clock[0] += timedelta(days=1)
+        assert held is not None
+        late.settle(held, ten)
+        admitted = [await late.reserve(ONE) is not None]
+        clock[0] -= timedelta(days=1)
+        return [*admitted, await resumed.reserve(ONE) is not None]
+
+    assert asyncio.run(go()) == [False, False]
 
 
 def test_the_ledger_knows_what_others_spent_and_counts_each_try_once(journals: Callable[[str], Store]) -> None:
@@ -221,8 +245,8 @@ def test_a_day_in_dollars_needs_a_price(api: MessagesApi) -> None:
     sizes=st.lists(st.integers(1, 5), min_size=1, max_size=5),
 )
 def test_no_reservation_goes_beyond_a_limit(limit: int, spent: int, sizes: list[int]) -> None:
-    async def others() -> tuple[Any, Usage]:
-        return NOON.date(), Usage(calls=spent)
+    async def others(_: date) -> Usage:
+        return Usage(calls=spent)
 
     async def go() -> None:
         budget = Budget(Caps(calls=10), Caps(calls=limit), others)
