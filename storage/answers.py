@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 ABANDONED_AFTER = timedelta(hours=1)
 """A batch that somebody has been about to hand over for so long is nobody's any more."""
+STILL_COSTS_FOR = timedelta(hours=48)
+"""How long after it was begun a batch is expected to cost something still: the provider ends each within a day.
+
+What one that nobody came back for has cost is in the ledger as soon as somebody collects it.
+"""
 _COLUMNS = [field.name for field in fields(LedgerEntry)]
 _BATCH = [field.name for field in fields(SubmittedBatch) if field.name != "is_abandoned"]
 _LISTS = ("keys", "prompt_names", "prompt_hashes")
@@ -73,7 +78,7 @@ class StoredAnswers:
         others = rows.filter((pl.col("created_at") >= moment) & (pl.col("run_id") != self._run_id))
         calls, tokens_in, tokens_out, usd = others.select(pl.col(_COSTS).sum()).row(0)
         spent = Usage(int(calls), 0, int(tokens_in), int(tokens_out), float(usd))
-        return sum((each.expected for each in self.batches() if self._is_of_others(each)), spent)
+        return sum((each.expected for each in self.batches() if self._may_still_cost(each)), spent)
 
     def batches(self) -> list[SubmittedBatch]:
         """The newest row of every batch; those that are closed come without their prompts."""
@@ -90,8 +95,10 @@ class StoredAnswers:
         lists = {name: pl.Series(name, [list(row[name])], dtype=pl.List(pl.String)) for name in _LISTS}
         self._store.append("llm_batches", pl.DataFrame(row | lists), run_id=self._run_id)
 
-    def _is_of_others(self, batch: SubmittedBatch) -> bool:
-        return batch.state in OPEN_BATCH and batch.owner.partition("|")[0] != self._owner.partition("|")[0]
+    def _may_still_cost(self, batch: SubmittedBatch) -> bool:
+        """Whether it is under way for another run, and not for so long that it must have ended."""
+        is_of_others = batch.owner.partition("|")[0] != self._owner.partition("|")[0]
+        return batch.state in OPEN_BATCH and is_of_others and batch.begun_at > datetime.now(UTC) - STILL_COSTS_FOR
 
     def _paid_since(self, moment: datetime) -> pl.DataFrame:
         if self._seen is None or self._seen_since != moment:

@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import polars as pl
 import pytest
 from conftest import EPOCH
 
-from slowwave.records import LedgerEntry
+from slowwave.records import LedgerEntry, SubmittedBatch, Usage
 from storage.answers import StoredAnswers
 from storage.store import Store
 from storage.tables import TABLES
@@ -75,6 +76,22 @@ def test_answers_outlive_a_failed_commit_and_an_undo(new_store: Callable[[], Sto
     with pytest.raises(ZeroDivisionError):
         fail()
     assert set(answers.lookup(["inside", "failed"])) == {"inside", "failed"}
+
+
+def batch(key: str, begun_at: datetime, state: str = "submitted") -> SubmittedBatch:
+    return SubmittedBatch(
+        key, "anthropic", "m", "extract", "s", state, (f"llm_{key}",), ("p",), ("1",), begun_at, usd=5.0
+    )  # fmt: skip
+
+
+def test_a_batch_that_nobody_came_back_for_is_expected_to_cost_something_for_two_days_only(
+    new_store: Callable[[], Store],
+) -> None:
+    store, now = new_store(), datetime.now(UTC)
+    StoredAnswers(store, "old").keep_batch(batch("b1", now - timedelta(days=40)))
+    assert StoredAnswers(store, "new").spent_since(now) == Usage()
+    StoredAnswers(store, "late").keep_batch(batch("b2", now - timedelta(hours=23)))
+    assert StoredAnswers(store, "new").spent_since(now).usd == 5.0
 
 
 def test_threads_record_at_once_and_nothing_is_lost(new_store: Callable[[], Store]) -> None:
