@@ -17,7 +17,8 @@ from inference.batch_api import BatchApi, BatchFailure
 from inference.desk import Desk, Pending
 from inference.failures import Failure, Kind
 from inference.pace import Pace
-from slowwave.records import LOST, SUBMITTED, SUBMITTING, UNSURE, SubmittedBatch, Usage
+from inference.remote import LONGEST_ASKED_WAIT_S
+from slowwave.records import LOST, OPEN_BATCH, SUBMITTED, SUBMITTING, UNSURE, SubmittedBatch, Usage
 from slowwave.text import row_id
 
 SKEW = timedelta(minutes=5)
@@ -48,8 +49,7 @@ class Submission(Generic[T]):
     async def settled(self, batch: SubmittedBatch) -> SubmittedBatch:
         """A batch of which nobody knew whether it arrived: with its id, or lost; any other as it is by now."""
         if batch.state == SUBMITTING:
-            newest = {each.id: each for each in await self._desk.books.batches()}
-            batch = newest.get(batch.id, batch)
+            batch = await self._as_kept(batch)
             if batch.state == SUBMITTING and batch.is_abandoned:
                 batch = replace(batch, state=UNSURE)
         if batch.state != UNSURE:
@@ -61,6 +61,11 @@ class Submission(Generic[T]):
         changed = replace(batch, state=state or batch.state, batch_id=batch_id or batch.batch_id)
         await self._desk.books.keep_batch(changed)
         return changed
+
+    async def _as_kept(self, batch: SubmittedBatch) -> SubmittedBatch:
+        """The batch as it was last written down, by whomever."""
+        newest = {each.id: each for each in await self._desk.books.batches()}
+        return newest.get(batch.id, batch)
 
     def _batch_of(self, taken: Sequence[Pending]) -> SubmittedBatch:
         desk, now = self._desk, self._now()
@@ -87,6 +92,9 @@ class Submission(Generic[T]):
         may_be_there = False
         while True:
             await self._pace.resumed()
+            now = await self._as_kept(batch)
+            if now.state != SUBMITTING:  # somebody took this process for dead while it waited
+                return _taken_over(now)
             try:
                 return await self.kept(batch, SUBMITTED, (await self._api.create(requests)).id)
             except BatchFailure as failed:
@@ -95,7 +103,7 @@ class Submission(Generic[T]):
                 found = await self._looked_for(batch) if may_be_there else None
                 if found is not None:
                     return found
-                if failed.failure.kind is not Kind.TRANSIENT or failures > self._retries:
+                if not self._may_try_again(failed.failure, failures):
                     await self.kept(batch, LOST)
                     raise
                 await self._back_off(failed.failure, failures)
@@ -108,10 +116,15 @@ class Submission(Generic[T]):
                 return await self._found(batch)
             except BatchFailure as failed:
                 failures += 1
-                if failed.failure.kind is not Kind.TRANSIENT or failures > self._retries:
+                if not self._may_try_again(failed.failure, failures):
                     await self.kept(batch, UNSURE)
                     raise
                 await self._back_off(failed.failure, failures)
+
+    def _may_try_again(self, failure: Failure, failures: int) -> bool:
+        """As in live mode: a server that asks for a longer pause is left to a later run."""
+        is_due = failures <= self._retries and failure.wait_s <= LONGEST_ASKED_WAIT_S
+        return failure.kind is Kind.TRANSIENT and is_due
 
     async def _back_off(self, failure: Failure, failures: int) -> None:
         if failure.wait_s:
@@ -128,6 +141,13 @@ class Submission(Generic[T]):
             if listed.total == len(batch.keys) and listed.created_at <= latest and listed.id not in known:
                 return await self.kept(batch, SUBMITTED, listed.id)
         return None
+
+
+def _taken_over(batch: SubmittedBatch) -> SubmittedBatch:
+    """The batch, which this run waits for from now on; where it never arrived, the other run asks its prompts anew."""
+    if batch.state in OPEN_BATCH:
+        return batch
+    raise BatchFailure(Failure(Kind.TRANSIENT, "another run took over the batch before it was handed over"))
 
 
 def _may_have_arrived(failure: Failure) -> bool:

@@ -15,14 +15,14 @@ import polars as pl
 from slowwave.records import OPEN_BATCH, LedgerEntry, SubmittedBatch, Usage
 from slowwave.validity import time_sql
 
-from .lease import is_surely_dead, new_owner
+from .lease import is_surely_alive, is_surely_dead, new_owner
 from .rows import id_filters
 
 if TYPE_CHECKING:
     from .store import Store
 
 ABANDONED_AFTER = timedelta(hours=1)
-"""A batch that somebody has been about to hand over for so long is nobody's any more."""
+"""A batch that a process elsewhere has been about to hand over for so long is nobody's any more."""
 STILL_COSTS_FOR = timedelta(hours=48)
 """How long after it was begun a batch is expected to cost something still: the provider ends each within a day.
 
@@ -142,5 +142,5 @@ def _batch(row: dict[str, Any]) -> SubmittedBatch:
     lists = {name: tuple(told[name]) for name in _LISTS if name in told}
     batch = SubmittedBatch(**(blank | told | lists))
     age = datetime.now(UTC) - row.get("created_at", datetime.now(UTC))
-    is_abandoned = bool(batch.owner) and (is_surely_dead(batch.owner) or age > ABANDONED_AFTER)
-    return replace(batch, is_abandoned=is_abandoned)
+    is_old = age > ABANDONED_AFTER and not is_surely_alive(batch.owner)
+    return replace(batch, is_abandoned=bool(batch.owner) and (is_surely_dead(batch.owner) or is_old))

@@ -94,6 +94,17 @@ def test_a_batch_that_nobody_came_back_for_is_expected_to_cost_something_for_two
     assert StoredAnswers(store, "new").spent_since(now).usd == 5.0
 
 
+def test_a_batch_that_a_live_process_is_about_to_hand_over_is_its_own_however_long_that_takes(
+    new_store: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = StoredAnswers(new_store(), "run")
+    answers.keep_batch(batch("b1", datetime.now(UTC), "submitting"))
+    monkeypatch.setattr("storage.answers.ABANDONED_AFTER", timedelta(0))
+    assert [each.is_abandoned for each in answers.batches()] == [False]
+    monkeypatch.setattr("storage.answers.is_surely_alive", lambda _: False)  # elsewhere: nobody can tell
+    assert [each.is_abandoned for each in answers.batches()] == [True]
+
+
 def test_threads_record_at_once_and_nothing_is_lost(new_store: Callable[[], Store]) -> None:
     answers = StoredAnswers(new_store())
     keys = [f"k{number}" for number in range(24)]

@@ -374,6 +374,33 @@ def test_a_batch_that_was_refused_for_now_is_handed_over_when_the_server_asks_fo
     assert time.now >= 90
 
 
+def test_a_server_that_asks_for_hours_of_patience_leaves_a_batch_to_a_later_run(api: MessagesApi) -> None:
+    api.batches.faults["create"] = [fault(429, retry_after="7200")]
+    ledger, time = MemoryLedger(), Time()
+    answers, _ = run(many(2), ledger, time)
+    assert all(answer.is_unheard and answer.may_retry for answer in answers)
+    assert (time.now, [batch.state for batch in ledger.submitted.values()]) == (0.0, ["lost"])
+    assert words(run(many(2), ledger)[0]) == texts(many(2))
+    assert len(api.batches.keys) == 2
+
+
+@pytest.mark.parametrize("state", ["submitted", "lost"])
+def test_a_batch_that_another_run_took_over_meanwhile_is_not_handed_over_again(api: MessagesApi, state: str) -> None:
+    ledger = MemoryLedger()
+
+    def taken_over() -> None:
+        [batch] = ledger.submitted.values()
+        arrived = api.batches.put(
+            [{"custom_id": key, "params": {"messages": [{"content": key}]}} for key in batch.keys]
+        )
+        ledger.keep_batch(replace(batch, state=state, batch_id=arrived.id))
+
+    api.batches.faults["create"] = [fault(429, retry_after="60")]
+    answers, _ = run(many(2), ledger, Time(taken_over))
+    assert len(api.batches.batches) == api.batches.asked.count("create") == 1
+    assert [answer.value is not None for answer in answers] == [state == "submitted"] * 2
+
+
 def test_a_batch_that_only_looks_like_ours_is_not_taken_for_it(api: MessagesApi) -> None:
     api.batches.faults["create"] = [fault(500)]
     api.batches.put([{"custom_id": f"foreign{n}", "params": {"messages": [{"content": "x"}]}} for n in range(2)])
