@@ -16,7 +16,7 @@ from slowwave.records import OPEN_BATCH, LedgerEntry, SubmittedBatch, Usage
 from slowwave.validity import time_sql
 
 from .lease import is_surely_alive, is_surely_dead, new_owner
-from .rows import id_filters
+from .rows import CREATED, id_filters
 
 if TYPE_CHECKING:
     from .store import Store
@@ -32,7 +32,8 @@ _COLUMNS = [field.name for field in fields(LedgerEntry)]
 _BATCH = [field.name for field in fields(SubmittedBatch) if field.name != "is_abandoned"]
 _LISTS = ("keys", "prompt_names", "prompt_hashes")
 _COSTS = ["calls", "tokens_in", "tokens_out", "usd"]
-_COST_ROW = ["id", "created_at", "run_id", "attempts", *_COSTS]
+_ORDER = [CREATED, "created_at"]  # the clock may have been set back between two rows, versions only go on
+_COST_ROW = ["id", *_ORDER, "run_id", "attempts", *_COSTS]
 
 
 class StoredAnswers:
@@ -47,7 +48,7 @@ class StoredAnswers:
 
     def lookup(self, keys: Sequence[str]) -> dict[str, LedgerEntry]:
         """The newest entry of each id that is known: two processes may have asked the same at once."""
-        columns = [*_COLUMNS, "created_at"]
+        columns = [*_COLUMNS, *_ORDER]
         parts = [self._store.log("llm_calls", where, columns) for where in id_filters(sorted(set(keys)))]
         if not parts:
             return {}
@@ -82,11 +83,11 @@ class StoredAnswers:
 
     def batches(self) -> list[SubmittedBatch]:
         """The newest row of every batch; those that are closed come without their prompts."""
-        rows = _newest(self._store.log("llm_batches", columns=["id", "state", "batch_id", "created_at"]))
+        rows = _newest(self._store.log("llm_batches", columns=["id", "state", "batch_id", *_ORDER]))
         under_way = rows.filter(pl.col("state").is_in(OPEN_BATCH))["id"].sort().to_list()
-        parts = [self._store.log("llm_batches", where, [*_BATCH, "created_at"]) for where in id_filters(under_way)]
+        parts = [self._store.log("llm_batches", where, [*_BATCH, *_ORDER]) for where in id_filters(under_way)]
         whole = [_batch(row) for part in parts for row in _newest(part).iter_rows(named=True)]
-        closed = rows.filter(~pl.col("id").is_in(under_way)).drop("created_at")
+        closed = rows.filter(~pl.col("id").is_in(under_way)).drop(_ORDER)
         return [*sorted(whole, key=lambda each: each.begun_at), *(_batch(row) for row in closed.iter_rows(named=True))]
 
     def keep_batch(self, batch: SubmittedBatch) -> None:
@@ -116,7 +117,7 @@ class StoredAnswers:
 
 
 def _newest(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.sort("created_at").unique("id", keep="last")
+    return rows.sort(_ORDER).unique("id", keep="last")
 
 
 def _calls() -> pl.Expr:
@@ -126,7 +127,7 @@ def _calls() -> pl.Expr:
 
 def _own_costs(rows: pl.DataFrame) -> pl.DataFrame:
     """What each row cost by itself: one of a second try carries the cost of those before it, which is taken off."""
-    ordered = rows.sort("created_at")
+    ordered = rows.sort(_ORDER)
     before = {name: pl.col(name).shift(1).over("id") for name in ("attempts", *_COSTS)}
     carries = pl.all_horizontal(pl.col("attempts") > before["attempts"], *(pl.col(n) >= before[n] for n in _COSTS))
     return ordered.with_columns(
@@ -136,7 +137,7 @@ def _own_costs(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _batch(row: dict[str, Any]) -> SubmittedBatch:
-    told = {name: value for name, value in row.items() if value is not None and name != "created_at"}
+    told = {name: value for name, value in row.items() if value is not None and name not in _ORDER}
     blank: dict[str, Any] = dict.fromkeys(("provider", "model", "role", "schema_hash"), "")
     blank |= dict.fromkeys(_LISTS, ()) | {"begun_at": datetime.fromtimestamp(0, UTC)}
     lists = {name: tuple(told[name]) for name in _LISTS if name in told}

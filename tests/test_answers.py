@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 
 import polars as pl
@@ -52,6 +52,21 @@ def test_of_two_answers_to_one_question_the_newest_counts(new_store: Callable[[]
     other.record([entry("a", "2")])
     assert one.lookup(["a"]) == other.lookup(["a"]) == {"a": entry("a", "2")}
     assert len(store.log("llm_calls")) == 2
+
+
+def test_the_later_answer_counts_although_the_clock_was_set_back_before_it(new_store: Callable[[], Store]) -> None:
+    store, now = new_store(), datetime.now(UTC)
+    failed = replace(entry("a", ""), error="invalid: x", attempts=1)
+    store.append("llm_calls", pl.DataFrame([asdict(failed)]), now + timedelta(hours=1), "ahead")
+    store.append("llm_calls", pl.DataFrame([asdict(replace(entry("a"), usd=0.75, calls=2))]), now, "one")
+    assert StoredAnswers(store).lookup(["a"])["a"].is_final
+    assert StoredAnswers(store).spent_since(now).usd == 0.75
+    answers = StoredAnswers(store, "two")
+    answers.keep_batch(batch("b1", now))
+    row = store.log("llm_batches").with_columns(state=pl.lit("submitting"), created_at=now + timedelta(hours=1))
+    store.append("llm_batches", row, now, "one")
+    answers.keep_batch(batch("b1", now, "collected"))
+    assert [each.state for each in answers.batches()] == ["collected"]
 
 
 def test_two_entries_of_one_key_in_one_batch_leave_the_later(new_store: Callable[[], Store]) -> None:
