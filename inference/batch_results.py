@@ -15,13 +15,16 @@ from inference.failures import Failure, Kind, fatal_error
 from inference.remote import Outcome
 from slowwave.records import LedgerEntry, Prompt, SubmittedBatch, Usage
 
+TOGETHER = 64
+"""Answers that are taken in between two looks at what another run has written down meanwhile."""
+
 
 @dataclass
 class Round:
     """Batches that are waited for together, the prompts among theirs that somebody waits for, and what became of them.
 
     `again` are to be asked once more; `paid` is what the answers cost in the batches; what stops the run is raised at
-    the end. `is_resumed` says that an earlier run may have taken in a part of them.
+    the end. `is_resumed` says that an earlier run handed them over, which may still wait for them too.
     """
 
     batches: list[SubmittedBatch]
@@ -47,24 +50,26 @@ class Results(Generic[T]):
     """
 
     def __init__(self, desk: Desk[T], workers: int) -> None:
-        self._desk, self._workers = desk, workers
+        self._desk, self._repairs = desk, asyncio.Semaphore(workers)
 
     async def take_in(self, asked: Round, batch: SubmittedBatch, results: Mapping[str, Result]) -> None:
-        """Write down what became of each prompt, except what a run that died wrote down already."""
+        """Write down what became of each prompt, except what another run wrote down already.
+
+        Of two runs that wait for one batch, the one that came later begins at its end: they meet, and do not race.
+        """
         books = self._desk.books
-        written = await books.written_since(batch.keys, batch.begun_at) if asked.is_resumed else set()
-        asked.ask_again([key for key in batch.keys if key in written])
         known = await books.lookup([key for key in batch.keys if key not in asked.waiting])
-        done = written | {key for key, entry in known.items() if entry.is_final}
-        queue = iter([key for key in batch.keys if key not in done])
         nobody = _nobody(batch, known)
-
-        async def work() -> None:
-            for key in queue:
-                pending = asked.waiting.pop(key, None)
-                await self._take_in_one(asked, pending or nobody[key], results.get(key, Result()))
-
-        await asyncio.gather(*(work() for _ in range(self._workers)))
+        keys = batch.keys[::-1] if asked.is_resumed else batch.keys
+        for start in range(0, len(keys), TOGETHER):
+            some = keys[start : start + TOGETHER]
+            written = await books.written_since(some, batch.begun_at)
+            asked.ask_again([key for key in some if key in written])
+            done = written | {key for key in some if key in known and known[key].is_final}
+            ours = [asked.waiting.pop(key, None) or nobody[key] for key in some if key not in done]
+            await asyncio.gather(
+                *(self._take_in_one(asked, batch, each, results.get(each.key, Result())) for each in ours)
+            )
 
     async def failed(self, asked: Round, pending: Pending, failure: Failure) -> None:
         """A prompt that was not answered, ended as it would have alone."""
@@ -77,10 +82,10 @@ class Results(Generic[T]):
             is_transient = failure.kind is Kind.TRANSIENT
             await self._desk.keep(pending, Outcome(None, failure.reason, Usage(), 1, is_transient))
 
-    async def _take_in_one(self, asked: Round, pending: Pending, result: Result) -> None:
+    async def _take_in_one(self, asked: Round, batch: SubmittedBatch, pending: Pending, result: Result) -> None:
         try:
             if result.message is not None:
-                await self._desk.keep(pending, await self._outcome(asked, pending, result.message))
+                await self._take_in_answer(asked, batch, pending, result.message)
             elif result.failure is not None:
                 await self.failed(asked, pending, result.failure)
             else:
@@ -88,14 +93,22 @@ class Results(Generic[T]):
         except Exception as error:  # raised when all that was paid is written down
             asked.stopped_by = asked.stopped_by or error
 
-    async def _outcome(self, asked: Round, pending: Pending, message: Any) -> Outcome:
+    async def _take_in_answer(self, asked: Round, batch: SubmittedBatch, pending: Pending, message: Any) -> None:
         desk = self._desk
         outcome = await desk.seat.ask(pending.prompt, desk.model, message, may_repair=False)
-        asked.paid += outcome.usage
         if not (outcome.is_malformed and pending.indexes):
-            return outcome
-        reservation = await desk.budget.reserve_at_once(desk.estimate(pending))
-        return outcome if reservation is None else await self._repaired(pending, message, outcome, reservation)
+            asked.paid += outcome.usage
+            await desk.keep(pending, outcome)
+            return
+        async with self._repairs:
+            if await desk.books.written_since([pending.key], batch.begun_at):  # another run was faster
+                asked.again.append(pending)
+                return
+            asked.paid += outcome.usage
+            reservation = await desk.budget.reserve_at_once(desk.estimate(pending))
+            if reservation is not None:
+                outcome = await self._repaired(pending, message, outcome, reservation)
+            await desk.keep(pending, outcome)
 
     async def _repaired(self, pending: Pending, message: Any, malformed: Outcome, reservation: Reservation) -> Outcome:
         desk, spent = self._desk, Usage()

@@ -65,7 +65,8 @@ class BatchedPrompts(Generic[T]):
                 await self._wait(asked)
             finally:
                 desk.budget.settle(reservation, asked.paid)
-            queue, is_down = asked.again + queue[count:], asked.is_down
+            again = await desk.unanswered({each.key: each for each in asked.again})  # another run may have been faster
+            queue, is_down = [*again.values(), *queue[count:]], asked.is_down
 
     async def _adopted(self, batch: SubmittedBatch, waiting: dict[str, Pending]) -> SubmittedBatch:
         """The batch, taken over by this run if it waits for it and nobody is about to hand it over."""

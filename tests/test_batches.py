@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -434,6 +435,37 @@ def test_a_provider_that_is_down_leaves_everything_to_a_later_run(api: MessagesA
     api.batches.faults.clear()
     assert words(run(many(5), ledger)[0]) == texts(many(5))
     assert sorted(api.batches.keys) == sorted(set(api.batches.keys))
+
+
+# Two runs at once
+
+
+class Hasty(MemoryLedger):
+    """A ledger that did not know yet what is written down now when it was asked about many at once."""
+
+    def written_since(self, keys: Sequence[str], moment: datetime) -> set[str]:
+        return super().written_since(keys, moment) if len(keys) == 1 else set()
+
+
+@pytest.mark.parametrize(("books", "malformed"), [(MemoryLedger, 0), (MemoryLedger, 1), (Hasty, 3)])
+def test_of_two_runs_that_wait_for_one_batch_only_one_books_and_corrects_its_answers(
+    api: MessagesApi, books: type[MemoryLedger], malformed: int
+) -> None:
+    api.batches.looks = 2
+    odd = texts(many(malformed))
+    api.batches.item = lambda request: as_item(MALFORMED if said(request) in odd else echo(request))
+    ledger, others = books(), []
+
+    def meanwhile() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            others.append(pool.submit(run, many(3), ledger).result())
+
+    answers, language = run(many(3), ledger, Time(meanwhile))
+    [(other_answers, other)] = others
+    assert words(answers) == words(other_answers) == texts(many(3))
+    assert (language.usage, language.budget.spent) == (Usage(cached=3), Usage())
+    assert other.usage.calls == other.budget.spent.calls == 3 + malformed
+    assert (len(api.batches.batches), len(api.requests)) == (1, malformed)
 
 
 # Death at any moment
