@@ -1,13 +1,14 @@
 """Handing a batch over so that it is never handed over twice, whenever the process or the connection dies.
 
 It is written down before, and again with its id. Where nobody knows whether it arrived, the account's own list tells:
-by time and number of prompts while it is being answered, by the keys in its results when it has ended.
+by time and number of prompts while it is being answered, by the keys in its results when it has ended. Until then one
+of the list may be waited for by several that it could be.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Generic
@@ -18,7 +19,18 @@ from inference.desk import Desk, Pending
 from inference.failures import Failure, Kind
 from inference.pace import Pace
 from inference.remote import LONGEST_ASKED_WAIT_S
-from slowwave.records import LOST, OPEN_BATCH, SUBMITTED, SUBMITTING, UNSURE, SubmittedBatch, Usage
+from slowwave.records import (
+    ARRIVED,
+    FOREIGN,
+    FOUND,
+    LOST,
+    OPEN_BATCH,
+    SUBMITTED,
+    SUBMITTING,
+    UNSURE,
+    SubmittedBatch,
+    Usage,
+)
 from slowwave.text import row_id
 
 SKEW = timedelta(minutes=5)
@@ -48,13 +60,31 @@ class Submission(Generic[T]):
 
     async def settled(self, batch: SubmittedBatch) -> SubmittedBatch:
         """A batch of which nobody knew whether it arrived: with its id, or lost; any other as it is by now."""
-        if batch.state == SUBMITTING:
+        if batch.state in (SUBMITTING, UNSURE):
             batch = await self._as_kept(batch)
             if batch.state == SUBMITTING and batch.is_abandoned:
                 batch = replace(batch, state=UNSURE)
         if batch.state != UNSURE:
             return batch
         return await self._found(batch) or await self.kept(batch, LOST)
+
+    async def disowned(self, batch: SubmittedBatch, keys: Set[str]) -> SubmittedBatch:
+        """A batch whose id turned out to be another's, by the keys in its results: without it, or with its right one.
+
+        The id goes to the batch that it belongs to; if there is none, it is written down as somebody else's.
+        """
+        others = [each for each in await self._desk.books.batches() if each.id != batch.id]
+        if not any(each.batch_id == batch.batch_id and each.state != FOUND for each in others):
+            fitting = [each for each in others if each.state in OPEN_BATCH and each.state != SUBMITTED]
+            right = next((each for each in fitting if keys and keys <= set(each.keys)), None)
+            if right is not None:
+                await self.kept(right, SUBMITTED, batch.batch_id)
+            else:
+                await self.kept(_foreign(batch))
+        now = await self._as_kept(batch)
+        if now.batch_id != batch.batch_id and now.state in ARRIVED:  # somebody handed it the right one
+            return now
+        return await self.kept(replace(batch, batch_id="", state=UNSURE))
 
     async def kept(self, batch: SubmittedBatch, state: str = "", batch_id: str = "") -> SubmittedBatch:
         """The batch, written down in this state and with this id."""
@@ -135,12 +165,25 @@ class Submission(Generic[T]):
 
     async def _found(self, batch: SubmittedBatch) -> SubmittedBatch | None:
         """The batch with its id, if the account has one that can be it; none if it never arrived."""
-        known = {each.batch_id for each in await self._desk.books.batches()}
+        others = [each for each in await self._desk.books.batches() if each.id != batch.id]
+        known = {each.batch_id for each in others if each.state != FOUND}
+        guessed = {each.batch_id for each in others if each.state == FOUND}
         latest = batch.begun_at + ARRIVES_WITHIN
-        for listed in await self._api.since(batch.begun_at - SKEW):
-            if listed.total == len(batch.keys) and listed.created_at <= latest and listed.id not in known:
-                return await self.kept(batch, SUBMITTED, listed.id)
-        return None
+        fitting = [
+            listed.id
+            for listed in await self._api.since(batch.begun_at - SKEW)
+            if listed.total == len(batch.keys) and listed.created_at <= latest and listed.id not in known
+        ]
+        if not fitting:
+            return None
+        return await self.kept(batch, FOUND, min(fitting, key=lambda id: id in guessed))
+
+
+def _foreign(batch: SubmittedBatch) -> SubmittedBatch:
+    """The row that says that the id of this batch is somebody else's."""
+    id = row_id("batch", FOREIGN, batch.batch_id)
+    nothing = replace(batch, id=id, keys=(), prompt_names=(), prompt_hashes=(), tokens_in=0, tokens_out=0, usd=0.0)
+    return replace(nothing, state=FOREIGN)
 
 
 def _taken_over(batch: SubmittedBatch) -> SubmittedBatch:

@@ -18,9 +18,8 @@ from inference.batch_submission import Submission
 from inference.desk import Desk, Pending
 from inference.failures import Failure, Kind, fatal_error
 from inference.pace import Pace
-from slowwave.records import COLLECTED, FOREIGN, LOST, OPEN_BATCH, SUBMITTED, SUBMITTING, UNSURE, SubmittedBatch, Usage
+from slowwave.records import ARRIVED, COLLECTED, LOST, OPEN_BATCH, SUBMITTING, UNSURE, SubmittedBatch, Usage
 from slowwave.settings import LanguageSettings
-from slowwave.text import row_id
 
 TOLD = 3
 
@@ -115,7 +114,7 @@ class BatchedPrompts(Generic[T]):
         keys = batch.keys  # a closed row comes without them
         try:
             batch = await self._submission.settled(batch)
-            if batch.state == SUBMITTED:
+            if batch.state in ARRIVED:
                 return await self._collected(asked, batch)
         except BatchFailure as failed:
             return await self._in_trouble(asked, batch, failed.failure)
@@ -129,12 +128,7 @@ class BatchedPrompts(Generic[T]):
             return [batch]
         results = await self._api.results(batch.batch_id)
         if not results or not results.keys() <= set(batch.keys):  # it only looked like ours
-            other = replace(
-                batch, id=row_id("batch", FOREIGN, batch.batch_id), keys=(), prompt_names=(), prompt_hashes=()
-            )
-            await self._submission.kept(replace(other, tokens_in=0, tokens_out=0, usd=0.0), FOREIGN)
-            unsure = replace(batch, batch_id="", state=UNSURE)
-            return [await self._submission.kept(unsure)]
+            return [await self._submission.disowned(batch, results.keys())]
         await self._results.take_in(asked, batch, results)
         await self._submission.kept(batch, COLLECTED)
         return []
@@ -145,7 +139,7 @@ class BatchedPrompts(Generic[T]):
         if failure.kind is Kind.TRANSIENT:
             asked.pause_s = max(asked.pause_s, failure.wait_s)
             return [batch]
-        if batch.state == SUBMITTED and failure.status in (0, GONE):  # its results are no longer kept
+        if batch.state in ARRIVED and failure.status in (0, GONE):  # its results are no longer kept
             await self._submission.kept(batch, LOST)
             asked.ask_again(batch.keys)
         else:

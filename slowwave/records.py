@@ -214,10 +214,12 @@ class LedgerEntry:
         )
 
 
-SUBMITTING, UNSURE, SUBMITTED, COLLECTED, LOST, FOREIGN = (
-    "submitting", "unsure", "submitted", "collected", "lost", "foreign",
+SUBMITTING, UNSURE, FOUND, SUBMITTED, COLLECTED, LOST, FOREIGN = (
+    "submitting", "unsure", "found", "submitted", "collected", "lost", "foreign",
 )  # fmt: skip
-OPEN_BATCH = (SUBMITTING, UNSURE, SUBMITTED)
+ARRIVED = (FOUND, SUBMITTED)
+"""States of a batch that has an id: from a receipt, or found by its size and time, so that it may be another's."""
+OPEN_BATCH = (SUBMITTING, UNSURE, *ARRIVED)
 """States of a batch whose answers may still come, so that none of its prompts may be asked again."""
 
 

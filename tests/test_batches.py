@@ -437,6 +437,35 @@ def test_a_provider_that_is_down_leaves_everything_to_a_later_run(api: MessagesA
     assert sorted(api.batches.keys) == sorted(set(api.batches.keys))
 
 
+@pytest.mark.parametrize("arrived", [(0,), (1,), (0, 1), (1, 0)])
+@pytest.mark.parametrize("is_waited_for", [True, False])
+def test_of_two_batches_of_one_size_that_were_cut_off_none_is_taken_for_the_other(
+    api: MessagesApi, arrived: tuple[int, ...], is_waited_for: bool
+) -> None:
+    ledger = MemoryLedger()
+    for first in (0, 10):
+        alone = MemoryLedger()  # neither saw the other's row
+        with pytest.raises(Killed):
+            run(many(2, first), _dying(alone, at=2))
+        [cut_off] = alone.submitted.values()
+        ledger.keep_batch(replace(cut_off, state="unsure"))
+    sent = list(ledger.submitted.values())
+    for number in arrived:
+        keys = sent[number].keys
+        prompts = many(2, 10 * number)
+        api.batches.put(
+            [
+                {"custom_id": key, "params": {"messages": [{"role": "user", "content": prompt.text}]}}
+                for key, prompt in zip(keys, prompts, strict=True)
+            ]
+        )
+    prompts = [*many(2), *many(2, 10)] if is_waited_for else many(2, 10)
+    assert words(run(prompts, ledger)[0]) == texts(prompts)
+    assert words(run([*many(2), *many(2, 10)], ledger)[0]) == texts([*many(2), *many(2, 10)])
+    assert sorted(api.batches.keys) == sorted(set(api.batches.keys))
+    assert {batch.state for batch in ledger.submitted.values()} <= {"collected", "lost"}
+
+
 # Two runs at once
 
 
