@@ -66,7 +66,7 @@ class Results(Generic[T]):
             written = await books.written_since(some, batch.begun_at)
             asked.ask_again([key for key in some if key in written])
             done = written | {key for key in some if key in known and known[key].is_final}
-            ours = [asked.waiting.pop(key, None) or nobody[key] for key in some if key not in done]
+            ours = [asked.waiting.pop(key, nobody[key]) for key in some if key not in done]
             await asyncio.gather(
                 *(self._take_in_one(asked, batch, each, results.get(each.key, Result())) for each in ours)
             )
@@ -97,8 +97,10 @@ class Results(Generic[T]):
         desk = self._desk
         outcome = await desk.seat.ask(pending.prompt, desk.model, message, may_repair=False)
         if not (outcome.is_malformed and pending.indexes):
-            asked.paid += outcome.usage
-            await desk.keep(pending, outcome)
+            if await desk.keep(pending, outcome, unless_since=batch.begun_at):
+                asked.paid += outcome.usage
+            else:
+                asked.again.append(pending)
             return
         async with self._repairs:
             if await desk.books.written_since([pending.key], batch.begun_at):  # another run was faster

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Generic, cast
 
 from pydantic import BaseModel, ValidationError
@@ -75,18 +76,23 @@ class Desk(Generic[T]):
         """What asking each in a batch will probably cost."""
         return [self.estimate(each, BATCH_SHARE) for each in pending]
 
-    async def keep(self, pending: Pending, outcome: Outcome) -> None:
-        """Write down how an ask ended, then answer; raises what would meet every other prompt too."""
+    async def keep(self, pending: Pending, outcome: Outcome, unless_since: datetime | None = None) -> bool:
+        """Write down how an ask ended, then answer; raises what would meet every other prompt too.
+
+        False, and nothing is done, if another run wrote its own down since that moment.
+        """
         entry = filled(pending.blank, outcome)
+        is_told = bool(outcome.usage.calls) or not (outcome.is_transient or outcome.fatal)
+        if is_told and not await self.books.record(entry.after(pending.earlier), unless_since):
+            return False
         note_call(entry)
-        if outcome.usage.calls or not (outcome.is_transient or outcome.fatal):
-            await self.books.record(entry.after(pending.earlier))
         if outcome.fatal is not None:
             raise outcome.fatal
         value = cast("T | None", outcome.value)
         may_retry, is_transient = not entry.is_final, outcome.is_transient
         answer = Answer(value, outcome.error or None, outcome.usage, may_retry=may_retry, is_transient=is_transient)
         self._finish(pending, answer)
+        return True
 
     def skip(self, pending: Pending) -> None:
         """It was not asked, and is left to a later run."""
