@@ -133,3 +133,8 @@ def newest_on_disk(db: DBConnection, table: str) -> int | None:
     named = [name.removesuffix(".manifest") for name in entries if name.endswith(".manifest")]
     inverted = [int(name) for name in named if len(name) == LONGEST and name.isdecimal()]
     return LARGEST - min(inverted) if inverted and len(inverted) == len(named) else None
+
+
+def manifest_name(version: int) -> str:
+    """The name of the manifest of a version."""
+    return f"{LARGEST - version:0{LONGEST}}.manifest"

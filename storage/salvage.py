@@ -17,6 +17,7 @@ import pyarrow as pa
 from slowwave.errors import StoreMismatch
 
 from .connection import HEAD, connect, has_namespace
+from .leaps import ASIDE
 from .object_storage import is_remote
 from .past import Past, told_state
 from .rows import CREATED, exact_rows
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from .store import Store
     from .transactions import Transaction
 
-ASIDE = "_damaged"  # the folder of a table that takes manifests nobody can read
 INTERRUPTED = "interrupted"
 Saved = tuple[str, str, str]
 """A table, the row that is meant or nothing, and what became of it."""

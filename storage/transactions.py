@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
-from warnings import catch_warnings
 
 import polars as pl
 import pyarrow as pa
@@ -17,6 +16,7 @@ from slowwave.errors import Fenced, StoreMismatch
 
 from .connection import newest_on_disk
 from .head import HeadRow, Held
+from .leaps import begin_again, leap
 from .object_storage import is_remote
 from .rows import MARK, exact_rows, id_filters, table_named, to_rows
 from .snapshots import Reading, version_gone
@@ -141,10 +141,9 @@ class Transaction(Reading):
         """Make an earlier version current where the newest cannot be read, under a number that no commit names."""
         self._renew()
         lost = self.versions.get(name, 1)
+        leap(self._db, name, lost)  # the number that the head names must not get another content
         table = self._db.open_table(name)
         table.restore(version)
-        while table.version <= lost:
-            table.delete("false")
         self._handles[name] = table
         self.before.setdefault(name, lost)
         self.versions[name] = table.version
@@ -155,16 +154,10 @@ class Transaction(Reading):
 
     def start_again(self, name: str) -> None:
         """Make a lost table anew, empty, with versions beyond any that older commits name."""
-        lost = self.versions[name]
-        schema = table_named(name).schema(self.dims)
-        table = self._db.create_table(name, schema=schema, mode="overwrite")
-        while table.version <= lost:
-            table.delete("false")
-        with catch_warnings(action="ignore"):  # about older versions, which would mislead: they must all go
-            table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
+        begin_again(self._db, name, table_named(name).schema(self.dims), self.versions[name])
         self.missing = [other for other in self.missing if other != name]
         self._handles.pop(name, None)
-        self.before[name], self.versions[name] = 0, table.version
+        self.before[name], self.versions[name] = 0, self._open(name).version
 
     def _merge(self, name: str, rows: pa.Table) -> None:
         def merge(table: Table) -> object:
@@ -261,8 +254,9 @@ class Transaction(Reading):
             if not self._row.is_held(self._held):
                 return
             for name, version in self.before.items():
-                if version and self._open(name).version != version:
-                    self._open(name).restore(version)
+                with suppress(RuntimeError, ValueError, OSError):  # a version that a repair found gone stays gone
+                    if version and self._open(name).version != version:
+                        self._open(name).restore(version)
             self._row.release(self._held)
 
     def publish(self, kind: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pydoc
 import shutil
 from collections.abc import Callable
 from datetime import timedelta
@@ -14,10 +15,11 @@ from conftest import EPOCH, TINY
 from typer.testing import CliRunner
 
 from apps.cli import app
-from slowwave.errors import SlowwaveError, StoreMismatch, UndoRefused, UnusableInput
+from slowwave.errors import NoRoom, SlowwaveError, StoreMismatch, UndoRefused, UnusableInput
 from storage.disk import in_plain_words
-from storage.doctor import Finding, examine, mend_head, prognosis, repair
+from storage.doctor import TOLD, Finding, examine, mend_head, prognosis, repair
 from storage.store import Store
+from storage.transactions import Transaction
 from storage.undo import undo
 
 
@@ -278,3 +280,71 @@ def test_a_full_disk_is_said_in_plain_words() -> None:
     told = in_plain_words(error, "/memory/default")
     assert told is not None
     assert (told.exit_code, "Nothing is lost" in told.remedy, "--store" in told.remedy) == (1, True, True)
+
+
+def told_of(repaired: tuple[Finding, ...]) -> list[tuple[str, str, str]]:
+    return [each for each in checks(repaired) if each[0] in TOLD]
+
+
+class Died(BaseException):
+    """The process ended here: nothing of it is put away."""
+
+
+def dies_at(monkeypatch: pytest.MonkeyPatch, place: str, call: int) -> None:
+    """From the end of a call on nothing is done any more, as after a kill."""
+    owner, _, name = place.rpartition(".")
+    real, seen = pydoc.locate(place), []
+
+    def dying(*given: Any, **named: Any) -> Any:
+        result = real(*given, **named)  # type: ignore[operator]
+        seen.append(name)
+        if len(seen) == call:
+            raise Died
+        return result
+
+    monkeypatch.setattr(pydoc.locate(owner), name, dying)  # type: ignore[arg-type]
+    monkeypatch.setattr(Transaction, "abandon", lambda _: None)
+
+
+RESTORE, BRING = "lancedb.table.LanceTable.restore", "storage.leaps._bring"
+STEPS = [
+    ("manifest", "pathlib.Path.rename", 1), ("manifest", RESTORE, 1), ("manifest", RESTORE, 2),
+    ("manifest", BRING, 1), ("manifest", RESTORE, 3), ("manifest", "storage.doctor._salvaged", 1),
+    ("missing", BRING, 1), ("missing", "storage.doctor._repair_tables", 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "step", "call"), [*STEPS, ("manifest", "", 0)])
+def test_a_repair_that_died_or_failed_at_any_step_is_taken_up_by_the_next_one(
+    store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, step: str, call: int
+) -> None:
+    if kind == "missing":
+        shutil.rmtree(folder(store, "facts"))
+    else:
+        hurt(newest_file(store, "facts", kind), "truncated")
+    undisturbed = Store.attach(str(shutil.copytree(store.uri, tmp_path / "undisturbed")))
+    expected = repair(undisturbed, "doctor-1", NOW)
+    with monkeypatch.context() as patch:
+        if step:
+            dies_at(patch, step, call)
+        else:
+            patch.setattr("storage.doctor._decisions", no_room_left)
+        with pytest.raises(Died if step else NoRoom):
+            repair(Store.attach(store.uri), "doctor-1", NOW)
+    again = Store.attach(store.uri)
+    assert again.head.is_free != bool(step)
+    if step:  # its lease is over
+        again.db.open_table("_head").update(values={"owner": "", "lease_until": 0.0})
+    assert ("facts", True) in [(each.table, each.is_repairable) for each in examine(again)]
+    with pytest.raises(SlowwaveError), again.commit("w", "run", NOW):
+        pass
+    repaired = repair(again, "doctor-2", NOW)
+    if kind != "missing":
+        assert told_of(repaired) == told_of(expected)
+    for name in ("facts", "messages"):
+        assert ids(again, name) == ids(undisturbed, name)
+    assert examine(again) == ()
+
+
+def no_room_left(*_: Any) -> None:
+    raise OSError("No space left on device")
