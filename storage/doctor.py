@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from slowwave.errors import SlowwaveError
+from slowwave.errors import SlowwaveError, StoreMismatch
 
 from . import checks, fact_checks, proposal_checks
 from .checks import Check, Patient
 from .connection import HEAD, has_namespace
 from .disk import MissingTable, read_through, unreadable_indexes
-from .salvage import foresee, is_head_broken, salvage, salvage_head
+from .salvage import foresee, is_begun, is_head_broken, note_ends, salvage, salvage_head
 from .store import Store
-from .tables import SCHEMA_VERSION, TABLES, Role
+from .tables import SCHEMA_VERSION, TABLES, Role, tables_of
 from .upkeep import make_indexes, make_text_indexes
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ def repair(store: Store, run_id: str, now: datetime) -> tuple[Finding, ...]:
                 check.mend(tx, rows)
             repaired += _findings(check.name, rows)
         tx.upsert("decisions", _decisions(tx, repaired))
+    note_ends(store.db, {each.table for each in repaired if each.table in tables_of(Role.LOG)})
     return tuple(repaired)
 
 
@@ -145,6 +146,8 @@ def _survey(names: Iterable[str], handle: Callable[[str], Table]) -> tuple[froze
     for name in names:
         try:
             read_through(handle(name))
+            if TABLES[name].role is Role.LOG and is_begun(handle(name)):
+                raise StoreMismatch("A repair of it was not finished.")
             sound.add(name)
         except Exception as error:  # whatever a damaged file makes the reader say
             is_missing = isinstance(error, MissingTable) or (

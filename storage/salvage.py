@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,8 @@ from .connection import HEAD, connect, has_namespace
 from .leaps import ASIDE
 from .object_storage import is_remote
 from .past import Past, told_state
-from .rows import CREATED, exact_rows
-from .tables import SCHEMA_VERSION, TABLES, Role, tables_of
+from .rows import BEGUN, CREATED, exact_rows
+from .tables import SCHEMA_VERSION, STAMPS, TABLES, Role, tables_of
 from .upkeep import make_text_indexes
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from .transactions import Transaction
 
 INTERRUPTED = "interrupted"
+_KEY = ["id", *STAMPS]
 Saved = tuple[str, str, str]
 """A table, the row that is meant or nothing, and what became of it."""
 
@@ -152,20 +154,58 @@ class _Salvage:
         """Write a log anew from the rows that can be read; those that were counted already are not counted again.
 
         What nobody counts, as paid answers, is written at once. Of a counted log the part that is not counted yet
-        follows in a second write, since a row is new by the version that wrote it.
+        follows in a second write, since a row is new by the version that wrote it; so does what others appended
+        meanwhile, for which they need no lease. The version that was read is tagged until the mark is published: the
+        next repair begins there again if this one dies.
         """
         log = self._db.open_table(name)
-        total, mark = log.count_rows(), self._tx.by_ids("log_marks", [name])
-        counted_to = min([*mark["version"].to_list(), log.version]) if len(mark) else log.version
-        columns = [*log.schema.names, CREATED]
+        mark = self._tx.by_ids("log_marks", [name])
+        marked = max(mark["version"].to_list(), default=0)
+        begun = log.tags.list().get(f"{BEGUN}{marked}")
+        start = int(begun["version"]) if begun else int(log.version)
+        if not begun:
+            log.tags.create(f"{BEGUN}{marked}", start)
+        log.checkout(start)
+        total, columns = log.count_rows(), [*log.schema.names, CREATED]
         parts = [pl.DataFrame(pl.from_arrow(part)) for part in _ranges(log, columns, 0, total)]
         rows = pl.concat(parts) if parts else pl.DataFrame(schema=dict.fromkeys(columns, pl.UInt64))
-        counted = rows.filter(pl.col(CREATED) <= counted_to).drop(CREATED)
-        log.add(_as_rows(name, counted, self._tx.dims), mode="overwrite", on_bad_vectors="null")
-        self._tx.upsert("log_marks", mark.with_columns(version=pl.lit(log.version, dtype=pl.Int64)))
-        if len(rest := rows.filter(pl.col(CREATED) > counted_to).drop(CREATED)):
-            log.add(_as_rows(name, rest, self._tx.dims), on_bad_vectors="null")
+        is_counted = pl.col(CREATED) <= (min(marked, start) if len(mark) else start)
+        log.checkout_latest()
+        counted = _as_rows(name, rows.filter(is_counted), self._tx.dims)
+        written = int(log.add(counted, mode="overwrite", on_bad_vectors="null").version)
+        self._tx.upsert("log_marks", mark.with_columns(version=pl.lit(written, dtype=pl.Int64)))
+        for rest in (rows.filter(~is_counted), _appended(log, start, written, rows)):
+            if len(rest):
+                log.add(_as_rows(name, rest, self._tx.dims), on_bad_vectors="null")
         return name, "", f"{total - len(rows)} of its {total} rows are lost; the others are kept."
+
+
+def _appended(log: Table, start: int, end: int, rows: pl.DataFrame) -> pl.DataFrame:
+    """What versions between these two added to a log, but for copies of rows that are known."""
+    parts = []
+    for version in range(start + 1, end):
+        with suppress(ValueError, RuntimeError):  # a version that is gone
+            log.checkout(version)
+            found = [pl.DataFrame(pl.from_arrow(part)) for part in _ranges(log, rows.columns, 0, log.count_rows())]
+            parts += [part.filter(pl.col(CREATED) == version) for part in found]
+    log.checkout_latest()
+    if not (parts := [part for part in parts if len(part)]):
+        return rows.clear()
+    later = pl.concat(parts).unique(_KEY, maintain_order=True)
+    return later.join(rows.select(_KEY), on=_KEY, how="anti", nulls_equal=True) if len(rows) else later
+
+
+def is_begun(log: Table) -> bool:
+    """Whether a repair began to write this log anew and did not come to its end."""
+    return any(tag.startswith(BEGUN) for tag in log.tags.list())
+
+
+def note_ends(db: DBConnection, logs: Collection[str]) -> None:
+    """The repair that wrote these logs anew is published."""
+    for log in map(db.open_table, logs):
+        for tag in list(log.tags.list()):
+            if tag.startswith(BEGUN):
+                log.tags.delete(tag)
 
 
 def _as_rows(name: str, frame: pl.DataFrame, dims: int) -> pa.Table:

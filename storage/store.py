@@ -18,10 +18,10 @@ from slowwave.settings import RetentionSettings
 from .claims import make_once
 from .commit_times import in_order
 from .connection import HEAD, connect, has_namespace, namespaces, place_for_making
-from .disk import in_plain_words, told_plainly
+from .disk import WAY_OUT, in_plain_words, told_plainly
 from .head import Head, HeadRow, Held, create_head
 from .object_storage import check_bucket, is_remote
-from .rows import CREATED, to_rows
+from .rows import BEGUN, CREATED, to_rows
 from .snapshots import Snapshot, open_table, read_rows
 from .tables import SCHEMA_VERSION, TABLES, Role, tables_of
 from .telemetry import note_commit
@@ -177,9 +177,12 @@ class Store:
         """Rows that were appended to a log after one of its versions (0: all), and the version up to which they go.
 
         Compaction and appends of other processes meanwhile change neither. A log that was made anew since is read from
-        its beginning.
+        its beginning. Raises `StoreMismatch` where a repair that wrote it anew was not finished: what was counted
+        before cannot be told from the rest.
         """
         table = open_table(self.db, name)
+        if version and f"{BEGUN}{version}" in table.tags.list():
+            raise StoreMismatch(f"A repair of table {name} was not finished.", WAY_OUT)
         newest = table.version
         table.checkout(newest)
         return read_rows(table, f"{CREATED} > {version if version <= newest else 0}", columns), newest

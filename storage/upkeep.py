@@ -69,6 +69,8 @@ def tend(store: Store, run_id: str, now: datetime, *, thorough: bool = False) ->
         _drop_old_versions(store, run_id, now, compacted)
     for name in tables_of(Role.LOG):
         log = store.db.open_table(name)
+        if log.tags.list():  # a repair that was not finished needs its older versions
+            continue
         log.optimize(cleanup_older_than=HEAD_HISTORY)
         indexed += [f"{name}.{column}" for column in _index_lookups(log, name, partial(_on, log))]
     return UpkeepReport(tuple(compacted), tuple(indexed))

@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 from conftest import EPOCH, TINY
+from lancedb.table import LanceTable
 from typer.testing import CliRunner
 
 from apps.cli import app
@@ -348,3 +349,46 @@ def test_a_repair_that_died_or_failed_at_any_step_is_taken_up_by_the_next_one(
 
 def no_room_left(*_: Any) -> None:
     raise OSError("No space left on device")
+
+
+@pytest.mark.parametrize("writes", [1, 2])
+def test_of_a_log_whose_repair_died_nothing_is_lost_and_nothing_counted_twice(
+    store: Store, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    counted = store.db.open_table("retrieval_events").version - 1
+    with store.commit("count", "usage", EPOCH) as tx:
+        tx.upsert("log_marks", pl.DataFrame({"id": ["retrieval_events"], "version": [counted]}))
+    hurt(sorted(folder(store, "retrieval_events").glob("data/*.lance"), key=_age)[0], "truncated")
+    with monkeypatch.context() as patch:
+        dies_at(patch, "lancedb.table.LanceTable.add", writes)
+        with pytest.raises(Died):
+            repair(Store.attach(store.uri), "doctor-1", NOW)
+    again = Store.attach(store.uri)
+    again.db.open_table("_head").update(values={"owner": "", "lease_until": 0.0})
+    with pytest.raises(StoreMismatch, match=r"not finished.*slowwave doctor"):
+        again.log_since("retrieval_events", counted, ["id"])
+    assert told_of(examine(again)) == [("unreadable table", "retrieval_events", "")]
+    again.append("retrieval_events", pl.DataFrame({"id": ["later"], "fact_id": ["a"]}), EPOCH)
+    assert told_of(repair(again, "doctor-2", NOW)) == [("unreadable table", "retrieval_events", "")]
+    mark = again.snapshot().frame("log_marks")["version"][0]
+    uncounted, _ = again.log_since("retrieval_events", mark, ["id"])
+    assert uncounted["id"].sort().to_list() == ["e2", "later"]
+    assert again.log("retrieval_events")["id"].sort().to_list() == ["e1", "e2", "later"]
+    assert examine(again) == ()
+
+
+def test_what_others_append_while_a_log_is_repaired_stays(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    hurt(sorted(folder(store, "retrieval_events").glob("data/*.lance"), key=_age)[0], "truncated")
+    add, seen = LanceTable.add, []
+
+    def late(table: LanceTable, *given: Any, **named: Any) -> Any:
+        if named.get("mode") == "overwrite" and not seen:
+            seen.append(table.name)
+            more = pl.DataFrame({"id": ["meanwhile"], "fact_id": ["a"]})
+            Store.attach(store.uri).append("retrieval_events", more, EPOCH)
+        return add(table, *given, **named)
+
+    monkeypatch.setattr(LanceTable, "add", late)
+    repair(store, "doctor-1", NOW)
+    assert seen == ["retrieval_events"]
+    assert store.log("retrieval_events")["id"].sort().to_list() == ["e1", "e2", "meanwhile"]
