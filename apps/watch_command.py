@@ -95,7 +95,7 @@ def _keep_looking(taken: dict[str, Any], every: float) -> None:
         if now != seen:
             try:
                 summary = _look(taken, quiet=False)
-                seen = None if summary["waiting"] else now
+                seen = None if summary["waiting"] or summary["left"] else now
                 if summary["files"]:
                     _show(summary, taken["settle_s"], as_json=False)
             except UnusableInput:

@@ -12,7 +12,17 @@ from slowwave.errors import SlowwaveError, UnusableInput
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
 from slowwave.timestamps import in_utc
 from tasks.engine import flow, log
-from tasks.inbox import Arrival, Rounds, by_namespace, check_folder, half_read, look_into, publish_arrivals, put_away
+from tasks.inbox import (
+    Arrival,
+    Rounds,
+    by_namespace,
+    check_folder,
+    half_read,
+    has_left,
+    look_into,
+    publish_arrivals,
+    put_away,
+)
 
 from .ingest import ingest
 
@@ -50,8 +60,9 @@ async def inbox(
     at = datetime.now(UTC) if now is None else in_utc(now)
     done = Rounds(look_into(folder, store, namespace, at, settle_s, by_folder=by_folder, is_ours=is_ours))
     taken = {"store": store, "settings": settings, "embedder": embedder, "now": now}
-    parts = {**half_read(store, done.arrivals, settings.extract), **by_namespace(done.arrivals)}
-    for name, arrivals in parts.items():
+    waiting, new = half_read(store, done.arrivals, settings.extract), by_namespace(done.arrivals)
+    for name in dict.fromkeys([*waiting, *new]):
+        arrivals = [*waiting.get(name, ()), *new.get(name, ())]
         try:
             await read_arrivals(done, arrivals, {"namespace": name, **taken})
         except SlowwaveError as error:  # no model, no lease: another time, and others may fare better
@@ -76,7 +87,10 @@ async def read_arrivals(done: Rounds, arrivals: Sequence[Arrival], parameters: d
     """
     new = [str(each.path) for each in arrivals if each.outcome == "new"]
     try:
-        done.ran(arrivals, await ingest(paths=new, **parameters))
+        summary = await ingest(paths=new, **parameters)
+        extract = parameters["settings"].extract
+        is_left = has_left(summary, parameters["store"], parameters["namespace"], extract)
+        done.ran(arrivals, summary, is_left=is_left)
     except Exception as error:
         is_about_all = isinstance(error, SlowwaveError) and not isinstance(error, UnusableInput)
         if is_about_all:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from slowwave.errors import NothingYet, UnusableInput
+from slowwave.errors import NothingYet, SlowwaveError, UnusableInput
 from slowwave.intake.formats import DOCUMENT_SUFFIXES, DOCUMENTS, JSON_SUFFIXES
 from slowwave.settings import ExtractSettings
 from storage.connection import check_namespace, namespaces
@@ -50,10 +51,14 @@ class Rounds:
     errors: dict[str, str] = field(default_factory=dict)
     stopped: dict[str, str] = field(default_factory=dict)
     stopped_by: str = ""
+    left: dict[str, str] = field(default_factory=dict)  # files of which messages wait for a model that was away
     has_rest: bool = False  # messages that could not be extracted
 
-    def ran(self, arrivals: Sequence[Arrival], summary: Mapping[str, Any]) -> None:
-        """A run that read these files; where it stopped before all of their messages were extracted, they stay."""
+    def ran(self, arrivals: Sequence[Arrival], summary: Mapping[str, Any], *, is_left: bool = False) -> None:
+        """A run that read these files; where it stopped before all of their messages were extracted, they stay.
+
+        So do they where messages are `left` because the model was away.
+        """
         self.runs.append(summary["run"])
         self.issues += summary.get("issues", ())
         self.has_rest = self.has_rest or summary["state"] == "incomplete"
@@ -61,6 +66,9 @@ class Rounds:
             self.stopped_by = self.stopped_by or summary.get("stopped_by") or ""
             reason = f"Its messages wait: {summary.get('stopped_by') or 'the budget is spent.'}"
             self.stopped |= {str(each.path): reason for each in arrivals}
+        elif is_left:
+            reason = f"Messages of its memory wait: {'; '.join(summary['errors']) or 'no model answered.'}"
+            self.left |= {str(each.path): reason for each in arrivals}
 
     def failed(self, arrivals: Sequence[Arrival], error: Exception, about: object) -> None:
         """Files that could not be read; what was noted of one of them before stays."""
@@ -70,7 +78,7 @@ class Rounds:
     def is_over(self, arrival: Arrival) -> bool:
         """Whether nothing more is to be done with the file."""
         path = str(arrival.path)
-        return arrival.outcome != "waiting" and path not in self.errors and path not in self.stopped
+        return arrival.outcome != "waiting" and path not in {**self.errors, **self.stopped, **self.left}
 
     def count(self, outcome: Outcome) -> int:
         """How many files have it."""
@@ -80,6 +88,7 @@ class Rounds:
         """All of it as plain data."""
         told = [each for each in self.arrivals if each.outcome != "waiting"]
         words: dict[Outcome, str] = {"new": "read"}
+        reasons = {**self.left, **self.stopped, **self.errors}
         return {
             "state": self._state(),
             "stopped_by": self.stopped_by,
@@ -87,6 +96,7 @@ class Rounds:
             "known": self.count("known"),
             "unusable": self.count("unusable"),
             "waiting": self.count("waiting"),
+            "left": len(self.left),
             "passed over": self.count("passed over"),
             "runs": self.runs,
             "issues": self.issues,
@@ -95,7 +105,7 @@ class Rounds:
                     "file": str(each.path),
                     "namespace": each.namespace,
                     "outcome": "failed" if str(each.path) in self.errors else words.get(each.outcome, each.outcome),
-                    "reason": self.errors.get(str(each.path)) or self.stopped.get(str(each.path), each.reason),
+                    "reason": reasons.get(str(each.path), each.reason),
                 }
                 for each in told
             ],
@@ -185,16 +195,20 @@ def _looked_at(arrival: Arrival, is_ours: bool) -> Arrival:
 
 
 def _told_apart(store: str, arrivals: Sequence[Arrival]) -> list[Arrival]:
-    """Those whose very bytes were read before are known: no run is begun for them."""
+    """Those whose very bytes were read before are known: no run is begun for them.
+
+    Where a namespace cannot be read all stay new: the run that is begun for them says what is wrong.
+    """
     new = [each for each in arrivals if each.outcome == "new"]
     there = namespaces(store) if new else []
     known = set[tuple[str, str]]()
     for name in {each.namespace for each in new} & {*there}:
         hashes = sorted({each.content_hash for each in new if each.namespace == name})
-        read = Store.open(store, name).snapshot().by_ids(
-            "sources", hashes, ["content_hash"], key="content_hash", where="state = 'completed'"
-        )  # fmt: skip
-        known |= {(name, hash_) for hash_ in read["content_hash"]}
+        with suppress(SlowwaveError):
+            read = Store.open(store, name).snapshot().by_ids(
+                "sources", hashes, ["content_hash"], key="content_hash", where="state = 'completed'"
+            )  # fmt: skip
+            known |= {(name, hash_) for hash_ in read["content_hash"]}
     return [
         replace(each, outcome="known") if each.outcome == "new" and (each.namespace, each.content_hash) in known
         else each
@@ -216,8 +230,22 @@ def half_read(store: str, arrivals: Sequence[Arrival], settings: ExtractSettings
     if not settings.enabled or settings.force:  # by force the same would be extracted at every look
         return {}
     parts = by_namespace(arrivals, "known")
-    snapshots = {name: Store.open(store, name).snapshot() for name in parts}
-    return {name: parts[name] for name, seen in snapshots.items() if seen.count("messages", to_extract(seen, settings))}
+    return {name: parts[name] for name in parts if _has_waiting(store, name, settings)}
+
+
+def has_left(summary: Mapping[str, Any], store: str, namespace: str, settings: ExtractSettings) -> bool:
+    """Whether a run left messages as they were, since the model was away: that is no try of them, and does not end."""
+    is_meant = summary["state"] == "incomplete" and settings.enabled and not settings.force
+    return is_meant and _has_waiting(store, namespace, settings, "graph_state = 'pending'")
+
+
+def _has_waiting(store: str, namespace: str, settings: ExtractSettings, where: str = "TRUE") -> bool:
+    """Whether messages wait to be extracted; True where that cannot be read, so that a run says what is wrong."""
+    try:
+        seen = Store.open(store, namespace).snapshot()
+        return bool(seen.count("messages", f"{where} AND {to_extract(seen, settings)}"))
+    except SlowwaveError:
+        return True
 
 
 def put_away(folder: str, arrival: Arrival, reason: str = "") -> Path | None:

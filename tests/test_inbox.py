@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from talk import NOW, rows, said, written
+from messages_api import MessagesApi, fault
+from talk import CLAUDE, NOW, extractor, rows, said, states, written
 from test_backfill import stored
 from test_doctor import entity, plant
 from typer.testing import CliRunner
@@ -187,6 +189,47 @@ def test_a_tenant_that_cannot_be_read_does_not_starve_the_others(
     with pytest.raises(SlowwaveError, match="1 files could not be read; they stay: a: somebody else writes"):
         looked(folder, place)
     assert names(folder) == {"a/talk.jsonl", "done/b/talk.jsonl"}
+
+
+def test_a_damaged_tenant_does_not_stop_the_others(tmp_path: Path) -> None:
+    folder, place = tmp_path / "in", tmp_path / "m"
+    for name in ("alpha", "beta"):
+        (folder / name).mkdir(parents=True)
+        written(folder / name / "talk.jsonl", said())
+    looked(folder, place)
+    for manifest in (place / "alpha" / "sources.lance" / "_versions").glob("*.manifest"):
+        manifest.write_bytes(b"")
+    for name in ("alpha", "beta"):
+        written(folder / name / "more.jsonl", said(conversation="c2"))
+    with pytest.raises(SlowwaveError, match=r"1 files could not be read; they stay: alpha: Table sources is damaged"):
+        looked(folder, place)
+    assert {name for name in names(folder) if "more" in name} == {"alpha/more.jsonl", "done/beta/more.jsonl"}
+    arrival = Arrival(folder / "alpha" / "more.jsonl", "alpha", (1, 1), "known")
+    shutil.rmtree(place / "alpha" / "messages.lance")
+    assert half_read(str(place), [arrival], ExtractSettings()) == {
+        "alpha": [arrival]
+    }  # the run for it says what is wrong
+
+
+def test_while_the_model_is_away_the_file_stays_and_is_read_when_it_is_back(
+    tmp_path: Path, serve: Callable[..., MessagesApi]
+) -> None:
+    folder, place, is_away = tmp_path / "in", tmp_path / "m", [True]
+    folder.mkdir()
+    written(folder / "talk.jsonl", said())
+    serve(lambda body: fault(529, "overloaded", "overloaded_error") if is_away[0] else extractor(body))
+    model = {"llm": {"model": CLAUDE, "transient_retries": 0}, "consolidate": {"enabled": False}}
+    how = {"settings": IngestSettings.model_validate(model)}
+    summary = looked(folder, place, **how)
+    assert (summary["state"], summary["left"], names(folder)) == ("incomplete", 1, {"talk.jsonl"})
+    assert "Messages of its memory wait" in summary["files"][0]["reason"]
+    assert "pending" in states(place).values()
+    written(folder / "note.jsonl", said(conversation="c2"))
+    assert looked(folder, place, **how)["left"] == 2  # one that is known, one that is new
+    is_away[0] = False
+    assert looked(folder, place, **how)["left"] == 0
+    assert names(folder) == {"done/talk.jsonl", "done/note.jsonl"}
+    assert "pending" not in states(place).values()
 
 
 def test_where_the_budget_is_spent_the_file_stays_until_its_messages_are_extracted(
