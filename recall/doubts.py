@@ -101,12 +101,16 @@ def _others(rows: pl.DataFrame, pending: Mapping[str, list[str]]) -> list[str]:
 
 
 def _doubts(rows: pl.DataFrame, pending: Mapping[str, list[str]], others: pl.DataFrame, moment: Moment) -> Doubts:
-    """A fact is suspect while what it leans on does not hold, and contradicted while the other one does."""
+    """A fact is suspect while what it leans on does not hold, and contradicted while the other one does.
+
+    Of the past nothing is suspect that leans on what held then.
+    """
     holding = {*replace(moment, as_of=None).facts(others)["id"]}
+    held = {*moment.facts(others)["id"]} if moment.as_of is not None else holding
     named = {name: Mention(name, words) for name, words in others.select("id", "statement").iter_rows()}
     leaning = rows.select("id", "suspect_of").drop_nulls().iter_rows()
     against = {name: tuple(named[other] for other in found if other in holding) for name, found in pending.items()}
     return Doubts(
-        {name: named[other] for name, other in leaning if other in named and other not in holding},
+        {name: named[other] for name, other in leaning if other in named and other not in holding | held},
         {name: found for name, found in against.items() if found},
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 
 from slowwave.ranking.limbic import fact_factors
 from slowwave.ranking.placing import fuse, spread, weighted
@@ -25,6 +26,8 @@ async def place(
     order = fuse(found.order, walk, settings.graph_weight)
     if settings.limbic and order:
         order = weighted(order, await _use(tables, found, use, question), "limbic")
+    if settings.suspect_weight < 1.0 and not question.moment.is_past:
+        order = _doubted(order, found, settings.suspect_weight)
     if question.conversation:
         order = weighted(order, _current(order, found, question, settings.episode_boost), "episode")
     vectors = _vectors(order, found, len(question.vector)) if settings.diversity else np.empty((0, 0), np.float32)
@@ -37,6 +40,12 @@ async def _use(tables: Tables, found: Ranked, use: Use, question: Question) -> d
     ends = found.facts.select("id", "subject_id", "object_id").rows()
     entities = {end for _, *both in ends for end in both if end}
     return fact_factors(ends, known.factors(entities, question.moment.now))
+
+
+def _doubted(order: list[Recalled], found: Ranked, weight: float) -> list[Recalled]:
+    """Facts that lean on one that no longer holds stand behind those of nearly the same score that do not."""
+    leaning = found.facts.filter(pl.col("suspect_of").is_not_null())["id"]
+    return weighted(order, {name: {"suspect": weight} for name in leaning}, "suspect") if len(leaning) else order
 
 
 def _current(

@@ -636,3 +636,20 @@ def test_times_of_every_form_ask_the_same_question(tmp_path: Path) -> None:
     texts = ["2026-02-19 12:00:00", "2026-02-19T12:00:00Z", "2026-02-19T14:00:00+02:00"]
     assert {tuple(known_of(uri, as_of=asked_time(text))) for text in texts} == {("f_a1",)}
     assert asked_time("2026-02-19") == datetime(2026, 2, 19, tzinfo=UTC)
+
+
+def test_what_leans_on_a_fact_that_is_over_stands_behind_and_is_not_doubted_while_that_held(tmp_path: Path) -> None:
+    words = "Marta leads the crew of Ferrywise."
+    facts = [
+        fact("f_a", words, predicate="leads", suspect_of="f_gone", valid_from=day(1)),
+        fact("f_b", words, predicate="commands", valid_from=day(1)),
+    ]
+    gone = fact("f_gone", JOB, **superseded("f_b", day(9)), valid_from=day(1))
+    uri = remembered(tmp_path / "m", facts, archived=[gone])
+    with Memory.open(str(uri)) as memory:
+        now = memory.recall("Who leads the crew of Ferrywise?", now=NOW).facts
+        then = memory.recall("Who leads the crew of Ferrywise?", as_of=day(5), now=NOW).facts
+    assert [(found.id, found.suspect_of is not None) for found in now] == [("f_b", False), ("f_a", True)]
+    assert now[1].score == pytest.approx(0.9 * now[0].score)
+    assert all(found.suspect_of is None for found in then)
+    assert "f_a" in {found.id for found in then}

@@ -1,9 +1,9 @@
 """The road from the scores of search to places in the order of recall, stage by stage; each leaves its number behind.
 
-Score of search → fused with the walk along relations → × use of the entities (S0-26) → × the current conversation
-(S2-74) → sorted again (T22) → spread over what differs → the first k. Every stage changes the score by one factor or
-one sum, so the parts of a fact tell how its score came about: fused = search + weight × graph, and score = (fused, else
-search) × limbic × episode × diversity.
+Score of search → fused with the walk along relations → × use of the entities (S0-26) → × what a suspect fact counts →
+× the current conversation (S2-74) → sorted again (T22) → spread over what differs → the first k. Every stage changes
+the score by one factor or one sum, so the parts of a fact tell how its score came about: fused = search + weight ×
+graph, and score = (fused, else search) × limbic × suspect × episode × diversity.
 """
 
 from __future__ import annotations

@@ -158,4 +158,7 @@ class RecallSettings(Group):
     episode_boost: Ratio = Field(
         0.1, title="Current conversation", description="What a fact of the conversation gains that is asked in (S2-74)."
     )
+    suspect_weight: Ratio = Field(
+        0.9, title="Suspect facts", description="What a fact counts that leans on one which no longer holds."
+    )
     walk: WalkSettings = Field(default_factory=WalkSettings, title="Walk", description="How relations are followed.")
