@@ -107,10 +107,14 @@ def _show_foreseen(foreseen: Sequence[Finding]) -> None:
     out.print(table("What would be mended", FOUND, rows))
     if lost := [f.row_id for f in foreseen if f.check == LOST]:
         out.print(f"{len(lost)} runs would lose what they did, and must be run again:")
-        for run in lost:
-            out.print(f"  slowwave runs {run}", markup=False, soft_wrap=True)
+        _show_lost(lost)
     if left := sum(not f.is_repairable for f in foreseen):
         out.print(f"{left} more findings cannot be mended: slowwave doctor")
+
+
+def _show_lost(runs: Sequence[str]) -> None:
+    for run in runs:
+        out.print(f"  slowwave runs {run}", markup=False, soft_wrap=True)
 
 
 def _show_examined(mended: Sequence[Finding], left: Sequence[Finding], run: str) -> None:
@@ -120,9 +124,11 @@ def _show_examined(mended: Sequence[Finding], left: Sequence[Finding], run: str)
     if told:
         out.print(table("Mended", FOUND, told))
     if lost := [f.row_id for f in mended if f.check == LOST]:
-        out.print(f"{len(lost)} runs lost what they did. Run them again: what a model was paid for is kept.")
-        for each in lost:
-            out.print(f"  slowwave runs {each}", markup=False, soft_wrap=True)
+        out.print(
+            f"{len(lost)} runs lost what they did. Run them again as you did the first time (a night or a "
+            "backfill also does its parts): what a model was paid for is kept."
+        )
+        _show_lost(lost)
     if left:
         out.print(table("Findings", FOUND, [(f.check, f.table, f.row_id, f.detail) for f in left]))
     else:

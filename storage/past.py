@@ -55,11 +55,19 @@ class Past:
         return sorted({json.loads(text).get(name, 1) for text in texts} | {1}, reverse=True)
 
     def runs_since(self, sequence: int) -> list[str]:
-        """Runs that changed the state after a commit, in order."""
+        """Runs that changed the state after a commit, in order; then the nights and backfills that they are a part of.
+
+        A whole of which a part is lost did not come to its end, and goes on when it is run again.
+        """
         state = set(tables_of(Role.STATE))
         later = self._commits().filter(pl.col("sequence") > sequence).sort("sequence")
         wrote = [bool(state & json.loads(before).keys()) for before in later["before"]]
-        return later.filter(pl.Series(wrote, dtype=pl.Boolean))["run_id"].unique(maintain_order=True).to_list()
+        runs = later.filter(pl.Series(wrote, dtype=pl.Boolean))["run_id"].unique(maintain_order=True).to_list()
+        whole_of = dict(self._reading.frame("runs", "parent_id IS NOT NULL", ["id", "parent_id"]).iter_rows())
+        for run in runs:  # which grows
+            if (whole := whole_of.get(run)) and whole not in runs:
+                runs.append(whole)
+        return runs
 
     def is_whole(self, name: str, version: int) -> bool:
         """Whether every row of a table at a version can be read."""

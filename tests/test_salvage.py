@@ -107,6 +107,19 @@ def checks(findings: tuple[Finding, ...]) -> list[tuple[str, str, str]]:
     return [(each.check, each.table, each.row_id) for each in findings]
 
 
+def test_a_night_of_which_a_phase_is_lost_did_not_come_to_its_end(store: Store) -> None:
+    with store.commit("night", "run", NOW) as tx:
+        part = tx.by_ids("runs", ["second"])
+        tx.upsert("runs", part.with_columns(parent_id=pl.lit("night")))
+        tx.upsert("runs", part.with_columns(id=pl.lit("night"), parent_id=pl.lit("backfill")))
+        tx.upsert("runs", part.with_columns(id=pl.lit("backfill")))
+    hurt(newest_file(store, "facts", "data"), "zeroed")
+    repaired = repair(Store.attach(store.uri), "doctor-1", NOW)
+    assert [each.row_id for each in repaired if each.check == "lost run"] == ["second", "night", "backfill"]
+    states = dict(Store.open(store.uri).snapshot().frame("runs", columns=["id", "state"]).iter_rows())
+    assert [states[each] for each in ("first", "second", "night", "backfill")] == ["completed", *["interrupted"] * 3]
+
+
 WAYS = [("data", "zeroed"), ("manifest", "deleted")]
 
 
@@ -229,7 +242,6 @@ def test_a_repair_shows_what_it_would_do_and_changes_nothing_before_somebody_sai
 ) -> None:
     hurt(newest_file(store, "facts", "data"), "deleted")
     before, command = store.head, ["doctor", "--repair", "--store", store.uri]
-    monkeypatch.setenv("COLUMNS", "250")
     piped = CliRunner().invoke(app, command)
     assert isinstance(piped.exception, UnusableInput)
     assert "Say --yes, or look first with `slowwave doctor`." in str(piped.exception)
@@ -237,7 +249,8 @@ def test_a_repair_shows_what_it_would_do_and_changes_nothing_before_somebody_sai
     monkeypatch.setattr("apps.printing.sys", Terminal)
     no = CliRunner().invoke(app, command, input="n\n")
     assert (no.exit_code, "Mend this?" in no.stderr, store.head) == (1, True, before)
-    assert "the newest whose files are whole" in no.stdout
+    assert "What would be mended" in no.stdout
+    assert "the newest whose files are whole" in foreseen[0].detail
     assert "slowwave runs second" in no.stdout
     yes = CliRunner().invoke(app, command, input="y\n")
     assert yes.exit_code == 0
