@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slowwave.errors import UnusableInput
+from slowwave.intake.time_windows import window_name
 from slowwave.settings import (
     BackfillSettings,
     CommunitySettings,
@@ -125,8 +126,7 @@ def _window(window: Mapping[str, str] | None) -> str:
     if window is None:
         return ""
     since, until = (in_utc(datetime.fromisoformat(window[end])) for end in ("since", "until"))
-    is_month = since.day == until.day == 1 and (until - since).days in range(28, 32)
-    return f"{since:%Y-%m}" if is_month else f"{since:%Y-%m-%d}"
+    return window_name(since, until)
 
 
 def duration(seconds: float | None) -> str:

@@ -55,7 +55,7 @@ class Estimate:
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each window, then the night."""
-        named = [(f"{window.since:%Y-%m-%d}", window.messages, usage) for window, usage in self.windows]
+        named = [(window.name, window.messages, usage) for window, usage in self.windows]
         night = [("sleep", 0, self.night)] if self.night.calls else []
         return [
             {"namespace": self.namespace, "window": name, "messages": n, **_plain(u)} for name, n, u in named + night

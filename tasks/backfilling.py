@@ -227,7 +227,7 @@ async def fill_windows(run: Run, asked: Asked, plan: Plan, tally: BackfillTally,
     by_deployment = bool(plan.left) and await can_deploy(DEPLOYMENT)
     failures = 0
     for number, window in enumerate(plan.left, 1):
-        name = f"{window.since:%Y-%m-%d}"
+        name = window.name
         left = what_is_left(asked.settings, spent + tally.usage)
         try:
             settings = asked.window_settings(window, left)
@@ -266,7 +266,7 @@ async def _deployed(
         "paths": [], "namespace": run.namespace, "store": store, "settings": settings.model_dump(mode="json"),
         "embedder": run.embedder, "now": run.now.isoformat(),
     }  # fmt: skip
-    title = f"ingest {run.namespace} {window.since:%Y-%m-%d}"
+    title = f"ingest {run.namespace} {window.name}"
     key = window_key(run, asked, plan, window)
     ended = await run_child(DEPLOYMENT, parameters, key, run.id, title)
     row = _row_of(run, plan, window)

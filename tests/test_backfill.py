@@ -150,6 +150,9 @@ def test_windows_follow_the_calendar_and_end_where_the_question_does() -> None:
     assert first == TimeWindow(monday, monday + timedelta(weeks=1), 2)
     assert (before.until, last.messages) == (monday, 1)
     assert [each.since.day for each in plan_time_windows(at, "month")] == [1, 1]
+    assert [each.name for each in plan_time_windows(at, "month")] == ["2026-05", "2026-06"]
+    assert plan_time_windows(at, "month", end=MAY)[0].name == "2026-05-01"
+    assert first.name == "2026-05-04"
     [only] = plan_time_windows(at, "week", MAY - timedelta(hours=1), MAY + timedelta(days=6))
     assert only == TimeWindow(MAY - timedelta(hours=1), MAY + timedelta(days=6), 1)
     assert moment(date(2026, 5, 4)) == monday

@@ -28,6 +28,17 @@ class TimeWindow:
         """From when to before when."""
         return self.since, self.until
 
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return window_name(self.since, self.until)
+
+
+def window_name(since: datetime, until: datetime) -> str:
+    """The month, as 2026-04, where it is a whole one; otherwise the day with which it begins."""
+    is_month = since.day == until.day == 1 and (until - since).days in range(28, 32)
+    return f"{since:%Y-%m}" if is_month else f"{since:%Y-%m-%d}"
+
 
 def moment(asked: date | datetime | None) -> datetime | None:
     """The time that somebody means: of a day its first moment, in UTC unless a zone is named."""
