@@ -178,7 +178,7 @@ def test_an_unknown_name_is_told_with_the_nearest_one(path: str, near: str) -> N
 @pytest.mark.parametrize(
     ("values", "told"),
     [
-        ({"recall": {"frobnicate": 1}}, "'recall.frobnicate'. [recall] has k, expansion,"),
+        ({"retention": {"frobnicate": 1}}, "'retention.frobnicate'. [retention] has undo_days, mode,"),
         ({"ingest": {"extract": {"zebra": 1}}}, "'ingest.extract.zebra'. docs/settings.md lists those of"),
         ({"recall": {"merge_threshold": 1}}, "Did you mean 'steward.merge_threshold'?"),
         ({"retention": {"days": 3}}, "Did you mean 'retention.undo_days'?"),
