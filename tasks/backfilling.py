@@ -92,14 +92,12 @@ class Asked:
 def _deciding(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that decide what a backfill does: of a language seat the models alone."""
     kept = {name: value for name, value in settings.items() if name not in _HOW}
-    return {
-        name: {key: model for key, model in value.items() if key.endswith("model")}
-        if name == "llm"
-        else _deciding(value)
-        if isinstance(value, dict)
-        else value
-        for name, value in kept.items()
-    }
+    for name, value in kept.items():
+        if name == "llm":
+            kept[name] = {key: model for key, model in value.items() if key.endswith("model")}
+        elif isinstance(value, dict):
+            kept[name] = _deciding(value)
+    return kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +160,11 @@ def plan_backfill(run: Run, asked: Asked) -> Plan:
     said = snapshot.frame("messages", to_extract(snapshot, asked.extract), ["occurred_at"])["occurred_at"]
     windows = plan_time_windows(said, asked.window, asked.start, asked.end)
     left = [each for each in windows if not (asked.force and each.span in done)]
-    killed = children.filter(pl.col("state").is_in(_LOST), pl.col("summary").is_null())
-    taken = sum(_handled(row["summary"]) for _, row in tried) + _read_by(snapshot, killed["id"])
-    limit = None if asked.limit is None else max(asked.limit - taken, 0)
+    limit = asked.limit
+    if limit is not None:
+        killed = children.filter(pl.col("state").is_in(_LOST), pl.col("summary").is_null())
+        taken = sum(_handled(row["summary"]) for _, row in tried) + _read_by(snapshot, killed["id"])
+        limit = max(limit - taken, 0)
     tries: dict[tuple[datetime, datetime], int] = {}
     for span, _ in tried:
         tries[span] = tries.get(span, 0) + 1
