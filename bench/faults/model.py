@@ -16,49 +16,38 @@ Body = dict[str, Any]
 KEY = "sk-ant-loopback-0000"
 NAME = "anthropic/claude-haiku-4-5"
 KNOWN = ("Ferrywise", "Brightwell", "Lisbon", "Porto", "Kestrel", "Redis", "Postgres", "Marta", "Priya", "Anna")
-_MESSAGE = re.compile(
-    r'<message index="(\d+)" speaker="([^"]*)"[^>]*?( context="[^"]*")?>\n(.*?)\n</message>', re.DOTALL
-)
-_CLUSTER = re.compile(r'<cluster number="(\d+)"[^>]*>\n(.*?)</cluster>', re.DOTALL)
+_MESSAGE = re.compile(r'<m n="(\d+)" by="([^"]*)"[^>]*?( context="[^"]*")?>(.*?)</m>', re.DOTALL)
+_ENTRY = re.compile(r'<e n="(\d+)"[^>]*>(.*?)</e>', re.DOTALL)
+_PAIR = re.compile(r"^#(\d+).*\n(1 \[.*\n2 \[.*)$", re.MULTILINE)
 _COMMUNITY = re.compile(r'<community number="(\d+)"')
-_FACT = re.compile(r'<fact index="(\d+)"[^>]*>(.*?)</fact>')
 
 
 def answer(tool: str, text: str) -> Body:
     """What fills in the tool: something is learned, now and then something is merged."""
-    makers = {"WindowExtraction": _extraction, "Consolidation": _consolidation, "CommunitySummaries": _summaries}
+    makers = {"WindowExtraction": _extraction, "Reconciliation": _reconciliation, "CommunitySummaries": _summaries}
     return makers[tool](text) if tool in makers else {"answers": []}
 
 
 def _extraction(text: str) -> Body:
     fresh = [(int(n), who, said) for n, who, context, said in _MESSAGE.findall(text) if not context]
     relations = [(n, who, name, said) for n, who, said in fresh for name in KNOWN if name in said and name not in who]
+    number = {name: n for n, name in _ENTRY.findall(text)}
     facts = [
-        {"message": n, "subject": who, "relation": "talks_about", "object": name, "confidence": 0.9,
-         "statement": f"{who} talks of {name}."}
+        {"m": n, "s": f"{who} talks of {name}.", "about": number.get(who, who), "rel": "knows",
+         "obj": number.get(name, name), "c": 0.9}
         for n, who, name, _ in relations
     ]  # fmt: skip
-    facts += [
-        {"message": n, "kind": "observation", "subject": who, "relation": "said", "statement": f"{who}: {said[:90]}",
-         "confidence": 0.9}
-        for n, who, said in fresh
-    ]  # fmt: skip
+    facts += [{"m": n, "s": f"{who}: {said[:90]}", "about": number.get(who, who), "c": 0.9} for n, who, said in fresh]
     names = sorted({who for _, who, _ in fresh} | {name for _, _, name, _ in relations})
-    return {
-        "messages": [{"message": n, "durable": True} for n, _, _ in fresh],
-        "entities": [{"name": name, "type": "person" if name not in KNOWN else "concept"} for name in names],
-        "facts": facts,
-    }
+    new = [{"name": name, "type": "person" if name not in KNOWN else "concept"} for name in names if name not in number]
+    return {"new": new, "facts": facts}
 
 
-def _consolidation(text: str) -> Body:
+def _reconciliation(text: str) -> Body:
     verdicts = []
-    for number, body in _CLUSTER.findall(text):
-        facts = [(int(index), frozenset(said.lower().split())) for index, said in _FACT.findall(body)]
-        same = [index for index, words in facts if words == facts[0][1]]
-        merged: Body = {"outcome": "supersede", "survivor": same[0], "absorbed": same[1:]}
-        verdict = merged if len(same) > 1 else {"outcome": "keep_all"}
-        verdicts.append({"cluster": int(number), "reason": "The same words.", **verdict})
+    for number, body in _PAIR.findall(text):
+        first, second = (frozenset(line.split(" || ")[1].lower().split()) for line in body.splitlines())
+        verdicts.append({"n": int(number), "v": "same" if first == second else "unrelated"})
     return {"verdicts": verdicts}
 
 

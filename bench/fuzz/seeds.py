@@ -41,16 +41,17 @@ _CALLS = (
 )
 _ANSWERS = (
     {
-        "messages": [{"message": 1, "durable": True}],
-        "entities": [{"name": "vim", "type": "tool", "summary": None}],
+        "names": [{"n": 1, "name": "Marta Oliveira"}],
+        "new": [{"name": "vim", "type": "tool", "is": None}],
         "facts": [
-            {"message": 1, "kind": "relation", "subject": "Marta", "relation": "uses", "object": "neovim",
-             "statement": "Marta uses neovim.", "confidence": 0.9, "aspects": ["career"],
-             "resolves": [{"known": None, "object": "vim", "action": "supersede", "reason": "temporal_change"}]}
+            {"m": 1, "also": [2], "about": "1", "rel": "uses", "obj": "neovim", "s": "Marta uses neovim.", "c": 0.9,
+             "when": "last week", "date": "2026-06-20 / 2026-06-26", "time": "event", "over": False, "tags": ["career"],
+             "does": [{"k": "F0", "v": "updates", "old": "vim"}]}
         ],
+        "again": [{"k": 0, "m": 1}],
     },
     {"answers": [{"question": 1, "same_entity": True, "reason": "", "winner": 0, "verdict": "contradict"}]},
-    {"verdicts": [{"cluster": 1, "outcome": "supersede", "survivor": 0, "absorbed": [1], "reworded": None}]},
+    {"verdicts": [{"n": 1, "v": "same", "keep": 1}, {"n": 2, "v": "updates"}]},
     {"summaries": [{"community": 1, "summary": "They build boats."}]},
 )  # fmt: skip
 _REVIEWS = (

@@ -32,11 +32,11 @@ from slowwave.intake.redaction import redact, redact_lines, redact_values
 from slowwave.intake.windows import PlannedWindow
 from slowwave.labels import canonical_relation, canonical_type
 from slowwave.reading.claims import collect
-from slowwave.reading.dates import resolve_hint
+from slowwave.reading.dates import resolve_times
 from slowwave.reading.given_names import name_to_store
 from slowwave.reading.hints import find_hint
 from slowwave.reading.rules_extraction import extract_window
-from slowwave.records import Turn, Window
+from slowwave.records import KnownFact, RosterEntry, Turn, Window
 from slowwave.review.asks import renamed, without
 from slowwave.review.verdicts import Asked, complaints
 from slowwave.timestamps import asked_time, parse_time
@@ -118,8 +118,8 @@ def times(data: bytes) -> None:
             parse_time(value)
         except ValueError:
             continue
-    resolve_hint(find_hint(text[:700]), NOW, text[:700])
-    resolve_hint(text, NOW)
+    resolve_times(find_hint(text[:700]), NOW, text[:700])
+    resolve_times(text, NOW, model_date=text)
     asked_time(text)
 
 
@@ -157,21 +157,24 @@ def talk(data: bytes) -> None:
     window = Window("c", "global", turns)
     answer = RESPONSES["extract_facts"].model_validate(extract_window(window))
     collect([(PlannedWindow(window, ("m0", "m1")), answer)], 10)
-    assert render_extraction(window).text.count("</window>") == 1
+    assert render_extraction(window).text.count("</messages>") == 1
 
 
 def answers(data: bytes) -> None:
     """What a model answers, to every prompt, and recordings of that."""
     value = _loaded(data)
     turns = tuple(Turn(n, "Marta", "user", "I moved from vim to neovim.", NOW, n == 0) for n in range(3))
-    planned = PlannedWindow(Window("c", "global", turns), ("m0", "m1", "m2"))
+    known, entries = KnownFact(0, "f0", "Marta uses vim.", NOW), RosterEntry(1, "Marta", "person", "e0", (), "user")
+    planned = PlannedWindow(Window("c", "global", turns, (known,), (entries,)), ("m0", "m1", "m2"))
     for name, model in RESPONSES.items():
         try:
             answer = model.model_validate(value)
         except ValidationError:
             continue
         if name == "extract_facts":
-            assert set(collect([(planned, answer)], 10).claims["message_id"]) <= {"m1", "m2"}
+            taken = collect([(planned, answer)], 10, by_model=True)
+            assert set(taken.claims["message_id"]) <= {"m1", "m2"}
+            assert set(taken.names["entity_id"]) <= {"e0"}
     Replay.read(_file(data, "recording.jsonl"))
 
 
