@@ -16,24 +16,20 @@ from pydantic import BaseModel
 from prompts.responses import (
     ArtifactLinks,
     CommunitySummaries,
-    ConflictVerdicts,
-    Consolidation,
     NameResolution,
+    Reconciliation,
     RelationNames,
-    RevisionVerdicts,
     SessionSummaries,
     WindowExtraction,
 )
 from slowwave.application.predicates import DEFAULT as KNOWN_RELATIONS
-from slowwave.merging.verdicts import Cluster
 from slowwave.records import (
     ArtifactQuestion,
     CommunityQuestion,
-    ConflictQuestion,
     NameQuestion,
+    PairQuestion,
     Prompt,
     RelationQuestion,
-    RevisionQuestion,
     SessionQuestion,
     Window,
 )
@@ -45,16 +41,14 @@ RESPONSES: Mapping[str, type[BaseModel]] = MappingProxyType(
     {
         "extract_facts": WindowExtraction,
         "resolve_names": NameResolution,
-        "consolidate_facts": Consolidation,
-        "settle_conflicts": ConflictVerdicts,
-        "verify_revisions": RevisionVerdicts,
+        "reconcile_facts": Reconciliation,
         "name_relations": RelationNames,
         "link_artifacts": ArtifactLinks,
         "summarize_communities": CommunitySummaries,
         "summarize_sessions": SessionSummaries,
     }
 )
-URGENT = frozenset({"resolve_names", "settle_conflicts", "verify_revisions", "name_relations"})
+URGENT = frozenset({"resolve_names", "name_relations"})
 """Prompts on whose answers the next step of a batch of messages waits."""
 
 
@@ -134,7 +128,9 @@ def prompt_version(name: str) -> str:
 
 @cache
 def _extraction_system(max_entities: int, max_facts: int) -> str:
-    return _block("extract_facts", "system", {"max_entities": max_entities, "max_facts": max_facts})
+    relations = [relation for relation in KNOWN_RELATIONS if relation.meaning]
+    limits = {"max_entities": max_entities, "max_facts": max_facts}
+    return _block("extract_facts", "system", {"relations": relations, **limits})
 
 
 @cache
@@ -158,11 +154,12 @@ def _asking(name: str, what: str, values: tuple[Any, ...], **more: Any) -> Promp
 def render_extraction(window: Window, settings: ExtractSettings | None = None) -> Prompt:
     """The prompt that is answered with a `WindowExtraction`; `context["window"]` is the window itself."""
     limits = settings or ExtractSettings()
+    days = [turn.occurred_at.date() for turn in window.turns]
     values = {
+        "roster": window.roster,
         "known": window.known,
-        "turns": window.turns,
+        "turns": [(turn, n == 0 or days[n - 1] != days[n]) for n, turn in enumerate(window.turns)],
         "scope": window.scope,
-        "fresh": [turn.index for turn in window.turns if not turn.is_context],
     }
     return Prompt(
         name="extract_facts",
@@ -178,22 +175,9 @@ def render_resolution(questions: tuple[NameQuestion, ...]) -> Prompt:
     return _asking("resolve_names", "questions", questions)
 
 
-def render_consolidation(clusters: tuple[Cluster, ...], notes: Mapping[int, str] = MappingProxyType({})) -> Prompt:
-    """The prompt that is answered with a `Consolidation` (S1-05).
-
-    `notes` say, by the number of the cluster, what was wrong with an earlier answer about it.
-    """
-    return _asking("consolidate_facts", "clusters", clusters, notes=notes)
-
-
-def render_conflicts(questions: tuple[ConflictQuestion, ...]) -> Prompt:
-    """The prompt that is answered with `ConflictVerdicts` (S2-59)."""
-    return _asking("settle_conflicts", "questions", questions)
-
-
-def render_revisions(questions: tuple[RevisionQuestion, ...]) -> Prompt:
-    """The prompt that is answered with `RevisionVerdicts` (S2-62)."""
-    return _asking("verify_revisions", "questions", questions)
+def render_pairs(pairs: tuple[PairQuestion, ...]) -> Prompt:
+    """The prompt that is answered with a `Reconciliation` (S1-05, S2-59, S2-62)."""
+    return _asking("reconcile_facts", "pairs", pairs)
 
 
 def render_relations(questions: tuple[RelationQuestion, ...]) -> Prompt:

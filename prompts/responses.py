@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
+from pydantic.json_schema import SkipJsonSchema
 
 from slowwave.graph.community_summaries import cleaned_answer
 
@@ -14,95 +26,154 @@ def _lowered(value: object) -> object:
 
 
 Word = Annotated[str, BeforeValidator(_lowered)]
+Kept = Annotated[Literal[0, 1, 2], BeforeValidator(lambda value: value or 0)]
+Verdict = Annotated[
+    Literal["same", "updates", "corrects", "contradicts", "details", "unrelated"], BeforeValidator(_lowered)
+]
+
+
+def _as_text(value: object) -> object:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Reference = Annotated[str, BeforeValidator(_as_text)]
+"""Number of something listed, or a name."""
+
+
+def _usable(value: object, validate: ValidatorFunctionWrapHandler) -> object:
+    """The items of a list that can be used; one that cannot is dropped, and the others are not asked for again."""
+    if not isinstance(value, list):
+        return validate(value)
+    kept: list[object] = []
+    for item in value:
+        try:
+            kept += validate([item])
+        except ValidationError:
+            continue
+    return kept
+
+
+Item = TypeVar("Item")
+Usable = Annotated[list[Item], WrapValidator(_usable)]
+
+
+def _or_nothing(value: object, validate: ValidatorFunctionWrapHandler) -> object:
+    try:
+        return validate(value)
+    except ValidationError:
+        return None
+
+
+Choice = TypeVar("Choice")
+Lenient = Annotated[Choice | None, WrapValidator(_or_nothing)]
+"""A value that counts as left out where it is none of those that are allowed."""
+
+
+def _plain_schema(schema: dict[str, Any]) -> None:
+    """Leave out of a JSON schema what tells a model nothing: titles, defaults, and that a field may be null."""
+    schema.pop("description", None)
+    for field in schema.get("properties", {}).values():
+        for name in ("title", "default"):
+            field.pop(name, None)
+        options = [option for option in field.pop("anyOf", []) if option.get("type") != "null"]
+        if len(options) == 1:
+            field |= options[0]
+        elif options:
+            field["anyOf"] = options
 
 
 class Response(BaseModel):
     """Base of all response models: unknown fields from a talkative model are dropped, not an error."""
 
-    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
+    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True, populate_by_name=True)
 
 
 class Judgement(Response):
-    """Whether one message is worth remembering."""
+    """Whether one message is worth remembering; the keyless extractor says so, a model only writes facts."""
 
     message: int = Field(description="Index of the message, as numbered in the window.")
-    durable: bool = Field(
-        description="True when the message states something that will still matter in a month: a decision and why, "
-        "a preference, a plan, a relation, a change, a root cause and its fix. False for greetings, thanks, "
-        "progress chatter, test output, listings, code and offers of help."
-    )
-    reason: str = Field(default="", description="A few words on why, for the person who reviews refusals.")
+    durable: bool = Field(description="Whether anything in it will still matter in a month.")
+    reason: str = Field(default="", description="A few words on why.")
 
 
-class EntityMention(Response):
-    """A named thing that a fact is about."""
+class Brief(Response):
+    """Base of answers that come often: a short schema, of which the prompt explains every field."""
 
-    name: str = Field(description="The name as a person would say it, at least three characters, no pronoun.")
-    type: Word = Field(
-        default="concept",
-        description="person, tool, concept, project, language, file, config, organization, place, event or session.",
-    )
-    summary: str | None = Field(default=None, description="One sentence on what it is, only if the text says so.")
+    model_config = ConfigDict(json_schema_extra=_plain_schema)
 
 
-class Directive(Response):
-    """An earlier fact that the new one does away with."""
+class LearnedName(Brief):
+    """The name of somebody who was known without one, or under a shorter one."""
 
-    known: int | None = Field(default=None, description="Index of the known fact that is no longer right, if listed.")
-    object: str | None = Field(
-        default=None,
-        description="Or what was replaced or ended, in the message's words ('vim' in 'from vim to neovim').",
-    )
-    action: Literal["supersede", "retract"] = Field(
-        default="supersede",
-        description="supersede: this fact takes its place. retract: it was never true or is simply over.",
-    )
-    reason: Literal["correction", "temporal_change"] = Field(
-        default="temporal_change", description="correction: the earlier one was a mistake. temporal_change: it changed."
-    )
+    entity: Reference = Field(alias="n", description="number of the entity")
+    name: str
 
 
-class FactClaim(Response):
-    """One durable statement."""
+class EntityMention(Brief):
+    """A person, named thing or thing with an identity that is not listed yet."""
 
-    message: int = Field(description="Index of the message that says it.")
-    kind: Literal["relation", "observation"] = Field(
-        default="relation", description="relation: subject, verb, object. observation: a statement about the subject."
-    )
-    subject: str = Field(description="Name of the entity it is about, as listed under entities.")
-    relation: str = Field(description="Short verb phrase in snake case: works_at, prefers, decided, fixed.")
-    object: str | None = Field(
-        default=None, description="Name of the other entity, or a value such as '100 per minute'."
-    )
-    statement: str = Field(
-        description="One self-contained English sentence with names instead of pronouns; nothing added to what was "
-        "said, numbers and negations kept."
-    )
-    edge_type: Word = Field(
-        default="semantic", description="semantic, temporal, causal, hierarchical or co_occurrence."
-    )
-    confidence: float | None = Field(
-        default=None, description="1.0 only for a verbatim statement, 0.5-0.8 clear implication, 0.3-0.5 weak."
-    )
-    temporal_hint: str | None = Field(
-        default=None,
-        description="Words that say when it became true, copied: 'last week', 'since March', '2024-05-02'.",
-    )
-    ended: bool = Field(default=False, description="True when the message says that this is over ('left Acme').")
-    aspects: list[Word] = Field(
-        default_factory=list,
-        description="Any of: film_tv, music, books, creativity, career, education, identity, childhood, family, "
-        "relationships, philosophy, values, spirituality, health.",
-    )
-    resolves: list[Directive] = Field(default_factory=list, description="Earlier facts that this one does away with.")
+    name: str
+    type: Word = "concept"
+    summary: str | None = Field(default=None, alias="is")
 
 
-class WindowExtraction(Response):
-    """Everything worth keeping from one window of messages."""
+class Directive(Brief):
+    """What a new fact does to an earlier one, which is named by its index or in words."""
 
-    messages: list[Judgement] = Field(default_factory=list, description="One judgement for each numbered message.")
-    entities: list[EntityMention] = Field(default_factory=list, description="Entities that the facts name.")
-    facts: list[FactClaim] = Field(default_factory=list, description="Durable facts; an empty list is a good answer.")
+    known: Reference | None = Field(default=None, alias="k")
+    verdict: Lenient[Literal["updates", "corrects", "ends", "contradicts"]] = Field(default=None, alias="v")
+    object: str | None = Field(default=None, alias="old")
+    action: SkipJsonSchema[Literal["supersede", "retract", "contradict"]] = "supersede"
+    reason: SkipJsonSchema[Literal["correction", "temporal_change"]] = "temporal_change"
+
+
+class FactClaim(Brief):
+    """One fact."""
+
+    message: int = Field(alias="m")
+    statement: str = Field(alias="s", description="the sentence")
+    subject: Reference = Field(alias="about")
+    relation: str = Field(default="", alias="rel")
+    object: Lenient[Reference] = Field(default=None, alias="obj")
+    temporal_hint: Lenient[str] = Field(default=None, alias="when")
+    date: Lenient[str] = None
+    time_kind: Lenient[Literal["state", "event", "plan", "deadline", "since", "until"]] = Field(
+        default=None, alias="time"
+    )
+    confidence: Lenient[float] = Field(default=None, alias="c")
+    ended: bool = Field(default=False, alias="over")
+    also: Usable[int] = Field(default_factory=list)
+    resolves: Usable[Directive] = Field(default_factory=list, alias="does")
+    aspects: Usable[Word] = Field(default_factory=list, alias="tags")
+    kind: SkipJsonSchema[Literal["relation", "observation"]] = "relation"
+    edge_type: SkipJsonSchema[Word] = ""
+
+
+class Repetition(Brief):
+    """A known fact that a message says again."""
+
+    known: int = Field(alias="k")
+    message: int = Field(alias="m")
+
+
+class WindowExtraction(Brief):
+    """Everything worth keeping from a stretch of messages."""
+
+    names: Usable[LearnedName] = Field(default_factory=list)
+    entities: Usable[EntityMention] = Field(default_factory=list, alias="new")
+    facts: Usable[FactClaim] = Field(default_factory=list)
+    repeats: Usable[Repetition] = Field(default_factory=list, alias="again")
+    messages: SkipJsonSchema[list[Judgement]] = Field(default_factory=list)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _is_usable(cls, value: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        """An answer none of whose facts can be used is none: its messages are tried again."""
+        answer = validate(value)
+        given = value.get("facts") if isinstance(value, dict) else None
+        if given and not answer.facts:
+            raise ValueError("no fact has a message and a sentence")
+        return answer
 
 
 class NameJudgement(Response):
@@ -119,62 +190,31 @@ class NameResolution(Response):
     answers: list[NameJudgement] = Field(default_factory=list, description="One answer for each numbered question.")
 
 
-class ClusterVerdict(Response):
-    """What is to become of one numbered cluster of facts."""
+class PairVerdict(Response):
+    """Of one pair."""
 
-    cluster: int = Field(description="Number of the cluster.")
-    outcome: Literal["supersede", "keep_all"] = Field(
-        description="supersede: some of the facts say the same, and one of them speaks for all. keep_all: each says "
-        "something of its own."
-    )
-    survivor: int | None = Field(default=None, description="Index of the fact that stays; only for supersede.")
-    absorbed: list[int] = Field(
-        default_factory=list, description="Indices of the facts that the survivor speaks for; may be some of them only."
-    )
-    reworded: str | None = Field(
-        default=None,
-        description="A better sentence for the survivor, made only of what these facts say; empty if its own is good.",
-    )
-    reason: str = Field(default="", description="One sentence, for the person who reviews it.")
+    n: int = Field(description="Number of the pair.")
+    v: Verdict
+    keep: Kept = Field(default=0, description="Only for same: 1 or 2.")
 
 
-class Consolidation(Response):
-    """Verdicts about all numbered clusters."""
+class Reconciliation(Response):
+    """One verdict for each pair."""
 
-    verdicts: list[ClusterVerdict] = Field(default_factory=list, description="One verdict for each numbered cluster.")
+    # What cannot be read of an answer is left out of it, so that nothing needs to be asked twice.
+    verdicts: list[PairVerdict] = Field(default_factory=list)
 
-
-class ConflictVerdict(Response):
-    """The answer to one numbered conflict."""
-
-    question: int = Field(description="Number of the conflict.")
-    winner: int | None = Field(
-        default=None, description="Index of the fact that holds; empty if all can hold at the same time."
-    )
-    reason: str = Field(default="", description="One sentence.")
+    @field_validator("verdicts", mode="before")
+    @classmethod
+    def _readable(cls, value: object) -> list[PairVerdict]:
+        return [read for each in value if (read := _pair_verdict(each))] if isinstance(value, list) else []
 
 
-class ConflictVerdicts(Response):
-    """Answers to all numbered conflicts."""
-
-    answers: list[ConflictVerdict] = Field(default_factory=list, description="One answer for each numbered conflict.")
-
-
-class RevisionVerdict(Response):
-    """The answer to one numbered pair of a new and a known statement."""
-
-    question: int = Field(description="Number of the pair.")
-    verdict: Literal["contradict", "reinforce", "unrelated"] = Field(
-        description="contradict: if the new one holds, the known one no longer does. reinforce: they say the same. "
-        "unrelated: both can hold."
-    )
-    reason: str = Field(default="", description="One sentence.")
-
-
-class RevisionVerdicts(Response):
-    """Answers to all numbered pairs."""
-
-    answers: list[RevisionVerdict] = Field(default_factory=list, description="One answer for each numbered pair.")
+def _pair_verdict(value: object) -> PairVerdict | None:
+    try:
+        return PairVerdict.model_validate(value)
+    except ValidationError:
+        return None
 
 
 class RelationName(Response):

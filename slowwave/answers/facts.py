@@ -32,9 +32,10 @@ class Mention:
 class RecalledFact:
     """One fact as it answers a query; `score` orders, `cosine` is the similarity to the query.
 
-    `polarity` is affirmed or negated, `suspect_of` a fact that no longer holds and that this one leans on,
-    `conflicts_with` facts whose relations seem to contradict it and that nobody has decided about yet (S2-75). `parts`
-    say how its score came about (`slowwave.ranking.placing`).
+    `event_at` is when it happens, as exactly as `event_precision` says (day, week, month, season, year, around; without
+    an event that of `valid_from`). `polarity` is affirmed or negated, `suspect_of` a fact that no longer holds and that
+    this one leans on, `conflicts_with` facts whose relations seem to contradict it and that nobody has decided about
+    yet (S2-75). `parts` say how its score came about (`slowwave.ranking.placing`).
     """
 
     id: str
@@ -50,6 +51,8 @@ class RecalledFact:
     aspects: tuple[str, ...]
     provenance: tuple[Provenance, ...]
     polarity: str = "affirmed"
+    event_at: datetime | None = None
+    event_precision: str | None = None
     suspect_of: Mention | None = None
     conflicts_with: tuple[Mention, ...] = ()
     cosine: float = 0.0

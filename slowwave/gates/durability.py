@@ -36,7 +36,9 @@ _KIND_NAMES = {
     "test": "test output",
     "code": "code or configuration",
 }  # fmt: skip
-_MARKDOWN = re.compile(r"^\s*(?:#{1,6}\s+|[-*+•]\s+|\d{1,3}[.)]\s+|\[[ xX]\]\s+)|\*\*|__(?=\w)|(?<=\w)__|`")
+_MARKDOWN = re.compile(
+    r"^\s*(?:#{1,6}\s+|(?:(?:[-*+•]|\d{1,3}[.)])\s+)?\[[ xX]\]\s+|[-*+•]\s+|\d{1,3}[.)]\s+)|\*\*|__(?=\w)|(?<=\w)__|`"
+)
 _ITEM = re.compile(r"\s*(?:[-*+•|#>]|\d{1,3}[.)])\s")
 _WRAP = 70
 _RULE = re.compile(r"^[\s|:=*_-]{3,}$")
@@ -92,8 +94,8 @@ _SMALL_TALK = re.compile(
     | (?:let\sme\sknow|feel\sfree|let's\s(?:see|go|do\s(?:it|this))|no\s(?:worries|problem|thanks|rush)
         |not\sreally|not\smuch|got\sit|noted|understood|done|deal|same\shere|me\s(?:too|neither)|anytime
         |of\scourse|please\sdo|will\sdo|on\sit|one\smoment|right\saway
-        |running\sthem|ready|go\sahead|fingers\scrossed|indeed|agreed|for\ssure|no\sway|my\spleasure
-        |always)\b.{0,30}
+        |running\sthem|ready|go\sahead|fingers\scrossed|indeed|agreed|for\ssure|no\sway|my\spleasure)\b.{0,30}
+    | always
     | (?:i'll|i\swill|i\scan|i\scould|let\sme|i'd\sbe\s(?:happy|glad))\s(?:also\s|just\s)?(?:tell|send|show
         |check|look|ask|let\syou|get\sback|be\sright|give\syou|help|do\sthat|keep\s(?:you|that|it)
         |write\s(?:it|that)|put\sthat|see\syou|take\sa\slook|know)\b.{0,80}
@@ -124,6 +126,7 @@ _EMPTY = word_set(
     told know think thing things lot bit way much more most good great nice cool sure yes yeah because
     make makes made don't didn't can't won't well okay back come goes going"""
 )
+_SELF = re.compile(r"I['’]m\s\w{4}")
 MIN_WORDS = 3
 
 
@@ -227,7 +230,7 @@ def refusal_of(statement: str) -> str:
         return "no words"
     if statement.endswith("?"):
         return "question"
-    if count < MIN_WORDS and not any(mark.isdigit() for mark in statement):
+    if count < MIN_WORDS and not any(mark.isdigit() for mark in statement) and not _SELF.match(statement):
         return "too short to tell anything"
     if _FILE_FIRST.match(statement):
         return "detail of the code"

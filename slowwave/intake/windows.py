@@ -1,41 +1,61 @@
-"""Windows: consecutive messages of one conversation that are extracted in one call (S2-16, S2-17)."""
+"""Windows: consecutive messages that are extracted in one call (S2-16, S2-17).
+
+A window is measured by what people said. For a model it is made brief: of an assistant's message remains what the
+person answers to, of code and long pastes nothing, and short conversations of the same people share one window.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from slowwave.gates.noise_scores import group_topics
-from slowwave.records import KnownFact, Turn, Window
+from slowwave.records import KnownFact, RosterEntry, Turn, Window
 from slowwave.settings import ExtractSettings, NoiseSettings
+from slowwave.text import sentences, strip_code
 
 CHARS_PER_TOKEN = 4  # common estimate for English text and byte-pair vocabularies
 COLUMNS = ("id", "conversation_id", "ordinal", "role", "speaker", "content", "occurred_at", "scope")
 ORDER = ("conversation_id", "ordinal", "occurred_at", "id")
+PEOPLE = frozenset({"user", "document"})
+"""Roles of those whose statements are kept; what others say is shown for understanding."""
+ANSWERED_CHARS = 400
+"""Of an assistant's message: the first and the last sentence, and those that share words with what follows."""
+PERSON_CHARS = 12_000
+"""Of a person's message: the beginning and the end; what stands between is mostly pasted."""
+_SHARED_WORDS = 2
+_WORD = re.compile(r"[^\W\d_]{5,}|\d[\d.,:/-]*\d")
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedWindow:
-    """A window with the row id of each of its turns, context included."""
+    """A window with the row id of each of its turns, context included, and the rows that it settles."""
 
     window: Window
     message_ids: tuple[str, ...]
+    settles: tuple[str, ...] = field(default=())
 
     @property
     def new_ids(self) -> tuple[str, ...]:
         """Rows that are to be extracted."""
+        if self.settles:
+            return self.settles
         pairs = zip(self.window.turns, self.message_ids, strict=True)
         return tuple(row for turn, row in pairs if not turn.is_context)
 
-    def knowing(self, known: Sequence[tuple[str, str, datetime | None]]) -> PlannedWindow:
-        """The same window with the facts (id, statement, valid_from) it may supersede."""
-        facts = tuple(KnownFact(n, fact, text, since) for n, (fact, text, since) in enumerate(known))
-        return replace(self, window=replace(self.window, known=facts))
+    @property
+    def speaking_ids(self) -> tuple[str, ...]:
+        """Rows that facts may come from."""
+        return tuple(row for turn, row in zip(self.window.turns, self.message_ids, strict=True) if not turn.is_context)
+
+    def knowing(self, known: Sequence[KnownFact], roster: Sequence[RosterEntry] = ()) -> PlannedWindow:
+        """The same window with the facts it may repeat or end, and the people and things in play."""
+        return replace(self, window=replace(self.window, known=tuple(known), roster=tuple(roster)))
 
 
 def plan_windows(new: pl.DataFrame, earlier: pl.DataFrame, settings: ExtractSettings) -> list[PlannedWindow]:
@@ -57,6 +77,27 @@ def plan_windows(new: pl.DataFrame, earlier: pl.DataFrame, settings: ExtractSett
     return planned
 
 
+def brief_windows(planned: Sequence[PlannedWindow], settings: ExtractSettings) -> list[PlannedWindow]:
+    """The windows as a model reads them, in the order in which they were said.
+
+    Neighbours of one scope and the same speakers are one window as long as it stays within the limits, unless a window
+    ends with its topic.
+    """
+    ordered = sorted(planned, key=lambda each: each.window.turns[-1].occurred_at)  # equal ones as they were planned
+    joined: list[PlannedWindow] = []
+    for each in map(_brief, ordered):
+        if joined and _fit(joined[-1], each, settings):
+            joined[-1] = _join(joined[-1], each)
+        else:
+            joined.append(each)
+    return joined
+
+
+def speakers_of(planned: PlannedWindow) -> frozenset[str]:
+    """Who speaks in a window, assistants and documents left out."""
+    return frozenset(turn.speaker.lower() for turn in planned.window.turns if turn.role in PEOPLE - {"document"})
+
+
 def with_topics(messages: pl.DataFrame, settings: NoiseSettings) -> pl.DataFrame:
     """The messages in order, with the number of their `topic` within their conversation (S4-22).
 
@@ -69,9 +110,9 @@ def with_topics(messages: pl.DataFrame, settings: NoiseSettings) -> pl.DataFrame
 
 def _with_topic(rows: pl.DataFrame, settings: NoiseSettings) -> pl.DataFrame:
     place = pl.when(pl.col("vector").is_not_null()).then(pl.int_range(pl.len())).forward_fill().backward_fill()
-    told = rows.select(place=place)["place"]
-    silent = bool(told.null_count())  # all of it: it is parted by length alone
-    vectors = np.ones((len(rows), 1), np.float32) if silent else rows["vector"].gather(told).to_numpy()
+    places = rows.select(place=place)["place"]
+    silent = bool(places.null_count())  # all of it: it is parted by length alone
+    vectors = np.ones((len(rows), 1), np.float32) if silent else rows["vector"].gather(places).to_numpy()
     lengths = rows["content"].str.len_chars().fill_null(0).to_numpy()
     return rows.with_columns(pl.Series("topic", group_topics(vectors, lengths, settings)))
 
@@ -86,19 +127,21 @@ def _conversation(rows: list[dict[str, Any]], settings: ExtractSettings) -> Iter
 def _groups(rows: list[dict[str, Any]], settings: ExtractSettings) -> Iterator[list[int]]:
     """Positions of the new messages of each window.
 
-    It is full by count or by tokens, or ended by an older message or another topic.
+    It is full by what people said, by count or by tokens, or ended by an older message or another topic.
     """
     group: list[int] = []
-    tokens = 0
+    tokens = messages = 0
     for n, row in enumerate(rows):
-        cost = len(row["content"] or "") // CHARS_PER_TOKEN + 1
-        full = len(group) >= settings.window_messages or tokens + cost > settings.window_tokens
-        if group and (full or not row["is_new"] or row["topic"] != rows[group[-1]]["topic"]):
+        is_said = row["role"] in PEOPLE
+        cost = is_said * (len(row["content"] or "") // CHARS_PER_TOKEN + 1)
+        full = is_said and (messages >= settings.window_messages or tokens + cost > settings.window_tokens)
+        if group and ((full and messages) or not row["is_new"] or row["topic"] != rows[group[-1]]["topic"]):
             yield group
-            group, tokens = [], 0
+            group, tokens, messages = [], 0, 0
         if row["is_new"]:
             group.append(n)
             tokens += cost
+            messages += is_said
     if group:
         yield group
 
@@ -118,3 +161,98 @@ def _window(context: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any
     )
     window = Window(new[0]["conversation_id"], new[0]["scope"] or "global", turns)
     return PlannedWindow(window, tuple(row["id"] for row in rows))
+
+
+def _brief(planned: PlannedWindow) -> PlannedWindow:
+    """Without code, pastes, and the parts of an assistant's messages that nobody answers to; these are context only."""
+    turns = planned.window.turns
+    kept: list[tuple[Turn, str]] = []
+    for n, (turn, row) in enumerate(zip(turns, planned.message_ids, strict=True)):
+        if turn.role in PEOPLE:
+            text = turn.text if turn.role == "document" else _shortened(turn.text)
+            kept.append((replace(turn, text=text), row))
+        else:
+            answer = next((later.text for later in turns[n + 1 :] if later.role in PEOPLE), "")
+            if text := answered_part(turn.text, answer):
+                kept.append((replace(turn, text=text, is_context=True), row))
+    numbered = tuple(replace(turn, index=n) for n, (turn, _) in enumerate(kept))
+    window = replace(planned.window, turns=numbered)
+    return PlannedWindow(window, tuple(row for _, row in kept), planned.new_ids)
+
+
+def answered_part(text: str, answer: str, most: int = ANSWERED_CHARS) -> str:
+    """Of an assistant's message what the person's next message answers to, at most `most` characters.
+
+    The first and the last sentence, and those that share words or figures with the answer. Empty where there is no
+    answer, or nothing but code to be answered.
+    """
+    plain = sentences(strip_code(text)) if answer else []
+    if not plain:
+        return ""
+    words = _words(answer)
+    picked = {0, len(plain) - 1} | {n for n, part in enumerate(plain) if len(_words(part) & words) >= _SHARED_WORDS}
+    parts: list[str] = []
+    left = most
+    for n in sorted(picked):
+        part = plain[n][: most // 2]
+        if len(part) < left:
+            parts.append(part)
+            left -= len(part) + 3
+    return " … ".join(parts)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.lower()))
+
+
+def _shortened(text: str) -> str:
+    """A person's message without fenced code, its middle left out where it is very long."""
+    plain = strip_code(text).strip()
+    shown = plain or "[code]"
+    if plain != text.strip() and plain:
+        shown = f"{plain} [code]"
+    half = PERSON_CHARS // 2
+    return shown if len(shown) <= PERSON_CHARS else f"{shown[:half]} […] {shown[-half:]}"
+
+
+def _size(planned: PlannedWindow) -> tuple[int, int]:
+    """Messages and tokens of what people say in it."""
+    spoken = [turn for turn in planned.window.turns if not turn.is_context]
+    return len(spoken), sum(len(turn.text) // CHARS_PER_TOKEN + 1 for turn in spoken)
+
+
+def _fit(a: PlannedWindow, b: PlannedWindow, settings: ExtractSettings) -> bool:
+    speakers = speakers_of(a)
+    if settings.by_topic or not speakers or a.window.scope != b.window.scope or speakers != speakers_of(b):
+        return False
+    shown = {row for turn, row in zip(a.window.turns, a.message_ids, strict=True) if turn.is_context}
+    if not shown.isdisjoint(b.speaking_ids):  # clocks that stand still or run back: what one shows the other reads
+        return False
+    messages, tokens = (one + other for one, other in zip(_size(a), _size(b), strict=True))
+    return messages <= settings.window_messages and tokens <= settings.window_tokens
+
+
+def _join(a: PlannedWindow, b: PlannedWindow) -> PlannedWindow:
+    """Both as one; what both show as context, or one shows that the other extracts, stands in it once."""
+    here = set(a.message_ids)
+    more = [(turn, row) for turn, row in zip(b.window.turns, b.message_ids, strict=True) if row not in here]
+    start = len(a.window.turns)
+    turns = tuple(replace(turn, index=start + n) for n, (turn, _) in enumerate(more))
+    window = replace(a.window, turns=a.window.turns + turns)
+    rows = a.message_ids + tuple(row for _, row in more)
+    return PlannedWindow(window, rows, tuple(dict.fromkeys(a.new_ids + b.new_ids)))
+
+
+def first_of_each(planned: Sequence[PlannedWindow]) -> list[PlannedWindow]:
+    """The windows that can be read now, beside each other: of those that share a speaker or a scope's memory the first.
+
+    `planned` are in the order of time. What shares nobody with an earlier one does not wait for it.
+    """
+    ready: list[PlannedWindow] = []
+    waiting: set[tuple[str, str]] = set()
+    for each in planned:
+        who = {(each.window.scope, name) for name in speakers_of(each) or {each.window.conversation_id}}
+        if waiting.isdisjoint(who):
+            ready.append(each)
+        waiting |= who
+    return ready

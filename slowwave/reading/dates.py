@@ -1,299 +1,248 @@
-"""The stretch of time that words such as "last week", "since March" or "5 de mayo" mean."""
+"""Three times of a statement: when it was said, when it holds, and when it happens, with how exactly that is known.
+
+The words are resolved by rule; the date that a model understood is compared with them (DESIGN §9.5).
+"""
 
 from __future__ import annotations
 
-import calendar
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import lru_cache
-from typing import Literal
+from typing import Literal, cast
 
-from dateparser.date import DateDataParser
+from slowwave.reading.date_words import Meaning, count_of, counted, meaning_of
+from slowwave.reading.hints import find_hint
+from slowwave.reading.spanish_dates import in_english
+from slowwave.reading.spans import Precision, Stretch, Tense, unit_span
+from slowwave.reading.tense import Telling, telling_of
 
-from slowwave.reading.hints import COUNT
+TimeKind = Literal["event", "plan", "deadline", "since", "until", "state", "before", ""]
+TIME_KINDS = frozenset({"event", "plan", "deadline", "since", "until", "state"})
+"""What a model may say of a time."""
 
-Tense = Literal["past", "future", "unknown"]
+SURE, ALONE, DISPUTED = 1.0, 0.8, 0.6
+"""Certainty: the words say it; only the model says it; they say different things."""
 
-_MONTHS = {name.lower(): i for i, name in enumerate(calendar.month_name) if name}
-_MONTHS |= {
-    "jan": 1,
-    "feb": 2,
-    "apr": 4,
-    "jun": 6,
-    "jul": 7,
-    "aug": 8,
-    "sep": 9,
-    "sept": 9,
-    "oct": 10,
-    "nov": 11,
-    "dec": 12,
-}
-_MONTHS |= {
-    "enero": 1, "febrero": 2, "marzo": 3, "abril": 4, "mayo": 5, "junio": 6, "julio": 7, "agosto": 8,
-    "septiembre": 9, "octubre": 10, "noviembre": 11, "diciembre": 12,
-}  # fmt: skip
-_WEEKDAYS = {name.lower(): i for i, name in enumerate(calendar.day_name)}
-_SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
-_NUMBERS = {
-    "a": 1, "an": 1, "one": 1, "two": 2, "couple of": 2, "a couple of": 2, "three": 3, "few": 3, "a few": 3,
-    "several": 4,
-    "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "twelve": 12, "fifteen": 15,
-    "twenty": 20,
-    "un": 1, "una": 1, "dos": 2, "tres": 3, "cuatro": 4, "cinco": 5, "seis": 6,
-}  # fmt: skip
-_UNITS = frozenset({"second", "minute", "hour", "day", "week", "weekend", "month", "year", "decade"})
-
-_FUTURE = re.compile(
-    r"\b(?:will|'ll|going to|gonna|plan(?:s|ning)? to|plans?_to|upcoming|starts?|begins?|leaves?"
-    r"|want(?:s)? to|about to|due|deadline"
-    r"|release|scheduled|can't wait|looking forward|(?:am|is|are|'m|'re) (?:moving|leaving|starting|going"
-    r"|getting|flying|having|coming))\b",
-    re.IGNORECASE,
-)
-_PAST = re.compile(
-    r"\b(?:was|were|did|had|went|got|left|quit|met|made|took|began|became|came|saw|bought|built|since|ago|\w{3,}ed)\b",
-    re.IGNORECASE,
-)
-_LEAD = re.compile(
-    r"^(?:ever since|back in|since|starting on|starting|from|as of|around|during|for|in|on|desde|en|el)\s+",
-    re.IGNORECASE,
-)
-_OPEN_ENDED = re.compile(r"^(?:ever since|since|from|starting|as of|desde)\b", re.IGNORECASE)
-_UP_TO_NOW = re.compile(rf"^(?:the\s+)?(?:last|past)\s+{COUNT}\s+\w+$", re.IGNORECASE)
-_SINCE = re.compile(r"^(?:ever since|since|desde)\b", re.IGNORECASE)
-_NO_START = re.compile(r"^(?:until|till|by|before|after)\b", re.IGNORECASE)
-_CLASH = re.compile(
-    r"\b(?:yesterday|last|ago|past)\b.*\b(?:tomorrow|next|from now)\b|\b(?:tomorrow|next)\b.*\b(?:yesterday|ago)\b"
-)
-_AMOUNT = re.compile(
-    rf"^(?:(in|within)\s+)?(?:the\s+)?(?:(last|past)\s+)?({COUNT})\s+(\w+?)s?(?:\s+(ago|from now))?$", re.IGNORECASE
-)
-_DAY_OF = re.compile(r"^(?:(\w+day),?\s+)?the\s+(\d{1,2})(?:st|nd|rd|th)$", re.IGNORECASE)
-_RELATIVE = re.compile(r"^(last|next|this|this past|past|this coming|coming)\s+(\w+)$", re.IGNORECASE)
-_NTH_WEEK = re.compile(
-    r"^the\s+(first|second|third|last)\s+(weekend|week)\s+(?:of|in)\s+(\w+)(?:\s+(\d{4}))?$", re.IGNORECASE
-)
-_PART = re.compile(
-    r"^(?:the\s+)?(early|mid|late|end of|beginning of|start of|middle of)[\s-]+(?:([^\W\d]+)\s*)?(\d{4})?$",
-    re.IGNORECASE,
-)
-_SEASON = re.compile(r"^(?:the\s+)?(spring|summer|autumn|fall|winter)(?:(?:\s+of)?\s+(\d{4}))?$", re.IGNORECASE)
-_MONTH_YEAR = re.compile(r"^([^\W\d]+)(?:,?\s+(?:de\s+)?(\d{4}))?$")
+_MAX_WORDS = 80
 _FARTHEST_YEARS = 150
+_FARTHEST_AHEAD = 50  # where only a model says so
+_LEAD = re.compile(
+    r"(?P<since>ever since|since|as of|dating back to|back to)\s+"
+    r"|(?P<start>starting|beginning)(?:\s+(?:on|from|in))?\s+|(?P<from>from)\s+"
+    r"|(?P<until>up until|until|till|til|up to)\s+|(?P<by>by|no later than|not later than|before|prior to)\s+"
+    r"|(?P<within>within|in)\s+|(?P<length>for)\s+"
+    r"|(?:back in|sometime in|sometime|on|at|during|to|over(?= (?:the|this|these|christmas))|through|between|along)\s+"
+)
+_ROUGHLY = re.compile(r"(?:about|around|approximately|roughly|circa|ca\.?|close to) (?=\w)")
+_LENGTH = re.compile(r"(?P<amount>.+?)(?P<now> now| already| straight)?")
+_TURNING = re.compile(
+    r"\d|\b(?:after|before|until|till|by|when|while|every|each|not|never|since|from|to|and|for|or|ago|now|once|ever|last"
+    r"|next|later|earlier|early|late|mid|end|antes|después|hasta|desde|para|cada)\b",
+    re.IGNORECASE,
+)
+_ORDER: tuple[Precision, ...] = ("day", "week", "month", "season", "year", "around")
+_ISO = re.compile(r"(\d{4})(?:-(\d\d?))?(?:-(\d\d?))?(?:T[\d:.+Z-]*)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
-    """From `start` (included) to `end` (excluded); no end means that it goes on."""
+class Times:
+    """When a statement holds (`valid_from`, `valid_to`) and when it happens (`event_at` to `event_until`, excluded).
 
-    start: datetime
-    end: datetime | None = None
+    What is planned holds from when it was said, and happens later. `precision` is that of the event, or else of the
+    beginning or end; empty where no words tell a time. `certainty` is 1, less where rule and model disagree
+    (`is_disputed`) or only the model tells. `reason` says why a date of the model was dropped.
+    """
+
+    valid_from: datetime
+    valid_to: datetime | None = None
+    event_at: datetime | None = None
+    event_until: datetime | None = None
+    precision: Precision | Literal[""] = ""
+    kind: TimeKind = ""
+    certainty: float = SURE
+    is_disputed: bool = False
+    reason: str = ""
 
 
-def resolve_hint(words: str, said_at: datetime, statement: str = "") -> Interval | None:
-    """What a temporal hint means when said at `said_at`; `statement` gives the tense of bare dates ("on
-    Monday"). None for words that name no start ("until May"), that contradict themselves, or that lie
-    150 years off."""
-    hint = " ".join(words.strip(" ,.;").split())
-    if not hint or len(hint) > 60 or _NO_START.match(hint) or _CLASH.search(hint.lower()):
-        return None
-    core = _LEAD.sub("", hint)
-    if _AMOUNT.match(hint) and hint[:2].lower() == "in":
-        core = hint
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the words say, or a model: a stretch of time, and what it is to the statement."""
+
+    span: Stretch
+    kind: TimeKind
+    is_range: bool = False
+
+
+def resolve_times(words: str, said_at: datetime, statement: str = "", *, model_date: str = "", kind: str = "") -> Times:
+    """The times that a temporal hint tells when said at `said_at`; `statement` gives the tense of bare dates.
+
+    `kind` is what a model takes the time for: event, plan, deadline, since, until, state; empty without a model.
+    `model_date` is what it understood: YYYY, YYYY-MM, YYYY-MM-DD or two of them with a slash between. The words decide
+    what agrees with them; else the model's date is kept as disputed, unless it cannot be.
+    """
     day = said_at.replace(hour=0, minute=0, second=0, microsecond=0)
-    tense = "past" if _SINCE.match(hint) else _tense(f"{hint} {_around(hint, statement)}")
-    span = _resolve(core.lower(), day, tense)
-    if span is None or abs(span[0].year - said_at.year) > _FARTHEST_YEARS:
+    asked = cast(TimeKind, kind if kind in TIME_KINDS else "")
+    words = _heart(words)
+    telling = telling_of(words, statement)
+    ruled = _by_rule(words, day, telling, asked)
+    if not model_date.strip():
+        return _times(ruled, said_at) if ruled else Times(said_at)
+    understood = model_span(model_date, day)
+    tenses: tuple[Tense, ...] = ("past", "future") if telling.tense == "unknown" else ()
+    readings = [ruled, *(_by_rule(words, day, replace(telling, tense=tense), asked) for tense in tenses)]
+    agreed = next((each for each in readings if each and understood and _agree(each.span, understood)), None)
+    if agreed:
+        return _times(agreed, said_at)
+    reason = "no date that can be" if understood is None else _impossible(understood, day, asked, telling)
+    if understood and reason == OVER and str(understood.start.year) in f"{words} {statement}":
+        reason = ""  # the text itself gives the year: a plan may be told that is over
+    if understood is None or reason:
+        return replace(_times(ruled, said_at) if ruled else Times(said_at), reason=f"{model_date[:40]}: {reason}")
+    if ruled is None:
+        told = _Told(understood, _settled(asked, understood, day), "/" in model_date)
+        return replace(_times(told, said_at), certainty=ALONE)
+    told = replace(ruled, span=understood, kind=_settled(ruled.kind, understood, day))
+    return replace(_times(told, said_at), certainty=DISPUTED, is_disputed=True)
+
+
+def _heart(words: str) -> str:
+    """The words without those that tell no time ("yesterday at the gym"), where the rest cannot change their sense."""
+    words = " ".join(words.strip(" ,.;:!?").split())
+    hint = find_hint(words)
+    rest = words.replace(hint, " ", 1)
+    return words if not hint or _TURNING.search(rest) or find_hint(rest) else hint
+
+
+def model_span(date: str, day: datetime) -> Stretch | None:
+    """The stretch of a date or range as models write it; None for one that cannot be."""
+    first, _, last = date.strip().partition("/")
+    try:
+        spans = [_iso_span(part.strip(), day) for part in (first, last or first)]
+    except (ValueError, OverflowError):
         return None
-    return Interval(span[0], None if _OPEN_ENDED.match(hint) or _UP_TO_NOW.match(core) else span[1])
-
-
-def _around(hint: str, statement: str) -> str:
-    """The sentence of a statement that holds the hint."""
-    return next((part for part in re.split(r"(?<=[.!?])\s+(?=[A-ZÀ-Þ])", statement[:4000]) if hint in part), statement)
-
-
-def _tense(words: str) -> Tense:
-    """Whether a statement speaks of what was or of what is to come."""
-    if _FUTURE.search(words):
-        return "future"
-    return "past" if _PAST.search(words) else "unknown"
-
-
-Span = tuple[datetime, datetime]
-
-
-@lru_cache(maxsize=8192)
-def _resolve(core: str, day: datetime, tense: Tense) -> Span | None:
-    for rule in (_amount, _relative, _day_of, _weekday, _nth_week, _part, _season, _month_or_year, _absolute):
-        try:
-            span = rule(core, day, tense)
-        except (ValueError, OverflowError):
-            return None
-        if span is not None:
-            return span
-    return None
-
-
-def _amount(core: str, day: datetime, _: Tense) -> Span | None:
-    """ "two months ago", "in three weeks", "the past ten years"."""
-    found = _AMOUNT.match(core)
-    spanish = re.match(r"^hace\s+(\w+)\s+(d[ií]a|semana|mes|año)", core)
-    if spanish:
-        count = int(spanish[1]) if spanish[1].isdigit() else _NUMBERS.get(spanish[1], 0)
-        unit = {"día": "day", "dia": "day", "semana": "week", "mes": "month", "año": "year"}[spanish[2]]
-        return _unit_span(_shift(day, -count, unit), unit) if count else None
-    if not found or not any((found[1], found[2], found[5])):
+    a, b = spans
+    if a is None or b is None or b.end <= a.start:
         return None
-    count = int(found[3]) if found[3].isdigit() else _NUMBERS[found[3].lower()]
-    unit = found[4]
-    if unit not in _UNITS:
+    if max(abs(each.start.year - day.year) for each in (a, b)) > _FARTHEST_YEARS:
         return None
-    if unit == "decade":
-        count, unit = count * 10, "year"
-    back = -1 if found[2] or found[5] == "ago" else 1
-    return _unit_span(_shift(day, back * count, unit), unit)
+    return Stretch(a.start, b.end, max(a.precision, b.precision, key=_ORDER.index))
 
 
-def _relative(core: str, day: datetime, _: Tense) -> Span | None:
-    """ "last week", "next Monday", "this morning", "last March", "next summer"."""
-    found = _RELATIVE.match(core)
+def _iso_span(text: str, day: datetime) -> Stretch | None:
+    found = _ISO.fullmatch(text)
     if not found:
         return None
-    which, what = found[1].split()[-1], found[2]
-    step = {"last": -1, "past": -1, "next": 1, "coming": 1, "this": 0}[which]
-    if what in ("night", "morning", "afternoon", "evening"):
-        return _unit_span(day + timedelta(days=-1 if what == "night" and step < 0 else step), "day")
-    if what in _WEEKDAYS:
-        return _unit_span(_near_weekday(day, _WEEKDAYS[what], step or 1), "day")
-    if what in _MONTHS:
-        return _near_month(day, _MONTHS[what], step, 1)
-    if what in _SEASONS:
-        return _near_month(day, _SEASONS[what], step, 3)
-    if what in ("week", "weekend", "month", "year"):
-        unit = "week" if what == "weekend" else what
-        span = _unit_span(_shift(day, step, unit), unit)
-        return (span[0] + timedelta(days=5), span[1]) if what == "weekend" else span
-    return None
+    unit = "day" if found[3] else "month" if found[2] else "year"
+    return unit_span(day.replace(year=int(found[1]), month=int(found[2] or 1), day=int(found[3] or 1)), unit)
 
 
-def _day_of(core: str, day: datetime, tense: Tense) -> Span | None:
-    """ "the 15th", "Monday the 13th": that day of this month, or of the one the tense asks for."""
-    found = _DAY_OF.match(core)
-    if not found:
+OVER = "over, and told as planned"
+
+
+def _impossible(span: Stretch, day: datetime, kind: TimeKind, telling: Telling) -> str:
+    """Why a model's date cannot be, or nothing."""
+    if span.start.year - day.year > _FARTHEST_AHEAD:
+        return "too far ahead"
+    is_past = kind in ("event", "since") and telling.tense != "future"
+    if (is_past or (telling.tense == "past" and kind in ("", "state"))) and span.start > day + timedelta(days=1):
+        return "still to come, and told as past"
+    if kind in ("plan", "deadline") and span.end <= day:
+        return OVER
+    return ""
+
+
+def _agree(a: Stretch, b: Stretch) -> bool:
+    """Whether two stretches touch where the coarser of them counts."""
+    precision = max(a.precision, b.precision, key=_ORDER.index)
+    (a_start, a_end), (b_start, b_end) = a.widened(precision), b.widened(precision)
+    return a_start < b_end and b_start < a_end
+
+
+def _by_rule(words: str, day: datetime, telling: Telling, kind: TimeKind) -> _Told | None:
+    """What the words mean: the stretch, and whether it is an event, a plan, a beginning or an end."""
+    core = " ".join(words.lower().replace(",", " ").replace("’", "'").split())
+    if not core or len(core) > _MAX_WORDS:
         return None
-    this = day.replace(day=int(found[2]))
-    if tense == "past" and this > day:
-        this = _shift(day.replace(day=1), -1, "month").replace(day=int(found[2]))
-    if tense == "future" and this < day:
-        this = _shift(day.replace(day=1), 1, "month").replace(day=int(found[2]))
-    return _unit_span(this, "day")
-
-
-def _weekday(core: str, day: datetime, tense: Tense) -> Span | None:
-    return (
-        _unit_span(_near_weekday(day, _WEEKDAYS[core], 1 if tense == "future" else -1), "day")
-        if core in _WEEKDAYS
-        else None
-    )
-
-
-def _nth_week(core: str, day: datetime, tense: Tense) -> Span | None:
-    """ "the first weekend of April"."""
-    found = _NTH_WEEK.match(core)
-    month = _month_or_year(f"{found[3]} {found[4] or ''}".strip(), day, tense) if found else None
-    if not found or month is None:
+    core = in_english(core)
+    lead = _LEAD.match(core)
+    role = (lead.lastgroup or "") if lead else ""
+    rest = core[lead.end() :] if lead else core
+    if role in ("length", "since", "within") and (length := _LENGTH.fullmatch(rest)) and count_of(length["amount"]):
+        return _of_length(role, length, day, telling, kind, core)
+    rough = _ROUGHLY.match(rest)
+    rest = rest[rough.end() :] if rough else rest
+    tense = telling.tense
+    if role == "since" or (tense == "unknown" and kind in ("event", "since")):
+        tense = "past"
+    if kind in ("plan", "deadline") or (tense == "unknown" and role in ("by", "until")):
+        tense = "future"
+    found = meaning_of(rest, day, tense)
+    if found and role == "from" and found.is_range and telling.is_moved:  # "moved from 19 to 26 May": to the second
+        found = meaning_of(re.split(r" (?:to|until) ", rest)[-1], day, "future") or found
+        found = replace(found, is_range=False)
+    if found is None or abs(found.span.start.year - day.year) > _FARTHEST_YEARS:
         return None
-    first = month[0] + timedelta(days=(5 - month[0].weekday()) % 7 if found[2] == "weekend" else 0)
-    index = {"first": 0, "second": 1, "third": 2, "last": 3}[found[1]]
-    start = first + timedelta(days=7 * index)
-    return start, start + timedelta(days=2 if found[2] == "weekend" else 7)
+    span = found.span.roughly() if rough else found.span
+    if role in ("by", "until") and re.match(r"(?:the )?end of (?!(?:the |this )?week)", rest):
+        span = unit_span(span.end - timedelta(1), "day")
+    role = "" if found.is_range else role
+    return _Told(span, _kind_of(role, span, found, day, telling, kind), found.is_range)
 
 
-def _part(core: str, day: datetime, tense: Tense) -> Span | None:
-    """ "early May", "the end of 2023": a third of the whole."""
-    found = _PART.match(core)
-    whole = _month_or_year(" ".join(filter(None, found.groups()[1:])), day, tense) if found else None
-    if not found or whole is None:
+def _of_length(
+    role: str, length: re.Match[str], day: datetime, telling: Telling, kind: TimeKind, core: str
+) -> _Told | None:
+    """ "has sung for 5 years" began then; "in two weeks" is to come; "stayed for two weeks" is no date."""
+    amount = count_of(length["amount"])
+    if amount is None:
         return None
-    third = (whole[1] - whole[0]) / 3
-    index = 0 if found[1] in ("early", "beginning of", "start of") else 1 if found[1] in ("mid", "middle of") else 2
-    start = (whole[0] + third * index).replace(hour=0, minute=0, second=0, microsecond=0)
-    return start, whole[1] if index == 2 else start + third
-
-
-def _season(core: str, day: datetime, tense: Tense) -> Span | None:
-    found = _SEASON.match(core)
-    if not found:
+    count, unit, rough = amount
+    if unit in ("second", "minute", "hour"):
         return None
-    first = _SEASONS[found[1]]
-    if found[2]:
-        start = day.replace(year=int(found[2]), month=first, day=1)
-        return start, _shift(start, 3, "month")
-    return _near_month(day, first, 1 if tense == "future" else -1 if tense == "past" else 0, 3)
-
-
-def _month_or_year(core: str, day: datetime, tense: Tense) -> Span | None:
-    """ "March", "September 2024", "2021"."""
-    if core.isdigit() and len(core) == 4:
-        return _unit_span(day.replace(year=int(core), month=1, day=1), "year")
-    found = _MONTH_YEAR.match(core)
-    if not found or found[1] not in _MONTHS:
+    if role == "within":
+        is_told_past = telling.tense == "past" and kind not in ("plan", "deadline")
+        span = counted(count, unit, rough, day)
+        return None if is_told_past else _Told(span, "deadline" if core.startswith("within") else "plan")
+    if role == "length" and not (telling.is_perfect or kind == "since" or length["now"]):
         return None
-    if found[2]:
-        return _unit_span(day.replace(year=int(found[2]), month=_MONTHS[found[1]], day=1), "month")
-    return _near_month(day, _MONTHS[found[1]], {"past": -1, "future": 1, "unknown": 0}[tense], 1)
+    return _Told(counted(-count, unit, True, day), "since")
 
 
-def _absolute(core: str, day: datetime, tense: Tense) -> Span | None:
-    """Everything else is a date with a day in it, or a word such as "ayer": the library's."""
-    settings = {
-        "RELATIVE_BASE": day.replace(tzinfo=None), "STRICT_PARSING": False, "RETURN_AS_TIMEZONE_AWARE": False,
-        "PREFER_DATES_FROM": {"past": "past", "future": "future", "unknown": "current_period"}[tense],
-    }  # fmt: skip
-    words = re.sub(r"\b(?:the|of)\s+", "", core)
-    data = DateDataParser(languages=["en", "es"], settings=settings).get_date_data(words)
-    if data.date_obj is None:
-        return None
-    found: datetime = data.date_obj.replace(tzinfo=day.tzinfo)
-    return _unit_span(found, data.period if data.period in ("week", "month", "year") else "day")
+def _kind_of(role: str, span: Stretch, found: Meaning, day: datetime, telling: Telling, kind: TimeKind) -> TimeKind:
+    """What a date is to the statement: by the words before it, else by the model, else by the tense."""
+    is_to_come = span.start > day
+    role = "" if role in ("within", "length") else role
+    if role == "until" or (kind == "until" and not role):
+        return "until"
+    if role == "by":
+        return "before" if not is_to_come and (telling.tense == "past" or span.end <= day) else "deadline"
+    if role == "since" or found.side == "until_now" or (kind == "since" and not role):
+        return "since" if not is_to_come else "plan"
+    if role in ("start", "from") and is_to_come:
+        return "plan"
+    if role == "start":
+        return "since"
+    if kind in ("deadline", "plan", "state"):
+        return _settled(kind, span, day)
+    is_plan = found.side == "future" or (found.side == "" and (is_to_come or telling.tense == "future"))
+    return _settled("plan" if is_plan else "event", span, day)
 
 
-def _near_weekday(day: datetime, weekday: int, step: int) -> datetime:
-    """The nearest such day strictly before (step < 0) or after `day`."""
-    ahead = (weekday - day.weekday()) % 7
-    return day + timedelta(days=ahead or 7) if step > 0 else day - timedelta(days=(-ahead) % 7 or 7)
+def _settled(kind: TimeKind, span: Stretch, day: datetime) -> TimeKind:
+    """The kind, where it fits the date: no plan is over, no event is still to come."""
+    if kind in ("plan", "deadline") and span.end <= day:
+        return "event"
+    return "plan" if kind in ("event", "since", "state", "before", "") and span.start > day else kind or "event"
 
 
-def _near_month(day: datetime, month: int, step: int, length: int) -> Span:
-    """The month, or the stretch of months from it: the last that began (-1), the next (1), or this year's (0)."""
-    start = day.replace(month=month, day=1)
-    if step < 0 and start > day:
-        start = _shift(start, -1, "year")
-    if step > 0 and _shift(start, length, "month") <= day:
-        start = _shift(start, 1, "year")
-    return start, _shift(start, length, "month")
-
-
-def _unit_span(at: datetime, unit: str) -> Span:
-    """The day, calendar week, month or year that holds `at`."""
-    start = at.replace(hour=0, minute=0, second=0, microsecond=0)
-    if unit in ("week", "weekend"):
-        start -= timedelta(days=start.weekday())
-    elif unit == "month":
-        start = start.replace(day=1)
-    elif unit == "year":
-        start = start.replace(month=1, day=1)
-    return start, _shift(start, 1, unit if unit in ("week", "month", "year") else "day")
-
-
-def _shift(at: datetime, count: int, unit: str) -> datetime:
-    """`at` moved by whole units; the day of the month is kept where the month has it."""
-    if unit in ("week", "weekend"):
-        return at + timedelta(weeks=count)
-    if unit not in ("month", "year"):
-        return at + timedelta(**{f"{unit}s": count})
-    months = at.year * 12 + at.month - 1 + count * (12 if unit == "year" else 1)
-    year, month = divmod(months, 12)
-    return at.replace(year=year, month=month + 1, day=min(at.day, calendar.monthrange(year, month + 1)[1]))
+def _times(told: _Told, said_at: datetime) -> Times:
+    span, kind = told.span, told.kind
+    times = Times(said_at, precision=span.precision, kind=kind)
+    if kind in ("plan", "deadline"):
+        return replace(times, event_at=span.start, event_until=span.end)
+    if kind == "until":
+        return replace(times, valid_from=min(said_at, span.start), valid_to=span.end)
+    began = span.start if span.start <= said_at else said_at
+    if kind == "event":
+        return replace(times, valid_from=began, event_at=span.start, event_until=span.end)
+    return replace(times, valid_from=began, valid_to=span.end if kind == "state" and told.is_range else None)

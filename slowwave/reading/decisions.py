@@ -75,10 +75,10 @@ _VALUE_HAS = re.compile(
     rf"{_THING}\s(?:has|have|had|with|uses)\s(?:a|an|the)\s{_ATTRIBUTE}\sof\s{_AMOUNT}", re.IGNORECASE
 )
 _CHANGED = re.compile(
-    rf"(?:^|\b(?:the|my|our)\s){_ATTRIBUTE}(?:\s(?:of|for|on)\s(?:the\s|my\s"
-    rf"|our\s)?{_THING})?(?:,?\swhich)?\s(?:has\s|have\s|was\s|is\s)?(?:recently\s|now\s"
-    rf"|just\s)?(?:changed|increased|dropped|went|rose|fell|improved|raised|lowered|reduced|moved|grew)"
-    rf"[^\d]{{0,50}}?{_AMOUNT}",
+    rf"(?:^|\b(?:the|my|our)\s)(?:the\s|my\s|our\s)?{_ATTRIBUTE}(?:\s(?:of|for|on)\s(?:the\s|my\s"
+    rf"|our\s)?{_THING})?(?:,?\swhich)?\s(?:has\s|have\s|was\s|is\s|been\s)*(?:recently\s|now\s"
+    rf"|just\s)?(?:changed|increased|dropped|went|rose|fell|improved|raised|lowered|reduced|moved|grew|slipped|postponed"
+    rf"|extended|pushed)(?:\sup|\sdown|\sback)?\s(?:from\s(?P<old>[$€£]?\d(?:[^,;]|,(?=\d)){{0,30}}?)\s)?[^\d]{{0,50}}?{_AMOUNT}",
     re.IGNORECASE,
 )
 _LISTENS = re.compile(
@@ -96,7 +96,7 @@ _INSTEAD = re.compile(
     re.IGNORECASE,
 )
 _VALUE_STOP = re.compile(
-    r"[,;!?()]|\.(?!\d)|:(?!\d)|\s(?:and|but|because|since|instead|rather|not|so|which|that|where|when"
+    r",(?!\d{3})|[;!?()]|\.(?!\d)|:(?!\d)|\s(?:and|but|because|since|instead|rather|not|so|which|that|where|when"
     r"|until|after|before|now|today|yesterday|last|for\sthe|from|with|in\s(?:all|the)|to|by|can|on|at"
     r"|while|as)\b",
     re.IGNORECASE,

@@ -8,6 +8,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.labels import canonical_type
+from slowwave.reading.kin import KIN_MARK, Kin, read_kin
 from slowwave.text import cut_bytes, normalise_name, readable, row_id
 
 MIN_NAME_BYTES = 3
@@ -19,25 +20,31 @@ RAW_MENTIONS = {
     "summary": pl.String(),
     "seen_at": frames.TIME,
 }
+JUDGED = RAW_MENTIONS | {"is_named": pl.Boolean(), "owner": pl.String(), "kin": pl.String()}
+"""RAW_MENTIONS with what a reader may add: whether the name is one (`is_entity`; null: not judged), who says "my" in
+it, and by whom its bearer is known ("Evan's wife")."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mentions:
     """The names of a batch.
 
-    `distinct`: mention, canonical_name, entity_type, name (latest form), clean_name, summary (latest), first_seen_at,
-    last_seen_at, times. `links`: window, canonical_name, mention. `rejected`: names under three bytes; `dropped`: names
-    over the limit.
+    `distinct`: mention, canonical_name, entity_type, name (latest form), clean_name, summary (latest), kin (by whom its
+    bearer is known, if that was said), first_seen_at, last_seen_at, times. `links`: window, canonical_name as it was
+    said, mention. `rejected`: names under three bytes; `dropped`: names over the limit; `not_named`: words that are no
+    name.
     """
 
     distinct: pl.DataFrame
     links: pl.DataFrame
     rejected: int = 0
     dropped: int = 0
+    not_named: int = 0
 
     def names(self) -> list[str]:
         """Canonical names: what to look up among entities and aliases before planning."""
-        return self.distinct["canonical_name"].unique(maintain_order=True).to_list()
+        both = pl.concat([self.distinct["canonical_name"], self.distinct["kin"].drop_nulls()])
+        return both.unique(maintain_order=True).to_list()
 
 
 def mentions_in(raw: pl.DataFrame, max_per_window: int = 1_000_000, *, type_strict: bool = False) -> Mentions:
@@ -45,8 +52,9 @@ def mentions_in(raw: pl.DataFrame, max_per_window: int = 1_000_000, *, type_stri
 
     One name under several types is one mention of the type said most often, `concept` only if nothing else was said.
     """
-    kept = frames.conform(raw, RAW_MENTIONS).filter(pl.int_range(pl.len()).over("window") < max_per_window)
-    named = _normalised(kept)
+    kept = frames.conform(raw, JUDGED).filter(pl.int_range(pl.len()).over("window") < max_per_window)
+    judged = kept.filter(pl.col("is_named").fill_null(True))
+    named = _as_kin(_normalised(judged))
     long_enough = named.filter(pl.col("canonical_name").str.len_bytes() >= MIN_NAME_BYTES)
     typed = long_enough if type_strict else _one_type(long_enough)
     distinct = (
@@ -56,6 +64,7 @@ def mentions_in(raw: pl.DataFrame, max_per_window: int = 1_000_000, *, type_stri
             name=pl.col("name").last(),
             clean_name=pl.col("clean_name").last(),
             summary=pl.col("summary").drop_nulls().last(),
+            kin=pl.col("kin").drop_nulls().last(),
             first_seen_at=pl.col("seen_at").min(),
             last_seen_at=pl.col("seen_at").max(),
             times=pl.len(),
@@ -65,10 +74,12 @@ def mentions_in(raw: pl.DataFrame, max_per_window: int = 1_000_000, *, type_stri
     )
     links = (
         typed.join(distinct.select("canonical_name", "entity_type", "mention"), on=["canonical_name", "entity_type"])
-        .unique(["window", "canonical_name"], keep="first", maintain_order=True)
+        .unique(["window", "as_said"], keep="first", maintain_order=True)
+        .select("window", "mention", canonical_name="as_said")
         .select("window", "canonical_name", "mention")
     )
-    return Mentions(distinct, links, named.height - long_enough.height, raw.height - kept.height)
+    refused = kept.height - judged.height
+    return Mentions(distinct, links, named.height - long_enough.height, raw.height - kept.height, refused)
 
 
 def new_id(canonical_name: str, entity_type: str) -> str:
@@ -111,6 +122,39 @@ def _normalised(raw: pl.DataFrame) -> pl.DataFrame:
         entity_type=known_type.fill_null("concept"),
         summary=pl.col("summary").replace(cut),
     )
+
+
+def _as_kin(named: pl.DataFrame) -> pl.DataFrame:
+    """Adds `as_said`, and gives kin the names that they are stored under; "my wife Anna" is "anna", known as kin.
+
+    What is "my" and nobody's is left out: it could be anybody's.
+    """
+    rows = named.with_columns(as_said="canonical_name")
+    said = rows.filter(pl.col("canonical_name").str.contains(KIN_MARK)).select("name", "owner").unique()
+    kin = [(name, owner, one) for name, owner in said.iter_rows() if (one := read_kin(name)) is not None]
+    stored = [(name, owner, *_kin_names(one, owner, name)) for name, owner, one in kin]
+    schema = dict.fromkeys(("name", "owner", "stored", "shown", "known_as"), pl.String())
+    found = pl.DataFrame(stored, schema=schema, orient="row").with_columns(is_kin=pl.lit(True))
+    both = rows.join(found, on=["name", "owner"], how="left", nulls_equal=True, maintain_order="left")
+    whole = both.filter(pl.col("is_kin").is_null() | pl.col("stored").is_not_null())
+    shown = pl.coalesce("shown", "name")
+    return whole.with_columns(
+        canonical_name=pl.coalesce("stored", "canonical_name"),
+        clean_name=pl.coalesce("shown", "clean_name"),
+        name=shown,
+        kin=pl.coalesce("kin", "known_as"),
+    ).drop("stored", "shown", "known_as", "is_kin")
+
+
+def _kin_names(kin: Kin, owner: str | None, said: str) -> tuple[str | None, str | None, str | None]:
+    """The canonical name, the shown one, and by whom a named one is known."""
+    if kin.is_own and not owner:
+        return (normalise_name(kin.name), kin.name, None) if kin.name else (None, None, None)
+    possessor = str(owner) if kin.is_own else kin.possessor
+    known_as = kin.called(possessor)
+    if kin.name:
+        return normalise_name(kin.name), kin.name, known_as
+    return known_as, f"{possessor}'s {kin.role}", None
 
 
 def _one_type(named: pl.DataFrame) -> pl.DataFrame:

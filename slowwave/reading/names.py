@@ -129,6 +129,11 @@ def is_usable(name: str) -> bool:
     return plain not in _PRONOUNS and not _LIKE_A_VALUE.match(plain) and not _PRIVATE.search(name)
 
 
+def may_be_a_name(word: str) -> bool:
+    """Whether a word is none of those that are no part of any name: function words, days, greetings, acronyms."""
+    return word.lower().replace("’", "'") not in _NOT_NAMES
+
+
 def is_pronoun(word: str) -> bool:
     """Whether a word stands for something said elsewhere."""
     return word.lower() in _PRONOUNS
@@ -198,9 +203,4 @@ def _words(sentence: str) -> list[tuple[str, int, int, bool]]:
 
 def _is_capitalised(word: str) -> bool:
     """Whether a word is written as a name: a capital first, not a function word, not a lone acronym of two letters."""
-    return (
-        word[0].isupper()
-        and word.lower().replace("’", "'") not in _NOT_NAMES
-        and not _PRIVATE.search(word)
-        and "'" not in word[:3]
-    )
+    return word[0].isupper() and may_be_a_name(word) and not _PRIVATE.search(word) and "'" not in word[:3]

@@ -8,7 +8,8 @@ from typing import Any
 
 from slowwave.reading import hints, names, spanish
 from slowwave.reading.relations import LIKELY, Triple
-from slowwave.reading.retelling import retell
+from slowwave.reading.retelling import quote, retell
+from slowwave.reading.reversals import Reversal
 from slowwave.records import Turn, Window
 from slowwave.text import cut_bytes, normalise_name, word_set
 
@@ -29,6 +30,7 @@ _CONFIRMABLE = (PERSONAL - {"wants_to", "plans_to", "considers", "likes", "disli
     "fixed_by",
 }
 _HIERARCHICAL = frozenset({"reports_to", "manages", "member_of", "leads", "has_role"})
+_DENIES = re.compile(r"(?:does|do|did|is|was|has)_not_|not_")
 FIRST_PERSON = re.compile(r"\b(?:I|i|my|My|me|we|We|our|Our|us)\b")
 UNCONFIRMED = "nothing that a rule can confirm in an assistant's words"
 SECOND_PERSON = re.compile(r"\byou(?:r|rs)?\b", re.IGNORECASE)
@@ -41,7 +43,7 @@ class Message:
     turn: Turn
     speaker: str
     facts: list[dict[str, Any]] = field(default_factory=list)
-    loose: list[tuple[str, str]] = field(default_factory=list)
+    loose: list[tuple[str, str, tuple[Reversal, ...]]] = field(default_factory=list)
     last_person: str = ""
     reason: str = ""
     join: int = JOIN_CHARS
@@ -78,9 +80,7 @@ def statement_of(message: Message, words: str) -> str:
         )
     if message.turn.role == "assistant":
         return words
-    if spanish.is_spanish(words):
-        return f"{message.speaker}: {words}"
-    return retell(words, message.speaker)
+    return quote(words, message.speaker) if spanish.is_spanish(words) else retell(words, message.speaker)
 
 
 def mention(reader: Reading, spotted: list[names.Name]) -> None:
@@ -95,17 +95,21 @@ def flush(reader: Reading, message: Message) -> None:
     """Adjacent sentences put aside become observations of at most about `join` characters."""
     group: list[str] = []
     owner = ""
-    for sentence, about in [*message.loose, ("", "")]:
-        if group and (not sentence or about != owner or sum(map(len, group)) + len(sentence) > message.join):
-            _add_observation(reader, message, " ".join(_ended(part) for part in group), owner)
+    taken_back: tuple[Reversal, ...] = ()
+    for sentence, about, reversals in [*message.loose, ("", "", ())]:
+        is_full = sum(map(len, group)) + len(sentence) > message.join
+        if group and (not sentence or about != owner or is_full or taken_back or reversals):
+            _add_observation(reader, message, " ".join(_ended(part) for part in group), owner, taken_back)
             group = []
-        owner = about
+        owner, taken_back = about, reversals
         if sentence:
             group.append(sentence)
     message.loose.clear()
 
 
-def _add_observation(reader: Reading, message: Message, words: str, owner: str) -> None:
+def _add_observation(
+    reader: Reading, message: Message, words: str, owner: str, taken_back: tuple[Reversal, ...] = ()
+) -> None:
     others = [name for name in reader.speakers if name != message.turn.speaker]
     told = statement_of(message, words)
     if message.turn.role == "document" and owner == message.speaker and not told.startswith(owner):
@@ -117,19 +121,26 @@ def _add_observation(reader: Reading, message: Message, words: str, owner: str) 
             and SECOND_PERSON.search(words)
             and told.startswith(f"{message.speaker}: ")
         )
-        told = f"{message.speaker} to {others[0]}: {words}" if spoken_to and others[0].lower() != "assistant" else told
+        told = (
+            quote(words, f"{message.speaker} to {others[0]}")
+            if spoken_to and others[0].lower() != "assistant"
+            else told
+        )
     relation = "noted" if message.turn.role == "document" else "said"
     kind = reader.entities.get(owner) or (
         "" if owner != message.speaker else "file" if relation == "noted" else "person"
     )
-    _append(reader, message, told, Triple(relation, "", subject=owner, subject_type=kind, confidence=LIKELY), words)
+    triple = Triple(relation, "", subject=owner, subject_type=kind, confidence=LIKELY)
+    _append(reader, message, told, triple, words, taken_back)
 
 
 def _ended(sentence: str) -> str:
     return sentence if sentence.endswith((".", "!", "?", "…", ":", '"', "”")) else f"{sentence}."
 
 
-def add(reader: Reading, message: Message, statement: str, triple: Triple) -> None:
+def add(
+    reader: Reading, message: Message, statement: str, triple: Triple, taken_back: tuple[Reversal, ...] = ()
+) -> None:
     if message.turn.role == "assistant" and (
         triple.relation not in _CONFIRMABLE or triple.subject.lower() not in reader.said
     ):
@@ -142,7 +153,13 @@ def add(reader: Reading, message: Message, statement: str, triple: Triple) -> No
     if triple.reason == "correction":
         triple = replace(triple, subject=_corrected_subject(reader, message, triple))
     kind = triple.subject_type or names.type_of(triple.subject, "") or ("person" if triple.relation in PERSONAL else "")
-    _append(reader, message, _ended(statement), replace(triple, subject_type=kind), statement)
+    _append(reader, message, _ended(statement), replace(triple, subject_type=kind), statement, taken_back)
+
+
+def add_accepted(reader: Reading, message: Message, words: str, by: str) -> None:
+    """What an assistant found or proposed and a person accepted, in its own words."""
+    triple = Triple("accepted", "", subject=by, subject_type="person", edge_type="causal", confidence=LIKELY)
+    _append(reader, message, quote(words, f"{by} accepted"), triple, words, ())
 
 
 def _corrected_subject(reader: Reading, message: Message, triple: Triple) -> str:
@@ -153,15 +170,21 @@ def _corrected_subject(reader: Reading, message: Message, triple: Triple) -> str
     return triple.subject
 
 
-def _append(reader: Reading, message: Message, statement: str, triple: Triple, words: str) -> None:
+def _append(
+    reader: Reading, message: Message, statement: str, triple: Triple, words: str, taken_back: tuple[Reversal, ...]
+) -> None:
     reader.entities[triple.subject] = triple.subject_type or reader.entities.get(triple.subject, "")
     if triple.object_type and names.is_usable(triple.object):
         reader.entities[triple.object] = reader.entities.get(triple.object) or triple.object_type
     edge = triple.edge_type
     if edge == "semantic" and triple.relation in _HIERARCHICAL:
         edge = "hierarchical"
-    elif edge == "semantic" and (triple.ended or triple.replaced):
+    elif edge == "semantic" and (triple.ended or triple.replaced or taken_back):
         edge = "temporal"
+    over = [(triple.replaced, triple.action)] if triple.replaced else []
+    said = {triple.replaced} if _DENIES.match(triple.relation) else {triple.replaced, triple.object}
+    own = {normalise_name(name) for name in said}
+    over += [(each.old, each.action) for each in taken_back if normalise_name(each.old) not in own]
     message.facts.append(
         {
             "message": message.turn.index,
@@ -175,7 +198,7 @@ def _append(reader: Reading, message: Message, statement: str, triple: Triple, w
             "temporal_hint": _hint(words, triple),
             "ended": triple.ended,
             "aspects": [],
-            "resolves": [_directive(reader, triple)] if triple.replaced else [],
+            "resolves": [_directive(reader, triple, *each) for each in over],
         }
     )
 
@@ -187,15 +210,17 @@ def _hint(words: str, triple: Triple) -> str | None:
     return hint if hint and hint not in inside and hint.split(" ", 1)[-1] not in inside else None
 
 
-def _directive(reader: Reading, triple: Triple) -> dict[str, Any]:
+def _directive(reader: Reading, triple: Triple, old: str, action: str) -> dict[str, Any]:
     """What the fact does away with (S1-21), with the known fact's index when exactly one fits."""
-    about, old = triple.subject.lower(), triple.replaced.lower()
+    about, words = triple.subject.lower(), old.lower()
     fitting = [
-        fact.index for fact in reader.window.known if old in fact.statement.lower() and about in fact.statement.lower()
+        fact.index
+        for fact in reader.window.known
+        if words in fact.statement.lower() and about in fact.statement.lower()
     ]
     return {
         "known": fitting[0] if len(fitting) == 1 else None,
-        "object": triple.replaced,
-        "action": triple.action,
+        "object": old,
+        "action": action,
         "reason": triple.reason,
     }

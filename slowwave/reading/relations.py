@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from slowwave.reading.clauses import PEOPLE, ROLES, Clause
+from slowwave.application.places import is_known
+from slowwave.reading.clauses import ANIMALS, PEOPLE, ROLES, Clause
 from slowwave.reading.names import spot, type_of
 from slowwave.reading.phrases import ADDRESSED, ARTICLE, read_object
 from slowwave.reading.retelling import impersonal
-from slowwave.reading.verbs import VERBS, Rule
+from slowwave.reading.verbs import MOVES, VERBS, Rule
 from slowwave.text import word_set
 
 CERTAIN, LIKELY, WEAK = 0.9, 0.75, 0.72
@@ -41,6 +42,11 @@ _POSSESSIONS = ROLES | word_set(
 _WITH_TOOLS = frozenset({"uses", "runs_on", "does_not_use"})
 _VERSIONED = re.compile(r"^(?P<tool>\S+(?:\s[A-Za-z]\S*)?)\sv?\d[\w.]*$")
 _AND_TOOL = re.compile(r"[\s\dv.]*(?:,\s(?:and\s)?|\sand\s|\s[&+]\s)$")
+_HOMES = re.compile(
+    r"\b(?:flat|apartment|house|home|boxes|landlord|landlady|neighbou?r\w*|city|town|village|country|abroad|flatmates?|roommates?"
+    r"|family|husband|wife|partner|boyfriend|girlfriend|kids|parents|university|rent|furniture|suitcases?|studio|room)\b",
+    re.IGNORECASE,
+)
 _WANTS_NAME = frozenset({"organization", "place", "person"})
 _EMPTY_GOAL = re.compile(
     r"(?:make\s(?:sure|it|this|them|that|the\smost)|ensure|keep|know|see|give\sup|quit|try|be\b(?!\san?\s)"
@@ -108,9 +114,13 @@ def _triple(clause: Clause, rule: Rule, found: re.Match[str]) -> Triple | None:
     )
     if not thing or not _fits(rule, thing, raw):
         return None
+    if rule.type == "switch" and not _is_tool(thing, raw, groups):
+        return None
     if rule.relation in _WITH_TOOLS and (versioned := _VERSIONED.match(thing)) and type_of(versioned["tool"], ""):
         thing = versioned["tool"]
     old = read_object(groups.get("old") or groups.get("old2") or "")
+    if rule.relation in ("lives_in", "moved_from") and not _is_home(clause, thing, old):
+        return None
     triple = Triple(rule.relation, thing, _type(rule.type, thing), replaced=old)
     if subject := groups.get("s"):
         triple = replace(triple, subject=read_object(subject), subject_type="tool")
@@ -128,11 +138,39 @@ def _triple(clause: Clause, rule: Rule, found: re.Match[str]) -> Triple | None:
             if rule.denied and not rule.ended
             else None
         )
-    if rule.relation == "lives_in" and clause.head == "moving":
+    if rule.relation == "lives_in" and clause.head in ("moving", "relocating"):
         return replace(
             triple, relation="plans_to", object=f"move to {thing}", object_type="", replaced="", confidence=WEAK
         )
     return triple
+
+
+def _is_tool(thing: str, raw: str, groups: Mapping[str, str | None]) -> bool:
+    """Whether one of the two that somebody switched between is known to be a tool: what else it would be is unsure."""
+    old = read_object(groups.get("old") or groups.get("old2") or "")
+    return any(_tool_type(name) for name in (thing, old) if name)
+
+
+def _tool_type(name: str) -> str:
+    versioned = _VERSIONED.match(name)
+    return type_of(versioned["tool"] if versioned else name, "")
+
+
+def _is_home(clause: Clause, thing: str, old: str) -> bool:
+    """Whether a person lives or moved there: somebody who can move, and a place that is known or plainly a home."""
+    if type_of(thing) in ("tool", "language"):
+        return clause.head not in MOVES  # "I live in vim" is read as use
+    if clause.kind == "the" or (clause.kind == "owned" and clause.role not in PEOPLE | ANIMALS):
+        return False
+    if clause.kind == "named" and type_of(clause.name, "person") != "person":
+        return False
+    if any(map(str.isdigit, thing)) or not any(word[0].isupper() for word in thing.split()):
+        return False
+    if clause.head == "be" and (clause.plural or clause.kind == "named"):
+        return is_known(thing) and not clause.plural  # "we are based in Lisbon" tells of a company
+    if clause.head not in MOVES:
+        return True
+    return is_known(thing) or (bool(old) and is_known(old)) or bool(_HOMES.search(clause.text))
 
 
 def _fits(rule: Rule, thing: str, raw: str) -> bool:
@@ -152,7 +190,7 @@ def _fits(rule: Rule, thing: str, raw: str) -> bool:
         ) and not raw.lower().startswith(("to ", "no idea"))
     if rule.relation in ("stays_with", "version", "called", "works_with", "partner_of"):
         return thing[0].isupper() or thing[0].isdigit()
-    if rule.relation in ("runs_on", "switched_to"):
+    if rule.relation == "runs_on" or rule.type == "switch":
         return not thing[0].isdigit() or rule.replaces
     return not thing[0].isdigit() or rule.relation in ("age", "has", "eats", "drinks")
 
@@ -162,7 +200,7 @@ def _type(asked: str, thing: str) -> str:
     known = type_of(thing, "")
     if known:
         return known
-    if asked and thing[0].isupper():
+    if asked and asked != "switch" and thing[0].isupper():
         return asked.rstrip("?")
     return "concept" if thing[0].isupper() and len(thing.split()) <= 4 else ""
 

@@ -1,27 +1,30 @@
-"""Which entity a name means: exact name or alias, then likeness, then a question, then a new one (S2-01 … S2-09).
+"""Which entity a name means: exact name or alias, then rules, likeness, a question, a new one (S2-01 … S2-09).
 
-`plan_resolution` says what is sure and what is asked, `finish` makes the rows to store.
+`plan_resolution` says what is sure and what is asked, `finish` makes the rows to store. Rules (`name_joins`) join other
+spellings, first names and kin; where a first name can mean two, it means neither, but for a window that names one.
 Names that differ in a number or in a closing parenthesis, "Anna (sister of Ben)", are never joined without a question.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 import polars as pl
 
 from slowwave import frames
+from slowwave.reading.kin import kin_of, read_kin
 from slowwave.reading.mentions import MAX_SUMMARY_BYTES, Mentions, embed_texts, new_id
+from slowwave.reading.name_joins import NOTHING_JOINED, Joined
+from slowwave.reading.name_matching import must_differ, short_form
 from slowwave.records import NameQuestion
 from slowwave.settings import ResolveSettings
 from slowwave.text import MAX_NAME_BYTES, as_json, cut_bytes, digest, normalise_name, row_id, timed_id
 
-_QUALIFIER = re.compile(r"\(([^()]+)\)\s*$")
-_NUMBER = re.compile(r"\d+(?:\.\d+)*")
-
+UNCLEAR_NAME = "unclear_name"
+"""The action of the decision that tells of a name that could mean several."""
+_JOINED = ("similar", "agreed", "spelling", "short_name", "full_name", "kin")
 LIKENESS = {"mention": pl.Int64(), "entity_id": pl.String(), "cosine": pl.Float64()}
 QUESTIONS = {
     "question": pl.Int64(),
@@ -40,7 +43,8 @@ QUESTIONS = {
 class ResolutionPlan:
     """What each mention means as far as rules can tell, and the questions that a model may answer.
 
-    `outcomes`: mention, entity_id, how (alias, name, other_type, similar, ask, new), cosine.
+    `outcomes`: mention, entity_id, how (alias, name, other_type, spelling, short_name, full_name, kin, similar, ask,
+    new), cosine. `unclear` (mention, entity_id): whom a name could mean; `twins`: as whom its bearer is known twice.
     """
 
     mentions: Mentions
@@ -48,6 +52,8 @@ class ResolutionPlan:
     questions: pl.DataFrame
     entities: pl.DataFrame
     aliases: pl.DataFrame
+    unclear: pl.DataFrame
+    twins: pl.DataFrame
 
     def asked(self) -> tuple[NameQuestion, ...]:
         """The questions as a prompt shows them; side a is the new name."""
@@ -70,7 +76,8 @@ class ResolutionPlan:
 class Resolution:
     """Rows to store, and `names`: window, canonical_name, entity_id, entity_type for whoever linked to a name.
 
-    `to_embed` holds (id, text) of entities whose vector is missing or no longer says what they are.
+    What is no name has no row in `names`; `counts` has it as `not_named`. `to_embed` holds (id, text) of entities whose
+    vector is missing or no longer says what they are.
     """
 
     names: pl.DataFrame
@@ -82,23 +89,56 @@ class Resolution:
 
 
 def plan_resolution(
-    mentions: Mentions, entities: pl.DataFrame, aliases: pl.DataFrame, likeness: pl.DataFrame, settings: ResolveSettings
+    mentions: Mentions,
+    entities: pl.DataFrame,
+    aliases: pl.DataFrame,
+    likeness: pl.DataFrame,
+    settings: ResolveSettings,
+    joined: Joined = NOTHING_JOINED,
 ) -> ResolutionPlan:
-    """Match mentions in the order of S2-05: alias, canonical name, same name under another type, likeness, new.
+    """Match mentions in the order of S2-05: alias, canonical name, same name under another type, rules, likeness, new.
 
-    `entities` and `aliases` hold at least the rows with one of `mentions.names()` and those that `likeness` points at.
-    `likeness` (mention, entity_id, cosine) may also point at the future entity of another mention, see `new_id`.
+    `entities` and `aliases` hold at least the rows with one of `mentions.names()` and those that `likeness` and
+    `joined` point at. `likeness` (mention, entity_id, cosine) and `joined` may also point at the future entity of
+    another mention, see `new_id`.
     """
-    exact = _exact(mentions.distinct, entities, aliases, strict=settings.type_strict)
-    known = exact.filter(pl.col("entity_id").is_not_null()).with_columns(cosine=pl.lit(None, dtype=pl.Float64))
-    open_ = exact.filter(pl.col("entity_id").is_null())
-    fresh = mentions.distinct.filter(pl.col("mention").is_in(open_["mention"].to_list())).with_columns(
-        entity_id=pl.Series(_new_ids(mentions.distinct.join(open_, on="mention", how="semi")), dtype=pl.String)
+    exact = exact_matches(mentions, entities, aliases, settings)
+    unclear = joined.unclear.filter(~pl.col("mention").is_in(joined.joins["mention"].implode()))
+    astray = (pl.col("how") == "alias") & pl.col("mention").is_in(unclear["mention"].implode()) & pl.col("is_short")
+    exact = exact.join(
+        _short_aliases(exact, mentions.distinct, unclear), on="mention", how="left", maintain_order="left"
+    )
+    exact = exact.with_columns(entity_id=pl.when(astray.fill_null(False)).then(None).otherwise("entity_id")).drop(
+        "is_short"
+    )
+    no_cosine = pl.lit(None, dtype=pl.Float64)
+    known = exact.filter(pl.col("entity_id").is_not_null()).with_columns(cosine=no_cosine)
+    open_ = exact.filter(pl.col("entity_id").is_null()).select("mention")
+    ruled = open_.join(joined.joins, on="mention", maintain_order="left").with_columns(cosine=no_cosine)
+    left = open_.join(ruled, on="mention", how="anti", maintain_order="left")
+    fresh = mentions.distinct.filter(pl.col("mention").is_in(left["mention"].implode())).with_columns(
+        entity_id=pl.Series(_new_ids(mentions.distinct.join(left, on="mention", how="semi")), dtype=pl.String)
     )
     settled = _by_likeness(fresh, entities, likeness, settings)
-    outcomes = pl.concat([known.select(settled.columns), settled]).sort("mention")
+    parts = [part.select(settled.columns) for part in (known, ruled)]
+    outcomes = pl.concat([*parts, settled]).sort("mention")
     questions = _questions(outcomes, mentions.distinct, entities)
-    return ResolutionPlan(mentions, outcomes, questions, entities, aliases)
+    return ResolutionPlan(mentions, outcomes, questions, entities, aliases, unclear, joined.twins)
+
+
+def exact_matches(
+    mentions: Mentions, entities: pl.DataFrame, aliases: pl.DataFrame, settings: ResolveSettings
+) -> pl.DataFrame:
+    """(mention, entity_id, how) of each mention; null where no known name equals it."""
+    return _exact(mentions.distinct, entities, aliases, strict=settings.type_strict)
+
+
+def _short_aliases(exact: pl.DataFrame, distinct: pl.DataFrame, unclear: pl.DataFrame) -> pl.DataFrame:
+    """(mention, is_short): names that are an alias of one of those that they could mean, and nobody's own name."""
+    both = exact.join(distinct.select("mention", "canonical_name", "entity_type"), on="mention")
+    own = pl.Series(_new_ids(both), dtype=pl.String)
+    named = both.join(unclear, on=["mention", "entity_id"], how="semi").select("mention")
+    return both.select("mention", is_short=(pl.col("entity_id") != own)).join(named, on="mention", how="semi")
 
 
 def finish(plan: ResolutionPlan, answers: Mapping[int, bool], now: datetime) -> Resolution:
@@ -121,33 +161,34 @@ def finish(plan: ResolutionPlan, answers: Mapping[int, bool], now: datetime) -> 
     entities = _entity_rows(mentioned, plan.entities)
     aliases = _alias_rows(mentioned, plan.aliases)
     types = pl.concat([plan.entities.select("id", "entity_type"), entities.select("id", "entity_type")]).unique("id")
+    links = plan.mentions.links.join(resolved.select("mention", "entity_id"), on="mention", maintain_order="left")
     names = (
-        plan.mentions.links.join(resolved.select("mention", "entity_id"), on="mention", maintain_order="left")
+        _by_window(links, plan.unclear)
         .join(types.rename({"id": "entity_id"}), on="entity_id", how="left", maintain_order="left")
         .select("window", "canonical_name", "entity_id", "entity_type")
     )
     counts = dict(resolved.group_by("how").len().iter_rows())
-    counts |= {"rejected": plan.mentions.rejected, "dropped": plan.mentions.dropped}
+    told = plan.mentions
+    counts |= {"rejected": told.rejected, "dropped": told.dropped, "not_named": told.not_named}
     return Resolution(
         names,
         entities,
         aliases,
         _to_embed(entities, plan.entities),
-        pl.concat([_decisions(mentioned, plan, now), revivals(met, now)]),
+        pl.concat([_decisions(mentioned, plan, now), _unclear_decisions(mentioned, plan, now), revivals(met, now)]),
         counts,
     )
 
 
-def must_differ(name: str, other: str) -> bool:
-    """Whether two names tell things apart on purpose: another number, or another closing parenthesis."""
-    if sorted(_NUMBER.findall(name)) != sorted(_NUMBER.findall(other)):
-        return True
-    return _qualifier(name) != _qualifier(other)
-
-
-def _qualifier(name: str) -> str:
-    found = _QUALIFIER.search(name.lower())
-    return found[1].strip() if found else ""
+def _by_window(links: pl.DataFrame, unclear: pl.DataFrame) -> pl.DataFrame:
+    """The links, where a name that could mean several means the one whom its own window names in full."""
+    here = links.select("window", "entity_id").unique()
+    could = links.select("window", "mention").join(unclear.rename({"entity_id": "meant"}), on="mention")
+    named = could.join(here, left_on=["window", "meant"], right_on=["window", "entity_id"], how="semi")
+    only = named.group_by("window", "mention").agg(pl.col("meant").min(), several=pl.col("meant").n_unique())
+    chosen = only.filter(pl.col("several") == 1).drop("several")
+    both = links.join(chosen, on=["window", "mention"], how="left", maintain_order="left")
+    return both.with_columns(entity_id=pl.coalesce("meant", "entity_id")).drop("meant")
 
 
 def _exact(distinct: pl.DataFrame, entities: pl.DataFrame, aliases: pl.DataFrame, *, strict: bool) -> pl.DataFrame:
@@ -229,11 +270,14 @@ def _questions(outcomes: pl.DataFrame, distinct: pl.DataFrame, entities: pl.Data
 def _final_ids(outcomes: pl.DataFrame, distinct: pl.DataFrame) -> pl.DataFrame:
     """(mention, entity_id, how, cosine) where a name that means a new name means what that one means."""
     own = dict(zip(distinct["mention"], _new_ids(distinct), strict=True))
-    meant: dict[str, str] = {}
-    final: list[str] = []
-    for mention, entity, how in outcomes.select("mention", "entity_id", "how").iter_rows():
-        target = own[mention] if how == "new" else meant.get(entity, entity)
-        meant.setdefault(own[mention], target)
+    rows = outcomes.select("mention", "entity_id", "how").rows()
+    meant = {own[mention]: entity for mention, entity, how in rows if how != "new"}
+    final = []
+    for mention, entity, how in rows:
+        target, seen = (own[mention] if how == "new" else entity), set[str]()
+        while target in meant and target not in seen:
+            seen.add(target)
+            target = meant[target]
         final.append(target)
     return outcomes.with_columns(entity_id=pl.Series(final, dtype=pl.String))
 
@@ -244,10 +288,10 @@ def _entity_rows(mentioned: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFram
         mentioned.sort("last_seen_at", "mention")
         .group_by("entity_id", maintain_order=True)
         .agg(
-            pl.col("name").last(),
+            forms="name",
             first=pl.col("first_seen_at").min(),
             last=pl.col("last_seen_at").max(),
-            said=pl.struct("summary", is_merge=pl.col("how").is_in(["similar", "agreed"])),
+            said=pl.struct("summary", is_merge=pl.col("how").is_in(_JOINED)),
         )
     )
     born = mentioned.filter(pl.col("how") == "new").select(
@@ -263,21 +307,37 @@ def _entity_rows(mentioned: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFram
     rows = pl.concat([before, frames.conform(born, frames.ENTITIES)], how="diagonal").unique(
         "id", keep="first", maintain_order=True
     )
-    joined = rows.join(seen.rename({"entity_id": "id", "name": "form"}), on="id", maintain_order="left")
+    joined = rows.join(seen.rename({"entity_id": "id"}), on="id", maintain_order="left")
+    shown = [_shown(*row) for row in joined.select("name", "entity_type", "forms", "last_seen_at", "last").iter_rows()]
     summaries = [_summary(old, said) for old, said in joined.select("summary", "said").iter_rows()]
-    is_latest = pl.col("last_seen_at").is_null() | (pl.col("last") >= pl.col("last_seen_at"))
     after = joined.with_columns(
-        name=pl.when(is_latest & ~pl.col("is_renamed").fill_null(False)).then("form").otherwise("name"),
+        name=pl.when(pl.col("is_renamed").fill_null(False))
+        .then("name")
+        .otherwise(pl.Series("shown", shown, pl.String)),
         summary=pl.Series(summaries, dtype=pl.String),
         first_seen_at=pl.min_horizontal("first_seen_at", "first"),
         last_seen_at=pl.max_horizontal("last_seen_at", "last"),
         status=pl.when(pl.col("last").is_not_null() & _comes_back()).then(pl.lit("active")).otherwise("status"),
-    ).drop("form", "first", "last", "said")
+    ).drop("forms", "first", "last", "said")
     hashes = [digest(text) for text in embed_texts(after)]
     after = after.with_columns(embed_text_hash=pl.Series(hashes, dtype=pl.String))
     changed = ["name", "status", "summary", "first_seen_at", "last_seen_at", "embed_text_hash"]
     same = before.select("id", *changed)
     return after.join(same, on=["id", *changed], how="anti", nulls_equal=True, maintain_order="left")
+
+
+def _shown(name: str | None, kind: str, forms: list[str], before: datetime | None, last: datetime) -> str | None:
+    """The name to show: the latest form (S2-01), but of a person the whole name and not a part of it, nor a role."""
+    for form in forms:
+        is_less = kind == "person" and name is not None and _says_less(form, name)
+        is_more = kind == "person" and name is not None and _says_less(name, form)
+        is_latest = name is None or before is None or last >= before
+        name = form if is_more or (is_latest and not is_less) else name
+    return name
+
+
+def _says_less(form: str, other: str) -> bool:
+    return short_form(form, other) or (kin_of(form) is not None and kin_of(other) is None)
 
 
 def revived(entities: pl.DataFrame) -> pl.DataFrame:
@@ -331,6 +391,7 @@ def _alias_rows(mentioned: pl.DataFrame, aliases: pl.DataFrame) -> pl.DataFrame:
         ).iter_rows()
         for alias in dict.fromkeys((canonical, clean.lower() if len(clean.encode()) > MAX_NAME_BYTES else canonical))
     ]
+    names += _kin_aliases(mentioned, aliases)
     rows = pl.DataFrame(
         names, schema=["alias_name", "entity_type", "entity_id"], orient="row", schema_overrides=dict(frames.ALIASES)
     )
@@ -339,6 +400,17 @@ def _alias_rows(mentioned: pl.DataFrame, aliases: pl.DataFrame) -> pl.DataFrame:
     )
     ids = [row_id("a", *row) for row in new.iter_rows()]
     return frames.conform(new.with_columns(id=pl.Series(ids, dtype=pl.String)), frames.ALIASES)
+
+
+def _kin_aliases(mentioned: pl.DataFrame, aliases: pl.DataFrame) -> list[tuple[str, str, str]]:
+    """By whom the bearers of names are known, where that can mean one: "my wife Anna" is "ben's wife" from now on."""
+    taken = dict(aliases.select("alias_name", "entity_id").iter_rows())
+    rows: list[tuple[str, str, str]] = []
+    for known_as, kind, entity in mentioned.select("kin", "entity_type", "entity_id").drop_nulls("kin").iter_rows():
+        kin = read_kin(known_as)
+        if kin is not None and not kin.may_be_several and taken.setdefault(known_as, entity) == entity:
+            rows.append((known_as, kind, entity))
+    return rows
 
 
 def _to_embed(entities: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
@@ -353,6 +425,10 @@ def _decisions(mentioned: pl.DataFrame, plan: ResolutionPlan, now: datetime) -> 
     reasons = {
         "similar": ("merge_entity", "rule", "{!r} is close enough in meaning to be the same {}."),
         "agreed": ("merge_entity", "model", "{!r} was judged to be the same {}."),
+        "spelling": ("merge_entity", "rule", "{!r} is another spelling of the same {}."),
+        "short_name": ("merge_entity", "rule", "{!r} can mean one {} only of those known here."),
+        "full_name": ("merge_entity", "rule", "{!r} is the whole name of the {} who was known by a part of it."),
+        "kin": ("merge_entity", "rule", "{!r} is the {} who was known by whom they belong to."),
         "other_type": ("type_conflict", "rule", "{!r} was said to be a {} but is known under another type."),
     }
     rows = []
@@ -375,7 +451,22 @@ def _decisions(mentioned: pl.DataFrame, plan: ResolutionPlan, now: datetime) -> 
     return frames.conform(pl.DataFrame(rows), frames.DECISIONS) if rows else frames.empty(frames.DECISIONS)
 
 
-def with_questions(plan: ResolutionPlan, limit: int) -> ResolutionPlan:
-    """The plan with at most `limit` questions, the most alike first; the others count as a no."""
-    kept = plan.questions.sort(-pl.col("cosine"), "question").head(limit).sort("question")
-    return replace(plan, questions=kept)
+def _unclear_decisions(mentioned: pl.DataFrame, plan: ResolutionPlan, now: datetime) -> pl.DataFrame:
+    """One decision for each name that could mean several, with all of them."""
+    several = pl.concat([plan.unclear, plan.twins]).unique(maintain_order=True)
+    could = several.group_by("mention", maintain_order=True).agg(could=pl.col("entity_id"))
+    rows = [
+        {
+            "id": timed_id("d", now, UNCLEAR_NAME, row["entity_id"], row["could"]),
+            "action": UNCLEAR_NAME,
+            "subject_id": row["entity_id"],
+            "ids_in": [row["entity_id"]],
+            "ids_out": row["could"],
+            "measures": as_json({"name": row["name"]}),
+            "decided_by": "rule",
+            "at": now,
+            "reason": f"{row['name']!r} could be any of {len(row['could'])}: a person is asked.",
+        }
+        for row in could.join(mentioned, on="mention", maintain_order="left").iter_rows(named=True)
+    ]
+    return frames.conform(pl.DataFrame(rows), frames.DECISIONS) if rows else frames.empty(frames.DECISIONS)

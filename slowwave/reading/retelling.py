@@ -1,4 +1,7 @@
-"""First person into third: "I moved to my sister's" becomes "Ana moved to their sister's"."""
+"""First person into third, where that is sure: "I moved to Porto" becomes "Ana moved to Porto"; else a quotation.
+
+Sure is one "I" or "my" that opens the sentence, with nothing else that points at who speaks or who is spoken to.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,15 @@ import re
 from slowwave.text import word_set
 
 _FIRST = re.compile(r"\b(I(?:['’](?:m|ve|ll|d))?|[Mm]y|me|[Mm]yself|mine)(?![\w'’.-]*[@/])(?![\w-])", re.UNICODE)
-_WE_FIRST = re.compile(r"(?:We|we|Our|our)\b(?!.{0,12}\bI\b)")
-_JOINED = re.compile(r"(?:^|my\s\w{2,15}\s)[A-ZÀ-Þ][\w-]+\sand\s$")
+_OPENING = re.compile(
+    r"(?P<lead>(?:(?:Last|This|Next)\s\w+|(?:In|On|Since|At|For|During)\s[^,;:.!?]{2,30}|Yesterday|Today|Recently|Lately|Now"
+    r"|From\snow\son),?\s)?(?P<who>I(?:['’](?:m|ve|ll|d))?|[Mm]y)(?=\s)"
+)
+_POINTS = re.compile(
+    r"\b(?:I|[Mm]y|[Mm]e|[Mm]ine|[Mm]yself|[Ww]e|[Uu]s|[Oo]urs?|[Oo]urselves|[Yy]ou(?:rs?|rself)?)\b(?![.@/]\w)"
+)
+_ELSEWHERE = re.compile(r"\b(?:there|hers|theirs)\b")
+_QUOTES = re.compile(r"[\"“”]")
 _LOWER_I = re.compile(r"(?<![\w.'’])i(?=(?:['’](?:m|ve|ll|d))?[\s,])(?!\.)")
 _WORD = re.compile(r"\s*([\w'’]+)")
 _ADVERBS = word_set(
@@ -33,7 +43,6 @@ _IRREGULAR = {
     "gotta": "has to",
 }  # fmt: skip
 _CONTRACTIONS = {"m": "is", "ve": "has", "ll": "will", "d": "would"}
-_PLURAL = {"m": "are", "ve": "have", "ll": "will", "d": "would"}
 _THEY = {
     "i": "they", "i'm": "they are", "i've": "they have", "i'll": "they will", "i'd": "they would",
     "my": "their", "me": "them", "myself": "themselves",
@@ -43,29 +52,28 @@ _HAD = frozenset({"been", "had", "never", "already", "gone", "done", "seen", "ju
 
 
 def retell(words: str, name: str) -> str:
-    """The words with `name` for the speaker; one that names nobody gets the speaker's name in front."""
-    words = _LOWER_I.sub("I", words)
-    if _WE_FIRST.match(words):
-        return f"{name}: {words}"
-    parts: list[str] = []
-    at, named, acted = 0, False, False
-    for found in _FIRST.finditer(words):
-        if found.start() < at:
-            continue
-        word = found.group().replace("’", "'")
-        before = words[at : found.start()]
-        parts.append(before)
-        at = found.end()
-        if word[0] == "I":
-            opens = bool(re.search(r"(?:^|[.!?:]\s)$", "".join(parts)))
-            text, at = _subject(words, at, word[2:], name, named, joined=not acted and bool(_JOINED.search(before)))
-            parts.append(text[:1].upper() + text[1:] if opens else text)
-            acted = True
-        else:
-            parts.append(_other(word.lower(), name, named))
-        named = True
-    whole = "".join(parts) + words[at:]
-    return whole[:1].upper() + whole[1:] if named else f"{name}: {words}"
+    """The words as a sentence about `name`, or as a quotation where they cannot surely be put into the third person."""
+    said, words = words, _LOWER_I.sub("I", words)
+    opening = _OPENING.match(words)
+    if not opening or _POINTS.search(words, opening.end()) or _ELSEWHERE.search(words):
+        return quote(said, name)
+    found = opening["who"].replace("’", "'")
+    lead = opening["lead"] or ""
+    if found[0] == "I":
+        text, at = _subject(words, opening.end("who"), found[2:], name)
+    else:
+        text, at = f"{name}'s", opening.end("who")
+    whole = f"{lead}{text}{words[at:]}"
+    return whole[:1].upper() + whole[1:]
+
+
+def quote(words: str, name: str) -> str:
+    """The words as they were said, and who said them."""
+    return f'{name}: "{_QUOTES.sub(_single, words.strip())}"'
+
+
+def _single(mark: re.Match[str]) -> str:
+    return "'" if mark.group() == '"' else {"“": "‘", "”": "’"}[mark.group()]
 
 
 def impersonal(words: str) -> str:
@@ -75,21 +83,15 @@ def impersonal(words: str) -> str:
     return _FIRST.sub(lambda found: _THEY.get(found.group().lower().replace("’", "'"), found.group()), words)
 
 
-def _subject(words: str, at: int, contraction: str, name: str, named: bool, *, joined: bool) -> tuple[str, int]:
+def _subject(words: str, at: int, contraction: str, name: str) -> tuple[str, int]:
     """What stands for "I…" and up to where the words are used up."""
-    who = name if not named or joined else "they"
-    if contraction:
-        table = _CONTRACTIONS if who == name and not joined else _PLURAL
-        verb = table[contraction]
-        ahead = _WORD.match(words, at)
-        if contraction == "d" and ahead and ahead[1].lower() in _HAD:
-            verb = "had"
-        return f"{who} {verb}", at
-    if who == "they" or joined:
-        ahead = _WORD.match(words, at)
-        plural = {"am": "are", "was": "were", "wasn't": "weren't"}.get(ahead[1].lower()) if ahead else None
-        return (f"{who} {plural}", ahead.end()) if ahead and plural else (who, at)
-    return _conjugated(words, at, who)
+    if not contraction:
+        return _conjugated(words, at, name)
+    verb = _CONTRACTIONS[contraction]
+    ahead = _WORD.match(words, at)
+    if contraction == "d" and ahead and ahead[1].lower() in _HAD:
+        verb = "had"
+    return f"{name} {verb}", at
 
 
 def _conjugated(words: str, at: int, who: str) -> tuple[str, int]:
@@ -119,14 +121,3 @@ def third_person(verb: str) -> str:
     if lower.endswith("y") and lower[-2:-1] not in "aeiou":
         return verb[:-1] + "ies"
     return verb + "s"
-
-
-def _other(word: str, name: str, named: bool) -> str:
-    """What stands for "my", "me", "myself", "mine"."""
-    if word == "my":
-        return "their" if named else f"{name}'s"
-    if word == "mine":
-        return "theirs" if named else f"{name}'s"
-    if word == "myself":
-        return "themselves" if named else name
-    return "them" if named else name

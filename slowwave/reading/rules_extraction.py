@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from slowwave.gates import durability
-from slowwave.reading import clauses, decisions, names, relations, spanish, verbs
+from slowwave.reading import clauses, decisions, findings, names, relations, requests, spanish, verbs
 from slowwave.reading.readings import (
     FIRST_PERSON,
     JOIN_CHARS,
@@ -23,12 +23,15 @@ from slowwave.reading.readings import (
     Message,
     Reading,
     add,
+    add_accepted,
     flush,
     mention,
     speaker_name,
     statement_of,
 )
 from slowwave.reading.relations import Triple
+from slowwave.reading.retelling import quote
+from slowwave.reading.reversals import find_reversals
 from slowwave.records import Turn, Window
 from slowwave.text import sentences
 
@@ -38,7 +41,6 @@ _OF_THINGS = frozenset(
         "does_not_use",
         "runs_on",
         "does_not_run_on",
-        "switched_to",
         "version",
         "called",
         "works_with",
@@ -97,6 +99,11 @@ def _read(reader: Reading, turn: Turn) -> Message:
     if prose.refused:
         return message
     said = [part for sentence in sentences(prose.text) for part in _LOWER_START.split(sentence)]
+    if message.turn.role == "assistant":
+        accepted = findings.accepted_part(reader.window.turns, turn, said)
+        if accepted.sentences:
+            add_accepted(reader, message, " ".join(accepted.sentences)[:MAX_STATEMENT_BYTES], accepted.by)
+        said = [sentence for sentence in said if sentence not in accepted.sentences]
     for i, sentence in enumerate(said):
         following = said[i + 1] if i + 1 < len(said) else ""
         previous = said[i - 1] if i else ""
@@ -107,7 +114,7 @@ def _read(reader: Reading, turn: Turn) -> Message:
             and message.facts[-1]["relation"].startswith("decided")
         ):
             continue
-        _read_sentence(reader, message, sentence[:MAX_STATEMENT_BYTES], following)
+        _read_sentence(reader, message, sentence[:MAX_STATEMENT_BYTES], following, previous)
     flush(reader, message)
     return message
 
@@ -136,7 +143,7 @@ def _with_subject(found: re.Match[str]) -> str:
     return f"{lead} {(found['adverb'] or '').lower()}{verb}"
 
 
-def _read_sentence(reader: Reading, message: Message, sentence: str, following: str) -> None:
+def _read_sentence(reader: Reading, message: Message, sentence: str, following: str, previous: str) -> None:
     """One sentence: refused, or related, or put aside for an observation."""
     if message.turn.role == "assistant" and SECOND_PERSON.search(sentence):
         message.reason = message.reason or UNCONFIRMED
@@ -148,20 +155,23 @@ def _read_sentence(reader: Reading, message: Message, sentence: str, following: 
         raw = _PRONOUN_START.sub(lambda _: message.last_person, raw, count=1) if _PRONOUN_START.match(raw) else raw
     bare = durability.without_question(raw) or raw
     reason = durability.refusal_of(bare)
+    if not reason and message.turn.role == "user":
+        reason = requests.request_of(bare)
     if reason:
         message.reason = message.reason or reason
         return
     spotted = names.spot(bare, reader.known)
     reader.known.update(name.text.lower() for name in spotted)
     found = _distinct(_triples(message, bare[:PARSED_CHARS], following, spotted))
+    taken_back = tuple(find_reversals(bare, previous)) if message.turn.role != "assistant" else ()
     if found:
         flush(reader, message)
-        for statement, triple in found:
-            add(reader, message, statement, triple)
-    elif durability.says_little(bare):
+        for number, (statement, triple) in enumerate(found):
+            add(reader, message, statement, triple, () if number else taken_back)
+    elif durability.says_little(bare) and not taken_back:
         message.reason = message.reason or "too little to tell anything"
     elif message.turn.role != "assistant":
-        message.loose.append((bare, _owner(message, bare, spotted)))
+        message.loose.append((bare, _owner(message, bare, spotted), taken_back))
         mention(reader, spotted)
     else:
         message.reason = message.reason or UNCONFIRMED
@@ -189,7 +199,7 @@ def _triples(
             if (triple.subject, triple.relation, triple.object) not in seen:
                 seen.add((triple.subject, triple.relation, triple.object))
                 told = sentence.replace("Es ", f"{triple.subject} es ", 1) if sentence.startswith("Es ") else sentence
-                yield f"{speaker}: {told}", triple
+                yield quote(told, speaker), triple
         return
     turns = list(decisions.find_turns(sentence))
     for triple in turns:

@@ -30,10 +30,15 @@ class Rule:
 
 
 _O = r"(?P<o>\S.*)"
-_FROM_TO = (
-    r"(?:(?:over|back|away|everything"
-    r"|us)\s)?(?:(?:\w+\s){0,3}?from\s(?P<old>[^,;]{2,60}?)\s(?:over\s)?to\s(?P<o>\S.*)"
+MOVES = frozenset({"move", "moves", "moved", "moving", "relocate", "relocated", "relocating"})
+"""Verbs by which people change their home, and much else is moved."""
+_SWITCHES = (
+    r"(?:(?:over|back|away|completely|fully|entirely)\s)*(?:from\s(?P<old>[^,;]{2,60}?)\s(?:over\s)?to\s(?P<o>\S.*)"
     r"|to\s(?P<p>[^,;]{2,60}?)\s(?:instead\sof|from)\s(?P<old2>[^,;.]{2,60})|to\s(?P<q>\S.*))"
+)
+_MOVES_HOME = (
+    r"(?:(?:over|back|away|out|house|home|together)\s)*(?:from\s(?P<old>[^,;]{2,60}?)\s(?:over\s|back\s)?to\s(?P<o>\S.*)"
+    r"|to\s(?P<p>[^,;]{2,60}?)\sfrom\s(?P<old2>[^,;.]{2,60})|to\s(?P<q>\S.*))"
 )
 _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     # verbs · how it goes on · relation · type of the object · relation when denied
@@ -50,8 +55,8 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     ("own owns owned owning", _O, "owns", "", "does_not_own"),
     ("mentor mentors coach coaches coached", _O, "mentors", "", ""),
     ("live lives lived living", rf"in\s{_O}", "lives_in", "place", "does_not_live_in"),
-    ("move moves moved moving relocate relocated relocating", _FROM_TO, "lives_in", "place", "is_not_moving_to"),
-    ("move moved relocated", rf"(?:\w+\s){{0,2}}from\s{_O}", "moved_from", "place", ""),
+    ("move moves moved moving relocate relocated relocating", _MOVES_HOME, "lives_in", "place", "is_not_moving_to"),
+    ("move moved relocated", rf"(?:(?:over|back|away|out|here)\s)?from\s{_O}", "moved_from", "place", ""),
     ("move moved relocated", rf"(?:in|into)\s{_O}", "moved_into", "", ""),
     ("stay stays staying stayed", rf"with\s{_O}", "stays_with", "person?", ""),
     ("grew grow", rf"up\sin\s{_O}", "grew_up_in", "place", "did_not_grow_up_in"),
@@ -75,10 +80,10 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     ("upgrade upgraded update updated bump bumped",
      r"(?!from\s)(?P<s>\S[^,;]{0,50}?)\sfrom\s(?P<old>[^,;]{1,30}?)\sto\s(?P<o>\S.*)", "version", "", ""),
     ("switch switched switching migrate migrated migrating convert converted change changed changing "
-     "transition transitioned upgrade upgraded port ported moved",
-     _FROM_TO, "switched_to", "", "did_not_switch_to"),
+     "transition transitioned upgrade upgraded port ported",
+     _SWITCHES, "uses", "switch", "did_not_switch_to"),
     ("replace replaced replacing swap swapped", r"(?P<old>\S[^,;]{0,60}?)\s(?:with|by|for)\s(?P<o>\S.*)",
-     "switched_to", "", ""),
+     "uses", "switch", ""),
     ("have has having got", rf"(?:(?:an?|one|no|any)\s)?{_O}", "has", "", "does_not_have"),
     ("adopt adopted adopting", _O, "adopted", "", "did_not_adopt"),
     ("buy bought", _O, "bought", "", "did_not_buy"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -47,21 +49,26 @@ class EvaluateSettings(Group):
 class ReviseSettings(Group):
     """What happens when a new fact contradicts what is known (S2-58 … S2-62, S2-75, §6.3)."""
 
+    replaced: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "calls_per_batch": "pairs are judged many to a call, as many as [ingest.consolidate] pairs_per_fact says",
+            "verify_with_llm": "a model judges whatever may contradict what is known, unless [ingest.consolidate] "
+            "ask_model is false",
+        }
+    )
+
     conflicts: bool = Field(
         True,
         title="Settle conflicts",
-        description="Of two objects of a relation that allows one at a time, one is retired where something tells of a "
-        "change; in doubt both stay and the pair is flagged (S2-58b).",
+        description="Of two objects of a relation that allows one at a time, the one that was said last holds and the "
+        "other one ends; in doubt both stay and the pair is flagged (S2-58b).",
     )
     strategy: Literal["recency", "confidence", "llm"] = Field(
         "recency",
         title="Who wins",
-        description="recency: what became true last. confidence: the surer; equal: recency. llm: a model is asked, "
-        "and recency decides where it gives no answer (S2-59).",
+        description="recency: what became true last. confidence: the surer; equal: recency. llm: both stay "
+        "until a model has said which holds; recency where none is asked (S2-59).",
         validation_alias=alias("strategy", "conflict_resolution_strategy"),
-    )
-    calls_per_batch: int = Field(
-        3, ge=0, le=100, title="Calls per batch", description="Questions to the model about conflicts (S2-59)."
     )
     retain_alternatives: bool = Field(
         False,
@@ -76,9 +83,6 @@ class ReviseSettings(Group):
     )
     revision_cosine: Ratio = Field(
         0.85, title="Same belief", description="Cosine from which a new fact revises an old one (S2-62)."
-    )
-    verify_with_llm: bool = Field(
-        False, title="Verify", description="Ask a model whether a revision contradicts or reinforces (S2-62)."
     )
     implicit_conflicts: bool = Field(
         False,

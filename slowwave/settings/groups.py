@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
-from typing import Annotated, Any
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
@@ -28,6 +29,8 @@ class Group(BaseModel):
     """Base of all settings: frozen; an unknown key is an error that names the nearest known one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    replaced: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Names of settings that lost their meaning, each with what took its place."""
 
     @model_validator(mode="before")
     @classmethod
@@ -36,15 +39,22 @@ class Group(BaseModel):
         return named(cls, value) if isinstance(value, dict) else value
 
 
-def named(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
+def named(model: type[Group], values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a group by the names of its fields.
 
-    Raises `PydanticCustomError` for an unknown name, with the nearest, and where two names of one setting are given;
+    Raises `PydanticCustomError` for an unknown name, with the nearest, for one that was replaced, with what took its
+    place, and where two names of one setting are given;
     two tables become one.
     """
     known = {name: field for field, info in model.model_fields.items() for name in names_of(field, info)}
     told: dict[str, Any] = {}
     for name, value in values.items():
+        if name in model.replaced:
+            raise PydanticCustomError(
+                "replaced_setting",
+                "{name} is no setting any more: {instead}",
+                {"name": name, "instead": model.replaced[name]},
+            )
         if name not in known:
             near = nearest(name, known)
             hint = f"did you mean {near!r}? " if near else ""

@@ -17,6 +17,13 @@ from .merging import MergeSettings
 class IngestSettings(Group):
     """Everything a run of `ingest` can be told."""
 
+    owner: str = Field(
+        "",
+        max_length=200,
+        title="Owner",
+        description="Name of the person behind the role `user` where messages name no speaker; empty: learned from "
+        "what is said.",
+    )
     llm: LanguageSettings = Field(default_factory=LanguageSettings, title="Language model", description="Who reads.")
     noise: NoiseSettings = Field(
         default_factory=NoiseSettings,

@@ -152,10 +152,18 @@ class ExtractSettings(Group):
 
     enabled: bool = Field(True, title="Build the graph", description="Off: messages are stored and searched, no facts.")
     window_messages: int = Field(
-        12, ge=1, le=200, title="Messages per call", description="New messages of one conversation in one call."
+        56,
+        ge=1,
+        le=200,
+        title="Messages per call",
+        description="New messages of people in one call; an assistant's are shown beside them and do not count.",
     )
     window_tokens: int = Field(
-        3000, ge=100, le=100_000, title="Tokens per call", description="A window is closed before it grows beyond this."
+        3000,
+        ge=100,
+        le=100_000,
+        title="Tokens per call",
+        description="A window is closed before what people say in it grows beyond this.",
     )
     by_topic: bool = Field(
         False,
@@ -167,7 +175,11 @@ class ExtractSettings(Group):
         4, ge=0, le=50, title="Messages of context", description="Earlier messages shown but not extracted (S2-17)."
     )
     known_facts: int = Field(
-        12, ge=0, le=100, title="Known facts shown", description="Live facts near the window that it may supersede."
+        24,
+        ge=0,
+        le=100,
+        title="Known facts shown",
+        description="Live facts near a window that its messages may repeat, end or contradict.",
     )
     max_entities_per_message: int = Field(
         10, ge=0, le=1000, title="Entities per message", description="More are dropped (S2-18)."

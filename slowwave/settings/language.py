@@ -28,13 +28,15 @@ class LanguageSettings(Group):
         "", title="Model for name resolution", description="Overrides the model for ambiguous names only."
     )
     consolidate_model: str = Field(
-        "", title="Model for consolidation", description="Overrides the model that decides what says the same."
+        "",
+        title="Model for consolidation",
+        description="Overrides the model that judges pairs of facts: the same, an update, a clash.",
     )
     summarize_model: str = Field(
         "", title="Model for summaries", description="Overrides the model that summarises communities only."
     )
     judge_model: str = Field(
-        "", title="Model for judgement", description="Overrides the model that settles conflicts and new relations."
+        "", title="Model for judgement", description="Overrides the model that names new relations and links documents."
     )
     max_calls: int | None = Field(
         None,

@@ -61,8 +61,8 @@ class MergeSettings(Group):
     resolve_cosine: Ratio | None = Field(
         None,
         title="Perhaps the same",
-        description="Cosine from which a model is asked whether facts say the same; none: what fits the embedding "
-        "model, 0.60 for most (S1-03).",
+        description="Cosine from which facts may say the same; none: what fits the embedding model, 0.60 for most "
+        "(S1-03).",
         validation_alias=alias("resolve_cosine", "consolidation_resolve_threshold"),
     )
     text_dedup: Ratio = Field(
@@ -90,7 +90,7 @@ class MergeSettings(Group):
         ge=2,
         le=100,
         title="Largest cluster",
-        description="Larger ones are cut before a model sees them (S1-03).",
+        description="Larger ones are cut before pairs are chosen in them (S1-03).",
         validation_alias=alias("max_cluster_size", "consolidation_max_cluster_size"),
     )
     pairwise_max_batch: int = Field(
@@ -110,8 +110,22 @@ class MergeSettings(Group):
     rerank_multiplier: int = Field(
         3, ge=1, le=20, title="Rerank factor", description="How many more neighbours are looked at (S1-12)."
     )
+    ask_model: bool = Field(
+        True,
+        title="Ask a model",
+        description="Let a model, where there is one, judge which pairs say the same, which of two facts updates or "
+        "corrects the other, and which clash (S1-05, S2-59).",
+    )
+    pairs_per_fact: float = Field(
+        0.35,
+        ge=0.0,
+        le=100.0,
+        title="Pairs per fact",
+        description="Pairs that a model judges for each fact that is looked at, on average; the best four of a fact at "
+        "most, and always as many as fill one call.",
+    )
     per_call: int = Field(
-        8, ge=1, le=50, title="Clusters per call", description="Clusters or pairs that one model call decides."
+        20, ge=1, le=50, title="Pairs per call", description="Pairs of facts that one model call judges."
     )
     cluster_concurrency: int = Field(
         4,
@@ -129,7 +143,7 @@ class MergeSettings(Group):
         description="Facts from which HDBSCAN parts what is connected (S1-03).",
     )
     max_attempts: int = Field(
-        3, ge=1, le=20, title="Attempts", description="Failed decisions about a fact before it is given up (S1-08)."
+        3, ge=1, le=20, title="Attempts", description="Unusable verdicts about a fact before it is given up (S1-08)."
     )
     artifacts: ArtifactSettings = Field(
         default_factory=ArtifactSettings, title="Artifacts", description="Documents and pasted texts."

@@ -1,0 +1,95 @@
+"""Orders to an agent and answers that only acknowledge: what is asked for now, and over once it is done.
+
+Standing instructions ("never push to main", "always answer in English") are none of these.
+"""
+
+from __future__ import annotations
+
+import re
+
+from slowwave.text import word_set
+
+_LEAD = (
+    r"(?:(?:ok|okay|wait|hm+|now|then|next|please|pls|just|also|so|and|but|yes|no|sure|great|perfect|cool|alright|first|finally"
+    r"|again|right|well|good|hey|go\sahead\sand|you\scan|can\syou|could\syou|maybe)[\s,.!:–—-]+)*"
+)
+_VERBS = (
+    r"(?:commit|push|pull|merge|rebase|squash|revert|undo|redo|fix|run|rerun|re-run|execute|rename|refactor|implement|add|remove"
+    r"|delete|drop|make|sort|format|try|open|close|create|move|copy|change|update|edit|extend|shorten|simplify|split|replace"
+    r"|check|look|test|retry|debug|deploy|build|rebuild|compile|install|uninstall|restart|start|stop|continue|proceed|show|list"
+    r"|print|explain|summari[sz]e|describe|translate|write|rewrite|draft|generate|produce|read|reread|review|compare|search|find"
+    r"|grep|give|send|tell|put|set|reset|clean|clear|insert|append|apply|wire|hook|bump|tag|ship|release|publish|upload"
+    r"|download|fetch|convert|wrap|inline|extract|document|comment|mention|include|exclude|skip|ignore|leave|keep|take|do|redo"
+    r"|have|let|finish|go|bring|turn|switch|port|adapt|adjust|tweak|polish|tidy|double-check|verify|validate|confirm|paste|save)"
+)
+_ORDER = re.compile(
+    rf"{_LEAD}{_VERBS}"
+    r"(?:\s(?:the|an?|it|this|that|these|those|them|my|our|your|me|us|all|both|again|up|out|off|down|back|over|on|in\sthe|at"
+    r"|through|with|to\s(?:the|a|main|me|us|production|staging)|another|one|some|any|every|two|three|ahead|for|into|only|now|more"
+    r"|less|everything|as|so|a\slook|there|here|exactly|step)\b.*|\s?(?:and|,|;|then)\s.*|\s\S+\s(?:to|with|for|in|from)\s.*|\s\S+)?"
+    r"[\s.!…]*",
+    re.IGNORECASE,
+)
+_SURE_ORDER = re.compile(
+    rf"{_LEAD}{_VERBS}(?:\s(?:the|an?|it|this|that|these|those|them|my|our|your|me|us|all|both|again|another|everything|out|back|up"
+    r"|ahead|with\sthe|at\sthe|on\sthe|to\sthe|only\sthe|a\slook)\b.*|\sand\s.*)?[\s.!…]*",
+    re.IGNORECASE,
+)
+_ASKED = re.compile(
+    rf"{_LEAD}(?:can|could|would|will|may)\s(?:you|we|i)\b.*|{_LEAD}(?:i\swant\syou\sto|i['’]d\slike\syou\sto|i\sneed\syou\sto"
+    r"|you\s(?:can|should|could|may)\s(?:now|also|just|then|go))\b.*"
+    r"|(?:let['’]s|lets)\s(?:continue|start|stop|talk|move\son|wait|try|keep\sgoing|finish|call\sit|get\s(?:back|started|going)"
+    r"|leave|pick|proceed|not|first|now|then|also|see|go|do|look|take|check|run|fix|add|commit|push|deploy|test)\b.*",
+    re.IGNORECASE,
+)
+_CHOICE = re.compile(
+    rf"{_LEAD}use\s(?:(?:the\s)?(?:first|second|third|other|last|latter|former|same)(?:\s\w+){{0,3}}|that|this|it)[\s.!]*",
+    re.IGNORECASE,
+)
+_STANDING = re.compile(
+    r"\b(?:never|always|don['’]t|do\snot|from\snow\son|prefer|remember|note\sthat|every\s(?:time|day|week|month|morning|release)"
+    r"|whenever|each\stime|in\sfuture|in\sthe\sfuture|by\sdefault|instead|no\slonger|any\s?more|rather|not)\b",
+    re.IGNORECASE,
+)
+_STATES = re.compile(
+    r"\b(?:is|are|was|were|has|have\sbeen|had|will|must|should|needs?|goes|means?|costs?|takes|works|because|since)\b",
+    re.IGNORECASE,
+)
+_TAKEN = re.compile(r"\b(?:forget|scrap|never\s?mind|ditch)\b|\b(?:forget|drop|scrap)\sthe\b", re.IGNORECASE)
+MAX_WORDS, MAX_ACKNOWLEDGING = 30, 8
+_ACKNOWLEDGES = word_set(
+    """ok okay k kk thanks thank thx ty yes yep yeah no nope sure great perfect cool nice good fine alright right
+    done got lgtm awesome excellent amazing wonderful lovely super top agreed exactly correct noted understood
+    roger cheers please hi hello hey bye goodbye morning welcome np gracias vale danke hola sí ja nein genau
+    klar oh ah wow haha lol hm hmm"""
+)
+_AROUND = word_set(
+    """it that this works worked looks sounds to me you very much so a lot again will do for is all evening night
+    problem worries bien si alles gut the and well indeed yup job work"""
+)
+
+
+def request_of(sentence: str) -> str:
+    """Why a sentence of a person is no fact but an order or a request; empty when it may be a fact."""
+    if len(sentence.split()) > MAX_WORDS or _STANDING.search(sentence):
+        return ""
+    if _ASKED.fullmatch(sentence) or _CHOICE.fullmatch(sentence):
+        return "request"
+    if _TAKEN.search(sentence):
+        return ""
+    is_order = _SURE_ORDER.fullmatch(sentence) or (sentence[:1].islower() and _ORDER.fullmatch(sentence))
+    return "order to an agent" if is_order and not _is_statement(sentence) else ""
+
+
+def _is_statement(sentence: str) -> bool:
+    """Whether a verb of its own follows what looks like an order: "Open points are listed below"."""
+    first = re.split(r",\s|\s(?:that|which|who|so|because|when|if|until)\s", sentence, maxsplit=1)[0]
+    return bool(_STATES.search(first))
+
+
+def only_acknowledges(text: str) -> bool:
+    """Whether a text tells nothing: "ok thanks", "looks good to me", "great, thank you!"."""
+    words = re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)?", text.lower())
+    if len(words) > MAX_ACKNOWLEDGING or any(map(str.isdigit, text)):
+        return False
+    return all(word in _ACKNOWLEDGES | _AROUND for word in words) and not _ACKNOWLEDGES.isdisjoint(words)
