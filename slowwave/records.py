@@ -27,22 +27,49 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class KnownFact:
-    """A live fact near the window, shown to the extractor under an index it may point at."""
+    """A live fact near the window, shown to the extractor under an index it may point at.
+
+    `said_at` is when it was first said. `subject`, `predicate` and `object` are names as they are stored; a message
+    that says it again is evidence of it. `is_disputed` marks one that another live fact contradicts, `is_over`
+    one that says that its relation no longer holds.
+    """
 
     index: int
     fact_id: str
     statement: str
-    valid_from: datetime | None
+    said_at: datetime | None
+    subject: str = ""
+    predicate: str = ""
+    object: str = ""
+    is_disputed: bool = False
+    is_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RosterEntry:
+    """A person or thing in play, shown to the extractor under a number: who speaks, and who or what is mentioned.
+
+    `entity_id` is empty for a speaker who is not stored yet. `role` says who a speaker is: user, assistant or speaker;
+    empty for everything else.
+    """
+
+    number: int
+    name: str
+    entity_type: str = "person"
+    entity_id: str = ""
+    aliases: tuple[str, ...] = ()
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Consecutive messages of one conversation that are extracted in one call."""
+    """Consecutive messages that are extracted in one call, the facts known before and the people and things in play."""
 
     conversation_id: str
     scope: str
     turns: tuple[Turn, ...]
     known: tuple[KnownFact, ...] = ()
+    roster: tuple[RosterEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +101,32 @@ class ArtifactQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class ConflictQuestion:
-    """Facts of one subject and relation of which only one can hold: (statement, valid_from, confidence), by index."""
+class PairFact:
+    """A fact as it is shown beside another one: what it says, since when, and who said it when.
 
-    number: int
+    `start` is when it began to hold, where that is another day than the one on which it was said; `event` is when it
+    happens, no more exact than it was said. What `is_fixed` is pinned or an axiom: nothing closes it.
+    """
+
+    statement: str
+    subject: str
     relation: str
-    facts: tuple[tuple[str, datetime | None, float], ...]
+    object: str
+    speaker: str
+    said_at: datetime | None
+    start: datetime | None = None
+    valid_to: datetime | None = None
+    event: str = ""
+    is_fixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class RevisionQuestion:
-    """A new statement and the earlier one about the same two things that it is close to."""
+class PairQuestion:
+    """Two facts, the earlier one first; `attempt` counts the questions before that got no usable answer."""
 
     number: int
-    new: str
-    known: str
-    similarity: float
+    facts: tuple[PairFact, PairFact]
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)

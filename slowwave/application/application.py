@@ -6,6 +6,7 @@ closed (T10, T21), by nothing weaker (S1-22), and never by what was said before 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -13,14 +14,35 @@ import polars as pl
 
 from slowwave import aspects, frames
 from slowwave.application.application_story import decision_rows
+from slowwave.application.arrival import (
+    apart,
+    early,
+    in_order,
+    joins_of,
+    known_speakers,
+    lasted,
+    moved_back,
+    remembered,
+    sayings_of,
+    times_of,
+    unfold,
+)
 from slowwave.application.board import Closings
-from slowwave.application.closing import READ, Tools, close_facts
-from slowwave.application.conflicts import NO_VERDICTS, Rivals, Verdicts
-from slowwave.application.evidence import evidence_rows, heard_of, with_evidence
-from slowwave.application.implicit import find_implicit_conflicts, flag_doubts
+from slowwave.application.closing import ACTIONS, READ, REPEAT, Tools, close_facts
+from slowwave.application.conflicts import Rivals
+from slowwave.application.evidence import evidence_rows, heard_of, with_evidence, without_evidence
+from slowwave.application.implicit import find_implicit_conflicts, flag_doubts, settle_flags
 from slowwave.application.past import is_past, joined, settle_past
 from slowwave.application.patches import DIRECTIVES, MESSAGES
-from slowwave.application.repeats import NEIGHBOURS, came_back, find_flags, find_repeats, pairs_of, with_keys
+from slowwave.application.repeats import (
+    NEIGHBOURS,
+    came_back,
+    find_flags,
+    find_repeats,
+    pairs_of,
+    stated_repeats,
+    with_keys,
+)
 from slowwave.application.revision import find_revisions
 from slowwave.application.rivals import names_of
 from slowwave.application.suspects import mark_suspects
@@ -36,7 +58,8 @@ class Surroundings:
     status. `evidence`: FACT_EVIDENCE of those facts. `neighbours`: (candidate_id, fact_id, cosine) to facts and among
     candidates.
     `entities`, `aliases`: those that the facts and candidates are about. `lineage`: steps from those facts.
-    `predicates`: what was learned about relations.
+    `predicates`: what was learned about relations. `directives`: DIRECTIVES of those facts, and of the candidates that
+    repeat them, which are then among the facts too. `flags`: PAIR_DECISIONS of facts that contradict them.
     """
 
     facts: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.FACTS))
@@ -46,14 +69,16 @@ class Surroundings:
     aliases: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.ALIASES))
     lineage: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.LINEAGE))
     predicates: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PREDICATES))
+    directives: pl.DataFrame = field(default_factory=lambda: frames.empty(DIRECTIVES))
+    flags: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PAIR_DECISIONS))
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationPlan:
     """Rows to upsert: decided candidates and changed facts in one frame, and everything that hangs on them.
 
-    `pairs` are PAIR_DECISIONS that are new. A model may be asked about `disputes` (new id, known id), of conflicts, and
-    `doubts` (new id, known id, cosine), of revisions; the plan is made without waiting for an answer.
+    `pairs` are PAIR_DECISIONS that are new or settled: what no rule settles is left to a model or a person.
+    `again`: (new id, known id) of facts that hold once more, of what was evidence of the known one.
     """
 
     facts: pl.DataFrame
@@ -63,8 +88,7 @@ class ApplicationPlan:
     batches: pl.DataFrame
     decisions: pl.DataFrame
     pairs: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PAIR_DECISIONS))
-    disputes: tuple[tuple[str, str], ...] = ()
-    doubts: tuple[tuple[str, str, float], ...] = ()
+    again: tuple[tuple[str, str], ...] = ()
 
     def summary(self) -> dict[str, int]:
         """How many decisions of each kind."""
@@ -73,12 +97,13 @@ class ApplicationPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What a batch comes to: which candidates repeat, what is closed, what may be revised."""
+    """What a batch comes to: which candidates repeat, and what is closed."""
 
     fresh: pl.DataFrame
     repeats: pl.DataFrame
     closings: Closings
-    doubts: pl.DataFrame
+    told: list[Mapping[str, object]]
+    begun: pl.DataFrame
 
 
 def plan_application(
@@ -91,24 +116,26 @@ def plan_application(
     now: datetime,
     *,
     revise: ReviseSettings | None = None,
-    verdicts: Verdicts = NO_VERDICTS,
 ) -> ApplicationPlan:
     """Decide every passed candidate, in the order in which they were said (§6.5 step 3).
 
     It ends active; or rejected with reason `repeats <fact>`, its message being evidence of that fact; or superseded at
     once, because what it would replace was said later. One that is over already stands for the past alone. What it
     replaces is closed by the first rule that means it: a directive, a conflict, a revision. A candidate that is already
-    decided in `near.facts` is left alone, so a second application changes nothing. `verdicts` are answers of a model to
-    what an earlier plan left open.
+    decided in `near.facts` is left alone, so a second application changes nothing.
     """
     revise = revise or ReviseSettings()
     others = known_facts(near, now)
     said = _undecided(passed, near.facts, messages)
     past, fresh = said.filter(is_past(now)), said.filter(~is_past(now))
+    fresh, others = unfold(fresh, others, near.facts, near.evidence)
+    fresh = with_keys(in_order(fresh))
     pairs = pairs_of(fresh, others, near.neighbours)
-    outcome = _carry_out(fresh, others, pairs, directives, messages, near, settings, revise, verdicts, now)
+    outcome = _carry_out(fresh, others, pairs, directives, messages, near, settings, revise, now)
     over = settle_past(past, others, outcome.closings.facts["id"], now)
-    fresh, repeats = pl.concat([outcome.fresh, past]), pl.concat([outcome.repeats, over.repeats])
+    fresh, repeats = _but_old_sayings(outcome.fresh, outcome.repeats)
+    again = fresh.filter(pl.col("again_of").is_not_null()).select("id", "again_of")
+    fresh, repeats = pl.concat([fresh.drop("again_of"), past]), pl.concat([repeats, over.repeats])
     closings = joined(outcome.closings, over.closings)
     kept = fresh.join(repeats, on="id", how="anti", maintain_order="left")
     gone = closings.facts["id"].implode()
@@ -117,7 +144,7 @@ def plan_application(
     live = others.filter(pl.col("is_live") & ~pl.col("id").is_in(gone))
     alike = find_flags(staying, live, pairs, settings)
     flags = created.select("id").join(alike, on="id", how="left", maintain_order="left")
-    evidence = evidence_rows(fresh, repeats, near.evidence, near.facts)
+    evidence = evidence_rows(fresh, repeats, near.evidence, near.facts, again)
     going_on, everyone = (
         pl.concat([part.select(READ) for part in pair]) for pair in ((live, staying), (others, fresh))
     )
@@ -126,7 +153,9 @@ def plan_application(
     )
     decided = _decided(fresh, repeats, flags)
     facts = with_evidence(pl.concat([decided, near.facts], how="diagonal"), fresh, repeats, evidence)
-    facts = changed_facts(with_marks(with_closings(facts, closings), marks), near.facts)
+    facts = without_evidence(facts.update(outcome.begun, on="id"), again)
+    facts = with_closings(facts, closings)
+    facts = changed_facts(with_marks(facts, marks), near.facts)
     typed = _typed(
         facts.filter((pl.col("status") == "active") & pl.col("id").is_in(kept["id"].implode())), near.entities
     )
@@ -136,52 +165,71 @@ def plan_application(
         closings.lineage,
         aspects.aspect_rows(typed),
         _applied(batches, fresh),
-        decision_rows(created, repeats, flags, [*closings.decisions, *told], settings, now),
+        decision_rows(created, repeats, flags, [*outcome.told, *closings.decisions, *told], settings, now),
         pl.concat(
             [
                 find_implicit_conflicts(staying, live, revise, now),
                 flag_doubts(closings.doubts, closings.facts["id"], revise, now),
+                settle_flags(near.flags.select(*frames.PAIR_DECISIONS), closings.facts["id"], now),
             ]
         ).unique("id", maintain_order=True),
-        closings.disputes,
-        tuple(outcome.doubts.select("id", "target_id", "cosine").iter_rows()),
+        tuple(again.iter_rows()),
     )
 
 
-def _together(*parts: pl.DataFrame) -> pl.DataFrame:
-    return pl.concat([part.select(READ) for part in parts])
+def _but_old_sayings(fresh: pl.DataFrame, repeats: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Candidates and repetitions without what was known already: a saying that is still evidence of its fact."""
+    known = fresh.filter(pl.col("again_of").is_not_null()).join(repeats, on="id", how="semi").select("id")
+    kept, left = (part.join(known, on="id", how="anti", maintain_order="left") for part in (fresh, repeats))
+    return kept, left
 
 
 def _carry_out(
     fresh: pl.DataFrame,
-    others: pl.DataFrame,
+    known: pl.DataFrame,
     pairs: pl.DataFrame,
     directives: pl.DataFrame,
     messages: pl.DataFrame,
     near: Surroundings,
     settings: EvaluateSettings,
     revise: ReviseSettings,
-    verdicts: Verdicts,
     now: datetime,
 ) -> _Outcome:
     """Repetitions, then what the rest closes; again while that ends what a later candidate repeats."""
     names = names_of(near.entities, near.aliases)
     types = dict(near.entities.select("id", "entity_type").iter_rows())
     ordered = directives_of(directives, fresh)
-    for _ in range(1 + fresh.height):
-        reinforced, doubts = find_revisions(fresh, others, pairs, revise, verdicts)
+    stated, unlike = stated_repeats(fresh, known, ordered.filter(pl.col("action") == REPEAT))
+    speakers = known_speakers(near.facts, near.directives, times_of(near.evidence, messages))
+    ordered = pl.concat([ordered, remembered(near.directives, speakers).select(ordered.columns)])
+    early_ones, joined = early(fresh, known), dict[str, str]()
+    fresh = apart(fresh, early_ones)
+    for _ in range(1 + 2 * fresh.height):
+        others = moved_back(known, fresh, joined)
+        reinforced, doubts = find_revisions(fresh, others, pairs, revise)
+        given = [stated, sayings_of(fresh), joins_of(fresh, joined)]
+        reinforced = pl.concat([reinforced.select(stated.columns), *given])
         repeats = find_repeats(fresh, others, pairs, settings, reinforced)
         doubts = doubts.join(repeats, on="id", how="anti").sort("id", "target_id")
         heard = heard_of(fresh, repeats, near.evidence, messages)
         rivals = Rivals(fresh["predicate"], near.predicates, names, types, heard)
         revisions = dict(doubts.group_by("id", maintain_order=True).agg("target_id").iter_rows())
-        tools = Tools(revise, verdicts, names, rivals, {id_: tuple(known) for id_, known in revisions.items()})
+        may_revise = {id_: tuple(ids) for id_, ids in revisions.items()}
+        tools = Tools(revise, names, rivals, may_revise, speakers, joined)
         closings = close_facts(fresh, repeats, others, ordered, tools, now)
-        again = came_back(fresh, repeats, closings.retired)
-        if again["segment"].equals(fresh["segment"], null_equal=True):
+        again = came_back(fresh, repeats, closings.ended)
+        more = lasted(early_ones, repeats, closings, joined)
+        if again["segment"].equals(fresh["segment"], null_equal=True) and not more:
             break
-        fresh = again
-    return _Outcome(fresh, repeats, closings, doubts)
+        fresh, joined = again, joined | more
+    begun = others.filter(pl.col("id").is_in(list(joined.values()))).select("id", "valid_from")
+    return _Outcome(fresh, repeats, closings, [_not_repeated(*each) for each in unlike], begun)
+
+
+def _not_repeated(candidate: str, known: str, reason: str) -> Mapping[str, object]:
+    by_rule = {"measures": {}, "decided_by": "rule", "model": ""}
+    ids = {"subject_id": known, "ids_in": [known, candidate], "ids_out": []}
+    return {"action": "refuse", "reason": reason, **ids, **by_rule}
 
 
 def activated(candidates: pl.DataFrame, reason: str) -> pl.DataFrame:
@@ -190,8 +238,8 @@ def activated(candidates: pl.DataFrame, reason: str) -> pl.DataFrame:
 
 
 def directives_of(directives: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
-    """The directives of these candidates in their order, first said first."""
-    rows = frames.conform(directives, DIRECTIVES).rename({"candidate_id": "id"})
+    """The directives of these candidates in their order, first said first; what no rule knows is no directive."""
+    rows = frames.conform(directives, DIRECTIVES).rename({"candidate_id": "id"}).filter(pl.col("action").is_in(ACTIONS))
     return rows.join(fresh.select("id", "place"), on="id").sort("place", maintain_order=True).drop("place")
 
 
@@ -205,15 +253,15 @@ def _undecided(passed: pl.DataFrame, known: pl.DataFrame, messages: pl.DataFrame
         .join(decided, on="id", how="anti", maintain_order="left")
         .join(said, on="message_id", how="left", maintain_order="left")
         .with_columns(said_at=pl.coalesce("said_at", "valid_from"))
-        .sort("said_at", "valid_from", "id")
-        .with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64))
+        .with_columns(first_at="said_at")
     )
-    return with_keys(fresh)
+    return with_keys(in_order(fresh))
 
 
 def known_facts(near: Surroundings, now: datetime) -> pl.DataFrame:
-    """Facts that hold or held, with said_at (latest evidence), place -1, and the keys of repetition."""
-    said = near.evidence.group_by(id="fact_id").agg(said_at=pl.col("occurred_at").max())
+    """Facts that hold or held, with said_at and first_at (latest, earliest evidence), place -1, keys of repetition."""
+    heard = pl.col("occurred_at")
+    said = near.evidence.group_by(id="fact_id").agg(said_at=heard.max(), first_at=heard.min())
     held = frames.conform(near.facts, frames.FACTS).unique("id", keep="first", maintain_order=True)
     held = held.filter(pl.col("status").is_in(["active", "superseded"])).join(
         said, on="id", how="left", maintain_order="left"
@@ -221,6 +269,7 @@ def known_facts(near: Surroundings, now: datetime) -> pl.DataFrame:
     return with_keys(
         held.with_columns(
             said_at=pl.coalesce("said_at", "valid_from"),
+            first_at=pl.coalesce("first_at", "valid_from"),
             place=pl.lit(-1, dtype=pl.Int64),
             is_live=is_live(now).fill_null(False),
             from_="valid_from",
@@ -231,7 +280,7 @@ def known_facts(near: Surroundings, now: datetime) -> pl.DataFrame:
 
 def _decided(fresh: pl.DataFrame, repeats: pl.DataFrame, flags: pl.DataFrame) -> pl.DataFrame:
     """The candidates with their new status and what they resemble, without the columns of this rule."""
-    own = ["said_at", "place", "object_key", "day", "segment"]
+    own = ["said_at", "first_at", "place", "object_key", "day", "segment"]
     marks = ["similar_to_id", "similarity_score", "related_id"]
     rows = fresh.drop(own).drop(marks, strict=False)
     rows = rows.join(
@@ -267,6 +316,7 @@ def changed_facts(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     columns = [
         "status",
         "status_reason",
+        "valid_from",
         "valid_to",
         "expired_at",
         "replaced_by",

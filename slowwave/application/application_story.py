@@ -56,7 +56,9 @@ def decision_rows(
         measures=pl.struct(
             "cosine", pl.lit(settings.reassert_cosine).alias("reassert_cosine"), "stage"
         ).struct.json_encode(),
-        reason=again.otherwise(pl.lit("The same in other words, and every guard agrees.")),
+        reason=again.when(pl.col("stage") == "stated")
+        .then(pl.lit("It is said to repeat it, and neither a denial nor a number speaks against it."))
+        .otherwise(pl.lit("The same in other words, and every guard agrees.")),
     )
     by_rule = [part.with_columns(decided_by=pl.lit("rule"), model=pl.lit("")) for part in (created, reasserted)]
     return _identified(pl.concat([*by_rule, _as_rows(told)]), now)

@@ -36,8 +36,13 @@ RETIRED = {
     "ended_at": frames.TIME,
     "is_mistake": pl.Boolean(),
 }
+ENDED = {"id": pl.String(), "told_at": frames.TIME, "ended_at": frames.TIME}
 _FOREVER = datetime.max.replace(tzinfo=UTC)
+ENDED_BY = "ended by "
+STATED = "contradicts"
+"""The mark of a doubt that a statement tells of, not a rule."""
 Fact = dict[str, Any]
+Doubt = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +51,17 @@ class Closings:
 
     `facts`: CHANGES of closed facts and of candidates that came too late. `predecessors`: (id, supersedes_id).
     `retired`: RETIRED of facts that stopped being true or never were, with who said so and when; candidates that came
-    too late are not among them. `disputes`: (new id, known id) of conflicts that only a model can judge. `doubts`: of
-    those that no rule settles.
+    too late are not among them. `ended`: ENDED of every fact that was closed. `doubts`: (new id, known id, STATED or
+    "") of conflicts that no rule settles, or of which a statement says that they contradict.
     """
 
     facts: pl.DataFrame
     predecessors: pl.DataFrame
     lineage: pl.DataFrame
     retired: pl.DataFrame
+    ended: pl.DataFrame
     decisions: list[Mapping[str, object]]
-    disputes: tuple[tuple[str, str], ...] = ()
-    doubts: tuple[tuple[str, str], ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
 
 @dataclass(slots=True)
@@ -68,13 +73,13 @@ class Board:
     changes: dict[str, Fact] = field(default_factory=dict)
     steps: dict[str, str] = field(default_factory=dict)
     decisions: list[Mapping[str, object]] = field(default_factory=list)
-    disputes: list[tuple[str, str]] = field(default_factory=list)
-    doubts: list[tuple[str, str]] = field(default_factory=list)
+    doubts: list[Doubt] = field(default_factory=list)
     permitted: frozenset[tuple[str, str]] = frozenset()  # (winner, loser) whose rank does not count: a person decides
     _before: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _predecessors: dict[str, Fact] = field(default_factory=dict)
     _lineage: dict[tuple[str, str], str] = field(default_factory=dict)
     _retired: list[Fact] = field(default_factory=list)
+    _ended: list[Fact] = field(default_factory=list)
     _late: dict[str, list[tuple[datetime, str, str]]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
@@ -85,6 +90,20 @@ class Board:
     def is_open(self, fact: Fact) -> bool:
         """Whether it holds and nothing in this plan closed it."""
         return bool(fact["is_live"]) and fact["id"] not in self.changes
+
+    def is_open_at(self, fact: Fact, at: datetime) -> bool:
+        """Whether it is open, and a candidate that came too late was not over by then."""
+        return self.is_open(fact) and not any(ends <= at for ends, *_ in self._late.get(fact["id"], ()))
+
+    def was_open(self, fact: Fact, at: datetime) -> bool:
+        """Whether it held for all that was said until then: what closed it, if anything did, was said later."""
+        if self.is_open(fact):
+            return self.is_open_at(fact, at)
+        if fact["id"] in self.changes or fact["status"] not in ("active", "superseded"):
+            return False
+        ended_by = str(fact["status_reason"]).removeprefix(ENDED_BY)
+        closer = self.facts.get(fact["replaced_by"] or ended_by)
+        return closer is not None and closer["first_at"] > at
 
     def change(self, fact: Fact, **values: Any) -> None:
         """Close a fact, or move the end of one that is closed; a loser is closed once (T36)."""
@@ -118,6 +137,20 @@ class Board:
                 "model": model,
             }
         )
+
+    def contradict(self, speaker: Fact, winner: Fact, known: Fact) -> None:
+        """Both stay, and whoever asks is told that they contradict each other; what outranks the speaker is spared."""
+        ids = [known["id"], winner["id"]]
+        if refusal := self.refusal(speaker, winner, known):
+            ranks = [speaker["entrenchment"], known["entrenchment"]]
+            self.decide("refuse", known["id"], ids, [], refusal, {"entrenchment": ranks})
+            return
+        self.doubts.append((winner["id"], known["id"], STATED))
+        self.decide("dispute", known["id"], ids, [], "They contradict each other, and nothing tells which holds.")
+
+    def is_contradicted(self, a: Fact, b: Fact) -> bool:
+        """Whether a statement says that the two contradict each other."""
+        return any({a["id"], b["id"]} == {*pair} and why == STATED for *pair, why in self.doubts)
 
     def refusal(self, speaker: Fact, winner: Fact, loser: Fact) -> str:
         """Why the loser must stay; empty if it may be closed (S1-22, G4, T35)."""
@@ -161,7 +194,7 @@ class Board:
         until = loser["valid_to"]
         ends = min(max(ends, loser["valid_from"]), until or _FOREVER)
         if self._chain(loser["id"], winner["id"]) > MAX_CHAIN and loser["status"] != "superseded":
-            self.change(loser, status_reason=f"ended by {winner['id']}", valid_to=ends)
+            self.change(loser, status_reason=f"{ENDED_BY}{winner['id']}", valid_to=ends)
             self.decide(
                 "refuse", loser["id"], [loser["id"], winner["id"]], [loser["id"]],
                 f"{MAX_CHAIN} facts have replaced each other already: it ends without being linked to what follows it.",
@@ -183,8 +216,13 @@ class Board:
         self._follow(loser, winner, why)
         return True
 
+    def end(self, loser: Fact, told_at: datetime) -> None:
+        """Note when it was said that a fact is over: who says the same after that begins another stretch."""
+        self._ended.append({"id": loser["id"], "told_at": told_at, "ended_at": loser["valid_to"]})
+
     def retire(self, loser: Fact, winner: Fact, speaker: Fact, *, is_mistake: bool = False) -> None:
         """Note that a fact which was believed is over, or was a mistake: others may lean on it."""
+        self.end(loser, speaker["said_at"])
         self._retired.append(
             {
                 "id": loser["id"],
@@ -206,7 +244,9 @@ class Board:
             fact, (ends, head, why) = self.facts[name], min(heads)
             if not self.is_open(fact):
                 continue
-            if self.supersede(fact, self.facts[head], why, f"{head} came after it", ends=ends):
+            is_linked = self.supersede(fact, self.facts[head], why, f"{head} came after it", ends=ends)
+            self.end(fact, self.facts[head]["said_at"])
+            if is_linked:
                 self.decide(
                     "supersede", name, [head], [name, head],
                     "It came too late for what followed it: applied as already closed.",
@@ -225,8 +265,8 @@ class Board:
             pl.DataFrame(heads, schema={"id": pl.String, "supersedes_id": pl.String}, orient="row"),
             pl.DataFrame(lineage, schema=dict(frames.LINEAGE)),
             pl.DataFrame(self._retired, schema=RETIRED),
+            pl.DataFrame(self._ended, schema=ENDED),
             self.decisions,
-            tuple(dict.fromkeys(self.disputes)),
             tuple(dict.fromkeys(self.doubts)),
         )
 

@@ -9,11 +9,12 @@ from datetime import datetime
 
 import polars as pl
 
-from slowwave.application.board import Board, Closings, Fact
-from slowwave.application.conflicts import Rivals, Verdicts, settle_conflicts
+from slowwave.application.board import ENDED_BY, Board, Closings, Fact
+from slowwave.application.conflicts import Rivals, come_before, settle_conflicts
 from slowwave.application.predicates import domain_of
 from slowwave.application.revision import revise_beliefs
 from slowwave.application.rivals import plain
+from slowwave.application.wording import are_apart, means, telling_words
 from slowwave.settings import ReviseSettings
 from slowwave.validity import is_out_of_order
 
@@ -33,6 +34,7 @@ READ = (
     "status_reason",
     "valid_from",
     "valid_to",
+    "event_at",
     "expired_at",
     "confidence",
     "entrenchment",
@@ -41,37 +43,52 @@ READ = (
     "supersedes_id",
     "message_id",
     "said_at",
+    "first_at",
     "place",
 )
 _HELD = (*READ, "is_live")
 _MAX_SHORT = 2
 DIRECTIVE = "directive"
+SUPERSEDE, RETRACT, CONTRADICT, REPEAT = "supersede", "retract", "contradict", "repeat"
+ACTIONS = (SUPERSEDE, RETRACT, CONTRADICT, REPEAT)
+"""What a claim may say of a known fact: it takes its place, ends it, contradicts it, or says the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What closing needs to know beside the facts: settings, answers of a model, and what decides conflicts.
+    """What closing needs to know beside the facts: settings, and what decides conflicts.
 
     `names`: every normalised name of each entity. `rivals`: what makes objects exclude each other. `revisions`: the
-    facts that each candidate may revise, by its id (S2-62).
+    facts that each candidate may revise, by its id (S2-62). `remembered`: known speakers (READ and winner_id) of whose
+    directives facts hear that arrive only now. `joined`: the fact by which each candidate is known to hold longer.
     """
 
     settings: ReviseSettings
-    verdicts: Verdicts
     names: Mapping[str, frozenset[str]]
     rivals: Rivals
     revisions: Mapping[str, tuple[str, ...]]
+    remembered: pl.DataFrame
+    joined: Mapping[str, str]
 
 
 @dataclass(slots=True)
 class _Index:
-    """Where the open facts of a subject are found: by object, by its beginnings, by the sentence they come from."""
+    """Where the facts of a subject are found: by object, by its beginnings, by the sentence they come from.
+
+    And those of a scope by the words that some directive asks for.
+    """
 
     by_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
     by_sentence: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
     by_short_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
+    by_word: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
+    names: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    asked: frozenset[str] = frozenset()
 
     def add(self, fact: Fact, names: Mapping[str, frozenset[str]]) -> None:
+        if self.asked:
+            for word in self.asked.intersection(telling_words(fact["statement"])):
+                self.by_word[fact["scope"], word].append(fact)
         self.by_sentence[fact["subject_id"], fact["statement_hash"]].append(fact)
         own = {plain(fact["object_text"])} if fact["object_text"] else set()
         for name in own | names.get(fact["object_id"], frozenset()):
@@ -91,30 +108,37 @@ def close_facts(
     """Carry out what each candidate says about known facts, first said first (§6.5 step 3).
 
     `fresh` and `held` need READ, `held` also is_live; `directives` are (id, known_id, object, action, reason) in their
-    order. A candidate that repeats a fact speaks for that fact. What holds no longer is closed by the first rule that
-    means it.
+    order, those of the remembered speakers among them. A candidate that repeats a fact speaks for that fact. What holds
+    no longer is closed by the first rule that means it.
     """
     roots = dict(repeats.select("id", "target_id").iter_rows())
     said: dict[str, list[Fact]] = defaultdict(list)
-    for directive in directives.iter_rows(named=True):
+    for directive in directives.filter(pl.col("action") != REPEAT).iter_rows(named=True):
         said[directive["id"]].append(directive)
     may_conflict = tools.rivals.candidates(fresh) if tools.settings.conflicts else set()
-    speakers = fresh.filter(pl.col("id").is_in([*said, *may_conflict, *tools.revisions]))
+    heard = fresh.filter(pl.col("id").is_in([*said, *may_conflict, *tools.revisions])).select(READ)
+    speaking = heard.with_columns(winner_id=pl.col("id").replace(roots))
+    about = tools.remembered.join(fresh, on=["scope", "subject_id"], how="semi")
+    speakers = pl.concat([speaking, about.select(speaking.columns)]).sort("said_at", "valid_from", "id")
     if speakers.is_empty():
         return Board(now, {}).closings()
     board, index = _set_up(fresh, roots, held, speakers, directives, tools, now)
-    for speaker in speakers.select(READ).iter_rows(named=True):
-        winner = board.facts.get(roots.get(speaker["id"], speaker["id"]))
-        if winner is None or not board.is_open(winner):
+    for speaker in speakers.iter_rows(named=True):
+        winner = board.facts.get(speaker["winner_id"])
+        if winner is None:
             continue
         for directive in said.get(speaker["id"], ()):
-            if board.is_open(winner):
+            if speaker["place"] < 0:
+                _remember(board, index, directive, speaker, winner)
+            elif board.was_open(winner, speaker["said_at"]):
                 _carry_out(board, index, directive, speaker, winner)
-        if speaker["id"] not in roots and board.is_open(winner):
+        if speaker["id"] in tools.joined and speaker["id"] in may_conflict:
+            come_before(board, tools.rivals, winner, tools.settings)
+        if speaker["place"] >= 0 and speaker["id"] not in roots and board.is_open(winner):
             if speaker["id"] in may_conflict:
-                settle_conflicts(board, tools.rivals, winner, tools.settings, tools.verdicts)
+                settle_conflicts(board, tools.rivals, winner, tools.settings)
             known = [board.facts[name] for name in tools.revisions.get(speaker["id"], ()) if name in board.facts]
-            revise_beliefs(board, winner, known, tools.settings, tools.verdicts)
+            revise_beliefs(board, winner, known, tools.settings)
     board.close_late()
     return board.closings()
 
@@ -129,22 +153,50 @@ def _set_up(
     now: datetime,
 ) -> tuple[Board, _Index]:
     """The facts that the speakers may mean, and where to find them."""
-    meant = {*directives["known_id"].drop_nulls(), *(roots.get(id_, id_) for id_ in speakers["id"])}
+    meant = {*directives["known_id"].drop_nulls(), *speakers["winner_id"]}
     meant |= {name for names in tools.revisions.values() for name in names}
     kept = fresh.filter(~pl.col("id").is_in(list(roots))).with_columns(status=pl.lit("active"), is_live=pl.lit(True))
     near = pl.concat([held.select(_HELD), kept.select(_HELD)])
-    near = near.filter(pl.col("subject_id").is_in(speakers["subject_id"].implode()) | pl.col("id").is_in(list(meant)))
-    board, index = Board(now, {row["id"]: row for row in near.iter_rows(named=True)}), _Index()
+    words = frozenset(word for old in directives["object"].drop_nulls() for word in telling_words(old))
+    near = near.filter(
+        pl.col("subject_id").is_in(speakers["subject_id"].implode())
+        | pl.col("id").is_in(list(meant))
+        | pl.col("statement").str.to_lowercase().str.contains_any(pl.Series([*words], dtype=pl.String).implode())
+    )
+    board, index = (
+        Board(now, {row["id"]: row for row in near.iter_rows(named=True)}),
+        _Index(names=tools.names, asked=words),
+    )
     for fact in board.facts.values():
-        if fact["is_live"]:
+        if fact["status"] != "retracted":
             index.add(fact, tools.names)
     tools.rivals.place(board.facts.values())
     return board, index
 
 
 def _carry_out(board: Board, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
-    for target in _with_twins(board, index, _targets(board, index, directive, speaker, winner), speaker, winner):
+    targets = _targets(board, index, directive, speaker, winner)
+    if directive["action"] == CONTRADICT:
+        for target in targets:
+            board.contradict(speaker, winner, target)
+        return
+    for target in _with_twins(board, index, targets, speaker, winner):
         close(board, directive, speaker, winner, target)
+
+
+def _remember(board: Board, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
+    """Carry out what was said later than facts that arrive only now; a pointer means what equals that fact."""
+    if pointed := board.facts.get(directive["known_id"] or ""):
+        named = index.by_object[pointed["subject_id"], plain(pointed["object_text"] or "")]
+        found = [
+            f for f in named if f["predicate"] == pointed["predicate"] and _may_be_meant(board, f, speaker, winner)
+        ]
+    else:
+        found = [] if directive["known_id"] else _targets(board, index, directive, speaker, winner)
+    targets = _with_twins(board, index, found, speaker, winner)
+    for target in targets:
+        if target["place"] >= 0:
+            close(board, directive, speaker, winner, target)
 
 
 def _targets(board: Board, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
@@ -161,7 +213,20 @@ def _targets(board: Board, index: _Index, directive: Fact, speaker: Fact, winner
     )
     # "Brightwell" may stand for "Brightwell Analytics", but only where the relation is the same and one fact fits.
     shortened = [fact for fact in short if fact["predicate"] == speaker["predicate"]]
-    return _of_one_kind(named, speaker["predicate"]) or (shortened if len(shortened) == 1 else [])
+    by_name = _of_one_kind(named, speaker["predicate"]) or (shortened if len(shortened) == 1 else [])
+    by_name = [fact for fact in by_name if not are_apart(fact, speaker, directive["object"])]
+    is_unsure = (
+        len(named) > 1 and speaker["kind"] == "relation"
+    )  # of several that it may mean by name, words choose none
+    return by_name or ([] if is_unsure else _worded(board, index, directive, speaker, winner))
+
+
+def _worded(board: Board, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
+    """The facts that a directive means by its words, whatever they are filed under."""
+    old = directive["object"] or ""
+    lists = [index.by_word.get((speaker["scope"], word), []) for word in telling_words(old)]
+    options = [fact for fact in min(lists, key=len, default=[]) if _may_be_meant(board, fact, speaker, winner)]
+    return means(old, directive["action"], speaker, options, index.names)
 
 
 def _with_twins(board: Board, index: _Index, targets: list[Fact], speaker: Fact, winner: Fact) -> list[Fact]:
@@ -175,10 +240,10 @@ def _with_twins(board: Board, index: _Index, targets: list[Fact], speaker: Fact,
 
 
 def _may_be_meant(board: Board, fact: Fact, speaker: Fact, winner: Fact) -> bool:
-    """Open, of the same scope, not the speaker's own, and not a candidate that is said later."""
+    """Open when it was said, of the same scope, not the speaker's own, and not a candidate that is said later."""
     is_later_candidate = fact["place"] >= 0 and fact["said_at"] > speaker["said_at"]
     return (
-        board.is_open(fact)
+        board.was_open(fact, speaker["said_at"])
         and fact["scope"] == speaker["scope"]
         and fact["id"] != winner["id"]
         and not is_later_candidate
@@ -201,7 +266,7 @@ def _share_an_end(fact: Fact, speaker: Fact) -> bool:
 
 def close(board: Board, directive: Fact, speaker: Fact, winner: Fact, target: Fact) -> None:
     """Do to the target what a directive says, unless rank or the order of saying forbids it."""
-    ids, reason = [target["id"], speaker["id"]], directive["reason"]
+    ids = [target["id"], speaker["id"]]
     late = is_out_of_order(speaker["said_at"], target["said_at"])
     if refusal := board.refusal(speaker, winner, target):
         ranks = [speaker["entrenchment"], target["entrenchment"]]
@@ -209,9 +274,6 @@ def close(board: Board, directive: Fact, speaker: Fact, winner: Fact, target: Fa
         board.decide("refuse", target["id"], ids, [], refusal, {"entrenchment": ranks, **would})
         return
     measures = {"said_at": speaker["said_at"], "known_said_at": target["said_at"], "valid_from": speaker["valid_from"]}
-    if late and directive["action"] == "supersede" and winner["id"] == speaker["id"]:
-        board.comes_late(winner, target, target["valid_from"], reason)
-        return
     if late:
         sentence = "What was said earlier cannot end what was said later."
         board.decide("refuse", target["id"], ids, [], sentence, measures)
@@ -225,21 +287,21 @@ def _retire(
     """Close the target: superseded by the winner, retracted as a mistake, or ended with its past kept."""
     ids, reason = [target["id"], speaker["id"]], directive["reason"]
     is_mistake = reason == "correction"
-    # It ended no earlier than it began, and no later than was known before.
-    ends = max(speaker["valid_from"], target["valid_from"])
+    # It ended no earlier than it began, no later than was known before, and with a plan when that is carried out.
+    ends = max(speaker["valid_from"], target["valid_from"], speaker["event_at"] or speaker["valid_from"])
     ends = min(ends, target["valid_to"]) if target["valid_to"] else ends
     measures = {**measures, "valid_to": [target["valid_to"], ends]}
-    if directive["action"] == "supersede":
+    if directive["action"] == SUPERSEDE:
         if board.supersede(target, winner, reason, f"replaced by {winner['id']}", ends=ends):
             sentence = f"A later message replaces it ({reason})."
             board.decide("supersede", target["id"], ids, [target["id"], winner["id"]], sentence, measures)
-    elif is_mistake:
+    elif is_mistake and target["status"] == "active":
         why = f"retracted by {winner['id']}"
         board.change(target, status="retracted", status_reason=why, valid_to=ends, expired_at=board.now)
         sentence = "A later message says that it was never so."
         board.decide("retract", target["id"], ids, [target["id"]], sentence, measures)
     else:
-        board.change(target, status_reason=f"ended by {winner['id']}", valid_to=ends)
+        board.change(target, status_reason=f"{ENDED_BY}{winner['id']}", valid_to=ends)
         board.decide("close", target["id"], ids, [target["id"]], "A later message says that it is over.", measures)
     board.retire(target, winner, speaker, is_mistake=is_mistake)
 

@@ -1,17 +1,16 @@
 """Of two objects of a relation that allows one at a time, one holds: which, and since when (S2-58b, S2-59).
 
-What is said later and began later takes the place of what was known. What comes late is applied as already closed
-(§6.3), and so is what merely tells of an earlier beginning. But only what says that it changed ends another fact, or
-what is known to exclude it: two towns, two amounts. Else both stay, for a person or a model to settle; and so they do
-where being said and beginning disagree, where a relation never changes in life, and where somebody else speaks of a
-subject that spoke for itself.
+What is said later and began later takes the place of what was said before, whichever of the two arrives first (§6.3);
+what merely tells of an earlier beginning is over already. Both stay, for a person or a model to settle, where being
+said and beginning disagree, where a relation never changes in life, where one place may be a part of the other and
+nothing says that somebody moved, and where somebody else speaks of a subject that spoke for itself.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from datetime import datetime
 from types import MappingProxyType
 
 import polars as pl
@@ -19,13 +18,13 @@ import polars as pl
 from slowwave.application.board import Board, Fact
 from slowwave.application.entrenchment import rank_of
 from slowwave.application.evidence import Heard
-from slowwave.application.predicates import canonicalise, domain_of, is_learned
+from slowwave.application.predicates import canonicalise, domain_of
 from slowwave.application.rivals import (
     Claim,
     Forms,
-    are_other_places,
     exclude,
     is_lasting,
+    may_overlap,
     names_both,
     plain,
     read_claim,
@@ -36,28 +35,16 @@ from slowwave.validity import is_out_of_order
 
 REASON, LATE = "conflict", "late"
 BOTH = ""
-_UNSAID = "Nothing says that it changed, so both stay."
+_LIFELONG = "It never changes, so one of the two is wrong: both stay."
+_PART = "One may be a part of the other, and nothing says that it changed: both stay."
 _HEARSAY = "Its subject said it, and somebody else says otherwise, so both stay."
+_ASKED = "A model is asked which of them holds; until then both stay."
 _UNCLEAR = "It was said later but began earlier: which holds is not clear, so both stay."
 # Parts of parts are parts: two wholes are no conflict, and `contains` is structure, no knowledge (T33).
 _NEVER = ("part_of", "contains", "similar_to")
 _KINDS = ("relation", None)
 
 
-@dataclass(frozen=True, slots=True)
-class Verdicts:
-    """What a model said, by the ids of the new and the known fact (S2-59, S2-62).
-
-    `conflicts`: the id of the one that holds, empty if both can. `revisions`: contradict, reinforce or unrelated.
-    """
-
-    conflicts: Mapping[tuple[str, str], str] = field(default_factory=lambda: MappingProxyType({}))
-    revisions: Mapping[tuple[str, str], str] = field(default_factory=lambda: MappingProxyType({}))
-    reasons: Mapping[tuple[str, str], str] = field(default_factory=lambda: MappingProxyType({}))
-    model: str = ""
-
-
-NO_VERDICTS = Verdicts()
 NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
@@ -99,33 +86,34 @@ class Rivals:
 
     def doubt(self, winner: Fact, loser: Fact, later: Fact) -> str:
         """Why the winner may not end the loser by itself; empty if it may. `later` is the one that followed."""
-        if self._is_own(loser) and not self._is_own(winner):
+        until = max(winner["said_at"], loser["said_at"])
+        if self._is_own(loser, until) and not self._is_own(winner, until):
             return _HEARSAY
         earlier = loser if later is winner else winner
-        return "" if self._tells_change(later, earlier) or self._are_known_apart(later, earlier) else _UNSAID
+        if is_lasting(later["predicate"]):
+            return _LIFELONG
+        return _PART if self._may_be_part(later, earlier) and not self._tells_change(later, earlier) else ""
 
-    def _is_own(self, fact: Fact) -> bool:
-        """Whether its subject said it."""
+    def _is_own(self, fact: Fact, until: datetime) -> bool:
+        """Whether its subject had said it by then."""
         names = self._names.get(fact["subject_id"], frozenset())
-        return any(plain(self._heard.speakers.get(message, "")) in names for message in self._messages(fact))
+        said = [message for message in self._messages(fact) if self._heard.at.get(message, until) <= until]
+        return any(plain(self._heard.speakers.get(message, "")) in names for message in said)
 
     def _tells_change(self, later: Fact, earlier: Fact) -> bool:
         """Whether it says that this is new: in words, or by a beginning of its own after the other one's."""
         claim, others = self._read(later)[0], self._read(earlier)[1].names
-        if is_lasting(later["predicate"]) or (claim.is_event and later["valid_from"] < earlier["valid_from"]):
+        if claim.is_event and later["valid_from"] < earlier["valid_from"]:
             return False
         times = self._heard.times.get(later["id"], frozenset()) | {later["said_at"]}
         has_beginning = later["valid_from"] not in times and later["valid_from"] > earlier["valid_from"]
         return claim.tells_change or has_beginning or tells_what_ended(later["statement"] or "", others)
 
-    def _are_known_apart(self, a: Fact, b: Fact) -> bool:
-        """Whether nobody needs to say that it changed: two towns or countries, two amounts of a learned relation."""
-        (claim, forms), (other, others), relation = self._read(a), self._read(b), a["predicate"]
-        if is_lasting(relation):
-            return False
-        are_places = forms.type == others.type == "place" or domain_of(relation) == "home"
-        are_values = claim.kind == other.kind == "value" and is_learned(relation)
-        return are_values or (are_places and are_other_places(forms, others))
+    def _may_be_part(self, a: Fact, b: Fact) -> bool:
+        """Whether one may be a part of the other: two places, of which not both are known well enough."""
+        forms, others = self._read(a)[1], self._read(b)[1]
+        are_places = forms.type == others.type == "place" or domain_of(a["predicate"]) == "home"
+        return are_places and may_overlap(forms, others)
 
     def _exclude(self, new: Fact, known: Fact) -> bool:
         """Whether the two cannot both hold: both plainly so, of the same time, not said in one message."""
@@ -165,58 +153,64 @@ def _is_said() -> pl.Expr:
     return (pl.col("polarity") != "negated").fill_null(True) & (pl.col("object_text").fill_null("") != "")
 
 
-def settle_conflicts(board: Board, rivals: Rivals, new: Fact, settings: ReviseSettings, verdicts: Verdicts) -> None:
+def settle_conflicts(board: Board, rivals: Rivals, new: Fact, settings: ReviseSettings) -> None:
     """Carry out what a new fact means for the others of its class, oldest first."""
-    mates = sorted(rivals.of(new), key=lambda fact: (fact["valid_from"], fact["id"]))
-    for known in mates:
-        if not board.is_open(new):
-            break
-        if board.is_open(known):
-            _settle(board, rivals, new, known, settings, verdicts)
+    mates = _settled_mates(board, rivals, new, settings)
     if board.is_open(new):
         _find_place(board, rivals, new, mates)
 
 
-def _settle(board: Board, rivals: Rivals, new: Fact, known: Fact, settings: ReviseSettings, verdicts: Verdicts) -> None:
-    """One new fact and one that holds: out of order, else by the strategy."""
-    is_history = rivals.is_event(new) and new["valid_from"] < known["valid_from"]
-    is_late = is_history or is_out_of_order(new["said_at"], known["said_at"])
-    holds, model = (known["id"], "") if is_late else judged(new, known, settings, verdicts)
-    if settings.strategy == "llm" and not is_late:
-        board.disputes.append((new["id"], known["id"]))
-    winner, loser = (known, new) if holds == known["id"] else (new, known)
+def _settled_mates(board: Board, rivals: Rivals, new: Fact, settings: ReviseSettings) -> list[Fact]:
+    """The others of its class, oldest first, of which those that are open were settled with it."""
+    mates = sorted(rivals.of(new), key=lambda fact: (fact["valid_from"], fact["id"]))
+    for known in mates:
+        if not board.is_open(new):
+            break
+        if board.is_open_at(known, new["valid_from"]) and not board.is_contradicted(new, known):
+            _settle(board, rivals, new, known, settings)
+    return mates
+
+
+def _settle(board: Board, rivals: Rivals, new: Fact, known: Fact, settings: ReviseSettings) -> None:
+    """One new fact and one that holds, by the order in which they were said, not that in which they arrived."""
+    later, earlier = sorted((new, known), key=said_order, reverse=True)
+    is_history = rivals.is_event(later) and later["valid_from"] < earlier["valid_from"]
+    holds = earlier["id"] if is_history else judged(later, earlier, settings)
+    winner, loser = (earlier, later) if holds == earlier["id"] else (later, earlier)
     if holds == BOTH:
-        told = verdicts.reasons.get((new["id"], known["id"]), "") if model else ""
-        _leave_both(board, new, known, settings, told or _UNCLEAR, model)
-    elif doubt := _doubt(board, rivals, winner, loser, known if is_late else new, model):
-        _leave_both(board, new, known, settings, doubt, model)
-    elif is_late:
+        _leave_both(board, new, known, settings, _ASKED if settings.strategy == "llm" else _UNCLEAR)
+    elif doubt := _doubt(board, rivals, winner, loser, earlier if is_history else later):
+        _leave_both(board, new, known, settings, doubt)
+    elif loser is new and (is_history or later is known):
         come_late(board, new, known, settings)
     else:
-        replace(board, loser, winner, settings, REASON, model)
+        replace(board, loser, winner, settings, REASON)
 
 
-def _doubt(board: Board, rivals: Rivals, winner: Fact, loser: Fact, later: Fact, model: str) -> str:
-    """Why both stay; a model's word is enough, and where rank forbids it, that is said instead."""
-    return "" if model or board.refusal(winner, winner, loser) else rivals.doubt(winner, loser, later)
+def said_order(fact: Fact) -> tuple[datetime, datetime, str]:
+    """The order in which facts were said; it does not depend on when they arrived."""
+    return fact["said_at"], fact["valid_from"], fact["id"]
 
 
-def _leave_both(board: Board, new: Fact, known: Fact, settings: ReviseSettings, reason: str, model: str) -> None:
-    """Both stay; unless a model said that they can, the pair waits for somebody who knows."""
-    _note(board, "refuse", new, known, settings, reason, model)
-    if not model:
-        board.doubts.append((new["id"], known["id"]))
+def _doubt(board: Board, rivals: Rivals, winner: Fact, loser: Fact, later: Fact) -> str:
+    """Why both stay; where rank forbids the change, that is said instead."""
+    return "" if board.refusal(winner, winner, loser) else rivals.doubt(winner, loser, later)
 
 
-def judged(new: Fact, known: Fact, settings: ReviseSettings, verdicts: Verdicts) -> tuple[str, str]:
-    """Which of two holds (empty: both, or nobody can say), and the model if a model said so (S2-59)."""
-    pair = new["id"], known["id"]
-    if settings.strategy == "llm" and pair in verdicts.conflicts:
-        return verdicts.conflicts[pair], verdicts.model
+def _leave_both(board: Board, new: Fact, known: Fact, settings: ReviseSettings, reason: str) -> None:
+    """Both stay, and the pair waits for somebody who knows: a model's verdict, or a person."""
+    _note(board, "refuse", new, known, settings, reason)
+    board.doubts.append((new["id"], known["id"], ""))
+
+
+def judged(new: Fact, known: Fact, settings: ReviseSettings) -> str:
+    """Which of two holds; empty where both stay because a model is to say, or nobody can (S2-59)."""
+    if settings.strategy == "llm":
+        return BOTH
     surer = (new["confidence"] or 0.0) - (known["confidence"] or 0.0)
     if settings.strategy == "confidence" and surer:
-        return (new if surer > 0 else known)["id"], ""
-    return (new["id"] if new["valid_from"] >= known["valid_from"] else BOTH), ""
+        return str((new if surer > 0 else known)["id"])
+    return str(new["id"]) if new["valid_from"] >= known["valid_from"] else BOTH
 
 
 def replace(
@@ -225,14 +219,13 @@ def replace(
     winner: Fact,
     settings: ReviseSettings,
     why: str,
-    model: str = "",
     seen: Mapping[str, object] = NOTHING,
 ) -> None:
     """The winner takes the place of the loser, unless rank, a circle or a full chain forbids it."""
     new = winner if winner["place"] > loser["place"] else loser
     if refusal := board.refusal(winner, winner, loser):
         would = board.would(why, winner, winner, loser)
-        _note(board, "refuse", winner, loser, settings, refusal, model, {**seen, **would})
+        _note(board, "refuse", winner, loser, settings, refusal, {**seen, **would})
         return
     is_mistake = why == REASON and is_lasting(loser["predicate"])  # it never was: no time is left in which it held
     ends = loser["valid_from"] if is_mistake else max(winner["valid_from"], loser["valid_from"])
@@ -242,13 +235,12 @@ def replace(
         board.retire(loser, winner, new, is_mistake=is_mistake)
     if not is_linked:
         return
-    reason = "One of the two can hold, and this one was." if model else _reason(winner, loser, settings, why)
     moved = {"valid_to": [until, loser["valid_to"]]}
-    _note(board, "supersede", winner, loser, settings, reason, model, {**seen, **moved})
+    _note(board, "supersede", winner, loser, settings, _reason(winner, loser, settings, why), {**seen, **moved})
     if settings.retain_alternatives and why == REASON:
         kept = {name: loser[name] for name in ("id", "object_text", "valid_from", "confidence")}
         seen = {"strategy": settings.strategy, "alternatives": [kept]}
-        board.decide("prefer", winner["id"], [loser["id"]], [winner["id"]], "What it was preferred to.", seen, model)
+        board.decide("prefer", winner["id"], [loser["id"]], [winner["id"]], "What it was preferred to.", seen)
 
 
 def _reason(winner: Fact, loser: Fact, settings: ReviseSettings, why: str) -> str:
@@ -260,19 +252,23 @@ def _reason(winner: Fact, loser: Fact, settings: ReviseSettings, why: str) -> st
 
 
 def come_late(board: Board, new: Fact, known: Fact, settings: ReviseSettings) -> None:
-    """It was over when what holds began, or at the latest when that was said again (§6.3)."""
+    """It was over when what holds began (§6.3)."""
     if refusal := board.refusal(known, known, new):
-        _note(board, "refuse", known, new, settings, refusal, "", board.would(LATE, known, known, new))
+        _note(board, "refuse", known, new, settings, refusal, board.would(LATE, known, known, new))
         return
-    began = known["valid_from"]
-    board.comes_late(new, known, began if began > new["valid_from"] else known["said_at"], REASON)
+    board.comes_late(new, known, max(known["valid_from"], new["valid_from"]), REASON)
+
+
+def come_before(board: Board, rivals: Rivals, fact: Fact, settings: ReviseSettings) -> None:
+    """A known fact holds since earlier than was known: what ended with it ended earlier, and what came is settled."""
+    mates = _settled_mates(board, rivals, fact, settings)
+    _end_earlier(board, rivals, fact, [mate for mate in mates if not board.is_open(mate) and _lasted(mate)])
 
 
 def _find_place(board: Board, rivals: Rivals, new: Fact, mates: list[Fact]) -> None:
     """Where a late fact stands among those that are over: before the next one, and after the one whose end it tells.
 
-    A(2020) ended with C(2024) because nothing in between was known; B(2022) arrives: A ended with B, B with C. An end
-    that somebody told (a directive) is left as it is.
+    A(2020) ended with C(2024) because nothing in between was known; B(2022) arrives: A ended with B, B with C.
     """
     over = [mate for mate in mates if not board.is_open(mate) and _lasted(mate)]
     for mate in over:
@@ -280,13 +276,19 @@ def _find_place(board: Board, rivals: Rivals, new: Fact, mates: list[Fact]) -> N
         is_next = is_late and mate["valid_from"] > new["valid_from"]
         if is_next and not board.refusal(mate, mate, new) and not rivals.doubt(mate, new, mate):
             board.comes_late(new, mate, mate["valid_from"], REASON)
+    _end_earlier(board, rivals, new, over)
+
+
+def _end_earlier(board: Board, rivals: Rivals, new: Fact, over: list[Fact]) -> None:
     for mate in over:
         is_inferred = mate["status"] == "superseded" and str(mate["status_reason"]).startswith(f"{REASON}:")
+        is_inferred |= board.was_open(mate, new["said_at"])
         inside = mate["valid_from"] <= new["valid_from"] < (mate["valid_to"] or new["valid_from"])
         may = _may_shorten(board, new, mate) and not rivals.doubt(new, mate, new)
         if is_inferred and inside and mate["said_at"] <= new["said_at"] and may:
             until, before = mate["valid_to"], mate["replaced_by"]
             board.supersede(mate, new, REASON, f"replaced by {new['id']}", ends=new["valid_from"])
+            board.end(mate, new["said_at"])
             seen = {"valid_to": [until, mate["valid_to"]], "replaced_by": [before, mate["replaced_by"]]}
             late = "A message that came late tells what followed it."
             board.decide("shorten", mate["id"], [mate["id"], new["id"]], [mate["id"]], late, seen)
@@ -307,7 +309,6 @@ def _note(
     loser: Fact,
     settings: ReviseSettings,
     reason: str,
-    model: str,
     seen: Mapping[str, object] = NOTHING,
 ) -> None:
     """A decision about two facts: both values, when they began, how sure they are, and the strategy."""
@@ -321,4 +322,4 @@ def _note(
         "confidence": [fact["confidence"] for fact in both],
         "entrenchment": [fact["entrenchment"] for fact in both],
     }
-    board.decide(action, loser["id"], [fact["id"] for fact in both], out, reason, {**values, **seen}, model)
+    board.decide(action, loser["id"], [fact["id"] for fact in both], out, reason, {**values, **seen})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from calendar import month_name
 from dataclasses import dataclass
 
 import polars as pl
@@ -14,6 +16,19 @@ from slowwave.text import row_id
 
 MIN_STATEMENT_BYTES = 8
 MIN_ALNUM_RATIO = 0.40
+_DATE_WORDS = pl.lit(
+    pl.Series(
+        [
+            [
+                *map(str, range(1, 32)),
+                *map(str, range(1950, 2101)),
+                *(re.sub(r"e?s?$", "", name.lower()) for name in month_name if name),
+                *(name.lower() for name in month_name if name),
+            ]
+        ]
+    )
+)
+"""What a sentence says of a date that its message gives in other words: "yesterday"."""
 _HARD = ("self_loop", "secret")
 # In the order in which a failure is named: what decides alone first.
 _SENTENCES = {
@@ -48,9 +63,12 @@ def evaluate(
     batches: pl.DataFrame,
     settings: EvaluateSettings,
     *,
-    content_gate: float = 0.0,
+    content_gate: float,
 ) -> EvaluationPlan:
     """Judge each candidate on its own (S3-09 a, c); contradictions are settled when the batch is applied.
+
+    One flaw of seven is forgiven where all seven could be looked at; a message whose worth nobody measured vouches for
+    nothing, so then a single flaw is too much.
 
     `messages` needs id, content and speaker. What passes stays a candidate until it is applied; nothing that is
     rejected comes back.
@@ -72,10 +90,21 @@ def evaluate(
 
 
 def grounding(candidates: pl.DataFrame, messages: pl.DataFrame) -> pl.Series:
-    """Share of each statement's content words that its message has, 0 to 1, the speaker's name apart (S3-09a)."""
-    said = messages.select(message_id="id", speaker="speaker", heard=content_stems("content"))
-    pairs = candidates.select("message_id", "statement").join(said, on="message_id", how="left", maintain_order="left")
-    words = pairs.select("heard", stems=content_stems("statement", drop="speaker"))
+    """Share of each statement's content words that its conversation has, 0 to 1, dates and the speaker apart (S3-09a).
+
+    A statement may gather what several messages say, so those of one conversation that facts came from count together,
+    each with the end of the turn that it answers.
+    """
+    heard = content_stems("content")
+    if "search_text" in messages.columns:
+        heard = heard.list.set_union(content_stems("search_text"))
+    place = "conversation_id" if "conversation_id" in messages.columns else "id"
+    rows = messages.select(message_id="id", place=pl.coalesce(place, "id"), speaker="speaker", heard=heard)
+    together = rows.explode("heard").group_by("place").agg(pl.col("heard").drop_nulls().unique())
+    spoken = rows.drop("heard").join(together, on="place", how="left", maintain_order="left")
+    claims = candidates.select("message_id", "statement")
+    pairs = claims.join(spoken, on="message_id", how="left", maintain_order="left")
+    words = pairs.select("heard", stems=content_stems("statement", drop="speaker").list.set_difference(_DATE_WORDS))
     shared = pl.col("stems").list.set_intersection(pl.col("heard").fill_null([])).list.len()
     count = pl.col("stems").list.len()
     return words.select(grounding=pl.when(count > 0).then(shared / count).otherwise(1.0))["grounding"]
@@ -119,7 +148,7 @@ def _verdicts(
 
 
 def _checks(candidates: pl.DataFrame, content_gate: float) -> list[pl.Series]:
-    """The seven checks of S3-09c as columns of booleans."""
+    """The seven checks of S3-09c as columns of booleans; null where one cannot be made."""
     statement = pl.col("statement")
     size = statement.str.len_bytes()
     alnum = statement.str.count_matches(r"[\p{L}\p{M}\p{N}]") / pl.max_horizontal(statement.str.len_chars(), 1)
@@ -132,7 +161,7 @@ def _checks(candidates: pl.DataFrame, content_gate: float) -> list[pl.Series]:
         alnum=alnum >= MIN_ALNUM_RATIO,
         ends=named,
         declarative=~statement.str.strip_chars().str.contains(r"[?？][\"'”’)\]]*$"),
-        content=(pl.col("content_score") >= content_gate).fill_null(True),
+        content=pl.col("content_score") >= content_gate,
     )
     height = candidates.height
     return [*rows.get_columns(), (is_clean.head(height) & is_clean.tail(height)).alias("secret")]

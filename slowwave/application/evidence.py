@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import polars as pl
@@ -15,11 +15,15 @@ from slowwave.text import normalise_name, row_id
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """How facts were heard: the messages that said each fact and when, those of this batch among them; who speaks."""
+    """How facts were heard: the messages that said each fact and when, those of this batch among them; who speaks.
+
+    `at`: when each message was said.
+    """
 
     messages: Mapping[str, frozenset[str]]
     times: Mapping[str, frozenset[datetime]]
     speakers: Mapping[str, str]
+    at: Mapping[str, datetime] = field(default_factory=dict)
 
 
 def heard_of(fresh: pl.DataFrame, repeats: pl.DataFrame, evidence: pl.DataFrame, messages: pl.DataFrame) -> Heard:
@@ -33,11 +37,14 @@ def heard_of(fresh: pl.DataFrame, repeats: pl.DataFrame, evidence: pl.DataFrame,
         {fact: frozenset(ids) for fact, ids in said.select("fact_id", "message_id").iter_rows()},
         {fact: frozenset(times) for fact, times in said.select("fact_id", "occurred_at").iter_rows()},
         {id_: normalise_name(name) for id_, name in messages.select("id", "speaker").iter_rows() if name},
+        dict(said.explode("message_id", "occurred_at").select("message_id", "occurred_at").iter_rows()),
     )
 
 
-def evidence_rows(fresh: pl.DataFrame, repeats: pl.DataFrame, known: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
-    """One row per fact and message that is not there yet."""
+def evidence_rows(
+    fresh: pl.DataFrame, repeats: pl.DataFrame, known: pl.DataFrame, facts: pl.DataFrame, again: pl.DataFrame
+) -> pl.DataFrame:
+    """One row per fact and message that is not there yet; what was evidence of `again_of` moves to the new id."""
     targets = fresh.join(repeats.select("id", "target_id"), on="id", how="left", maintain_order="left")
     rows = targets.filter(pl.col("message_id").is_not_null()).select(
         "message_id", "confidence", "quote", fact_id=pl.coalesce("target_id", "id"), occurred_at="said_at"
@@ -48,7 +55,19 @@ def evidence_rows(fresh: pl.DataFrame, repeats: pl.DataFrame, known: pl.DataFram
         seen, on=["fact_id", "message_id"], how="anti", maintain_order="left"
     )
     ids = [row_id("v", *pair) for pair in rows.select("fact_id", "message_id").iter_rows()]
-    return frames.conform(rows.with_columns(id=pl.Series(ids, dtype=pl.String)), frames.FACT_EVIDENCE)
+    rows = rows.with_columns(id=pl.Series(ids, dtype=pl.String))
+    moved = again.select(fact_id="id", new="again_of").join(
+        known.select("message_id", new="fact_id", moved="id"), on="new"
+    )
+    rows = rows.join(moved.drop("new"), on=["fact_id", "message_id"], how="left", maintain_order="left")
+    return frames.conform(rows.with_columns(id=pl.coalesce("moved", "id")).drop("moved"), frames.FACT_EVIDENCE)
+
+
+def without_evidence(facts: pl.DataFrame, again: pl.DataFrame) -> pl.DataFrame:
+    """The facts, those with fewer messages whose sayings (id, again_of) are facts of their own now."""
+    fewer = again.group_by(id="again_of").agg(fewer=pl.len().cast(pl.Int64))
+    counted = facts.join(fewer, on="id", how="left", maintain_order="left")
+    return counted.with_columns(evidence_count=pl.col("evidence_count") - pl.col("fewer").fill_null(0)).drop("fewer")
 
 
 def with_evidence(

@@ -57,6 +57,7 @@ def joined(one: Closings, other: Closings) -> Closings:
         one,
         facts=pl.concat([one.facts, other.facts]),
         retired=pl.concat([one.retired, other.retired]),
+        ended=pl.concat([one.ended, other.ended]),
         decisions=[*one.decisions, *other.decisions],
     )
 

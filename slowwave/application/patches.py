@@ -15,7 +15,7 @@ from slowwave import aspects, frames
 from slowwave.application import predicates
 from slowwave.graph.graph import EDGE_ALIASES, EDGE_TYPES
 from slowwave.merging.guard_words import FUNCTION_WORDS, POLARITY
-from slowwave.reading.dates import resolve_hint
+from slowwave.reading.dates import Times, resolve_times
 from slowwave.settings import ExtractSettings
 from slowwave.text import cut_bytes, digest, normalise_name, normalise_statement, readable, row_id, sentences, timed_id
 
@@ -25,9 +25,18 @@ _NEGATION = (
     r"\b(?:" + "|".join(POLARITY[name] for name in ("no longer", "used to", "not", "never", "no", "stop")) + r")\b"
 )
 _STATED_BY = ("user", "person")
+_BEGINNINGS = frozenset({"joined", "moved_to", "replaces"})
 _ENDING = r"(?:ing|ed|es|s|e)$"
 
-RESOLVES = pl.Struct({"known_id": pl.String(), "object": pl.String(), "action": pl.String(), "reason": pl.String()})
+RESOLVES = pl.Struct(
+    {
+        "known_id": pl.String(),
+        "claim": pl.Int64(),  # or the place of a claim of the same window
+        "object": pl.String(),
+        "action": pl.String(),
+        "reason": pl.String(),
+    }
+)
 CLAIMS: frames.Schema = {
     "window": pl.Int64(),
     "message_id": pl.String(),
@@ -39,9 +48,22 @@ CLAIMS: frames.Schema = {
     "edge_type": pl.String(),
     "confidence": pl.Float64(),
     "temporal_hint": pl.String(),
+    "date": pl.String(),
+    "time_kind": pl.String(),
     "ended": pl.Boolean(),
     "aspects": frames.TEXTS,
     "resolves": pl.List(RESOLVES),
+    "by_model": pl.Boolean(),
+}
+TIMES: frames.Schema = {
+    "valid_from": frames.TIME,
+    "valid_to": frames.TIME,
+    "event_at": frames.TIME,
+    "event_until": frames.TIME,
+    "event_precision": pl.String(),
+    "date_is_disputed": pl.Boolean(),
+    "certainty": pl.Float64(),
+    "impossible": pl.String(),
 }
 MESSAGES: frames.Schema = {
     "id": pl.String(),
@@ -89,7 +111,8 @@ def build_candidates(
     it was made before word for word; an object that is no entity is kept as text.
     """
     said = frames.conform(messages, MESSAGES).select(*MESSAGES).rename({"id": "message_id"})
-    taken = frames.conform(claims, CLAIMS).select(*CLAIMS)
+    numbered = pl.int_range(pl.len()).over("window")
+    taken = frames.conform(claims, CLAIMS).select(*CLAIMS, claim=numbered)
     limited = taken.filter(pl.int_range(pl.len()).over("message_id") < settings.max_facts_per_message)
     placed = limited.join(said, on="message_id", how="inner", maintain_order="left")
     linked = _linked(placed, names).filter(pl.col("subject_id").is_not_null())
@@ -103,9 +126,12 @@ def build_candidates(
         "no_subject": placed.height - linked.height,
         "repeated": facts.height - unique.height,
         "unknown_aspects": tagging.unknown,
+        "impossible_dates": int(facts["impossible"].count()),
     }
     rows = frames.conform(unique, frames.FACTS).select(*frames.FACTS)
-    return Candidates(rows, _directives(unique), _batches(unique), tuple(predicates.unmapped(relations)), dropped)
+    between = linked.filter(pl.col("kind").ne_missing("observation"))["relation"].unique()
+    named = relations.filter(pl.col("raw").is_in(between.implode()))
+    return Candidates(rows, _directives(unique), _batches(unique), tuple(predicates.unmapped(named)), dropped)
 
 
 def content_stems(text: str, *, drop: str | None = None) -> pl.Expr:
@@ -142,7 +168,8 @@ def _linked(claims: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
 def _deciding_part() -> pl.Expr:
     """The words that say whether the relation holds: up to its object, unless the statement begins with that.
 
-    "Ana lives in vim, so show diffs and not mouse clicks" does not deny vim.
+    "Ana lives in vim, so show diffs and not mouse clicks" does not deny vim. What is no relation denies nothing: the
+    sentence "Never deploy on Fridays" is true as it stands.
     """
     straight = pl.col("statement").str.to_lowercase().str.replace_all("[’‘]", "'")
     before = straight.str.splitn(pl.col("object").str.to_lowercase(), 2).struct.field("field_0")
@@ -162,23 +189,30 @@ def _facts(
     )
     spoken = spoken.with_columns(_cleaned(spoken["statement"]), object=pl.col("object").str.strip_chars())
     edge = pl.col("edge_type").str.strip_chars().str.to_lowercase().replace(EDGE_ALIASES)
+    # A model names a relation only where it holds, or says that it is over; of what rules read the words decide.
+    is_denied = (
+        pl.when(pl.col("by_model").fill_null(False)).then(False).otherwise(_deciding_part().str.contains(_NEGATION))
+    )
+    by_relation = pl.col("predicate").replace_strict(predicates.EDGE_TYPES, default="semantic")
     has_object = pl.col("object").fill_null("") != ""
+    times = _times(spoken, now)
     rows = spoken.with_columns(
+        times.drop("certainty"),
         kind=pl.when((pl.col("kind") == "observation") | ~has_object)
         .then(pl.lit("observation"))
         .otherwise(pl.lit("relation")),
         predicate_raw="relation",
         predicate=pl.col("predicate").fill_null(""),
-        edge_type=pl.when(edge.is_in(EDGE_TYPES)).then(edge).otherwise(pl.lit("semantic")),
+        edge_type=pl.when(edge.is_in(EDGE_TYPES)).then(edge).otherwise(by_relation),
         object_text=pl.when(has_object).then("object"),
         owner_entity_id="subject_id",
         scope=pl.col("scope").fill_null("global"),
-        polarity=pl.when(pl.col("ended").fill_null(False) | _deciding_part().str.contains(_NEGATION))
+        polarity=pl.when(has_object & (pl.col("ended").fill_null(False) | is_denied))
         .then(pl.lit("negated"))
         .otherwise(pl.lit("affirmed")),
         status=pl.lit("candidate"),
-        valid_from=_valid_from(spoken, now),
-        confidence=pl.col("confidence").fill_nan(None).fill_null(settings.default_confidence).clip(0.0, 1.0),
+        confidence=pl.col("confidence").fill_nan(None).fill_null(settings.default_confidence).clip(0.0, 1.0)
+        * times["certainty"],
         evidence_count=pl.lit(1, dtype=pl.Int64),
         entrenchment=pl.when(pl.col("role").is_in(_STATED_BY))
         .then(pl.lit("user_stated"))
@@ -211,14 +245,24 @@ def _cleaned(statements: pl.Series) -> pl.Series:
     return statements.replace(clean).fill_null("").alias("statement")
 
 
-def _valid_from(claims: pl.DataFrame, now: datetime) -> pl.Series:
-    """When it became true: what the hint means, else when it was said, else now (S3-11)."""
-    spoken = claims.select("temporal_hint", "statement", at=pl.col("occurred_at").fill_null(now))
-    start = spoken["at"].to_list()
-    for row, (hint, statement, at) in enumerate(spoken.iter_rows()):
-        span = resolve_hint(hint, at, statement) if hint else None
-        start[row] = span.start if span else at
-    return pl.Series("valid_from", start, dtype=frames.TIME)
+def _times(claims: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    """TIMES of the claims: when they hold, from when they were said where no words tell (S3-11), when they happen.
+
+    A state that is to come holds from then on, "starts at Acme in May"; any other plan is known from when it was said.
+    What a sentence says of the past stays true when that is over: only a relation ends before it was said.
+    """
+    columns = ("temporal_hint", "statement", "date", "time_kind", "object", "predicate")
+    rows = []
+    for *words, at in claims.select(*columns, at=pl.col("occurred_at").fill_null(now)).iter_rows():
+        hint, statement, date, kind, object_, predicate = (word or "" for word in words)
+        is_state = bool(object_ and predicates.domain_of(predicate))
+        kind = kind or ("state" if is_state and predicate not in _BEGINNINGS else "")
+        times = resolve_times(hint, at, statement, model_date=date, kind=kind) if hint or date else Times(at)
+        starts = times.event_at if is_state and times.kind == "plan" and times.event_at else times.valid_from
+        ends = times.valid_to if times.valid_to and (object_ or times.valid_to > at) else None
+        happens = (times.event_at, times.event_until, times.precision or None)
+        rows.append((starts, ends, *happens, times.is_disputed or None, times.certainty, times.reason or None))
+    return pl.DataFrame(rows, schema=dict(TIMES), orient="row")
 
 
 def quotes(rows: pl.DataFrame) -> pl.Series:
@@ -268,12 +312,20 @@ def _batches(facts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _directives(facts: pl.DataFrame) -> pl.DataFrame:
-    """What the candidates say is over: their own directives, and the end of what a claim says has ended."""
+    """What the candidates say is over: their own directives, and the end of what a claim says has ended.
+
+    One that points at a claim of its own window means the candidate that this one became.
+    """
+    own = facts.select("window", "claim", own_id="id")
     said = (
-        facts.select(pl.col("id").alias("candidate_id"), "resolves")
+        facts.select("window", pl.col("id").alias("candidate_id"), "resolves")
         .explode("resolves")
         .drop_nulls("resolves")
         .unnest("resolves")
+        .join(own, on=["window", "claim"], how="left", maintain_order="left")
+        .with_columns(known_id=pl.coalesce("known_id", "own_id"))
+        .filter(pl.col("known_id").ne_missing(pl.col("candidate_id")))
+        .select(*DIRECTIVES)
     )
     ended = facts.filter(pl.col("ended").fill_null(False) & pl.col("object_text").is_not_null()).select(
         candidate_id="id", object="object_text", action=pl.lit("retract"), reason=pl.lit("temporal_change")

@@ -103,6 +103,11 @@ _SIDES = (
 )
 
 
+def is_known(name: str) -> bool:
+    """Whether a list names the place, alone or as the end of "Graça, Lisbon"."""
+    return any(normalise_name(part) in _LEVELS for part in (name, name.rpartition(",")[2]))
+
+
 def level_of(name: str) -> int:
     """TOWN, REGION, COUNTRY or CONTINENT; what no list names counts as a town, part of a country as a region."""
     known = normalise_name(name).removeprefix("the ")
@@ -110,6 +115,11 @@ def level_of(name: str) -> int:
         return _LEVELS[known]
     side = next((side for side in _SIDES if known.startswith(side)), "")
     return REGION if side and known.removeprefix(side) in _LEVELS else TOWN
+
+
+def is_listed(name: str) -> bool:
+    """Whether a list names the place."""
+    return normalise_name(name).removeprefix("the ") in _LEVELS
 
 
 def are_apart(a: str, b: str) -> bool:

@@ -28,6 +28,8 @@ class Predicate:
     aliases: str = ""
     cardinality: Cardinality = "n"
     domain: str = ""
+    meaning: str = ""
+    """What stands on either side and in which tense, as the prompt says it; empty: not offered to a model."""
 
     @property
     def forms(self) -> tuple[str, ...]:
@@ -36,38 +38,60 @@ class Predicate:
 
 
 DEFAULT: tuple[Predicate, ...] = (
-    Predicate("works_at", "employed_by job_at works_for work_at work_for", "1", "work"),
-    Predicate("lives_in", "resides_in based_in live_in living_in", "1", "home"),
-    Predicate("moved_to", "relocated_to", "n", "home"),
-    Predicate("born_in", "birthplace born_at", "1"),
-    Predicate("joined", "", "n", "work"),
-    Predicate("has_role", "works_as role job_title employed_as", "n", "role"),
-    Predicate("married_to", "spouse_of husband_of wife_of", "1", "partner"),
-    Predicate("engaged_to", "fiance_of fiancee_of", "1", "partner"),
-    Predicate("dating", "partner_of in_relationship_with girlfriend_of boyfriend_of", "n", "partner"),
-    Predicate("manages", "manages_team leads supervises manage lead", "n", "responsibility"),
-    Predicate("reports_to", "managed_by supervised_by", "n", "responsibility"),
-    Predicate("member_of", "is_member_of", "n", "membership"),
-    Predicate("owns", "has have possesses own", "n", "use"),
-    Predicate("uses", "use using utilizes utilises runs_on", "n", "use"),
-    Predicate("prefers", "prefer preferred likes like favors favours", "n", "use"),
-    Predicate("replaces", "replaced switched_to switch_to migrated_to", "n", "use"),
-    Predicate("drinks", "drink", "n", "use"),
-    Predicate("eats", "eat", "n", "use"),
-    Predicate("dislikes", "dislike hates hate"),
-    Predicate("depends_on", "requires needs depend_on", "n", "use"),
-    Predicate("knows", "know met"),
-    Predicate("works_on", "working_on work_on", "n", "task"),
-    Predicate("studies_at", "studied_at enrolled_at", "n", "study"),
-    Predicate("studies", "study studied majors_in", "n", "study"),
-    Predicate("decided", "decided_to decided_on chose chooses"),
-    Predicate("created", "wrote built made developed"),
-    Predicate("fixed", "fixes resolved"),
-    Predicate("caused_by", "due_to because_of"),
+    Predicate("works_at", "employed_by job_at works_for work_at work_for", "1", "work", "person → employer, now"),
+    Predicate("has_role", "works_as role job_title employed_as", "n", "role", "person → position or profession"),
+    Predicate("works_on", "working_on work_on", "n", "task", "person → project or task, now"),
+    Predicate("joined", "", "n", "work", "person → organisation, event of joining"),
+    Predicate("reports_to", "managed_by supervised_by", "n", "responsibility", "person → superior"),
+    Predicate("manages", "manages_team leads supervises manage lead", "n", "responsibility", "person → team or person"),
+    Predicate("member_of", "is_member_of", "n", "membership", "person → group or club"),
+    Predicate("studies_at", "studied_at enrolled_at", "n", "study", "person → school"),
+    Predicate("studies", "study studied majors_in", "n", "study", "person → subject or course"),
+    Predicate("lives_in", "resides_in based_in live_in living_in", "1", "home", "person → place of the home, now"),
+    Predicate("moved_to", "relocated_to", "n", "home", "person → place, event of moving"),
+    Predicate("born_in", "birthplace born_at", "1", "", "person → place or year of birth"),
+    Predicate("is_from", "comes_from", "n", "", "person → country or town of origin"),
+    Predicate("age", "", "1", "", "person → years"),
+    Predicate("married_to", "spouse_of husband_of wife_of", "1", "partner", "person → spouse, now"),
+    Predicate("engaged_to", "fiance_of fiancee_of", "1", "partner", "person → fiancé, now"),
+    Predicate(
+        "dating", "partner_of in_relationship_with girlfriend_of boyfriend_of", "n", "partner", "person → partner"
+    ),
+    Predicate("parent_of", "father_of mother_of has_child has_son has_daughter", "n", "", "person → child"),
+    Predicate("related_to", "sibling_of brother_of sister_of cousin_of relative_of", "n", "", "person → relative"),
+    Predicate("knows", "know met friend_of friends_with", "n", "", "person → friend or acquaintance"),
+    Predicate("has_pet", "pet_owner_of", "n", "", "person → pet"),
+    Predicate("owns", "has have possesses own", "n", "use", "person or organisation → thing"),
+    Predicate("uses", "use using utilizes utilises runs_on", "n", "use", "person or project → tool, now"),
+    Predicate("prefers", "prefer preferred likes like favors favours", "n", "use", "person → liked or chosen thing"),
+    Predicate("dislikes", "dislike hates hate", "n", "", "person → disliked thing"),
+    Predicate("eats", "eat", "n", "use", "person → food, habit"),
+    Predicate("drinks", "drink", "n", "use", "person → drink, habit"),
+    Predicate("practices", "practises has_hobby hobby", "n", "", "person → hobby, sport or habit, now"),
+    Predicate("skilled_in", "good_at has_skill", "n", "", "person → skill or language"),
+    Predicate("has_condition", "suffers_from diagnosed_with", "n", "", "person → illness, injury or allergy"),
+    Predicate("believes", "believes_in", "n", "", "person → opinion, value or faith"),
+    Predicate("wants_to", "hopes_to wishes_to dreams_of", "n", "", "person → wish or goal"),
+    Predicate("plans_to", "intends_to planning_to", "n", "", "person → planned act, with its date"),
+    Predicate("decided", "decided_to decided_on chose chooses", "n", "", "person or project → choice"),
+    Predicate("asked_for", "instructs", "n", "", "person → standing wish how to be answered"),
+    Predicate("attended", "took_part_in participated_in", "n", "", "person → event, past"),
+    Predicate("visited", "travelled_to traveled_to", "n", "", "person → place, past"),
+    Predicate("bought", "purchased", "n", "", "person → thing, past"),
+    Predicate("received", "was_given", "n", "", "person → thing or offer, past"),
+    Predicate("achieved", "accomplished", "n", "", "person or project → result, past"),
+    Predicate("created", "wrote built made developed", "n", "", "person → work, past"),
+    Predicate("replaces", "replaced switched_to switch_to migrated_to", "n", "use", "new thing → old thing"),
+    Predicate("depends_on", "requires needs depend_on", "n", "use", "thing → thing it needs"),
+    Predicate("fixed", "fixes resolved", "n", "", "act or person → problem"),
+    Predicate("caused_by", "due_to because_of", "n", "", "problem or event → cause"),
+    Predicate("scheduled_for", "takes_place_on due_on", "1", "", "event, project or task → its date"),
+    Predicate("located_in", "located_at", "1", "", "thing or organisation → place"),
+    Predicate("part_of", "", "1", "", "thing → whole"),
     Predicate("contains"),
-    Predicate("part_of", "", "1"),
     Predicate("similar_to"),
 )
+"""The closed list of conversations: what fits none of these is an observation, which is its sentence alone."""
 _TABLE = pl.DataFrame(
     [(form, p.name, p.cardinality, "default") for p in DEFAULT for form in p.forms],
     schema=["alias", "canonical", "cardinality", "source"],
@@ -75,6 +99,12 @@ _TABLE = pl.DataFrame(
 )
 _DOMAINS: Mapping[str, str] = {p.name: p.domain for p in DEFAULT if p.domain}
 _CANONICAL: Mapping[str, str] = {form: p.name for p in DEFAULT for form in p.forms}
+EDGE_TYPES: Mapping[str, str] = {
+    **dict.fromkeys(("reports_to", "manages", "member_of", "part_of", "contains", "parent_of"), "hierarchical"),
+    **dict.fromkeys(("caused_by", "fixed"), "causal"),
+    **dict.fromkeys(("joined", "moved_to", "replaces", "scheduled_for"), "temporal"),
+}
+"""What kind of edge a relation is; all others are semantic (S2-11)."""
 _DENIAL = re.compile(r"^(?:(?:does|do|did|is|was|has)_not|not|no_longer|stopped)_")
 _RANK = {"file": 0, "default": 1, "llm": 2}
 _UNREAL = ("future", "possible", "would", "if", "wish")
@@ -92,6 +122,11 @@ _TURNS: Mapping[str, re.Pattern[str]] = {
 _PAST = re.compile(r"(?<=\w{2})e?d$")
 _PRESENT = re.compile(r"(?<=\w{2})(?:es|s|e)$")
 _COLUMNS = ["alias", "canonical", "cardinality", "source"]
+
+
+def known_relation(raw: str) -> str:
+    """The relation of the closed list that the words name; empty if they name none."""
+    return _CANONICAL.get("_".join(re.findall(r"[^\W_]+", raw.lower())), "")
 
 
 def normal_form(raw: str) -> pl.Expr:
@@ -191,11 +226,6 @@ def learned_rows(answers: Names) -> pl.DataFrame:
         for alias, (name, cardinality) in {**forms, **answers}.items()
     ]
     return frames.conform(pl.DataFrame(rows), frames.PREDICATES) if rows else frames.empty(frames.PREDICATES)
-
-
-def is_learned(canonical: str) -> bool:
-    """Whether no row of the default table has this canonical form."""
-    return _CANONICAL.get(canonical) != canonical
 
 
 def domain_of(canonical: str) -> str:

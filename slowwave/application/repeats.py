@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import polars as pl
 
 from slowwave.application.entrenchment import entrenchment_rank
-from slowwave.merging.guards import guards_pass, is_time_bound
+from slowwave.merging.guards import guards_pass, is_time_bound, polarity, quantities
 from slowwave.settings import EvaluateSettings
 from slowwave.similarity import word_sets
 
@@ -13,6 +16,7 @@ NEIGHBOURS = {"candidate_id": pl.String(), "fact_id": pl.String(), "cosine": pl.
 REPEATS = {"id": pl.String(), "target_id": pl.String(), "stage": pl.String(), "cosine": pl.Float64()}
 # "now" and "currently" tell of a state that lasts: saying them again on another day says the same.
 _LASTING = r"(?i)\b(?:right now|now|currently|at the moment|ahora|jetzt)\b"
+_LESS = ("relation", "observation")
 TEXT_KEY = ["scope", "subject_id", "statement_hash", "polarity", "object_key", "day", "segment"]
 
 
@@ -29,13 +33,13 @@ def with_keys(facts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def came_back(fresh: pl.DataFrame, repeats: pl.DataFrame, retired: pl.DataFrame) -> pl.DataFrame:
+def came_back(fresh: pl.DataFrame, repeats: pl.DataFrame, ended: pl.DataFrame) -> pl.DataFrame:
     """The candidates, those with a segment that repeat what this very batch ended before they were said (S2-57).
 
-    "At Acme", "left Acme", "at Acme again": the last is no repetition of the first but a second interval. `retired`
+    "At Acme", "left Acme", "at Acme again": the last is no repetition of the first but a second interval. `ended`
     are (id, ended_at, told_at).
     """
-    ends = retired.select(target_id="id", ended="ended_at", told="told_at").unique("target_id", keep="last")
+    ends = ended.select(target_id="id", ended="ended_at", told="told_at").unique("target_id", keep="last")
     again = (
         fresh.select("id", "said_at", "valid_from")
         .join(repeats.select("id", "target_id"), on="id")
@@ -91,6 +95,44 @@ def find_repeats(
         root[id_] = root.get(target, target)
         rows.append((id_, root[id_], stage, cosine))
     return pl.DataFrame(rows, schema=REPEATS, orient="row")
+
+
+def stated_repeats(
+    fresh: pl.DataFrame, others: pl.DataFrame, directives: pl.DataFrame
+) -> tuple[pl.DataFrame, list[tuple[str, str, str]]]:
+    """REPEATS that claims tell of themselves, and (id, known id, reason) of those that are not believed.
+
+    `directives` (id, known_id, …) point at facts of `others` that hold, of the same scope and subject; neither a denial
+    nor a number may speak against it, and an observation says less than a relation (G1, G2).
+    """
+    columns = ["id", "kind", "scope", "subject_id", "polarity", "statement"]
+    known = others.filter("is_live").select(columns)
+    both = directives.select("id", "known_id").drop_nulls().unique(maintain_order=True)
+    sides = both.join(fresh.select(columns), on="id", maintain_order="left").join(
+        known, left_on="known_id", right_on="id", how="left", suffix="_b", maintain_order="left"
+    )
+    rows: list[tuple[str, str, str, float | None, int]] = []
+    refused: list[tuple[str, str, str]] = []
+    for row in sides.iter_rows(named=True):
+        if reason := _unlike(row):
+            refused.append((row["id"], row["known_id"], reason))
+        else:
+            rows.append((row["id"], row["known_id"], "stated", None, 0))
+    return pl.DataFrame(rows, schema={**REPEATS, "rank": pl.Int32()}, orient="row"), refused
+
+
+def _unlike(row: Mapping[str, Any]) -> str:
+    """Why a candidate does not repeat a fact (suffix _b); empty if it may."""
+    if (row["scope"], row["subject_id"]) != (row["scope_b"], row["subject_id_b"]):
+        return "It is said to repeat what is about something else, or holds no longer."
+    texts = row["statement"] or "", row["statement_b"] or ""
+    denials = [bool(polarity(text)) for text in texts]
+    if row["polarity"] != row["polarity_b"] or denials[0] != denials[1]:
+        return "It is said to repeat what it denies."
+    one, other = ({*quantities(text)} for text in texts)
+    if one - other and other - one:
+        return "It is said to repeat another number."
+    return "An observation says less than a relation." if (row["kind"], row["kind_b"]) == _LESS else ""
 
 
 def _same_words(fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:

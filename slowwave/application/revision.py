@@ -12,7 +12,7 @@ import polars as pl
 from rapidfuzz.distance import Levenshtein
 
 from slowwave.application.board import Board, Fact
-from slowwave.application.conflicts import Verdicts, replace
+from slowwave.application.conflicts import replace
 from slowwave.application.entrenchment import entrenchment_rank
 from slowwave.application.repeats import REPEATS
 from slowwave.merging.guards import guards_pass
@@ -24,7 +24,6 @@ REASON = "belief_revision"
 REINFORCED_JACCARD = 0.85
 SAME_DOMAIN = 0.5
 REVISIONS = {**REPEATS, "rank": pl.Int32(), "jaccard": pl.Float64()}
-CONTRADICT, REINFORCE = "contradict", "reinforce"
 _SIDES = [
     "id", "kind", "scope", "subject_id", "predicate", "object_id", "object_key", "edge_type", "polarity", "day",
     "segment", "statement", "entrenchment",
@@ -32,7 +31,7 @@ _SIDES = [
 
 
 def find_revisions(
-    fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame, settings: ReviseSettings, verdicts: Verdicts
+    fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame, settings: ReviseSettings
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """REVISIONS: what a candidate reinforces, and what it may revise.
 
@@ -52,21 +51,20 @@ def find_revisions(
     one_domain = [is_one_domain(a, b) for a, b in sides.select("predicate", "predicate_b").iter_rows()]
     sides = sides.filter(pl.Series(one_domain, dtype=pl.Boolean))
     sides = sides.with_columns(word_overlap(sides["statement"], sides["statement_b"])["jaccard"])
-    agrees = _agrees(sides, verdicts)
+    agrees = _agrees(sides)
     rows = sides.select(
         "id", "target_id", pl.lit("words").alias("stage"), "cosine", pl.lit(0, dtype=pl.Int32).alias("rank"), "jaccard"
     )
     return rows.filter(agrees), rows.filter(~agrees)
 
 
-def _agrees(sides: pl.DataFrame, verdicts: Verdicts) -> pl.Series:
-    """Whether each pair says the same: by words and guards, or because a model said so."""
+def _agrees(sides: pl.DataFrame) -> pl.Series:
+    """Whether each pair says the same, by words and guards."""
     passes = guards_pass(sides["statement"], sides["statement_b"])["passes"]
     same = [pl.col(name).eq_missing(pl.col(f"{name}_b")) for name in ("predicate", "polarity", "day")]
     weaker = entrenchment_rank("entrenchment") <= entrenchment_rank("entrenchment_b")
     by_rule = sides.select(agrees=pl.all_horizontal(*same, weaker, pl.col("jaccard") >= REINFORCED_JACCARD))["agrees"]
-    said = [verdicts.revisions.get(pair) == REINFORCE for pair in sides.select("id", "target_id").iter_rows()]
-    return (by_rule & passes) | pl.Series(said, dtype=pl.Boolean)
+    return by_rule & passes
 
 
 @lru_cache(maxsize=65_536)
@@ -75,20 +73,13 @@ def is_one_domain(a: str, b: str) -> bool:
     return a == b or (bool(a and b) and (a in b or b in a)) or Levenshtein.normalized_similarity(a, b) >= SAME_DOMAIN
 
 
-def revise_beliefs(
-    board: Board, new: Fact, known: Iterable[Fact], settings: ReviseSettings, verdicts: Verdicts
-) -> None:
-    """Retire what a new fact revises; several may fall. If a model is to verify, only what it says is contradicted."""
+def revise_beliefs(board: Board, new: Fact, known: Iterable[Fact], settings: ReviseSettings) -> None:
+    """Retire what a new fact revises; several may fall."""
     for old in sorted(known, key=lambda fact: (fact["valid_from"], fact["id"])):
         if not board.is_open(new) or not board.is_open(old) or old["place"] >= new["place"]:
             continue
-        pair = new["id"], old["id"]
-        if settings.verify_with_llm and verdicts.revisions.get(pair) != CONTRADICT:
-            continue
         late = is_out_of_order(new["said_at"], old["said_at"])
-        model = verdicts.model if settings.verify_with_llm else ""
-        seen = {"threshold": settings.revision_cosine}
         if late and not board.refusal(old, old, new):
             board.comes_late(new, old, max(old["valid_from"], new["valid_from"]), REASON)
         elif not late:
-            replace(board, old, new, settings, REASON, model, seen)
+            replace(board, old, new, settings, REASON, {"threshold": settings.revision_cosine})

@@ -1,8 +1,7 @@
 """Which two objects of a relation that allows one at a time exclude each other (S2-58b, T9).
 
 A truth that is retired is hard to find again, so every doubt keeps both: one object may be another name of the other, a
-part of it, or said more exactly; a statement may tell of the past, of a plan, or of one job among several. And where
-nothing says that it changed, what differs may still hold together: a town and its district, a firm and its parent.
+part of it, or said more exactly; a statement may tell of the past, of a plan, or of one job among several.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Literal
 import polars as pl
 from rapidfuzz.distance import Levenshtein
 
-from slowwave.application.places import are_apart, level_of
+from slowwave.application.places import are_apart, is_listed, level_of
 from slowwave.merging.guard_words import FUNCTION_WORDS, MODALITY, MONTHS, NUMBER_WORDS
 from slowwave.text import normalise_name
 
@@ -198,9 +197,11 @@ def exclude(a: Forms, b: Forms, kinds: tuple[Kind, Kind]) -> bool:
     return not any(_may_be_one(one, other, is_name=kinds[0] == "name") for one, other in pairs)
 
 
-def are_other_places(a: Forms, b: Forms) -> bool:
-    """Whether both are known places, of one width, of which none holds the other; by some name of each."""
-    return any(are_apart(one, other) for one in a.names for other in b.names)
+def may_overlap(a: Forms, b: Forms) -> bool:
+    """Whether one of two places may hold the other: what no list names may be a quarter of what a list does name."""
+    if any(are_apart(one, other) for one in a.names for other in b.names):
+        return False
+    return any(is_listed(name) for name in a.names | b.names)
 
 
 def _may_be_one(a: str, b: str, *, is_name: bool) -> bool:

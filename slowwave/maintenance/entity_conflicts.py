@@ -47,7 +47,7 @@ def find_conflicts(
         if new["predicate"] in rivals.single and new["polarity"] != "negated" and new["object_text"]
         for old in rivals.of(new)
     ]
-    asked = [(conflict.moved[0], conflict.known[0]) for conflict in found]
+    asked = [(conflict.moved[0], conflict.known[0], "") for conflict in found]
     doubts = flag_doubts(asked, pl.Series(dtype=pl.String), settings, now)
     decided = held.pairs.filter(pl.col("outcome") != "pending").select("id")
     return tuple(found), doubts.join(decided, on="id", how="anti")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -11,7 +11,6 @@ from slowwave import frames
 from slowwave.merging.combining import combined_notes
 from slowwave.merging.guards import may_yield
 from slowwave.merging.merges import Merges
-from slowwave.merging.verdicts import KEEP_ALL, Judged, check_verdicts, drops_wording, new_wordings, survivor_of
 from slowwave.text import timed_id
 from slowwave.validity import successors
 
@@ -19,16 +18,14 @@ DEDUP, CONSOLIDATED = "dedup", "consolidated"
 STEPS = {"id": pl.String(), "winner_id": pl.String(), "target_id": pl.String(), "how": pl.String()}
 TARGETS = {"root_id": pl.String(), "target_id": pl.String(), "statement": pl.String()}
 MEMBERS = {"target_id": pl.String(), "root_id": pl.String(), "id": pl.String()}
-_DROPPED = "(The new wording was left out: by its names or the order of its words it is none of these facts.)"
 
 
 @dataclass(slots=True)
 class Absorption:
-    """What merges and verdicts come to, and which questions got no usable answer.
+    """What merges and verdicts come to.
 
-    `steps` lead from each absorbed fact to the one that absorbed it, `how` says who decided it, `wordings` are the new
-    statements of survivors, of a model unless `how` names the survivor too. `kept` and `failed` are questions;
-    `waiting` are those that nobody answered, or whose answer was overtaken by another one.
+    `steps` lead from each absorbed fact to the one that absorbed it, `how` says who decided it: a rule, or a model or a
+    person. `wordings` are the new statements of notes that go on with the words of others.
     """
 
     facts: pl.DataFrame
@@ -36,10 +33,6 @@ class Absorption:
     steps: dict[str, str] = field(default_factory=dict)
     how: dict[str, str] = field(default_factory=dict)
     wordings: dict[str, str] = field(default_factory=dict)
-    taken: list[Judged] = field(default_factory=list)
-    kept: list[Judged] = field(default_factory=list)
-    failed: list[Judged] = field(default_factory=list)
-    waiting: list[Judged] = field(default_factory=list)
 
     def roots(self) -> dict[str, str]:
         """The last survivor of every absorbed fact."""
@@ -66,7 +59,7 @@ class Absorption:
         """STEPS of every fact that is closed: who absorbed it, in which row that one goes on, and who decided."""
         new = dict(self.reworded().select("root_id", "target_id").iter_rows())
         rows = [(id_, winner, new.get(winner, winner), self.how[id_]) for id_, winner in self.steps.items()]
-        rows += [(root, root, target, self.how.get(root, CONSOLIDATED)) for root, target in new.items()]
+        rows += [(root, root, target, DEDUP) for root, target in new.items()]
         return pl.DataFrame(rows, schema=STEPS, orient="row").sort("id")
 
     def members(self) -> pl.DataFrame:
@@ -78,82 +71,36 @@ class Absorption:
         return pl.DataFrame(rows, schema=MEMBERS, orient="row").sort("target_id", "id")
 
 
-def absorb(facts: pl.DataFrame, merges: Merges, judged: Sequence[Judged]) -> Absorption:
-    """Carry out merges, then verdicts in their order; a loser that is closed already is left alone (T36).
+def absorb(facts: pl.DataFrame, merges: Merges, asked: Iterable[tuple[str, str]] = ()) -> Absorption:
+    """Carry out merges, then what a model or a person said of pairs (loser, winner), in their order.
 
-    `facts` are live. A verdict that is not usable counts as a failure; one whose survivor was itself absorbed waits.
+    `facts` are live. A loser that is closed already, a winner that is, and a circle are left out (T35, T36).
     """
     stored = dict(facts.drop_nulls("replaced_by").select("id", "replaced_by").iter_rows())
     done = Absorption(frames.conform(facts, frames.FACTS), stored)
     for loser, winner in merges.losers.select("loser_id", "winner_id").iter_rows():
         _take(done, loser, winner, DEDUP)
-    checked = _checked(judged, facts)
-    told = [(each.cluster, each.verdict) for each in checked if each.verdict and each.verdict.outcome != KEEP_ALL]
-    words = iter(new_wordings(told))
-    for each in checked:
-        if each.verdict is None:
-            (done.failed if each.error else done.waiting).append(each)
-        elif each.verdict.outcome == KEEP_ALL:
-            done.kept.append(each)
-        else:
-            _carry_out(done, each, next(words))
+    for loser, winner in asked:
+        _take(done, loser, winner, CONSOLIDATED)
     if merges.joins_notes:
         _join_notes(done)
     return done
 
 
-def absorb_as_asked(facts: pl.DataFrame, losers: Mapping[str, str]) -> Absorption:
-    """What a person is asked about pairs (loser to winner) that no rule may merge; a circle is left out (T35)."""
-    stored = dict(facts.drop_nulls("replaced_by").select("id", "replaced_by").iter_rows())
-    done = Absorption(frames.conform(facts, frames.FACTS), stored)
-    for loser, winner in losers.items():
-        _take(done, loser, winner, CONSOLIDATED)
-    return done
-
-
-def _checked(judged: Sequence[Judged], facts: pl.DataFrame) -> list[Judged]:
-    """The same, where what is wrong with a verdict stands in its place."""
-    told = [(each.cluster, each.verdict) for each in judged if each.verdict is not None]
-    wrong = iter(check_verdicts(told, facts))
-    errors = [next(wrong) if each.verdict is not None else "" for each in judged]
-    return [
-        replace(each, verdict=None, error=error) if error else each for each, error in zip(judged, errors, strict=True)
-    ]
-
-
-def _carry_out(done: Absorption, each: Judged, words: str) -> None:
-    assert each.verdict is not None
-    survivor, ids = survivor_of(each.cluster, each.verdict).id, each.cluster.ids()
-    losers = [id_ for index in each.verdict.absorbed if _is_free(done, id_ := ids[index], survivor)]
-    if survivor in done.steps or not losers:
-        done.waiting.append(each)
-        return
-    for loser in losers:
-        _take(done, loser, survivor, CONSOLIDATED)
-    if drops_wording(each.cluster, each.verdict, words):
-        reason = f"{each.verdict.reason} {_DROPPED}".strip()
-        each = replace(each, verdict=replace(each.verdict, reworded=None, reason=reason))
-    done.taken.append(each)
-    if words:
-        done.wordings[survivor] = words
-
-
 def _join_notes(done: Absorption) -> None:
     """A note goes on in a new row that also says what the notes say that it absorbed by rule, in their order (S4-09).
 
-    Not where a model gave it other words, where it was absorbed itself, or where it is pinned or an axiom.
+    Not where it was absorbed itself, or where it is pinned or an axiom.
     """
     notes = done.facts.filter(pl.col("kind") == "note")
-    free = notes.filter(may_yield(""), ~pl.col("id").is_in([*done.steps, *done.wordings]))
+    free = notes.filter(may_yield(""), ~pl.col("id").is_in(list(done.steps)))
     told = [(winner, loser) for loser, winner in done.steps.items() if done.how[loser] == DEDUP]
     pairs = (
         pl.DataFrame(told, schema={"id": pl.String, "loser_id": pl.String}, orient="row")
         .join(free.select("id", keep="statement"), on="id", maintain_order="left")
         .join(notes.select(loser_id="id", drop="statement"), on="loser_id", maintain_order="left")
     )
-    joined = combined_notes(pairs)
-    done.wordings |= joined
-    done.how |= dict.fromkeys(joined, DEDUP)
+    done.wordings |= combined_notes(pairs)
 
 
 def _is_free(done: Absorption, loser: str, winner: str) -> bool:

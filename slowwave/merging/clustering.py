@@ -1,7 +1,7 @@
-"""Which facts belong before a model together: connected, cohesive, and never too many (S1-03, T28).
+"""Which facts belong before a model together: connected, and never too many (S1-03, T28).
 
-Likeness is not handed on. What is only connected through others is cut by average linkage; what is still too large is
-cut again, a little higher each time.
+Two facts that share a neighbour are joined through it. What becomes too large that way is cut by average linkage, a
+little higher each time until every part fits.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def clusters_of(
     """(cluster, id): facts that may say the same, 2 to `max_cluster_size` of them; who stands alone is left out.
 
     `ids` are distinct; `vectors` are their unit rows, in the same order. `pairs` (a_id, b_id, cosine, jaccard) connect
-    two facts whose cosine reaches `resolve` or whose words reach `text_dedup`; others are ignored. The members of a
-    cluster reach `resolve` on average. Clusters are numbered from 0 by their smallest id, members sorted by id.
+    two facts whose cosine reaches `resolve` or whose words reach `text_dedup`; others are ignored. The members of what
+    had to be cut reach `resolve` on average. Clusters are numbered from 0 by their smallest id, members sorted by id.
     """
     order = ids.arg_sort()
     links = _links(ids.gather(order), pairs, settings, resolve)
@@ -74,7 +74,10 @@ class _Parting:
         """Sorted places of each part; singletons among them."""
         every = np.arange(len(self.vectors))
         for component in self._connected(every, self.resolve):
-            yield from self._cohesive(component, self.resolve)
+            if len(component) <= self.settings.max_cluster_size:
+                yield component
+            else:
+                yield from self._cohesive(component, self.resolve)
 
     def _connected(self, members: Rows, cut: float) -> Iterator[Rows]:
         """What links of at least `cut` connect within the members; links by text always count up to likeness 1."""

@@ -16,6 +16,7 @@ from slowwave.application.entrenchment import entrenchment_rank
 from slowwave.application.repeats import with_keys
 from slowwave.merging.guards import guards_pass, is_same_identity, may_yield
 from slowwave.merging.merge_rules import MergeRule, by_words
+from slowwave.merging.topics import TOPICS
 from slowwave.settings import MergeSettings
 
 KINDS = ("relation", "observation", "note")
@@ -42,25 +43,29 @@ class Pool:
     """The facts of one consolidation and what is known about their pairs.
 
     `facts`: FACTS with created_at and is_seed, live, seeds and neighbours. `pairs`: PAIRS among them, those worth a
-    look. `decided`: PAIR_DECISIONS about these pairs. `prompt_version`: of the prompt that a model will be asked with;
-    empty where nobody can be asked.
+    look. `decided`: PAIR_DECISIONS about these pairs. `topics`: TOPICS, pairs that may be about one matter, and
+    `people` the entities that are persons, where a model is asked. `prompt_version`: of the prompt that it will be
+    asked with; empty where nobody can be asked.
     """
 
     facts: pl.DataFrame
     pairs: pl.DataFrame
     decided: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PAIR_DECISIONS))
     prompt_version: str = ""
+    topics: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=TOPICS))
+    people: frozenset[str] = frozenset()
 
     def seeds(self) -> pl.Series:
         """Ids of the facts that this run is about."""
         return self.facts.filter(pl.col("is_seed").fill_null(False))["id"]
 
     def settled(self) -> pl.DataFrame:
-        """(a_id, b_id) of pairs of which a person, or a model with the present prompt, said: keep both (S1-13)."""
+        """(a_id, b_id) of pairs that a person, or a model with the present prompt, keeps apart or calls a clash."""
         current = pl.col("prompt_version") == self.prompt_version if self.prompt_version else pl.lit(True)
         by_whom = (pl.col("decided_by") == "person") | ((pl.col("decided_by") == "model") & current)
-        kept = self.decided.filter((pl.col("outcome") == "keep_all") & by_whom & is_redundancy())
-        return kept.select("a_id", "b_id").unique()
+        is_kept = (pl.col("outcome") == "keep_all") & by_whom & is_redundancy()
+        is_clash = ~is_redundancy() & (pl.col("outcome") == "pending") & (pl.col("decided_by") == "model")
+        return self.decided.filter(is_kept | is_clash).select("a_id", "b_id").unique()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,22 +85,29 @@ def is_redundancy() -> pl.Expr:
     return pl.col("kind").fill_null("redundant") == "redundant"
 
 
+def is_open_pair() -> pl.Expr:
+    """Rows of PAIR_DECISIONS that wait for a verdict: kept apart, asked about in vain, or left open by a rule."""
+    pending = pl.col("outcome") == "pending"
+    left_open = ~is_redundancy() & pending & (pl.col("decided_by") == "rule")
+    return (is_redundancy() & (pending | (pl.col("outcome") == "failed")) | left_open).fill_null(False)
+
+
 def select_seeds(facts: pl.DataFrame, pending: pl.DataFrame, has_model: bool, max_attempts: int = 3) -> pl.Series:
     """Ids of the facts to consolidate, oldest first: those that nobody looked at yet (S1-01).
 
-    `facts` are all live facts, with created_at; `pending` are PAIR_DECISIONS. With a model, the facts of a pair that
-    waits for one, or that one failed to decide while attempts are left, are looked at again although they are marked.
+    `facts` are all live facts, with created_at; `pending` are PAIR_DECISIONS. With a model, the facts of a
+    pair that waits for one are looked at again although they are marked, and those of a pair that it failed to decide
+    while attempts are left.
     """
     ours = frames.conform(facts, frames.FACTS).filter(pl.col("kind").is_in(KINDS))
     fresh = pl.col("consolidated_at").is_null()
     if has_model:
-        failing = (pl.col("outcome") == "failed").fill_null(False)
-        waiting = pending.filter(((pl.col("outcome") == "pending") | failing) & is_redundancy())
-        open_ = ours.filter(pl.col("consolidation_attempts").fill_null(0) < max_attempts)["id"].implode()
+        left = ours.filter(pl.col("consolidation_attempts").fill_null(0) < max_attempts)["id"].implode()
         there = ours["id"].implode()
         both = pl.all_horizontal(pl.col(end).is_in(there) for end in ("a_id", "b_id"))
-        tried = pl.all_horizontal(pl.col(end).is_in(open_) for end in ("a_id", "b_id"))
-        again = waiting.filter(both & (~failing | tried))
+        tried = pl.all_horizontal(pl.col(end).is_in(left) for end in ("a_id", "b_id"))
+        is_first = is_redundancy() & (pl.col("outcome") == "pending")
+        again = pending.filter(is_open_pair(), both & (is_first.fill_null(False) | tried))
         fresh |= pl.col("id").is_in(pl.concat([again["a_id"], again["b_id"]]).implode())
     return ours.filter(fresh).sort("created_at", "id")["id"]
 

@@ -16,6 +16,7 @@ from slowwave.application.patches import MAX_STATEMENT_BYTES
 from slowwave.intake.injection import injection_reasons
 from slowwave.intake.redaction import redact_all
 from slowwave.merging.similar_pairs import FOUND, Likeness, similar_pairs
+from slowwave.reading.requests import only_acknowledges
 from slowwave.settings import EvaluateSettings
 from slowwave.similarity import Vectors, word_overlap
 from slowwave.text import readable
@@ -24,6 +25,7 @@ from slowwave.validity import is_live
 KINDS = ("observation", "note", "relation")
 MARKS = ("similarity_flag", "similar_to_id", "similarity_score")
 LEAST_OF_ID = 6
+_TELLS_NOTHING = "It thanks, greets or agrees and says nothing of the entity: state what is worth keeping."
 SCREENED: frames.Schema = {
     "content": pl.String(),
     "outcome": pl.String(),
@@ -84,18 +86,23 @@ def _best(rows: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
 def screen(texts: Sequence[str], held: Collection[str]) -> pl.DataFrame:
     """SCREENED: each text as it would be stored, and whether it is `new`, `known` or `refused` with a reason.
 
-    Known is what the entity is byte-equally held to be, or what an earlier text of the call says (S0-02). Secrets are
-    taken out before anything looks at a text (T39).
+    What only thanks, greets or agrees is refused. Known is what the entity is byte-equally held to be, or what an
+    earlier text of the call says (S0-02). Secrets are taken out before anything looks at a text (T39).
     """
     plain = pl.Series([" ".join(readable(text).split()) for text in texts], dtype=pl.String)
     clean, kinds = redact_all(plain)
     too_long = pl.lit(f"It is longer than {MAX_STATEMENT_BYTES} bytes: say it in several, or ingest it as a document.")
-    rows = pl.DataFrame({"content": clean, "has_secret": kinds.list.len() > 0, "order": injection_reasons(clean)})
+    empty = pl.Series([only_acknowledges(text) for text in clean], dtype=pl.Boolean)
+    rows = pl.DataFrame(
+        {"content": clean, "has_secret": kinds.list.len() > 0, "order": injection_reasons(clean), "is_empty": empty}
+    )
     rows = rows.with_columns(
         reason=pl.when(pl.col("content") == "")
         .then(pl.lit("It is empty."))
         .when(pl.col("content").str.len_bytes() > MAX_STATEMENT_BYTES)
         .then(too_long)
+        .when("is_empty")
+        .then(pl.lit(_TELLS_NOTHING))
         .otherwise("order")
     )
     repeats = pl.col("content").is_in(list(held)) | ~pl.col("content").is_first_distinct()

@@ -13,8 +13,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
-from slowwave.merging.absorption import Absorption, absorb_as_asked
-from slowwave.merging.consolidation import ConsolidationPlan, changed_facts
+from slowwave.merging.absorption import Absorption, absorb
 from slowwave.merging.guards import GUARDS, guards_pass
 from slowwave.merging.inheritance import (
     aspects_of,
@@ -25,8 +24,9 @@ from slowwave.merging.inheritance import (
     with_inheritance,
 )
 from slowwave.merging.merge_rules import by_words
-from slowwave.merging.merges import LIKENESS, best_first, is_redundancy
-from slowwave.merging.verdicts import SUPERSEDE
+from slowwave.merging.merges import LIKENESS, Merges, best_first, is_redundancy
+from slowwave.merging.pair_outcomes import SUPERSEDE
+from slowwave.merging.reconciliation import ReconciliationPlan, changed_facts
 from slowwave.review.proposing import Told
 from slowwave.review.telling import in_quotes
 from slowwave.settings import ConsolidateSettings
@@ -111,16 +111,16 @@ def _with_survivors(pairs: pl.DataFrame, facts: pl.DataFrame, settings: Consolid
 
 def plan_open_pairs(
     pairs: pl.DataFrame, facts: pl.DataFrame, evidence: pl.DataFrame, aspects: pl.DataFrame, now: datetime
-) -> ConsolidationPlan:
+) -> ReconciliationPlan:
     """The merge of each of OPEN_PAIRS, as consolidation writes it where a model says that they are one.
 
     `facts` are FACTS with created_at, `evidence` FACT_EVIDENCE and `aspects` FACT_ASPECTS of theirs.
     """
-    done = absorb_as_asked(facts, dict(pairs.select("loser_id", "winner_id").iter_rows()))
+    done = absorb(facts, Merges(), pairs.select("loser_id", "winner_id").iter_rows())
     mine = pairs.filter(pl.col("loser_id").is_in(list(done.steps)))
     worth = inherited(done, evidence)
     after = with_inheritance(done, worth, now)
-    return ConsolidationPlan(
+    return ReconciliationPlan(
         changed_facts(after, done.facts),
         reworded_facts(done, worth, after, ""),
         evidence_of(done, evidence),

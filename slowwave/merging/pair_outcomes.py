@@ -1,71 +1,82 @@
-"""What is known of pairs from now on: who was asked, what waits for a model, what need not wait any more (S1-13)."""
+"""What is known of pairs from now on: what was judged, what clashes, what waits, and what waits no more (S1-13)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import polars as pl
 
 from slowwave import frames
+from slowwave.application.implicit import KIND as CONFLICT
 from slowwave.merging.absorption import Absorption
+from slowwave.merging.endings import Settled
 from slowwave.merging.merges import Merges, Pool, is_redundancy
-from slowwave.merging.verdicts import KEEP_ALL, SUPERSEDE
+from slowwave.merging.verdicts import Judged
 from slowwave.settings import MergeSettings
 from slowwave.text import row_id
+
+SUPERSEDE, KEEP_ALL, PENDING, FAILED = "supersede", "keep_all", "pending", "failed"
+_OUTCOMES = {"a_id": pl.String, "b_id": pl.String, "kind": pl.String, "outcome": pl.String}
 
 
 def pair_rows(
     pool: Pool,
     merges: Merges,
     done: Absorption,
+    asked: Settled,
     settings: MergeSettings,
     prompt_version: str,
     now: datetime,
     parts: bool = True,
 ) -> pl.DataFrame:
-    """PAIR_DECISIONS that are new or change: answers, failures, and without a model what waits for one.
+    """PAIR_DECISIONS that are new or change: verdicts, failures, and without a model what waits for one.
 
-    With `parts` a pair that waited counts as kept where a model was asked about both its facts, but not together.
+    With `parts` a pair that waited counts as kept where a model was asked about both its facts, but not about the pair.
     """
     measured = _measures(pool, merges)
-    told = _answered_pairs(done).join(measured, on=["a_id", "b_id"])
+    told = _judged_pairs(pool, asked).join(measured, on=["a_id", "b_id"], how="left")
     told = told.with_columns(decided_by=pl.lit("model"), prompt_version=pl.lit(prompt_version))
     left = pl.DataFrame(schema=told.schema) if prompt_version else _waiting_pairs(pool, merges, done, settings)
     known = pool.decided.filter(is_redundancy())
-    mine = told.select("a_id", "b_id")
     fresh = frames.conform(left, told.schema).join(known, on=["a_id", "b_id"], how="anti")
-    settled = _no_longer_pending(
-        known.join(mine, on=["a_id", "b_id"], how="anti"), pool, done, parts and bool(prompt_version)
-    )
-    rows = pl.concat([part.select(*told.columns) for part in (told, fresh, settled)]).sort("a_id", "b_id")
-    ids = [row_id("pd", a, b, "redundant") for a, b in rows.select("a_id", "b_id").iter_rows()]
-    stamped = rows.with_columns(
-        id=pl.Series(ids, dtype=pl.String), kind=pl.lit("redundant"), at=pl.lit(now, dtype=frames.TIME)
-    )
+    rest = known.join(told, on=["a_id", "b_id"], how="anti")
+    settled = _no_longer_pending(rest, pool, done, asked.judged, parts and bool(prompt_version))
+    rows = pl.concat([part.select(*told.columns) for part in (told, fresh, settled)]).sort("a_id", "b_id", "kind")
+    ids = [row_id("pd", *key) for key in rows.select("a_id", "b_id", "kind").iter_rows()]
+    stamped = rows.with_columns(id=pl.Series(ids, dtype=pl.String), at=pl.lit(now, dtype=frames.TIME))
     return frames.conform(stamped, frames.PAIR_DECISIONS).select(*frames.PAIR_DECISIONS)
 
 
 def _measures(pool: Pool, merges: Merges) -> pl.DataFrame:
     """(a_id, b_id, cosine, jaccard, guard) of every pair that was measured."""
     a, b = pl.min_horizontal("a_id", "b_id"), pl.max_horizontal("a_id", "b_id")
-    pairs = pool.pairs.group_by(a.alias("a_id"), b.alias("b_id")).agg(pl.col("cosine", "jaccard").max())
+    columns = ["a_id", "b_id", "cosine", "jaccard"]
+    every = pl.concat([part.select(*columns) for part in (pool.pairs, pool.topics)])
+    pairs = every.group_by(a.alias("a_id"), b.alias("b_id")).agg(pl.col("cosine", "jaccard").max())
     return pairs.join(merges.undecided.select("a_id", "b_id", "guard"), on=["a_id", "b_id"], how="left")
 
 
-def _answered_pairs(done: Absorption) -> pl.DataFrame:
-    """(a_id, b_id, outcome) of all pairs within each question that was answered or failed, the last answer of each."""
-    rows: dict[tuple[str, str], str] = {}
-    for each in (*done.failed, *done.kept, *done.taken):
-        verdict, ids = each.verdict, each.cluster.ids()
-        one: set[str] = set()
-        if verdict is not None and verdict.outcome == SUPERSEDE:
-            one = {ids[index] for index in (verdict.survivor or 0, *verdict.absorbed)}
-        for place, first in enumerate(ids):
-            for second in ids[place + 1 :]:
-                outcome = "failed" if verdict is None else SUPERSEDE if {first, second} <= one else KEEP_ALL
-                rows[min(first, second), max(first, second)] = outcome
-    listed = [(a, b, outcome) for (a, b), outcome in rows.items()]
-    return pl.DataFrame(listed, schema={"a_id": pl.String, "b_id": pl.String, "outcome": pl.String}, orient="row")
+def _judged_pairs(pool: Pool, asked: Settled) -> pl.DataFrame:
+    """(a_id, b_id, kind, outcome) of the pairs that were asked about.
+
+    What clashes waits as a contradiction until something settles it; what a rule left open and a verdict settles does
+    not.
+    """
+    merged = {each.judged.ids for each in asked.same if each.winner}
+    closed = set(asked.ended.closings.facts["id"])
+    rows: dict[tuple[str, str, str], str] = {(*pair, CONFLICT): PENDING for pair in asked.ended.clashes}
+    flagged = pool.decided.filter(kind=CONFLICT, outcome=PENDING)
+    open_ = set(flagged.select("a_id", "b_id").iter_rows())
+    for each in asked.judged:
+        if each.verdict:
+            outcome = SUPERSEDE if each.ids in merged or closed & {*each.ids} else KEEP_ALL
+            rows[*each.ids, "redundant"] = outcome
+            if each.ids in open_:
+                rows.setdefault((*each.ids, CONFLICT), outcome)
+        elif each.error:
+            rows[*each.ids, "redundant"] = FAILED
+    return pl.DataFrame([(*key, outcome) for key, outcome in rows.items()], schema=_OUTCOMES, orient="row")
 
 
 def _waiting_pairs(pool: Pool, merges: Merges, done: Absorption, settings: MergeSettings) -> pl.DataFrame:
@@ -78,18 +89,22 @@ def _waiting_pairs(pool: Pool, merges: Merges, done: Absorption, settings: Merge
     best = mine.sort(-pl.col("cosine").fill_null(-1.0), -pl.col("jaccard").fill_null(-1.0), "a_id", "b_id")
     rows = best.unique("seed", keep="first", maintain_order=True).unique(["a_id", "b_id"], maintain_order=True)
     return rows.drop("seed").with_columns(
-        outcome=pl.lit("pending"), decided_by=pl.lit("rule"), prompt_version=pl.lit("")
+        kind=pl.lit("redundant"), outcome=pl.lit(PENDING), decided_by=pl.lit("rule"), prompt_version=pl.lit("")
     )
 
 
-def _no_longer_pending(known: pl.DataFrame, pool: Pool, done: Absorption, parts: bool) -> pl.DataFrame:
-    """Pairs that waited and need no more: one of them was absorbed, or a model's clusters had no place for both."""
+def _no_longer_pending(
+    known: pl.DataFrame, pool: Pool, done: Absorption, judged: Sequence[Judged], parts: bool
+) -> pl.DataFrame:
+    """Pairs that waited and need no more: one of them was absorbed, or others were more worth asking about."""
     gone = pl.Series(list(done.closings()["id"]), dtype=pl.String).implode()
-    waiting = known.filter(pl.col("outcome").is_in(["pending", "failed"]))
+    waiting = known.filter(pl.col("outcome").is_in([PENDING, FAILED]))
     is_gone = pl.col("a_id").is_in(gone) | pl.col("b_id").is_in(gone)
-    open_ = [id_ for each in (*done.waiting, *done.failed) for id_ in each.cluster.ids()]
+    open_ = [id_ for each in judged if not each.verdict for id_ in each.ids]
     looked = pool.seeds().filter(~pool.seeds().is_in(open_)).implode()
     is_parted = pl.lit(parts) & pl.col("a_id").is_in(looked) & pl.col("b_id").is_in(looked)
     return waiting.filter(is_gone | is_parted).with_columns(
-        outcome=pl.when(is_gone).then(pl.lit(SUPERSEDE)).otherwise(pl.lit(KEEP_ALL)), decided_by=pl.lit("rule")
+        kind=pl.lit("redundant"),
+        outcome=pl.when(is_gone).then(pl.lit(SUPERSEDE)).otherwise(pl.lit(KEEP_ALL)),
+        decided_by=pl.lit("rule"),
     )

@@ -20,6 +20,9 @@ from slowwave.merging.guard_words import FUNCTION_WORDS
 from slowwave.text import strip_code
 
 VECTOR_WEIGHT = 1.0
+SPREAD = 0.25
+"""Chosen among 1, 0.5, 0.25, 0.1 and 0 on the development conversations, read by a model: of the facts of the messages
+that answer a question it brings .81 and .90 into 3,000 characters, 1 brings .64 and .78. Evidence R@10 is the same."""
 OVERLAP_WEIGHT = 0.5  # below the channels: it decides among the facts of a message and between messages that are close
 CONTEXT_CHARACTERS = 200
 CONTEXT_ROLES = ("user", "assistant")
@@ -137,7 +140,8 @@ def rank_facts(
     """Facts, and messages without facts, in the order of recall; ties by id.
 
     Score = lexical score of its best message + `vector_weight` · max(cosine, 0) + OVERLAP_WEIGHT · overlap. The n-th
-    fact of one message counts 1/n, so that the first places name different messages.
+    fact of one message counts 1/n^SPREAD: the first places name different messages, and a message that says several
+    things is not cut to one of them.
     """
     told: dict[tuple[str | None, str], list[Evidence]] = {}
     for row in evidence:
@@ -148,7 +152,7 @@ def rank_facts(
     for fact in whole:
         seen[fact.sources[0]] += 1
         nth = seen[fact.sources[0]]
-        score = fact.score / nth
+        score = fact.score / nth**SPREAD
         spread.append(replace(fact, score=score, parts={**fact.parts, "place": float(nth), "search": score}))
     return sorted(spread, key=_place)
 

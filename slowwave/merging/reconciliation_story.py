@@ -1,4 +1,4 @@
-"""What the ledger tells of a consolidation: what was seen, what was done, who decided, why."""
+"""What the ledger tells of a reconciliation: what was seen, what was done, who decided, why."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
+from slowwave.application.application_story import told_rows
 from slowwave.merging.absorption import CONSOLIDATED, DEDUP, Absorption
+from slowwave.merging.endings import Settled
 from slowwave.merging.merge_rules import BY_USE, BY_WORDS
 from slowwave.merging.merges import Merges
-from slowwave.merging.verdicts import Judged, survivor_of
+from slowwave.merging.verdicts import Judged, Merge
 from slowwave.settings import MergeSettings
 from slowwave.text import as_json, timed_id
 
@@ -19,23 +21,33 @@ _Row = dict[str, object]
 
 
 def decisions_of(
-    done: Absorption, merges: Merges, settings: MergeSettings, prompt_version: str, model: str, now: datetime
+    done: Absorption,
+    merges: Merges,
+    asked: Settled,
+    settings: MergeSettings,
+    prompt_version: str,
+    model: str,
+    now: datetime,
 ) -> pl.DataFrame:
-    """DECISIONS: one per survivor and who decided, one per question that was kept or failed, one per new wording."""
+    """DECISIONS: one per survivor of a rule, one per pair that a model merged, ended or could not judge, or whose merge
+    a guard refused, one per new wording. Pairs that are kept apart are told by PAIR_DECISIONS alone."""
     new = dict(done.reworded().select("root_id", "target_id").iter_rows())
-    by_model = {"decided_by": "model", "model": model}
+    by_model = {"decided_by": "model", "model": model, "measures": {"prompt_version": prompt_version}}
+    taken = {(loser, winner) for loser, winner in done.steps.items() if done.how[loser] == CONSOLIDATED}
     rows = [
         *_merged(done, merges, settings, new),
-        *(_absorbed(each, done, new, prompt_version) | by_model for each in done.taken),
-        *(_kept(each, prompt_version) | by_model for each in done.kept),
-        *(_failed(each, done, settings, prompt_version) | by_model for each in done.failed),
-        *(_created(done, root, target, model) for root, target in new.items()),
+        *(_absorbed(each, new) | by_model for each in asked.same if (each.loser, each.winner) in taken),
+        *(_kept(each) | by_model for each in asked.same if each.guard),
+        *(_failed(each, done, settings, prompt_version) | {"model": model} for each in asked.judged if each.error),
+        *(_created(root, target) for root, target in new.items()),
     ]
     for row in rows:
         row["id"] = timed_id("d", now, row["action"], row["subject_id"], row["ids_in"])
         row["measures"] = as_json(row["measures"])
         row["at"] = now
-    return pl.DataFrame(rows, schema=dict(frames.DECISIONS)).unique("id", keep="last", maintain_order=True)
+    told = told_rows(list(asked.ended.decisions), now)
+    made = pl.DataFrame(rows, schema=dict(frames.DECISIONS)).unique("id", keep="last", maintain_order=True)
+    return pl.concat([made, told.select(*frames.DECISIONS)])
 
 
 def _merged(done: Absorption, merges: Merges, settings: MergeSettings, new: dict[str, str]) -> list[_Row]:
@@ -79,42 +91,35 @@ def _reason(stages: set[str]) -> str:
     return "The same meaning, and every guard agrees."
 
 
-def _absorbed(each: Judged, done: Absorption, new: dict[str, str], prompt_version: str) -> _Row:
-    assert each.verdict is not None
-    survivor = survivor_of(each.cluster, each.verdict).id
-    ids = each.cluster.ids()
-    losers = [ids[index] for index in each.verdict.absorbed if done.steps.get(ids[index]) == survivor]
+def _absorbed(each: Merge, new: dict[str, str]) -> _Row:
+    winner = new.get(each.winner, each.winner)
     return {
         "action": "absorb",
-        "subject_id": new.get(survivor, survivor),
-        "ids_in": list(ids),
-        "ids_out": [new.get(survivor, survivor), *losers],
-        "measures": {"prompt_version": prompt_version, "cluster_size": len(ids)},
-        "reason": each.verdict.reason or "A model says that they say the same.",
+        "subject_id": winner,
+        "ids_in": [each.winner, each.loser],
+        "ids_out": [winner, each.loser],
+        "reason": "A model says that they say the same.",
     }
 
 
-def _kept(each: Judged, prompt_version: str) -> _Row:
-    assert each.verdict is not None
-    ids = list(each.cluster.ids())
+def _kept(each: Merge) -> _Row:
     return {
         "action": "keep",
-        "subject_id": ids[0],
-        "ids_in": ids,
+        "subject_id": each.judged.first,
+        "ids_in": [each.judged.first, each.judged.second],
         "ids_out": [],
-        "measures": {"prompt_version": prompt_version, "cluster_size": len(ids)},
-        "reason": each.verdict.reason or "A model says that they say different things.",
+        "reason": f"A model says that they say the same, but a guard keeps them apart ({each.guard}).",
     }
 
 
 def _failed(each: Judged, done: Absorption, settings: MergeSettings, prompt_version: str) -> _Row:
-    ids = list(each.cluster.ids())
-    tried = done.facts.filter(pl.col("id").is_in(ids))["consolidation_attempts"].fill_null(0).max()
+    tried = done.facts.filter(pl.col("id").is_in(list(each.ids)))["consolidation_attempts"].fill_null(0).max()
     return {
         "action": "fail",
-        "subject_id": ids[0],
-        "ids_in": ids,
+        "subject_id": each.first,
+        "ids_in": [each.first, each.second],
         "ids_out": [],
+        "decided_by": "model",
         "measures": {
             "attempts": 1 + int(str(tried or 0)),
             "max_attempts": settings.max_attempts,
@@ -124,17 +129,14 @@ def _failed(each: Judged, done: Absorption, settings: MergeSettings, prompt_vers
     }
 
 
-def _created(done: Absorption, root: str, target: str, model: str) -> _Row:
-    is_joined = done.how.get(root) == DEDUP
+def _created(root: str, target: str) -> _Row:
     return {
         "action": "create",
         "subject_id": target,
         "ids_in": [root],
         "ids_out": [target],
-        "measures": {"reason": DEDUP if is_joined else CONSOLIDATED},
-        "decided_by": "rule" if is_joined else "model",
-        "model": None if is_joined else model,
-        "reason": "One note says what it and those it absorbed say."
-        if is_joined
-        else "A model put what it and those it absorbed say into one sentence.",
+        "measures": {"reason": DEDUP},
+        "decided_by": "rule",
+        "model": None,
+        "reason": "One note says what it and those it absorbed say.",
     }

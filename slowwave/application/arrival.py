@@ -1,0 +1,171 @@
+"""What arrives late: the same messages give the same memory, in whatever order they come (§6.3, S1-21, S3-04).
+
+A candidate may have been said before what is known already. Then three things are looked at once more: what somebody
+said later of such a fact (a directive is remembered), what was said before it and again after it (it may end in
+between), and what was said first only after it in the same words (one stretch of time, or two).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.application.board import Closings
+from slowwave.application.closing import READ, RETRACT, SUPERSEDE
+from slowwave.application.patches import DIRECTIVES
+from slowwave.application.repeats import REPEATS, TEXT_KEY
+from slowwave.text import timed_id
+
+REPEATED = "repeats "
+"""How the reason of a candidate begins that was refused as a repetition; the fact that it repeats follows."""
+GIVEN: frames.Schema = {**REPEATS, "rank": pl.Int32()}
+_ABOUT = ["scope", "subject_id"]
+_ORDER = ("said_at", "valid_from", "id")
+_OWN = ["message_id", "valid_from", "statement", "statement_hash", "object_text", "object_id", "quote", "confidence"]
+
+
+def in_order(fresh: pl.DataFrame) -> pl.DataFrame:
+    """The candidates in the order in which they were said, with their place in it."""
+    return fresh.sort(*_ORDER).with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64))
+
+
+def unfold(
+    fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame, evidence: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Candidates and facts, with each fact as it was known when the first candidate about its subject was said.
+
+    What was said of the fact after that is a candidate again (`again_of` names the fact, null for all others): if the
+    fact ended in between, it is a stretch of its own. `known` are FACTS of any status, `evidence` FACT_EVIDENCE.
+    """
+    fresh = fresh.with_columns(again_of=pl.lit(None, dtype=pl.String))
+    cuts = fresh.group_by(_ABOUT).agg(cut=pl.col("said_at").min())
+    said = evidence.select(again_of="fact_id", message_id="message_id", at="occurred_at").drop_nulls()
+    sayings = others.select(*_ABOUT, again_of="id").join(cuts, on=_ABOUT).join(said, on="again_of")
+    is_torn = (pl.col("at").min() <= pl.col("cut")) & (pl.col("at").max() > pl.col("cut"))
+    torn = sayings.filter(is_torn.over("again_of"))
+    if torn.is_empty():
+        return fresh, others
+    before = torn.filter(pl.col("at") <= pl.col("cut")).group_by(id="again_of").agg(said_at=pl.col("at").max())
+    return _with_sayings(fresh, others, known, torn.filter(pl.col("at") > pl.col("cut"))), others.update(
+        before, on="id"
+    )
+
+
+def _with_sayings(fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame, torn: pl.DataFrame) -> pl.DataFrame:
+    """The candidates and the sayings (again_of, message_id, at) of facts, in their own words where these are known."""
+    wording = known.filter(pl.col("status") == "rejected").select(*_OWN, again_of="similar_to_id")
+    told = torn.join(wording, on=["again_of", "message_id"], how="left", maintain_order="left")
+    told = told.unique(["again_of", "message_id"], keep="first", maintain_order=True).drop(_ABOUT)
+    rows = told.join(others, left_on="again_of", right_on="id", suffix="_of", maintain_order="left")
+    worded = pl.col("statement").is_not_null()
+    rows = rows.with_columns(
+        *(pl.when(worded).then(name).otherwise(f"{name}_of").alias(name) for name in _OWN[2:]),
+        valid_from=pl.coalesce("valid_from", "at"),
+        said_at="at",
+        first_at="at",
+        status=pl.lit("candidate"),
+        evidence_count=pl.lit(1, dtype=pl.Int64),
+        similarity_flag=pl.lit(False),
+        consolidation_attempts=pl.lit(0, dtype=pl.Int64),
+        **{
+            name: pl.lit(None, dtype=frames.FACTS[name])
+            for name in ("valid_to", "expired_at", "consolidated_at", "status_reason", "replaced_by", "supersedes_id")
+        },
+    )
+    made = rows.select("valid_from", "again_of", "message_id").iter_rows()
+    rows = rows.with_columns(id=pl.Series([timed_id("f", at, *parts) for at, *parts in made], dtype=pl.String))
+    return pl.concat([fresh, rows.select([name for name in fresh.columns if name in rows.columns])], how="diagonal")
+
+
+def sayings_of(fresh: pl.DataFrame) -> pl.DataFrame:
+    """GIVEN: what was evidence of a fact is that still, as long as the fact did not end before it was said."""
+    again = fresh.filter(pl.col("again_of").is_not_null(), pl.col("segment").is_null())
+    return _given(again.select("id", target_id="again_of"))
+
+
+def early(fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+    """(id, next_id, next_from): candidates of which a fact says the same words, but was first said after them.
+
+    Unless another one said them before and still held: then they repeat that one.
+    """
+    key = [name for name in TEXT_KEY if name != "segment"]
+    mine = fresh.filter(pl.col("again_of").is_null()).select("id", "said_at", "valid_from", *key)
+    facts = others.select(*key, "first_at", "is_live", "from_", "to", next_id="id")
+    both = mine.join(facts, on=key, nulls_equal=True)
+    ends_later = pl.col("to").is_null() | (pl.col("to") > pl.col("valid_from"))
+    holds = (pl.col("first_at") <= pl.col("said_at")) & (pl.col("is_live") | ends_later)
+    follows = both.filter(~holds.any().over("id"), pl.col("first_at") > pl.col("said_at"))
+    first = follows.sort("first_at", "next_id").unique("id", keep="first", maintain_order=True)
+    return first.select("id", "next_id", next_from="from_")
+
+
+def apart(fresh: pl.DataFrame, early_ones: pl.DataFrame) -> pl.DataFrame:
+    """The candidates, the early ones for themselves until it is known whether they lasted."""
+    mark = early_ones.select("id", mark=pl.lit("before ") + pl.col("next_id"))
+    marked = fresh.join(mark, on="id", how="left", maintain_order="left")
+    return marked.with_columns(segment=pl.coalesce("segment", "mark")).drop("mark")
+
+
+def lasted(
+    early_ones: pl.DataFrame, repeats: pl.DataFrame, closings: Closings, joined: Mapping[str, str]
+) -> dict[str, str]:
+    """The early candidates that nothing ended before the same words were said again, and the fact that says them."""
+    roots = early_ones.join(repeats, on="id", how="anti").filter(~pl.col("id").is_in([*joined]))
+    ends = closings.facts.select("id", end="valid_to")
+    told = roots.join(ends, on="id", how="left")
+    still = told.filter((pl.col("end") >= pl.col("next_from")).fill_null(True))
+    return dict(still.select("id", "next_id").iter_rows())
+
+
+def joins_of(fresh: pl.DataFrame, joined: Mapping[str, str]) -> pl.DataFrame:
+    """GIVEN: early candidates that lasted until a fact says the same."""
+    pairs = {"id": list(joined), "target_id": list(joined.values())}
+    return _given(
+        pl.DataFrame(pairs, schema={"id": pl.String, "target_id": pl.String}).join(fresh, on="id", how="semi")
+    )
+
+
+def moved_back(others: pl.DataFrame, fresh: pl.DataFrame, joined: Mapping[str, str]) -> pl.DataFrame:
+    """The facts, those that hold longer than was known since the earlier time, at the place of who said so."""
+    if not joined:
+        return others
+    begun = fresh.filter(pl.col("id").is_in(list(joined))).sort("place", descending=True)
+    begun = begun.select("said_at", "valid_from", "place", id=pl.col("id").replace(joined))
+    first = begun.unique("id", keep="last").join(others.select("id", known_from="valid_from"), on="id")
+    first = first.with_columns(valid_from=pl.min_horizontal("valid_from", "known_from")).drop("known_from")
+    return others.update(first.with_columns(from_="valid_from"), on="id")
+
+
+def known_speakers(known: pl.DataFrame, directives: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
+    """(READ…, winner_id): who said of known facts that they are over; `times` are (message_id, said_at)."""
+    ending = directives.filter(pl.col("action").is_in([SUPERSEDE, RETRACT]))
+    rows = frames.conform(known, frames.FACTS).join(ending.select(id="candidate_id").unique(), on="id", how="semi")
+    repeated = pl.col("status_reason").fill_null("").str.starts_with(REPEATED)
+    heard = rows.filter(pl.col("status").is_in(["active", "superseded"]) | repeated).join(times, on="message_id")
+    return heard.with_columns(
+        first_at="said_at",
+        place=pl.lit(-1, dtype=pl.Int64),
+        winner_id=pl.when(repeated).then("similar_to_id").otherwise("id"),
+    ).select(*READ, "winner_id")
+
+
+def times_of(evidence: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
+    """(message_id, said_at) of everything that was heard."""
+    heard = [
+        evidence.select("message_id", said_at="occurred_at"),
+        messages.select(message_id="id", said_at="occurred_at"),
+    ]
+    return pl.concat(heard).drop_nulls().unique("message_id")
+
+
+def remembered(directives: pl.DataFrame, speakers: pl.DataFrame) -> pl.DataFrame:
+    """(id, known_id, object, action, reason) of directives of known speakers."""
+    rows = frames.conform(directives, DIRECTIVES).rename({"candidate_id": "id"})
+    return rows.filter(pl.col("action").is_in([SUPERSEDE, RETRACT])).join(speakers, on="id", how="semi")
+
+
+def _given(pairs: pl.DataFrame) -> pl.DataFrame:
+    stage = {"stage": pl.lit("text"), "cosine": pl.lit(None, dtype=pl.Float64), "rank": pl.lit(0, dtype=pl.Int32)}
+    return pairs.with_columns(**stage).select(*GIVEN)

@@ -1,0 +1,198 @@
+"""One authoritative fact per concept: everything that a reconciliation changes, as one plan (S1-01 … S1-14, S1-20).
+
+Rules retire what is redundant, never what is contradicted; a model's verdicts may also end what something newer updates
+or corrects. What rules decide is in `merges`, what a model is asked in `questions`, what its verdicts may do in
+`verdicts`, who absorbs whom in `absorption`, what survivors take over in `inheritance`, what ends in `endings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.application.application import Surroundings, with_closings, with_marks
+from slowwave.merging.absorption import Absorption, absorb
+from slowwave.merging.endings import Settled, carry_out
+from slowwave.merging.inheritance import (
+    aspects_of,
+    evidence_of,
+    inherited,
+    lineage_of,
+    reworded_facts,
+    with_inheritance,
+)
+from slowwave.merging.merges import Merges, Pool, standing
+from slowwave.merging.pair_outcomes import pair_rows
+from slowwave.merging.reconciliation_story import decisions_of
+from slowwave.merging.verdicts import Judged, allowed_merges
+from slowwave.settings import MergeSettings
+from slowwave.text import row_id
+from slowwave.validity import is_live
+
+MAX_ERROR = 500
+_NOWHERE = Surroundings()
+_COMPARED = (
+    "status status_reason replaced_by expired_at valid_from valid_to confidence evidence_count entrenchment "
+    "aspect_slugs supersedes_id suspect_of consolidated_at consolidation_attempts consolidation_error"
+).split()
+
+
+@dataclass(frozen=True, slots=True)
+class ReconciliationPlan:
+    """Rows to upsert. `facts` are full rows of facts that change; `reworded` are new ones, without vector.
+
+    `counts`: how many facts were looked at, merged, updated, corrected, reworded; of the pairs asked about, how many
+    clash, were kept apart, or got no usable answer; and how many wait.
+    """
+
+    facts: pl.DataFrame
+    reworded: pl.DataFrame
+    evidence: pl.DataFrame
+    lineage: pl.DataFrame
+    aspects: pl.DataFrame
+    pairs: pl.DataFrame
+    batches: pl.DataFrame
+    decisions: pl.DataFrame
+    looked_at: int
+
+    def summary(self) -> dict[str, int]:
+        """What it comes to."""
+        ends, outcomes = self.lineage["reason"], self.pairs["outcome"]
+        actions, by_model = self.decisions["action"], self.pairs["decided_by"] == "model"
+        redundant = self.pairs["kind"] == "redundant"
+        return {
+            "looked_at": self.looked_at,
+            "merged": int(ends.is_in(["dedup", "consolidated"]).sum()) - len(self.reworded),
+            "updated": int((ends == "temporal_change").sum()),
+            "corrected": int((ends == "correction").sum()),
+            "clashing": int((actions == "contradict").sum()),
+            "reworded": len(self.reworded),
+            "kept": int((redundant & by_model & (outcomes == "keep_all")).sum()),
+            "pending": int((redundant & (outcomes == "pending")).sum()),
+            "failed": int((redundant & (outcomes == "failed")).sum()),
+        }
+
+
+def only_live(
+    pool: Pool, merges: Merges, judged: Sequence[Judged], live_ids: pl.Series
+) -> tuple[Pool, Merges, tuple[Judged, ...]]:
+    """The same without facts that died meanwhile; a question about one of them counts as not asked (T40).
+
+    For rows that changed but live, give the pool the fresh ones first: `replace(pool, facts=…)`.
+    """
+    there = set(live_ids)
+    left = replace(pool, facts=pool.facts.filter(pl.col("id").is_in(live_ids.implode())))
+    answers = tuple(each if there.issuperset(each.ids) else Judged(each.first, each.second) for each in judged)
+    return left, standing(merges, left.facts), answers
+
+
+def plan_reconciliation(
+    pool: Pool,
+    merges: Merges,
+    judged: Sequence[Judged],
+    evidence: pl.DataFrame,
+    aspects: pl.DataFrame,
+    settings: MergeSettings,
+    *,
+    prompt_version: str,
+    model: str,
+    run_id: str,
+    now: datetime,
+    near: Surroundings = _NOWHERE,
+    marks: bool = True,
+) -> ReconciliationPlan:
+    """Everything that merges and verdicts change.
+
+    `evidence` is FACT_EVIDENCE and `aspects` FACT_ASPECTS of the pool's facts, `near` what else is known of the facts
+    that verdicts are about. `judged` holds every question that was planned, also those that were not asked: their facts
+    stay unmarked, for the next run. With an empty `prompt_version` nobody could be asked: the best pair of each seed
+    waits. Without `marks` no fact counts as consolidated or tried: a later consolidation decides that (§6.5).
+    """
+    live = pool.facts.filter(is_live(now))
+    pool, merges, judged = only_live(pool, merges, judged, live["id"])
+    same = allowed_merges(judged, live)
+    done = absorb(live, merges, [(each.loser, each.winner) for each in same if each.winner])
+    ended = carry_out(judged, done.roots(), near, model, now)
+    asked = Settled(tuple(judged), same, ended)
+    worth = inherited(done, evidence)
+    facts = with_inheritance(done, worth, now)
+    if marks:
+        facts = _marked(facts, pool, done, judged, settings, now)
+    facts = with_marks(with_closings(facts, ended.closings), ended.marks)
+    others = frames.conform(near.facts, frames.FACTS).join(facts, on="id", how="anti")
+    batch = row_id("p", "consolidate", run_id)
+    reworded = reworded_facts(done, worth, facts, batch)
+    return ReconciliationPlan(
+        pl.concat(
+            [changed_facts(facts, done.facts), changed_facts(with_marks(others, ended.marks), others)],
+            how="diagonal_relaxed",
+        ),
+        reworded,
+        evidence_of(done, evidence),
+        pl.concat([lineage_of(done).select(*frames.LINEAGE), ended.closings.lineage.select(*frames.LINEAGE)]),
+        aspects_of(done, aspects),
+        pair_rows(pool, merges, done, asked, settings, prompt_version, now, marks),
+        _batches(batch, run_id, done),
+        decisions_of(done, merges, asked, settings, prompt_version, model, now),
+        len(pool.seeds()),
+    )
+
+
+def _marked(
+    facts: pl.DataFrame, pool: Pool, done: Absorption, judged: Sequence[Judged], settings: MergeSettings, now: datetime
+) -> pl.DataFrame:
+    """The facts with the marks of S1-08: what was decided is not looked at again, what failed counts one attempt more.
+
+    Absorbed facts are done whatever else happens. A seed with an open question is not, even if it absorbed another.
+    """
+    absorbed, seeds = set(done.steps), set(pool.seeds())
+    errors = {id_: each.error for each in judged if each.error for id_ in each.ids if id_ in seeds - absorbed}
+    waiting = {id_ for each in judged if not (each.verdict or each.error) for id_ in each.ids if id_ in seeds}
+    answered = {id_ for each in judged if each.verdict for id_ in each.ids}
+    ready = ((seeds | answered | set(done.members()["id"])) - waiting - errors.keys()) | absorbed
+    failed = pl.DataFrame(list(errors.items()), schema={"id": pl.String, "error": pl.String}, orient="row")
+    attempts, error = pl.col("consolidation_attempts").fill_null(0), pl.col("error")
+    is_ready, has_failed = pl.col("id").is_in(list(ready)), error.is_not_null()
+    is_given_up = has_failed & (attempts + 1 >= settings.max_attempts)
+    marks = facts.join(failed, on="id", how="left", maintain_order="left").with_columns(
+        consolidated_at=pl.when((is_ready | is_given_up) & pl.col("consolidated_at").is_null())
+        .then(pl.lit(now, dtype=frames.TIME))
+        .otherwise("consolidated_at"),
+        consolidation_attempts=pl.when(has_failed)
+        .then(attempts + 1)
+        .when(is_ready & (attempts > 0))
+        .then(pl.lit(0, dtype=pl.Int64))
+        .otherwise("consolidation_attempts"),
+        consolidation_error=pl.when(is_given_up)
+        .then(error.str.slice(0, MAX_ERROR))
+        .when(~is_ready)
+        .then("consolidation_error"),
+    )
+    return marks.drop("error")
+
+
+def changed_facts(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+    """The rows that differ from what was there, with the columns of a fact."""
+    old = before.select("id", *_COMPARED)
+    rows = facts.join(old, on=["id", *_COMPARED], how="anti", nulls_equal=True, maintain_order="left")
+    kept = [name for name in ("created_at",) if name in rows.columns]  # when it became known stays as it is
+    return rows.select(*frames.FACTS, *kept).sort("id")
+
+
+def _batches(id_: str, run_id: str, done: Absorption) -> pl.DataFrame:
+    """The patch that new wordings of notes come with, applied; none where there are none."""
+    count = len(done.reworded())
+    row = {
+        "id": id_,
+        "origin": "consolidate",
+        "source_key": run_id,
+        "state": "applied",
+        "decided_by": "rule",
+        "candidates": count,
+        "passed": count,
+    }
+    return pl.DataFrame([row] if count else [], schema=dict(frames.PATCH_BATCHES))
