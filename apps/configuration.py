@@ -83,13 +83,14 @@ def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in flags.items() if value is not None}
 
 
-def write_settings(graph: bool, model: str, force: bool) -> Path:
-    """Write `slowwave.toml` with the two choices that matter at the start; refuses to overwrite unless `force`."""
+def write_settings(graph: bool, model: str, force: bool, owner: str = "") -> Path:
+    """Write `slowwave.toml` with the choices that matter at the start; refuses to overwrite unless `force`."""
     path = Path(FILE)
     if path.exists() and not force:
         raise UnusableInput(f"{path} exists already.", "Edit it, or use --force.")
     extract = f"[ingest.extract]\nenabled = {str(graph).lower()}\n"
-    text = f"# All keys: docs/settings.md\n{extract}\n[ingest.llm]\nmodel = {json.dumps(model)}\n"
+    person = f"[ingest]\nowner = {json.dumps(owner)}\n\n" if owner else ""
+    text = f"# All keys: docs/settings.md\n{person}{extract}\n[ingest.llm]\nmodel = {json.dumps(model)}\n"
     parse_settings(tomllib.loads(text), str(path))
     path.write_text(text, encoding="utf-8")
     return path

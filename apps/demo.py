@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,6 +36,11 @@ QUESTIONS = (
 )
 OVER_TWO_RELATIONS = "Where does Pixel's owner work?"
 PERSON = "Marta Oliveira"
+INPUTS = ("conversations", "documents")
+RECORDED = project_folder() / "examples" / "recorded" / "answers.jsonl"
+"""What a model answered about the bundled conversations; `make record` renews it."""
+RECORDED_AT = datetime(2026, 11, 1, tzinfo=UTC)
+"""The time that counts as now while answers are recorded or played: what is live then is shown in prompts."""
 
 
 @dataclass(frozen=True)
@@ -54,16 +59,19 @@ class _Shown:
     walked: Recollection
 
 
-def run_demo(keep: Path | None, as_json: bool) -> None:
-    """Ingest the examples into a fresh store and show it."""
+def run_demo(keep: Path | None, as_json: bool, recorded: bool = False) -> None:
+    """Ingest the examples into a fresh store and show it; `recorded` with the answers that a model gave."""
+    model = LanguageSettings(model=f"replay/{RECORDED}" if recorded else "rules")
     with _store(keep) as uri, progress(quiet=as_json):
-        shown = _look(uri, asyncio.run(_learn(uri)))
+        shown = _look(uri, asyncio.run(learn(uri, model, RECORDED_AT if recorded else None)))
     if as_json:
         recalls = [each.as_json() for each in (*shown.found, shown.walked)]
         told = {"ingest": shown.summary, "stats": shown.stats, "changes": shown.changes, "repeated": shown.repeated}
         told["communities"] = [one.as_json() for one in shown.communities]
         print_json({**told, "recalls": recalls})
         return
+    if recorded:
+        out.print("With the recorded answers of a model: what it read in these conversations once is played back.\n")
     for title, tables in _sections(shown):
         out.rule(f"[bold]{title}", align="left")
         for each in tables:
@@ -71,12 +79,13 @@ def run_demo(keep: Path | None, as_json: bool) -> None:
     _next_commands(keep)
 
 
-async def _learn(uri: str) -> dict[str, Any]:
-    """What ingestion counted; communities are found after it."""
-    keyless = LanguageSettings(model="rules")
-    summary = await ingest(_inputs(), store=uri, settings=IngestSettings(llm=keyless))
-    await communities(store=uri, settings=CommunitySettings(llm=keyless))
-    return summary
+async def learn(uri: str, model: LanguageSettings, now: datetime | None = None) -> dict[str, Any]:
+    """What ingestion of the examples counted; communities are found after it, and errors of both are listed."""
+    place = str(Path(uri).absolute())
+    with chdir(project_folder() / "examples"):  # a document is known by its path: the same one on every machine
+        summary = await ingest(list(INPUTS), store=place, settings=IngestSettings(llm=model), now=now)
+        found = await communities(store=place, settings=CommunitySettings(llm=model), now=now)
+    return {**summary, "errors": [*summary["errors"], *found.get("errors", ())]}
 
 
 def _look(uri: str, summary: dict[str, Any]) -> _Shown:
@@ -112,11 +121,6 @@ def _sections(shown: _Shown) -> Iterator[tuple[str, list[RenderableType]]]:
 def _telling(known: tuple[RecalledFact, ...]) -> list[RecalledFact]:
     """A dozen facts that show most: those with a relation of their own first, then the newest."""
     return sorted(known, key=lambda fact: fact.predicate in ("said", "noted"))[:12]
-
-
-def _inputs() -> list[str]:
-    folder = project_folder() / "examples"
-    return [str(folder / name) for name in ("conversations", "documents")]
 
 
 @contextmanager

@@ -112,10 +112,8 @@ def validity(start: datetime | None, end: datetime | None, is_held: bool = True)
 
 
 def told(fact: RecalledFact, now: datetime) -> str:
-    """A statement with what one must know beside it: that it denies, is over, leans on what is over, or is disputed."""
+    """A statement with what one must know beside it: that it is over, leans on what is over, or is disputed."""
     marks = []
-    if fact.polarity == "negated":
-        marks.append("(negated)")
     if fact.valid_to is not None and fact.valid_to <= now:
         marks.append("(no longer)")
     if fact.suspect_of:

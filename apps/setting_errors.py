@@ -30,7 +30,7 @@ def plain_error(values: Mapping[str, Any], wrong: ValidationError, origin: str) 
     if first["type"] == "unknown_setting":
         return _unknown(values, path, str(told["unknown"]), origin)
     ours = ".".join(path)
-    if first["type"] in ("value_error", "setting_given_twice"):
+    if first["type"] in ("value_error", "setting_given_twice", "replaced_setting"):
         said = str(told.get("error") or first["msg"]).rstrip(".")
         return UnusableInput(f"{origin}: {f'[{ours}] ' if ours else ''}{said}.", PAGE)
     written, given = written_as(values, ours)

@@ -25,6 +25,13 @@ from .options import (
 )
 from .printing import end, err, out, print_json, progress, run_title, show_issues, table
 
+OwnerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--owner", metavar="NAME", help="Who speaks as `user` where messages name no speaker.", show_default=False
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
@@ -37,12 +44,15 @@ def demo(
     keep: Annotated[
         Path | None, typer.Option("--keep", help="Make the store here and keep it.", show_default=False)
     ] = None,
+    recorded: Annotated[
+        bool, typer.Option("--recorded", help="Play what a model answered about them once, instead of rules.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Learn from the bundled conversations without a key, show what was learned, and answer three questions."""
     from .demo import run_demo
 
-    run_demo(keep, as_json)
+    run_demo(keep, as_json, recorded)
 
 
 def init(
@@ -52,19 +62,23 @@ def init(
     model: Annotated[
         str | None, typer.Option("--model", help="Model for extraction; 'auto' decides.", show_default=False)
     ] = None,
+    owner: OwnerOption = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write `slowwave.toml`; flags answer its two questions without asking."""
+    """Write `slowwave.toml`; flags answer its questions without asking."""
     from .configuration import write_settings
 
     if as_json:  # nobody there to answer
-        graph, model = (True if graph is None else graph), model or "auto"
+        graph, model, owner = (True if graph is None else graph), model or "auto", owner or ""
+    is_asked = graph is None or model is None
     graph = typer.confirm("Build a knowledge graph from what is said?", default=True) if graph is None else graph
     model = (
         typer.prompt("Model for extraction (auto, rules, provider/model)", default="auto") if model is None else model
     )
-    path = write_settings(graph, model, force)
+    if owner is None and is_asked:
+        owner = typer.prompt("Name of the person who speaks as `user` (empty: learned from what is said)", default="")
+    path = write_settings(graph, model, force, owner or "")
     if as_json:
         print_json({"written": str(path)})
     else:
@@ -82,6 +96,7 @@ def ingest(
         str | None,
         typer.Option("--llm", metavar="PROVIDER/MODEL", help="Who extracts; 'rules' needs no key.", show_default=False),
     ] = None,
+    owner: OwnerOption = None,
     max_usd: MaxUsdOption = None,
     max_calls: MaxCallsOption = None,
     max_tokens: MaxTokensOption = None,
@@ -101,7 +116,7 @@ def ingest(
         raise UnusableInput("There is nothing to read.", "Name files or folders: slowwave ingest PATH…")
     place = Place.of(store, namespace)
     flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls, "max_tokens": max_tokens}
-    settings = with_flags("ingest", place.kept(place.settings.ingest), flags).ingest
+    settings = with_flags("ingest", place.kept(place.settings.ingest), flags, owner=owner).ingest
     with progress(quiet=as_json):
         summary: dict[str, Any] = asyncio.run(
             flow(

@@ -9,11 +9,11 @@ from slowwave.merging.questions import Mode
 from slowwave.settings import ConsolidateSettings
 from tasks.artifacts import link_artifacts
 from tasks.aspects import refresh_aspects
-from tasks.consolidation import consolidate_facts
 from tasks.engine import flow
 from tasks.observations import clear_stale_flags
 from tasks.phases import conclude, gated
 from tasks.profiles import refresh_profiles
+from tasks.reconciliation import asks_model, reconcile
 from tasks.review import titles_of, under_approval
 from tasks.runs import existing_run, language_of, recorded
 from tasks.settling import MERGE, propose_pairs, withdraw_overtaken
@@ -34,7 +34,7 @@ async def consolidate(
     require_approval: bool = False,
     dry_run: bool = False,
 ) -> dict[str, Any]:
-    """Give each concept one fact: what says the same is merged, with lineage to what it was made from.
+    """Give each concept one fact: what says the same is merged, what something newer updates or corrects ends.
 
     Without a model only what guards allow is merged; the rest stays as it is and waits for a run with a model. On an
     unchanged store a second run changes nothing and asks nothing.
@@ -63,15 +63,15 @@ async def consolidate(
                 try:
                     if not dry_run:
                         withdraw_overtaken(run, MERGE)
-                    found = await consolidate_facts(
+                    found = await reconcile(
                         merging, settings, language, since=since, scope=scope, mode=mode, dry_run=dry_run
                     )
-                    tally.consolidated(found)
+                    tally.reconciled(found)
                     if artifacts:
                         tally.linked(await link_artifacts(merging, settings, language, dry_run=dry_run))
                 finally:
                     tally.paid(language, "consolidate")
-                if not dry_run and language.is_keyless("consolidate"):
+                if not dry_run and not asks_model(settings, language):
                     propose_pairs(run, settings, scope=scope)
             if not dry_run:
                 tally.proposed(titles_of(run))

@@ -11,14 +11,14 @@ from tasks.application import apply_patches
 from tasks.artifacts import link_artifacts
 from tasks.aspects import refresh_aspects
 from tasks.community_trigger import note_due
-from tasks.conflicts import judge_conflicts
-from tasks.consolidation import consolidate_facts
 from tasks.engine import flow, report_progress
 from tasks.events import INGESTED, announce
 from tasks.extraction import Cursor, count_unfinished, extract_facts
 from tasks.intake import find_new_sources, look_at, read_intakes
 from tasks.linking import link_entities, touched_entities
 from tasks.membership import assign_new
+from tasks.name_proposals import propose_names
+from tasks.reconciliation import reconcile
 from tasks.review import titles_of, under_approval
 from tasks.runs import Run, existing_run, language_of, new_run, recorded
 from tasks.sessions import summarise_sessions
@@ -76,6 +76,7 @@ async def ingest(
         if settings.extract.enabled and not dry_run:
             await _learn(run, settings, tally)
             propose_overrides(run, settings)
+            propose_names(run, settings)
             tally.proposed(titles_of(run))
         elif settings.consolidate.enabled and not dry_run:
             tally.linked(await link_artifacts(run, settings.consolidate))
@@ -91,25 +92,23 @@ async def ingest(
 
 
 async def _learn(run: Run, settings: IngestSettings, tally: IngestTally) -> None:
-    """Extract and apply, batch by batch, until nothing waits or the budget is spent; then merge what says the same."""
+    """Extract and apply, batch by batch, until nothing waits or the budget is spent; then reconcile."""
     merging = under_approval(run, "merge", settings.approval)
     async with language_of(run, settings.llm) as language:
         try:
-            verdicts = await judge_conflicts(run, settings)
-            tally.applied(apply_patches(run, settings, verdicts=verdicts))  # left by earlier runs
+            tally.applied(apply_patches(run, settings))  # left by earlier runs
             waiting = count_unfinished(run, settings.extract)
             cursor: Cursor | None = Cursor()
             while cursor is not None and not language.budget_reached:
                 extracted = await extract_facts(run, settings, cursor)
                 tally.extracted(extracted)
-                verdicts = await judge_conflicts(run, settings)
-                tally.applied(apply_patches(run, settings, look_back=False, verdicts=verdicts))
+                tally.applied(apply_patches(run, settings, look_back=False))
                 cursor = extracted.cursor
                 await report_progress("messages extracted", tally.counts["messages extracted"], waiting)
             if touched := touched_entities(run):
                 tally.related(link_entities(run, settings.extract.note_linking, touched), assign_new(run))
             if settings.consolidate.enabled:
-                tally.consolidated(await consolidate_facts(merging, settings.consolidate, language))
+                tally.reconciled(await reconcile(merging, settings.consolidate, language))
                 tally.linked(await link_artifacts(merging, settings.consolidate, language))
             if settings.sessions.enabled:
                 tally.summarised(await summarise_sessions(run, settings, language))

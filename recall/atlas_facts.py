@@ -21,7 +21,7 @@ _CHOICE = (
     "replaced_by",
 )  # fmt: skip
 _TEXT = (
-    "id", "statement", "predicate", "object_text", "status_reason", "confidence", "aspect_slugs", "polarity", "pinned",
+    "id", "statement", "predicate", "object_text", "status_reason", "confidence", "aspect_slugs", "pinned",
 )  # fmt: skip
 
 
@@ -152,7 +152,6 @@ def told_facts(snapshot: Snapshot, chosen: Chosen, limits: AtlasLimits) -> dict[
         "from": rows["valid_from"].to_list(),
         "to": rows["valid_to"].to_list(),
         "live": rows["live"].fill_null(False).cast(pl.Int8).to_list(),
-        "negated": (rows["polarity"].fill_null("") == "negated").cast(pl.Int8).to_list(),
         "pinned": rows["pinned"].fill_null(False).cast(pl.Int8).to_list(),
         "confidence": rows["confidence"].fill_null(0.0).round(2).to_list(),
         "reason": rows["status_reason"].to_list(),

@@ -29,7 +29,6 @@ _SIGNS = re.compile(r"([\\`*_{}\[\]()#+!|~^$>-])")
 _ENTITIES = ["id", "name", "entity_type", "summary"]
 _FACTS = (
     "id", "subject_id", "object_id", "statement", "status", "valid_from", "valid_to", "confidence", "message_id",
-    "polarity",
 )  # fmt: skip
 UNSURE = "status IN ('candidate', 'rejected')"
 """Facts that no page tells."""
@@ -118,7 +117,6 @@ def _page(
 
 def _line(fact: Mapping[str, Any], files: Mapping[str, str]) -> str:
     marks = [_validity(fact)]
-    marks += ["denied"] if fact["polarity"] == "negated" else []
     marks += [fact["status"]] if fact["status"] != "active" else []
     if fact["conversation_id"]:
         said = f"{fact['occurred_at']:%Y-%m-%d}" if fact["occurred_at"] else ""

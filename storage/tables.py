@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 TIME = pa.timestamp("us", tz="UTC")
 TEXTS = pa.list_(pa.string())
@@ -294,6 +294,13 @@ _FACT_COLUMNS: Mapping[str, Column] = {
     "status_reason": _text("Why it has that status."),
     "valid_from": _time("When it became true in the world."),
     "valid_to": _time("When it stopped being true; empty while it holds."),
+    "event_at": _time("When it happens: the beginning. What is planned is known earlier, from when it was said."),
+    "event_until": _time("When that is over at the latest (excluded)."),
+    "event_precision": _text(
+        "How exactly the words tell `event_at`, or else `valid_from` or `valid_to`: day, week, month, season (three "
+        "months), year or around; empty where they tell no time."
+    ),
+    "date_is_disputed": _flag("The model understood another date than the words say by rule; the model's is kept."),
     "expired_at": _time("When the store stopped believing it."),
     "replaced_by": _text("The fact that took its place.", refers="facts"),
     "supersedes_id": _text("The fact whose place it took most recently.", refers="facts"),
@@ -348,12 +355,12 @@ _FACT_EVIDENCE = Table(
 _DIRECTIVES = Table(
     "fact_directives",
     Role.STATE,
-    "one earlier fact that a candidate says is over; carried out when the candidate is applied",
+    "what a candidate says of one earlier fact; carried out when the candidate is applied",
     {
         "candidate_id": _text("The candidate.", required=True, refers="facts"),
         "known_id": _text("The earlier fact, if the extractor pointed at one."),
         "object": _text("Or what was replaced or ended, in the message's words."),
-        "action": _text("supersede or retract."),
+        "action": _text("supersede, retract, contradict (both stay, flagged) or repeat."),
         "reason": _text("correction or temporal_change."),
     },
     lookup=("candidate_id",),
@@ -377,10 +384,10 @@ _PAIR_DECISIONS = Table(
         "a_id": _text("The fact whose id is smaller.", required=True, refers="facts"),
         "b_id": _text("The other one.", required=True, refers="facts"),
         "kind": _text("redundant: do they say the same; implicit_conflict: do their relations contradict (S2-75)."),
-        "outcome": _text("pending, keep_all, supersede or failed."),
+        "outcome": _text("pending, keep_all, supersede or failed; of an implicit conflict pending or settled."),
         "cosine": _number("Cosine of the two."),
         "jaccard": _number("Shared words over all words."),
-        "guard": _text("The guard that kept them from being merged without a model."),
+        "guard": _text("The guard that kept them apart; of an implicit conflict `contradicts` if it was stated."),
         "decided_by": _text("rule, model or person."),
         "prompt_version": _text("Version of the prompt that decided; empty while nobody was asked."),
         "at": _time("When it was compared."),
@@ -632,8 +639,8 @@ _DECISIONS = Table(
     "one decision that changed memory, or refused to",
     {
         "action": _text(
-            "create, reassert, supersede, absorb, keep, fail, retract, close, archive, prune, restore, move, delete, "
-            "revive, expire, pin, gate, undo …",
+            "create, reassert, supersede, absorb, keep, contradict, fail, retract, close, archive, prune, restore, "
+            "move, delete, revive, expire, pin, gate, undo …",
             required=True,
         ),
         "subject_id": _text("The row it is about.", required=True),

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 import numpy as np
 import polars as pl
 
+from inference.providers import choose
+from recall.doubts import PENDING
 from slowwave import frames
 from slowwave.application.application import ApplicationPlan, Surroundings, plan_application
-from slowwave.application.conflicts import NO_VERDICTS, Verdicts, single_valued
+from slowwave.application.arrival import REPEATED
+from slowwave.application.closing import RETRACT, SUPERSEDE
+from slowwave.application.conflicts import single_valued
 from slowwave.application.evaluation import EvaluationPlan, evaluate
 from slowwave.application.patches import DIRECTIVES
 from slowwave.application.repeats import NEIGHBOURS
 from slowwave.settings import IngestSettings, ReviseSettings
 from slowwave.text import row_id
-from slowwave.validity import live_sql
+from slowwave.validity import live_sql, time_sql
 from storage.rows import quoted
-from storage.search import FOUND, by_scope, nearest, nearest_among, unit_matrix
+from storage.search import FOUND, MATCHED, by_scope, matching_many, nearest, nearest_among, unit_matrix
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 
@@ -28,6 +33,7 @@ from .runs import Run, store_of
 
 OPEN = "state IN ('open', 'evaluating', 'approved')"
 NEIGHBOURS_PER_FACT = 5
+WORDED_PER_DIRECTIVE = 20
 _ASKED = "action = 'patch' AND state IN ('pending', 'approved', 'rejected')"
 _HELD = "status IN ('active', 'superseded')"
 _PLACES = ("facts", "facts_archive")  # what was moved out of the way is said again, replaced and leant on as before
@@ -68,25 +74,23 @@ def apply_patches(
     settings: IngestSettings,
     *,
     look_back: bool = True,
-    verdicts: Verdicts = NO_VERDICTS,
     batches: Sequence[str] | None = None,
 ) -> Applied:
     """Evaluate every open batch and apply what passes; a batch that an earlier run left behind comes first (S3-12).
 
     Under manual approval what would be applied waits for a person, each group of facts as one proposal (S3-10). Without
     `look_back` only the repetitions of what is applied now are counted as evidence: enough after the first time.
-    Only open batches among `batches` are looked at, if any are named. `verdicts` are what
-    `tasks.conflicts.judge_conflicts` heard before; no model is asked here.
+    Only open batches among `batches` are looked at, if any are named. No model is asked here.
     """
     run = under_approval(run, "patch", settings.approval, risks=False)
     store = store_of(run)
     snapshot = store.snapshot()
-    decided = _decide(snapshot, settings, run, verdicts, batches)
+    decided = _decide(snapshot, settings, run, batches)
     if decided is None and (not look_back or _repeats(snapshot).is_empty()):
         return Applied()
     with store.commit(run.id, "ingest.apply", run.now) as tx:
         if tx.sequence != snapshot.sequence + 1:  # another run has decided something meanwhile
-            decided = _decide(tx, settings, run, verdicts, batches)
+            decided = _decide(tx, settings, run, batches)
         if decided is not None:
             _write(tx, decided, waits=run.proposes is not None)
         _count_repeats(tx, None if look_back or decided is None else decided.plan.evidence["message_id"])
@@ -95,14 +99,8 @@ def apply_patches(
     return _counted(decided) if run.proposes is None else _proposed(run, decided)
 
 
-def plan_patches(reading: Reading, settings: IngestSettings, run: Run) -> ApplicationPlan | None:
-    """What would become of the open batches without a model; None when none is open."""
-    decided = _decide(reading, settings, run, NO_VERDICTS)
-    return None if decided is None else decided.plan
-
-
 def _decide(
-    reading: Reading, settings: IngestSettings, run: Run, verdicts: Verdicts, batches: Sequence[str] | None = None
+    reading: Reading, settings: IngestSettings, run: Run, batches: Sequence[str] | None = None
 ) -> _Decided | None:
     """None when no batch is open."""
     named = "" if batches is None else f" AND id IN ({', '.join(map(quoted, batches)) or 'NULL'})"
@@ -114,11 +112,11 @@ def _decide(
         patch.messages,
         patch.batches,
         settings.evaluate,
-        content_gate=0.0,
+        content_gate=settings.noise.content_gate,
     )
     approved = verdict.batches.filter(pl.col("state") == "approved")
     passed = verdict.passed.filter(pl.col("patch_batch_id").is_in(approved["id"].to_list()))
-    return _Decided(patch, verdict, _plan(reading, patch, passed, approved, settings, run, verdicts))
+    return _Decided(patch, verdict, _plan(reading, patch, passed, approved, settings, run))
 
 
 def _open_patch(snapshot: Reading, where: str) -> _Patch:
@@ -141,9 +139,9 @@ def _plan(
     approved: pl.DataFrame,
     settings: IngestSettings,
     run: Run,
-    verdicts: Verdicts,
 ) -> ApplicationPlan:
-    near = _surroundings(reading, patch, passed, settings.revise, run)
+    revise = _strategy(settings)
+    near = _surroundings(reading, patch, passed, revise, run)
     return plan_application(
         passed,
         patch.directives,
@@ -152,9 +150,17 @@ def _plan(
         near,
         settings.evaluate,
         run.now,
-        revise=settings.revise,
-        verdicts=verdicts,
+        revise=revise,
     )
+
+
+def _strategy(settings: IngestSettings) -> ReviseSettings:
+    """How conflicts are settled: by recency where a model is to say which fact holds, but none is asked (S2-59)."""
+    llm, merging = settings.llm, settings.consolidate
+    if settings.revise.strategy != "llm":
+        return settings.revise
+    is_asked = merging.enabled and merging.ask_model and choose(llm.consolidate_model or llm.model).provider != "rules"
+    return settings.revise if is_asked else settings.revise.model_copy(update={"strategy": "recency"})
 
 
 def _with_speakers(reading: Reading, messages: pl.DataFrame, evidence: pl.DataFrame) -> pl.DataFrame:
@@ -170,13 +176,16 @@ def _surroundings(
     """What memory holds near the candidates: same words, near vectors, and what one of them may close or contradict."""
     neighbours = _neighbours(reading, patch.candidates.filter(pl.col("id").is_in(passed["id"].to_list())), run)
     predicates = reading.frame("predicates")
-    directed = passed.filter(pl.col("id").is_in(patch.directives["candidate_id"].to_list()))
-    contested = _contested(reading, passed, predicates, revise)
+    ending = patch.directives.filter(pl.col("known_id").is_null() | pl.col("action").is_in([SUPERSEDE, RETRACT]))
+    directed = passed.filter(pl.col("id").is_in(ending["candidate_id"].to_list()))
+    contested, said_later = _contested(reading, passed, predicates, revise), _said_later(reading, patch, passed)
     facts = pl.concat(
         [
             _stored(reading, [*passed["id"], *neighbours["fact_id"], *patch.directives["known_id"].drop_nulls()]),
             _stored(reading, passed["statement_hash"], "statement_hash", _HELD),
             _stored(reading, directed["subject_id"], "subject_id", _HELD),
+            _worded(reading, patch.directives, passed, run),
+            said_later,
             *contested,
         ]
     ).unique("id", keep="first", maintain_order=True)
@@ -193,7 +202,40 @@ def _surroundings(
         reading.by_ids("entity_aliases", entities, key="entity_id"),
         reading.by_ids("lineage", absorbing, list(frames.LINEAGE), key="old_id"),
         predicates,
+        reading.by_ids("fact_directives", said_later["id"], list(DIRECTIVES), key="candidate_id"),
+        _flags(reading, facts["id"]),
     )
+
+
+def _said_later(reading: Reading, patch: _Patch, passed: pl.DataFrame) -> pl.DataFrame:
+    """All that was ever said of the subjects of candidates of which something is known that was said after them."""
+    first = patch.messages.join(passed.select(id="message_id"), on="id", how="semi")["occurred_at"].min()
+    if first is None:
+        return _stored(reading, [])
+    assert isinstance(first, datetime)
+    known = reading.frame("fact_evidence", f"occurred_at > {time_sql(first)}", ["fact_id"])["fact_id"].unique()
+    about = pl.concat([reading.by_ids(name, known, ["subject_id"]) for name in _PLACES])["subject_id"]
+    late = passed.filter(pl.col("subject_id").is_in(about.implode()))["subject_id"].unique()
+    return _stored(reading, late, "subject_id", f"{_HELD} OR status_reason LIKE '{REPEATED}%'")
+
+
+def _flags(reading: Reading, facts: pl.Series) -> pl.DataFrame:
+    """The pending contradictions of these facts."""
+    columns = list(frames.PAIR_DECISIONS)
+    ends = [reading.by_ids("pair_decisions", facts, columns, key=end, where=PENDING) for end in ("a_id", "b_id")]
+    return pl.concat(ends).unique("id", keep="first", maintain_order=True)
+
+
+def _worded(reading: Reading, directives: pl.DataFrame, passed: pl.DataFrame, run: Run) -> pl.DataFrame:
+    """Facts that have the words of what a candidate says is over, whatever they are about."""
+    asked = directives.filter(pl.col("known_id").is_null(), pl.col("object").is_not_null())
+    asked = asked.join(passed.select("scope", candidate_id="id"), on="candidate_id").unique(["scope", "object"])
+    texts = asked["object"].to_list()
+
+    def by_words(places: np.ndarray, inside: str) -> pl.DataFrame:
+        return matching_many(reading, "facts", [texts[place] for place in places], WORDED_PER_DIRECTIVE, inside)
+
+    return _stored(reading, by_scope(asked["scope"], live_sql(run.now), by_words, MATCHED)["id"])
 
 
 def _contested(
@@ -215,6 +257,21 @@ def _contested(
     classes = pl.concat([part.select(*key, "object_text") for part in (fresh, known)])
     torn = classes.group_by(key).agg(pl.col("object_text").n_unique()).filter(pl.col("object_text") > 1)
     return [known, reading.by_ids("facts", torn["subject_id"], key="subject_id", where="status = 'active'")]
+
+
+def surroundings_of(reading: Reading, ids: Sequence[str] | pl.Series) -> Surroundings:
+    """These facts and what else holds or held of their subjects, with evidence, lineage and names."""
+    facts = reading.by_ids("facts", ids)
+    about = reading.by_ids("facts", facts["subject_id"], key="subject_id", where=_HELD)
+    near = pl.concat([facts, about]).unique("id", keep="first", maintain_order=True)
+    entities = pl.concat([near["subject_id"], near["object_id"]])
+    return Surroundings(
+        near,
+        reading.by_ids("fact_evidence", near["id"], key="fact_id"),
+        entities=reading.by_ids("entities", entities),
+        aliases=reading.by_ids("entity_aliases", entities, key="entity_id"),
+        lineage=reading.by_ids("lineage", near["id"], list(frames.LINEAGE), key="old_id"),
+    )
 
 
 def _stored(
@@ -263,7 +320,8 @@ def _neighbours(reading: Reading, candidates: pl.DataFrame, run: Run) -> pl.Data
 def _write(tx: Transaction, decided: _Decided, *, waits: bool) -> None:
     verdict, plan = decided.verdict, decided.plan
     facts = pl.concat([plan.facts, verdict.rejected.select(plan.facts.columns)], how="diagonal_relaxed")
-    _store(tx, _with_vectors(tx, facts.unique("id", keep="first", maintain_order=True), decided.patch))
+    once = facts.unique("id", keep="first", maintain_order=True)
+    _store(tx, _with_vectors(tx, once, decided.patch, dict(plan.again)))
     tx.upsert("fact_evidence", plan.evidence)
     tx.upsert("lineage", plan.lineage)
     tx.upsert("fact_aspects", plan.aspects)
@@ -275,14 +333,17 @@ def _write(tx: Transaction, decided: _Decided, *, waits: bool) -> None:
     tx.upsert("patch_batches", pl.concat([done, rest], how="diagonal_relaxed"))
 
 
-def _with_vectors(tx: Transaction, facts: pl.DataFrame, patch: _Patch) -> pl.DataFrame:
-    """Full rows need their vectors: those of candidates are at hand, those of changed facts are read again."""
+def _with_vectors(tx: Transaction, facts: pl.DataFrame, patch: _Patch, again: Mapping[str, str]) -> pl.DataFrame:
+    """Full rows need their vectors: those of candidates are at hand, those of changed facts are read again.
+
+    What holds `again` (new id, known id) has the vector of the known fact.
+    """
+    source = facts.with_columns(source=pl.col("id").replace(again)).drop("vector", strict=False)
     mine = patch.candidates.select("id", "vector")
-    others = facts.join(mine, on="id", how="anti")["id"]
+    others = source.join(mine, left_on="source", right_on="id", how="anti")["source"]
     stored = [tx.by_ids(name, others, ["id", "vector"]) for name in _PLACES]
-    return facts.drop("vector", strict=False).join(
-        pl.concat([mine, *stored]), on="id", how="left", maintain_order="left"
-    )
+    vectors = pl.concat([mine, *stored]).unique("id", keep="first").rename({"id": "source"})
+    return source.join(vectors, on="source", how="left", maintain_order="left").drop("source")
 
 
 def _repeats(reading: Reading, originals: pl.Series | None = None) -> pl.DataFrame:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate
 from typing import Any
 
 import polars as pl
 
-from inference.estimates import Prices, prices_of, tokens_read
+from inference.estimates import prices_of, tokens_read
 from inference.language import Language
 from inference.ledger import MemoryLedger
 from prompts.rendering import URGENT, render_extraction
 from prompts.responses import WindowExtraction
-from slowwave.forecast import CALLS, EXTRACTION, Habits, evenly, followers_cost, habits_of, tokens_by_length
+from slowwave.forecast import CALLS, EXTRACTION, Habits, evenly, habits_of, tokens_of_all
 from slowwave.intake.time_windows import TimeWindow, limited, plan_time_windows
-from slowwave.intake.windows import COLUMNS, PlannedWindow, plan_windows, with_topics
-from slowwave.records import Usage
+from slowwave.intake.windows import COLUMNS, PlannedWindow, brief_windows, plan_windows, with_topics
+from slowwave.records import KnownFact, Usage, Window
 from slowwave.settings import ExtractSettings
 from slowwave.validity import live_sql
 from storage.connection import namespaces
@@ -30,23 +30,23 @@ from .extraction import earlier_messages
 from .intake import Found, find_new_sources, read_intakes
 from .runs import Run, store_of, traceless
 
-STATEMENT_CHARS = 80
-SAMPLED_FACTS = 500
-_CONTEXT = pl.col("has_injection").not_() & (pl.col("graph_state") != "skipped_role")
-_LEDGER = ["provider", "model", "prompt_name", "role", "run_id", "tokens_in", "tokens_out", "response"]
+STATEMENT = "x" * 80
+_LEDGER = ["provider", "model", *CALLS]
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a backfill of one namespace will take: each window with its calls, the night, and what that rests on."""
+    """What a backfill of one namespace will take: each window with its calls, the night, and what that rests on.
+
+    So many of the `prompts` were `sampled`, and so many `calls` of the ledger told what is usual.
+    """
 
     namespace: str
     windows: tuple[tuple[TimeWindow, Usage], ...]
     night: Usage
-    habits: Habits
     prompts: int
     sampled: int
-    is_paid: bool
+    calls: int
 
     @property
     def total(self) -> Usage:
@@ -55,11 +55,9 @@ class Estimate:
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each window, then the night."""
-        named = [(window.name, window.messages, usage) for window, usage in self.windows]
-        night = [("sleep", 0, self.night)] if self.night.calls else []
-        return [
-            {"namespace": self.namespace, "window": name, "messages": n, **_plain(u)} for name, n, u in named + night
-        ]
+        found = [(window.name, window.messages, usage) for window, usage in self.windows]
+        found += [("sleep", 0, self.night)] if self.night.calls else []
+        return [{"namespace": self.namespace, "window": name, "messages": n, **_plain(u)} for name, n, u in found]
 
 
 def estimate(run: Run, asked: Asked, found: Found) -> Estimate:
@@ -68,14 +66,13 @@ def estimate(run: Run, asked: Asked, found: Found) -> Estimate:
         snapshot = store_of(shadow).snapshot()
         foreseen = _foreseen(shadow, found, asked)
         waiting = _waiting(snapshot, foreseen, asked)
-        windows = (
-            limited(plan_time_windows(waiting["occurred_at"], asked.window, asked.start, asked.end), asked.limit)
-            if "ingest" in asked.stages
-            else []
-        )
+        windows: list[TimeWindow] = []
+        if "ingest" in asked.stages:
+            windows = plan_time_windows(waiting["occurred_at"], asked.window, asked.start, asked.end)
+            windows = limited(windows, asked.limit)
         planned = [_planned(snapshot, foreseen, waiting, each, asked) for each in windows]
-        habits = _habits(run, asked).within(asked.settings.ingest.consolidate.enabled)
-        return _estimated(run, asked, windows, planned, habits, _known(snapshot, run, asked.extract))
+        known = snapshot.count("facts", live_sql(run.now))
+        return _estimated(run, asked, windows, planned, known)
 
 
 def _foreseen(run: Run, found: Found, asked: Asked) -> pl.DataFrame:
@@ -83,15 +80,20 @@ def _foreseen(run: Run, found: Found, asked: Asked) -> pl.DataFrame:
     settings = asked.storing_settings()
     sources = find_new_sources(run, found).new
     parts = [foresee_messages(run, intake, settings) for intake in read_intakes(run, sources, settings)]
-    columns = [*COLUMNS, "graph_state", "has_injection", *_vector(asked)]
+    columns = [*COLUMNS, "graph_state", "has_injection", *_vector(asked.extract)]
     empty = store_of(run).snapshot().frame("messages", "false", columns)
     return pl.concat([empty, *(part.select(columns) for part in parts)], how="vertical_relaxed").unique(
         "id", keep="first", maintain_order=True
     )
 
 
+def _vector(settings: ExtractSettings) -> list[str]:
+    """The column of vectors, where topics part the windows."""
+    return ["vector"] if settings.by_topic else []
+
+
 def _waiting(snapshot: Snapshot, foreseen: pl.DataFrame, asked: Asked) -> pl.DataFrame:
-    """Id and time of what would be extracted, in order; foreseen messages have their number in `place`."""
+    """Id and time of what would be extracted, in order."""
     stored = snapshot.frame("messages", to_extract(snapshot, asked.extract), ["id", "occurred_at"])
     states = ["pending", "skipped_injection"] if asked.force else ["pending"]
     new = foreseen.filter(pl.col("graph_state").is_in(states)).select("id", "occurred_at")
@@ -104,168 +106,104 @@ def _waiting(snapshot: Snapshot, foreseen: pl.DataFrame, asked: Asked) -> pl.Dat
 
 def _planned(
     snapshot: Snapshot, foreseen: pl.DataFrame, waiting: pl.DataFrame, window: TimeWindow, asked: Asked
-) -> list[list[PlannedWindow]]:
-    """The prompts of one window of time, batch by batch, as `extract_facts` plans them."""
-    size = asked.extract.batch_messages
-    at = pl.col("occurred_at")
-    mine = waiting.filter(at >= window.since, at < window.until).head(window.messages)
-    return [_batch(snapshot, foreseen, mine.slice(first, size)["id"], asked) for first in range(0, len(mine), size)]
-
-
-def _vector(asked: Asked) -> list[str]:
-    """The column of vectors, where topics part the windows."""
-    return ["vector"] if asked.extract.by_topic else []
-
-
-def _batch(snapshot: Snapshot, foreseen: pl.DataFrame, ids: pl.Series, asked: Asked) -> list[PlannedWindow]:
-    settings, columns = asked.extract, [*COLUMNS, *_vector(asked)]
-    new = foreseen.filter(pl.col("id").is_in(ids.implode()))
-    batch = pl.concat([snapshot.by_ids("messages", ids, columns), new.select(columns)], how="vertical_relaxed")
-    first = batch.group_by("conversation_id").agg(first=pl.col("ordinal").min())
-    before = foreseen.filter(_CONTEXT).join(first, on="conversation_id").filter(pl.col("ordinal") < pl.col("first"))
-    stored = earlier_messages(snapshot, batch, settings)
-    earlier = pl.concat([stored, before.select(COLUMNS)], how="vertical_relaxed").sort("conversation_id", "ordinal")
+) -> list[PlannedWindow]:
+    """The prompts of one window of time as `extract_facts` plans them, all at once."""
+    settings, at = asked.extract, pl.col("occurred_at")
+    ids = waiting.filter(at >= window.since, at < window.until).head(window.messages)["id"]
+    columns = [*COLUMNS, *_vector(settings)]
+    new = foreseen.filter(pl.col("id").is_in(ids.implode())).select(columns)
+    batch = pl.concat([snapshot.by_ids("messages", ids, columns), new], how="vertical_relaxed")
+    earlier = earlier_messages(snapshot, batch, settings)
     if settings.by_topic:
         batch = with_topics(batch, asked.settings.ingest.noise)
-    return plan_windows(batch, earlier.group_by("conversation_id").tail(settings.context_messages), settings)
-
-
-def _known(snapshot: Snapshot, run: Run, settings: ExtractSettings) -> tuple[int, str]:
-    """How many facts memory holds now, and one as long as they are; prompts show those that are near."""
-    live = live_sql(run.now)
-    said = snapshot.frame("facts", live, ["statement"], SAMPLED_FACTS)["statement"]
-    chars = int(said.str.len_chars().sum()) // len(said) if len(said) else STATEMENT_CHARS
-    return len(said), "x" * chars
+    return brief_windows(plan_windows(batch, earlier, settings), settings)
 
 
 def _habits(run: Run, asked: Asked) -> Habits:
     """What calls of this model were like in this namespace."""
     if run.namespace not in namespaces(run.store):
         return Habits()
-    llm = asked.settings.ingest.llm
-    model = Language(llm, MemoryLedger()).model("extract")
+    model = Language(asked.settings.ingest.llm, MemoryLedger()).model("extract")
     log = store_of(run).log("llm_calls", "response != ''", _LEDGER)
     mine = pl.format("{}/{}", "provider", "model") == model
-    of_others = pl.col("prompt_name") != EXTRACTION
-    told = log.filter(mine | of_others).with_columns(judged=pl.col("response").str.count_matches('"durable":'))
-    return habits_of(told.select(CALLS.names()).cast(CALLS))
+    return habits_of(log.filter(mine | (pl.col("prompt_name") != EXTRACTION)).select(CALLS.names()).cast(CALLS))
 
 
 def _estimated(
-    run: Run,
-    asked: Asked,
-    windows: Sequence[TimeWindow],
-    planned: Sequence[Sequence[Sequence[PlannedWindow]]],
-    habits: Habits,
-    known: tuple[int, str],
+    run: Run, asked: Asked, windows: Sequence[TimeWindow], planned: Sequence[Sequence[PlannedWindow]], known: int
 ) -> Estimate:
-    language = Language(asked.settings.ingest.llm, MemoryLedger())
-    prices = prices_of(language, URGENT)
-    is_paid = prices.of(EXTRACTION, "extract") is not None
-    shown = [
-        _knowing(each, asked.extract, known, is_first=(number, part) == (0, 0))
-        for number, batches in enumerate(planned)
-        for part, batch in enumerate(batches)
-        for each in batch
-    ]
-    sample = evenly(len(shown), asked.settings.sample) if is_paid else []
-    usages = _extractions(shown, sample, habits, prices, asked.extract)
-    ends = [0]
-    for batches in planned:
-        ends.append(ends[-1] + sum(len(batch) for batch in batches))
-    filled = tuple(
-        (window, _with_followers(usages[a:b], habits, prices, a) if usages else Usage())
-        for window, (a, b) in zip(windows, pairwise(ends), strict=True)
-    )
-    night = Usage()
-    if "sleep" in asked.stages and windows and is_paid:
-        night = followers_cost(habits.in_the_night, len(shown), prices.of)
-    return Estimate(run.namespace, filled, night, habits, len(shown), len(sample), is_paid)
-
-
-def _knowing(
-    planned: PlannedWindow, settings: ExtractSettings, known: tuple[int, str], *, is_first: bool
-) -> PlannedWindow:
-    """The window as it will be shown: with as many known facts as fit, once anything is known."""
-    count, statement = known
-    number = settings.known_facts if not is_first else min(settings.known_facts, count)
-    since = planned.window.turns[-1].occurred_at
-    return planned.knowing([("", statement, since)] * number)
-
-
-def _extractions(
-    shown: Sequence[PlannedWindow],
-    sample: Sequence[int],
-    habits: Habits,
-    prices: Prices,
-    settings: ExtractSettings,
-) -> list[Usage]:
-    """What extracting each window will take; nothing where no model is paid for it."""
-    if not sample:
-        return []
-    counted = [tokens_read(render_extraction(shown[n].window, settings), WindowExtraction) for n in sample]
-    lengths = [_chars(each) for each in shown]
-    judged = [len(each.new_ids) for each in shown]
-    read = habits.corrected(tokens_by_length(lengths, sample, counted), judged)
+    prices, habits = prices_of(Language(asked.settings.ingest.llm, MemoryLedger()), URGENT), _habits(run, asked)
     usd_in, usd_out = prices.of(EXTRACTION, "extract") or (0.0, 0.0)
-    written = [habits.written(n, _judged_chars(each)) for n, each in zip(judged, shown, strict=True)]
-    return [
-        Usage(1, 0, round(tokens), round(more), tokens * usd_in + more * usd_out)
-        for tokens, more in zip(read, written, strict=True)
-    ]
+    shown = [each for group in planned for each in group if each.speaking_ids]
+    before = accumulate((len(each.speaking_ids) for each in shown), initial=known)
+    shown = [_knowing(each, min(asked.extract.known_facts, n)) for each, n in zip(shown, before, strict=False)]
+    is_paid = prices.of(EXTRACTION, "extract") is not None
+    sample = evenly(len(shown), asked.settings.sample) if is_paid else []
+    counted = [_tokens(shown[n].window, asked.extract) for n in sample]
+    fixed = _tokens(Window("", "", ()), asked.extract)
+    read = iter(tokens_of_all([_chars(each) for each in shown], sample, counted, fixed) if sample else ())
+    filled: list[tuple[TimeWindow, Usage]] = []
+    leaves_out = set() if asked.settings.ingest.consolidate.enabled else {"consolidate"}
+    for window, group in zip(windows, planned, strict=True):
+        asks = sum(bool(each.speaking_ids) for each in group) if is_paid else 0
+        tokens = sum(next(read) for _ in range(asks))
+        more = habits.after(asks, lambda name, role: None if role in leaves_out else prices.of(name, role))
+        usd = tokens * usd_in + tokens * habits.written * usd_out
+        filled.append((window, Usage(asks, 0, round(tokens), round(tokens * habits.written), usd) + more))
+    night = Usage()
+    if "sleep" in asked.stages and is_paid:
+        night = habits.after(len(shown), prices.of, in_the_night=True)
+    return Estimate(run.namespace, tuple(filled), night, len(shown), len(sample), habits.calls)
+
+
+def _tokens(window: Window, settings: ExtractSettings) -> int:
+    return tokens_read(render_extraction(window, settings), WindowExtraction)
+
+
+def _knowing(planned: PlannedWindow, count: int) -> PlannedWindow:
+    """The window with so many known facts."""
+    return planned.knowing([KnownFact(n, "", STATEMENT, planned.window.turns[-1].occurred_at) for n in range(count)])
 
 
 def _chars(planned: PlannedWindow) -> int:
-    told = sum(len(turn.text) + len(turn.speaker) for turn in planned.window.turns)
-    return told + sum(len(fact.statement) for fact in planned.window.known)
-
-
-def _judged_chars(planned: PlannedWindow) -> int:
-    return sum(len(turn.text) for turn in planned.window.turns if not turn.is_context)
-
-
-def _with_followers(usages: Sequence[Usage], habits: Habits, prices: Prices, before: int) -> Usage:
-    """What a window takes: its extractions, and the calls that follow them; `before` it so many were planned."""
-    return sum(usages, followers_cost(habits.after_a_batch, len(usages), prices.of, habits.extractions + before))
+    spoken = sum(len(turn.text) + len(turn.speaker) for turn in planned.window.turns)
+    return spoken + len(STATEMENT) * len(planned.window.known)
 
 
 def told_estimate(estimates: Sequence[Estimate], asked: Asked, run: str) -> dict[str, Any]:
     """The estimate as a summary: rows of windows, the total, and what a reader must know of it."""
     total = sum((each.total for each in estimates), Usage())
     messages = sum(window.messages for each in estimates for window, _ in each.windows)
-    rows = [row for each in estimates for row in each.rows()]
     return {
         "run": run,
         "state": "completed",
         "dry_run": True,
         "counts": {"windows": sum(len(each.windows) for each in estimates), "messages": messages},
         "estimate": {"messages": messages, **_plain(total)},
-        "windows": rows,
-        "notes": _notes(estimates, asked, total),
+        "windows": [row for each in estimates for row in each.rows()],
+        "notes": ["A dry run: nothing was written and no model was asked.", *_notes(estimates, asked, total)],
         "errors": [],
         "issues": [],
     }
 
 
 def _notes(estimates: Sequence[Estimate], asked: Asked, total: Usage) -> list[str]:
-    notes = ["A dry run: nothing was written and no model was asked."]
     if not any(each.windows for each in estimates):
-        return [*notes, "Nothing waits there."]
-    if not any(each.is_paid for each in estimates):
-        return [*notes, "Rules extract: nothing is paid."]
-    prompts, sampled = sum(each.prompts for each in estimates), sum(each.sampled for each in estimates)
-    notes.append(f"{sampled} of {prompts} prompts were rendered to count what a model reads.")
-    assumed = [each for each in estimates if each.habits.is_assumed]
-    calls = sum(each.habits.calls for each in estimates)
-    notes.append(
-        f"What it writes, and the calls that follow, are as in {calls} calls of the ledger."
-        if not assumed
-        else "What it writes, and the calls that follow, are assumed: the ledger knows too few calls. A first run with "
-        "--limit 100 lets the estimate learn."
+        return ["Nothing waits there."]
+    prompts, sampled, calls = (
+        sum(getattr(each, name) for each in estimates) for name in ("prompts", "sampled", "calls")
     )
-    limits = asked.settings
-    if limits.max_usd is not None and total.usd > limits.max_usd:
-        notes.append(f"The budget of {limits.max_usd:.2f} dollars will be reached before the end.")
+    if not sampled:
+        return ["Rules extract: nothing is paid."]
+    learned = f"as in {calls} calls of the ledger."
+    assumed = "assumed: the ledger knows too few calls. A first run with --limit 100 lets the estimate learn."
+    notes = [
+        f"{sampled} of {prompts} prompts were rendered to count what a model reads.",
+        "What it writes, and the calls that follow, are "
+        + (learned if all(each.calls for each in estimates) else assumed),
+    ]
+    if asked.settings.max_usd is not None and total.usd > asked.settings.max_usd:
+        notes.append(f"The budget of {asked.settings.max_usd:.2f} dollars will be reached before the end.")
     return notes
 
 

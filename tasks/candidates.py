@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -15,6 +15,7 @@ from slowwave.gates.noise import TEACHING_GATES
 from slowwave.intake.windows import PlannedWindow
 from slowwave.reading.claims import Said, collect
 from slowwave.reading.resolution import Resolution
+from slowwave.reading.roster import Owner, owner_of, roster
 from slowwave.settings import ExtractSettings, IngestSettings
 from slowwave.text import row_id
 from slowwave.timestamps import in_utc
@@ -26,6 +27,7 @@ from storage.transactions import Transaction
 from .admission import EXCERPT, episode_id
 from .beliefs import plan_held_back, write_beliefs
 from .ontology import Named, Ontology, ontology
+from .roster import known_names
 from .runs import Run, embed_rows
 from .statements import CONVERSATION
 
@@ -43,15 +45,20 @@ class Heard:
     batch: pl.DataFrame
     planned: Sequence[PlannedWindow]
     answers: Sequence[Answer[WindowExtraction]]
+    by_model: bool = False
 
-    def said(self, settings: ExtractSettings) -> Said:
+    def said(self, settings: ExtractSettings, owners: Mapping[str, Owner]) -> Said:
         """Everything that was answered, as frames."""
         answered = [(w, a.value) for w, a in zip(self.planned, self.answers, strict=True) if a.value is not None]
-        return collect(answered, settings.max_entities_per_message)
+        if not self.by_model:  # rules take who speaks by name: the roster says who that is
+            owned = ((each, owner_of(owners, each.window.scope)) for each, _ in answered)
+            rosters = [roster(each.window.turns, owner, (), ()) for each, owner in owned]
+            answered = [(w.knowing(w.window.known, r), a) for (w, a), r in zip(answered, rosters, strict=True)]
+        return collect(answered, settings.max_entities_per_message, by_model=self.by_model)
 
     def left(self) -> Heard:
         """The same as if nothing had been asked: the answers are in the ledger, and cost nothing when they are used."""
-        return Heard(self.batch, self.planned, [Answer(skipped=True, may_retry=True)] * len(self.planned))
+        return replace(self, answers=[Answer(skipped=True, may_retry=True)] * len(self.planned))
 
     def states(self) -> dict[str, str]:
         """What became of each message, as far as the answers tell."""
@@ -110,7 +117,8 @@ def still_waiting(tx: Reading, heard: Heard, settings: ExtractSettings) -> Heard
     order = heard.batch.select("id")
     waiting = set(batch["id"])
     kept = [pair for pair in zip(heard.planned, heard.answers, strict=True) if not waiting.isdisjoint(pair[0].new_ids)]
-    return Heard(order.join(batch, on="id", maintain_order="left"), [w for w, _ in kept], [a for _, a in kept])
+    waiting_rows = order.join(batch, on="id", maintain_order="left")
+    return replace(heard, batch=waiting_rows, planned=[w for w, _ in kept], answers=[a for _, a in kept])
 
 
 def find_candidates(
@@ -120,7 +128,8 @@ def find_candidates(
     episodes = [episode_id(name) for name in heard.batch["conversation_id"]]
     messages = heard.batch.with_columns(episode_id=pl.Series(episodes, dtype=pl.String))
     known = ontology(reading, named, run.now)
-    claimed = build_candidates(said.claims, messages, resolution.names, known.predicates, settings.extract, run.now)
+    names = known_names(resolution.names, said.in_play)
+    claimed = build_candidates(said.claims, messages, names, known.predicates, settings.extract, run.now)
     beliefs = plan_held_back(reading, claimed, messages, settings.beliefs, run.now)
     candidates = claimed if beliefs is None else beliefs.candidates
     facts = embed_rows(run, candidates.facts, candidates.facts.select("id", text="statement"))

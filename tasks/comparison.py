@@ -12,6 +12,7 @@ import polars as pl
 from slowwave.merging.blocking import find_pairs
 from slowwave.merging.merge_rules import MergeRule, by_words
 from slowwave.merging.merges import KINDS, Merges, Pool, merge_by, select_seeds
+from slowwave.merging.topics import TOPICS, find_topics
 from slowwave.profiles import profile_of
 from slowwave.settings import MergeSettings
 from slowwave.validity import is_live, live_sql, time_sql
@@ -25,6 +26,7 @@ MANY = 5000  # from so many rows on reading all that is live beats naming each
 COMPARED = ["id", "scope", "kind", "statement", "vector"]
 WAITING_MERGES = "action = 'merge' AND state IN ('pending', 'approved')"
 OPEN_PAIRS = "kind = 'redundant' AND outcome IN ('pending', 'failed')"
+LEFT_OPEN = "kind = 'implicit_conflict' AND outcome = 'pending' AND decided_by = 'rule'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ def seeds_of(
     snapshot: Snapshot, run: Run, settings: MergeSettings, since: datetime | None, scope: str | None, has_model: bool
 ) -> pl.Series:
     """Ids of the facts to start from, in order (S1-01); what waits for a person is left alone meanwhile."""
-    open_pairs = snapshot.frame("pair_decisions", OPEN_PAIRS if has_model else "false")
+    open_pairs = snapshot.frame("pair_decisions", f"({OPEN_PAIRS}) OR ({LEFT_OPEN})" if has_model else "false")
     waiting = ["consolidated_at IS NULL"] + ([f"created_at >= {time_sql(since)}"] if since else [])
     columns = "id kind scope status valid_to expired_at consolidated_at consolidation_attempts created_at".split()
     live = f"{comparable(run, scope)} AND "
@@ -73,20 +75,36 @@ def comparable(run: Run, scope: str | None) -> str:
 
 
 def view_of(run: Run, snapshot: Snapshot, seeds: pl.Series, settings: MergeSettings, version: str) -> View:
-    """The seeds and what they are near to, compared."""
+    """The seeds and what they are near to, compared; with a `version` also what may be about one matter."""
     compared = _compared(run, snapshot, seeds, settings).with_columns(is_seed=pl.col("id").is_in(seeds.implode()))
     matrix, compared = matrix_of(compared, snapshot.dims), compared.drop("vector")
     resolve = resolve_of(run, settings)
     pairs = find_pairs(compared, matrix, settings, min(resolve, settings.merge_cosine))
-    met = pl.concat([pairs["a_id"], pairs["b_id"]]).unique()
+    topics = find_topics(compared, matrix) if version else pl.DataFrame(schema=TOPICS)
+    decided = _waiting(snapshot, seeds) if version else pl.Series([], dtype=pl.String)
+    met = pl.concat([pairs["a_id"], pairs["b_id"], topics["a_id"], topics["b_id"], decided]).unique()
     rows = compared.select(is_met=pl.col("id").is_in(met.implode()) | pl.col("is_seed"))["is_met"].arg_true()
     facts = whole(run, snapshot, compared.select("id", "is_seed")[rows])
-    pool = Pool(facts, pairs, decided_pairs(snapshot, met), version)
+    people = people_of(snapshot, facts) if version else frozenset[str]()
+    pool = Pool(facts, pairs, decided_pairs(snapshot, met), version, topics, people)
     rule = by_words(settings)
     merges = merge_by(pool, rule)
     worth_asking = (pl.col("cosine") >= resolve) | (pl.col("jaccard") >= settings.text_dedup)
     merges = replace(merges, undecided=merges.undecided.filter(worth_asking))
     return View(pool, matrix[rows.to_numpy()], merges, rule)
+
+
+def _waiting(reading: Reading, ids: pl.Series) -> pl.Series:
+    """Ids of facts in pairs of these that wait for a model."""
+    rows = decided_pairs(reading, ids)
+    return pl.concat([rows["a_id"], rows["b_id"]])
+
+
+def people_of(reading: Reading, facts: pl.DataFrame) -> frozenset[str]:
+    """The persons among the subjects of facts."""
+    return frozenset(
+        reading.by_ids("entities", facts["subject_id"].unique(), ["id"], where="entity_type = 'person'")["id"]
+    )
 
 
 def decided_pairs(reading: Reading, ids: pl.Series) -> pl.DataFrame:

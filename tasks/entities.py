@@ -83,18 +83,18 @@ def merge_entities(
     store = store_of(run)
     snapshot = store.snapshot()
     asked = (loser, winner, force, beliefs)
-    plan = _plan_merge(run, snapshot, *asked)
+    plan = plan_entity_merge(run, snapshot, *asked)
     if dry_run or plan.rows is None:
         return plan.merged
     vector = new_vector(run, plan.rows.to_embed)
     with store.commit(run.id, "entity.merge", run.now) as tx:
         if tx.sequence != snapshot.sequence + 1:  # another run has changed something meanwhile
             text = plan.rows.to_embed
-            plan = _plan_merge(run, tx, *asked)
+            plan = plan_entity_merge(run, tx, *asked)
             if plan.rows is not None and plan.rows.to_embed != text:
                 vector = new_vector(run, plan.rows.to_embed)
         if plan.rows is not None:
-            _write_merge(tx, plan.rows, plan.merged, vector)
+            write_entity_merge(tx, plan.rows, plan.merged, vector)
     if plan.rows is not None:
         renew_profiles(run, [plan.merged.winner_id, *plan.rows.facts["owner_entity_id"].drop_nulls()])
     return plan.merged
@@ -110,7 +110,7 @@ def merge(
     beliefs: BeliefSettings | None = None,
 ) -> Merged:
     """`merge_entities` as a run of its own; raises before it begins where it may not."""
-    planned = _plan_merge(run, existing_store(run).snapshot(), loser, winner, force, beliefs).merged
+    planned = plan_entity_merge(run, existing_store(run).snapshot(), loser, winner, force, beliefs).merged
     if dry_run or not planned.is_new:
         return planned
     return as_run(
@@ -126,7 +126,7 @@ def merge(
     )
 
 
-def _plan_merge(
+def plan_entity_merge(
     run: Run, reading: Reading, loser: str, winner: str, force: bool, beliefs: BeliefSettings | None
 ) -> _MergePlan:
     gone, left = (exact_row(reading, asked) for asked in (loser, winner))
@@ -164,7 +164,29 @@ def _refuse(reading: Reading, run: Run, loser: dict[str, Any], winner: dict[str,
         raise Refused(f"Nothing was merged. {reason}", way_out)
 
 
-def _write_merge(tx: Transaction, plan: EntityMerge, merged: Merged, vector: pl.Series | None) -> None:
+def merge_within(tx: Transaction, run: Run, loser: str, winner: str) -> bool:
+    """Make one entity of two inside a commit of another task; False, and nothing is changed, where that is refused.
+
+    What is known between the two speaks against it, as does all that `merge_entities` refuses.
+    """
+    rows = {row["id"]: row for row in tx.by_ids("entities", [loser, winner]).iter_rows(named=True)}
+    if loser not in rows or winner not in rows:
+        return False
+    pair = (loser, winner)
+    held = holdings_of(tx, pair, run.now)
+    if len(held.facts.filter(is_between(pair), is_live(run.now))):
+        return False
+    try:
+        _refuse(tx, run, rows[loser], rows[winner], force=True)
+    except Refused:
+        return False
+    plan = plan_merge(held, pair, run.now)
+    merged = Merged(rows[loser]["name"], loser, rows[winner]["name"], winner, len(plan.moved))
+    write_entity_merge(tx, plan, merged, new_vector(run, plan.to_embed))
+    return True
+
+
+def write_entity_merge(tx: Transaction, plan: EntityMerge, merged: Merged, vector: pl.Series | None) -> None:
     archived = [id_ for id_, _ in plan.archived]
     entities = plan.rows["entities"]
     if vector is not None:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
+from inference.answers import Answer
 from inference.language import Language
 from prompts.rendering import render_extraction
 from prompts.responses import WindowExtraction
-from slowwave.intake.windows import COLUMNS, PlannedWindow, plan_windows, with_topics
+from slowwave.intake.windows import (
+    COLUMNS,
+    PlannedWindow,
+    brief_windows,
+    first_of_each,
+    plan_windows,
+    with_topics,
+)
 from slowwave.reading.claims import Said
+from slowwave.reading.roster import any_nameless, with_owner_names
 from slowwave.settings import ExtractSettings, IngestSettings
 from slowwave.validity import time_sql
 from storage.rows import quoted
@@ -20,19 +30,25 @@ from storage.snapshots import Reading, Snapshot
 from .candidates import Found, Heard, find_candidates, still_waiting, to_extract, write
 from .engine import task
 from .gating import learn_noise
-from .known_facts import with_known_facts
+from .known_facts import known_facts
 from .naming import resolve_again, resolve_names
 from .ontology import Named, name_relations
+from .retirement import renew_profiles
+from .roster import Roster, as_stored, read_roster, with_roster, write_roster
 from .runs import Run, language_of, store_of
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a run has come through its messages, and how many it took; none is tried twice in one run."""
+    """How far a run has come through its messages, and how many it took; none is tried twice in one run.
+
+    Where windows are read one after the other, `tried` are the messages that were taken, in whatever order.
+    """
 
     occurred_at: float = float("-inf")
     id: str = ""
     taken: int = 0
+    tried: frozenset[str] = frozenset()
 
     def sql(self) -> str:
         """The messages behind it, as a filter of a store."""
@@ -44,6 +60,7 @@ class Cursor:
 class Extracted:
     """What one batch gave: `cursor` is None when nothing waits behind it.
 
+    `owner` is the name of who speaks as user without a name, empty while it is not known; None where nobody does.
     `relations` were learned from a model, `unmapped` ones are known by no table (S2-61). Claims that were `held` back
     are evidence of pending beliefs, of which some were `promoted` to candidates, others `evicted`; those that were
     `too_unsure` are not kept (S2-63 … S2-68).
@@ -64,6 +81,7 @@ class Extracted:
     promoted: int = 0
     too_unsure: int = 0
     evicted: int = 0
+    owner: str | None = None
     errors: tuple[str, ...] = ()
 
 
@@ -83,34 +101,91 @@ def next_unfinished(reading: Reading, settings: ExtractSettings, after: Cursor, 
 
 @task("extract facts")
 async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Extracted:
-    """One batch of messages: windows, model, names, candidates; committed together with the state of each message."""
+    """One batch of messages: windows, model, names, candidates; committed together with the state of each message.
+
+    A model reads in the order of time: of what shares a speaker one window at a time, so that each knows what the ones
+    before it gave; what shares nobody is read beside it. Rules, and what is handed over as a batch, take all at once.
+    """
     store = store_of(run)
     snapshot = store.snapshot()
-    batch, cursor = _next_batch(snapshot, settings.extract, after)
+    language = language_of(run, settings.llm)
+    is_by_rule = language.is_keyless("extract")
+    in_order = not is_by_rule and settings.llm.mode != "batch"
+    taken = (
+        _next_round(snapshot, settings.extract, after) if in_order else _next_batch(snapshot, settings.extract, after)
+    )
+    batch, cursor = taken
     if batch.is_empty():
         return Extracted(None)
-    language = language_of(run, settings.llm)
-    planned = _windows(snapshot, batch, settings, language, run)
-    prompts = [render_extraction(each.window, settings.extract) for each in planned]
-    heard = Heard(batch, planned, await language.ask_many(prompts, WindowExtraction, "extract"))
-    said = heard.said(settings.extract)
+    roster = read_roster(snapshot, batch, settings)
+    planned = _windows(snapshot, batch, settings, roster, brief=not is_by_rule)
+    if in_order:
+        planned = first_of_each(planned)
+        settled = {row for each in planned for row in each.new_ids}
+        batch, cursor = batch.filter(pl.col("id").is_in(settled)), _passed(after, batch, settled, settings.extract)
+    if not is_by_rule:
+        known = known_facts(run, snapshot, planned, settings.extract)
+        planned = with_roster(snapshot, planned, known, roster.owners)
+    heard = Heard(batch, planned, await _answers(language, planned, settings.extract), by_model=not is_by_rule)
+    said = heard.said(settings.extract, roster.owners)
     skipped = language.skipped
     resolution, verdicts = await resolve_names(run, language, snapshot, said.mentions, settings.resolve)
     if language.skipped > skipped:  # who is meant could not be asked: all of it waits, rather than become a stranger
         heard = heard.left()
-        said = heard.said(settings.extract)
+        said = heard.said(settings.extract, roster.owners)
         resolution, verdicts = await resolve_names(run, language, snapshot, said.mentions, settings.resolve)
-    named = await name_relations(language, snapshot, said.claims, settings.revise)
+    named = await name_relations(language, snapshot, _of_documents(said.claims, batch), settings.revise)
     found = find_candidates(run, snapshot, heard, said, resolution, named, settings)
     with store.commit(run.id, "ingest.candidates", run.now) as tx:
         if tx.sequence != snapshot.sequence + 1:  # what another run did meanwhile may change what names mean
             heard = still_waiting(tx, heard, settings.extract)
-            said = heard.said(settings.extract)
+            said = as_stored(tx, heard.said(settings.extract, roster.owners), roster)
             resolution = resolve_again(run, tx, said.mentions, settings.resolve, verdicts)
             found = find_candidates(run, tx, heard, said, resolution, named, settings)
         write(tx, found)
+        moved, roster = write_roster(tx, run, roster, said)
         learn_noise(tx, run.embedder, settings.noise)
-    return _counted(cursor, heard, said, found, named)
+    if moved:
+        renew_profiles(run, moved)
+    counted = _counted(cursor, heard, said, found, named)
+    return replace(counted, owner=roster.speaker) if any_nameless(batch) else counted
+
+
+async def _answers(
+    language: Language, planned: Sequence[PlannedWindow], settings: ExtractSettings
+) -> list[Answer[WindowExtraction]]:
+    """What is answered to each window; one in which no person says anything is not asked about."""
+    spoken = [n for n, each in enumerate(planned) if each.speaking_ids]
+    prompts = [render_extraction(planned[n].window, settings) for n in spoken]
+    given = dict(zip(spoken, await language.ask_many(prompts, WindowExtraction, "extract"), strict=True))
+    return [given.get(n, Answer(WindowExtraction())) for n in range(len(planned))]
+
+
+def _of_documents(claims: pl.DataFrame, batch: pl.DataFrame) -> pl.DataFrame:
+    """The claims whose relations may be learned: documents have the words of their domain, conversations the list."""
+    documents = batch.filter(pl.col("role") == "document")["id"]
+    return claims.filter(pl.col("message_id").is_in(documents.implode()))
+
+
+def _next_round(snapshot: Snapshot, settings: ExtractSettings, after: Cursor) -> tuple[pl.DataFrame, Cursor | None]:
+    """The messages from which the next windows are taken: the first that were not tried, as many as a batch has."""
+    room = settings.batch_messages
+    if settings.limit is not None:
+        room = min(room, settings.limit - after.taken)
+    if room <= 0:
+        return snapshot.by_ids("messages", [], with_vector=True), None
+    waiting = next_unfinished(snapshot, settings, Cursor(), room + len(after.tried))
+    fresh = waiting.filter(~pl.col("id").is_in(list(after.tried))).head(room)
+    return snapshot.by_ids("messages", fresh["id"], with_vector=True), after
+
+
+def _passed(after: Cursor, batch: pl.DataFrame, settled: set[str], settings: ExtractSettings) -> Cursor | None:
+    """The cursor behind these messages; None where nothing of the batch is left and the batch was not full."""
+    taken = after.taken + len(settled)
+    is_last = len(settled) == len(batch) < settings.batch_messages
+    if is_last or taken == settings.limit:
+        return None
+    return Cursor(taken=taken, tried=after.tried | settled)
 
 
 def _next_batch(snapshot: Snapshot, settings: ExtractSettings, after: Cursor) -> tuple[pl.DataFrame, Cursor | None]:
@@ -131,14 +206,14 @@ def _next_batch(snapshot: Snapshot, settings: ExtractSettings, after: Cursor) ->
 
 
 def _windows(
-    snapshot: Snapshot, batch: pl.DataFrame, settings: IngestSettings, language: Language, run: Run
+    snapshot: Snapshot, batch: pl.DataFrame, settings: IngestSettings, roster: Roster, *, brief: bool
 ) -> list[PlannedWindow]:
+    """The windows of a batch, the owner under the name that is known; `brief` as a model reads them."""
     extract = settings.extract
     new = with_topics(batch, settings.noise) if extract.by_topic else batch
-    planned = plan_windows(new, earlier_messages(snapshot, batch, extract), extract)
-    if language.is_keyless("extract") or not extract.known_facts:
-        return planned  # rules name what is replaced by its words
-    return with_known_facts(run, snapshot, planned, batch, extract)
+    earlier = with_owner_names(earlier_messages(snapshot, batch, extract), roster.owners)
+    planned = plan_windows(with_owner_names(new, roster.owners), earlier, extract)
+    return brief_windows(planned, extract) if brief else planned
 
 
 def earlier_messages(snapshot: Snapshot, batch: pl.DataFrame, settings: ExtractSettings) -> pl.DataFrame:

@@ -11,8 +11,8 @@ from slowwave.records import Usage
 from storage.upkeep import UpkeepReport
 
 from .communities import Refreshed
-from .consolidation import Consolidated
 from .eviction import Evicted
+from .reconciliation import Reconciled
 from .steward import Pruned, Scored
 from .tallies import Tally
 from .tellings import Telling
@@ -55,10 +55,10 @@ class StewardTally(Tally):
             self.counts["facts pruned"] += pruned.pruned
             self.told += pruned.told
 
-    def merged(self, merged: Consolidated | None) -> None:
+    def merged(self, merged: Reconciled | None) -> None:
         """What repeated."""
         if merged is not None:
-            self.consolidated(merged)
+            self.reconciled(merged)
 
     @property
     def has_written(self) -> bool:

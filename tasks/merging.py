@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 
 import numpy as np
@@ -20,17 +20,16 @@ from prompts.rendering import prompt_version
 from slowwave import frames
 from slowwave.errors import SlowwaveError
 from slowwave.merging.blocking import find_nearest_pairs
-from slowwave.merging.consolidation import ConsolidationPlan
 from slowwave.merging.merge_rules import by_use
 from slowwave.merging.merges import Merges, Pool, merge_by
 from slowwave.merging.questions import uses_pairs
-from slowwave.merging.verdicts import Judged
+from slowwave.merging.reconciliation import ReconciliationPlan
 from slowwave.settings import MergeSettings, StewardSettings
 from storage.search import FOUND, by_scope, nearest, unit_matrix
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
 
-from .asking import PROMPT, Asked, judge, rounds
+from .asking import PROMPT, Asked
 from .comparison import (
     COMPARED,
     MANY,
@@ -43,8 +42,18 @@ from .comparison import (
     whole,
     whole_scopes,
 )
-from .consolidation import Consolidated, counted, embedded_wordings, is_overtaken, plan_of, write_plan, written_of
 from .engine import report_progress, task
+from .reconciliation import (
+    Reconciled,
+    ask,
+    asks_model,
+    counted,
+    embedded_wordings,
+    is_overtaken,
+    plan_of,
+    write_plan,
+    written_of,
+)
 from .runs import Run, store_of
 from .tellings import TOLD
 from .usage import counted_use
@@ -57,7 +66,7 @@ log = logging.getLogger("slowwave")
 @task("merge duplicates")
 async def merge_duplicates(
     run: Run, settings: StewardSettings, language: Language, *, dry_run: bool = False
-) -> Consolidated:
+) -> Reconciled:
     """Compare what nobody compared yet with everything live; a commit per `batch_size` merged facts, or none.
 
     What guards keep apart is asked of a model where there is one, and waits as a pair where there is none.
@@ -65,21 +74,21 @@ async def merge_duplicates(
     snapshot = store_of(run).snapshot()
     seeds = _uncompared(snapshot, run, settings)
     if seeds.is_empty():
-        return Consolidated()
+        return Reconciled()
     await report_progress("facts to compare", len(seeds))
-    has_model, limits = not language.is_keyless("consolidate"), _limits(settings)
+    limits = _limits(settings)
+    has_model = asks_model(limits, language)
     view = _view(run, snapshot, seeds, settings, prompt_version(PROMPT) if has_model else "")
-    ask = rounds(view, limits, run, by_pairs=uses_pairs(len(seeds), "auto", limits))
+    by_pairs = uses_pairs(len(seeds), "auto", limits)
+    asked, would_ask = await ask(run, snapshot, view, limits, language if has_model else None, by_pairs, dry_run)
     if dry_run:
-        questions = ask([]) if has_model else ()
-        plan = plan_of(run, snapshot, view, [Judged(cluster) for cluster in questions], limits, "", marks=False)
-        return replace(counted(plan, view, Asked()), looked_at=len(seeds), would_ask=len(questions))
-    asked = await judge(language, ask, view, limits) if has_model else Asked()
+        plan = plan_of(run, snapshot, view, asked.judged, limits, "", marks=False)
+        return replace(counted(plan, view, Asked()), looked_at=len(seeds), would_ask=would_ask)
     model = language.model("consolidate") if has_model else ""
     *parts, last = _parts(view, settings.batch_size)
     write = partial(_merged, run, snapshot, limits, model)
     done = [write(part, Asked(), seeds.clear()["id"]) for part in parts]
-    looked = seeds.filter(~pl.col("id").is_in([*asked.left, *view.merges.losers["loser_id"]]))["id"]
+    looked = seeds.filter(~pl.col("id").is_in([*asked.waiting, *view.merges.losers["loser_id"]]))["id"]
     return _together([*done, write(last, asked, looked)], len(seeds))
 
 
@@ -169,10 +178,10 @@ def _only(view: View, losers: pl.DataFrame) -> View:
 
 def _merged(
     run: Run, seen: Snapshot, limits: MergeSettings, model: str, part: View, asked: Asked, looked: pl.Series
-) -> Consolidated:
+) -> Reconciled:
     """Write what became of one part of what was `seen`, and that the facts `looked` were compared."""
 
-    def planned(reading: Reading, view: View) -> ConsolidationPlan:
+    def planned(reading: Reading, view: View) -> ReconciliationPlan:
         return plan_of(run, reading, view, asked.judged, limits, model, marks=False)
 
     snapshot = store_of(run).snapshot()
@@ -207,16 +216,12 @@ def _mark(tx: Transaction, run: Run, ids: pl.Series) -> None:
     tx.upsert("fact_scores", rows.with_columns(compared_at=pl.lit(run.now, dtype=frames.TIME)))
 
 
-def _together(done: Sequence[Consolidated], looked_at: int) -> Consolidated:
+def _together(done: Sequence[Reconciled], looked_at: int) -> Reconciled:
     """What all parts come to."""
-    return Consolidated(
+    numbers = [field.name for field in fields(Reconciled) if field.type == "int"]
+    return Reconciled(
+        **{name: sum(getattr(part, name) for part in done) for name in numbers if name != "looked_at"},
         looked_at=looked_at,
-        merged=sum(part.merged for part in done),
-        reworded=sum(part.reworded for part in done),
-        kept=sum(part.kept for part in done),
-        pending=sum(part.pending for part in done),
-        failed=sum(part.failed for part in done),
-        left=sum(part.left for part in done),
         told=tuple(told for part in reversed(done) for told in part.told)[:TOLD],
         errors=tuple(sorted({error for part in done for error in part.errors})),
     )

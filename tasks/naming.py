@@ -11,7 +11,15 @@ from inference.language import Language
 from prompts.rendering import render_resolution
 from prompts.responses import NameResolution
 from slowwave.reading.mentions import Mentions, embed_texts, mentions_in
-from slowwave.reading.resolution import LIKENESS, Resolution, ResolutionPlan, finish, plan_resolution
+from slowwave.reading.name_joins import KNOWN, MATCHED, NOTHING_JOINED, Joined, may_join, near_names, plan_joins
+from slowwave.reading.resolution import (
+    LIKENESS,
+    Resolution,
+    ResolutionPlan,
+    exact_matches,
+    finish,
+    plan_resolution,
+)
 from slowwave.records import NameQuestion
 from slowwave.settings import ResolveSettings
 from storage.rows import quoted
@@ -54,7 +62,37 @@ def _plan(run: Run, reading: Reading, raw: pl.DataFrame, settings: ResolveSettin
     likeness = _likeness(run, reading, mentions) if settings.use_embedding_resolution else pl.DataFrame(schema=LIKENESS)
     by_name = reading.by_ids("entities", mentions.names(), ["id", "merged_into"], key="canonical_name")
     ids = pl.concat([by_name["id"], by_name["merged_into"], aliases["entity_id"], likeness["entity_id"]])
-    return plan_resolution(mentions, reading.by_ids("entities", ids), aliases, likeness, settings)
+    entities = reading.by_ids("entities", ids)
+    joined = _joined(reading, mentions, entities, aliases, settings)
+    more = reading.by_ids("entities", joined.joins["entity_id"])
+    entities = pl.concat([entities, more]).unique("id", keep="first", maintain_order=True)
+    return plan_resolution(mentions, entities, aliases, likeness, settings, joined)
+
+
+def _joined(
+    reading: Reading, mentions: Mentions, entities: pl.DataFrame, aliases: pl.DataFrame, settings: ResolveSettings
+) -> Joined:
+    """What the rules about names join; only where there is a name that nobody is known by, or one that is short."""
+    exact = exact_matches(mentions, entities, aliases, settings)
+    met = mentions.distinct.join(exact.select("mention", "how"), on="mention", maintain_order="left")
+    kinds = met.filter(pl.col("entity_type").is_in(MATCHED) & may_join())["entity_type"].unique().sort()
+    if kinds.is_empty():
+        return NOTHING_JOINED
+    is_kind = f"entity_type IN ({', '.join(map(quoted, kinds))})"
+    where = f"{is_kind} AND merged_into IS NULL AND {_WHOLE}"
+    named = reading.frame("entities", where, ["id", "canonical_name", "name", "entity_type"])
+    called = reading.frame("entity_aliases", is_kind, ["entity_id", "entity_type", "alias_name"])
+    known = pl.concat(
+        [
+            named.select("entity_type", entity_id="id", name="canonical_name"),
+            named.select("entity_type", entity_id="id", name="name"),
+            called.select("entity_type", "entity_id", name="alias_name"),
+        ]
+    ).drop_nulls()
+    known = known.select(*KNOWN).join(named.select(entity_id="id"), on="entity_id", how="semi", maintain_order="left")
+    found = dict(exact.filter(pl.col("entity_id").is_not_null()).select("mention", "entity_id").iter_rows())
+    merged = entities.filter(pl.col("merged_into").is_not_null())["id"]
+    return plan_joins(mentions, found, near_names(mentions, known), merged)
 
 
 def _keys(plan: ResolutionPlan) -> list[tuple[str, str, str]]:

@@ -22,6 +22,7 @@ from slowwave.intake.json_values import Loaded, Note, load_lines, load_values
 from slowwave.intake.passages import document_head, passages
 from slowwave.intake.redaction import redact, redact_lines
 from slowwave.intake.transcripts import PARSERS, Message, Origin, Parsed
+from slowwave.reading.note_dates import note_date, passage_date
 from slowwave.settings import IngestSettings
 from slowwave.timestamps import parse_time
 from tasks.sources import LISTED, READABLE, ReadIssue, SourceInfo, find_sources
@@ -171,22 +172,34 @@ def _loaded(source: SourceInfo) -> Iterator[Loaded]:
 
 
 def _read_document(source: SourceInfo, settings: IngestSettings, scope: str) -> Iterator[tuple[int, Message | Note]]:
-    """(passage number, passage as message) of a document; its date is that of its front matter, if any."""
+    """(passage number, passage as message) of a document.
+
+    Its date is that of its front matter, else of its heading or file name; a passage of a journal has its own.
+    """
     is_markdown = source.format == "markdown"
     with _open_text(source) as stream:
         head = "".join(redact_lines(io.StringIO(stream.read(_HEAD_CHARS))))
     name = redact(source.path.stem).text
     title, date = document_head(head, is_markdown=is_markdown, fallback=name)
+    at = _document_time(date, title, name)
     title = text.cut_bytes(_one_line(title), text.MAX_NAME_BYTES) or "document"
-    try:
-        at = parse_time(date)
-    except ValueError:
-        at = None
     tokens, overlap = settings.extract.chunk_tokens, settings.extract.chunk_overlap
     with _open_text(source) as stream:
         found = passages(redact_lines(_text_lines(stream)), is_markdown=is_markdown, tokens=tokens, overlap=overlap)
         for number, passage in enumerate(found, 1):
-            yield number, Message(source.uri, "", "document", title, passage, at, scope, title)
+            own = passage_date(passage) if is_markdown else None
+            when = parse_time(own.isoformat()) if own else at
+            yield number, Message(source.uri, "", "document", title, passage, when, scope, title)
+
+
+def _document_time(written: str, *names: str) -> int | None:
+    """Microseconds since 1970 of the date of the front matter, else of the first name that has one."""
+    try:
+        at = parse_time(written)
+    except ValueError:
+        at = None
+    day = note_date(written, *names) if at is None else None
+    return parse_time(day.isoformat()) if day else at
 
 
 def _one_line(name: str) -> str:

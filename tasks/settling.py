@@ -12,8 +12,6 @@ import polars as pl
 
 from recall.proposal_stories import stale_proposals
 from recall.proposals import proposals_by_id
-from slowwave import frames
-from slowwave.application.application import Surroundings
 from slowwave.application.overruling import Overruled, Refused, apart, overrule, refused_by_rank
 from slowwave.merging.open_pairs import open_pairs, plan_open_pairs, titles_of_pairs
 from slowwave.review.proposing import Proposing, Told
@@ -24,15 +22,14 @@ from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 
-from .application import write_closings
+from .application import surroundings_of, write_closings
 from .comparison import OPEN_PAIRS, waiting_facts
-from .consolidation import write_plan
 from .engine import task
+from .reconciliation import write_plan
 from .review import proposing
 from .runs import Run, store_of
 
 MERGE, OVERRIDE = "merge", "override"
-_HELD = "status IN ('active', 'superseded')"
 
 
 @task("propose pairs")
@@ -107,18 +104,7 @@ def _refused(reading: Reading, run: Run) -> list[Refused]:
 
 
 def _overruled(reading: Reading, run: Run, part: Sequence[Refused], settings: IngestSettings) -> Overruled:
-    named = [fact for each in part for fact in (each.loser, each.winner)]
-    facts = reading.by_ids("facts", named)
-    about = [reading.by_ids("facts", facts["subject_id"], key="subject_id", where=_HELD)]
-    near = pl.concat([facts, *about]).unique("id", keep="first", maintain_order=True)
-    entities = pl.concat([near["subject_id"], near["object_id"]])
-    around = Surroundings(
-        near,
-        reading.by_ids("fact_evidence", near["id"], key="fact_id"),
-        entities=reading.by_ids("entities", entities),
-        aliases=reading.by_ids("entity_aliases", entities, key="entity_id"),
-        lineage=reading.by_ids("lineage", near["id"], list(frames.LINEAGE), key="old_id"),
-    )
+    around = surroundings_of(reading, [fact for each in part for fact in (each.loser, each.winner)])
     return overrule(part, around, settings.revise, run.now)
 
 

@@ -10,6 +10,7 @@ import polars as pl
 from slowwave import frames
 from slowwave.application.patches import MAX_QUOTE, build_candidates
 from slowwave.embedded_texts import OBSERVATIONS
+from slowwave.reading.hints import find_hint
 from slowwave.settings import ExtractSettings
 from slowwave.text import digest, row_id
 from storage.rows import quoted
@@ -41,6 +42,7 @@ class Statements:
 def state(run: Run, reading: Reading, target: Target, texts: pl.Series) -> Statements:
     """The texts as candidates about the target, in one batch that a person decided to bring in."""
     messages = _messages(run, reading, target, texts)
+    hints = pl.Series("temporal_hint", [find_hint(text) or None for text in texts], dtype=pl.String)
     claims = messages.select(
         window=pl.lit(0, dtype=pl.Int64),
         message_id="id",
@@ -49,7 +51,7 @@ def state(run: Run, reading: Reading, target: Target, texts: pl.Series) -> State
         relation=pl.lit(RELATION),
         statement="content",
         confidence=pl.lit(1.0),
-    )
+    ).with_columns(hints)
     said = messages.with_columns(episode_id=pl.lit(episode_id(CONVERSATION)))
     made = build_candidates(
         claims, said, target.resolution.names, reading.frame("predicates"), ExtractSettings(), run.now

@@ -16,9 +16,9 @@ from slowwave.review.telling import in_quotes
 from .admission import Admitted
 from .application import Applied
 from .artifacts import LinkedArtifacts
-from .consolidation import Consolidated
 from .extraction import Extracted
 from .intake import Intake, Sources
+from .reconciliation import Reconciled
 from .runs import told_wait
 from .sessions import Summarised
 from .sources import ReadIssue
@@ -31,6 +31,7 @@ OUTCOMES = {
     "retract": "facts retracted",
     "close": "facts ended",
     "refuse": "changes refused",
+    "dispute": "contradictions noted",
     "suspect": "facts now suspect",
     "trust": "facts no longer suspect",
     "shorten": "facts ended earlier",
@@ -84,18 +85,20 @@ class Tally:
         if verdict is not None and verdict.fell:
             self.state = "undone" if verdict.undone else "refused"
 
-    def consolidated(self, consolidated: Consolidated) -> None:
-        """What was found to say the same."""
-        self.counts["facts compared"] += consolidated.looked_at
-        self.counts["facts merged"] += consolidated.merged
-        self.counts["facts reworded"] += consolidated.reworded
-        self.counts["facts kept apart"] += consolidated.kept
-        self.counts["pairs left undecided"] += consolidated.pending
-        self.counts["facts not decided"] += consolidated.failed
-        self.counts["facts left for later"] += consolidated.left
-        self.counts["questions that a model would be asked"] += consolidated.would_ask
-        self.told += consolidated.told
-        self.errors = sorted({*self.errors, *consolidated.errors})
+    def reconciled(self, reconciled: Reconciled) -> None:
+        """What says the same, what is over, and what clashes."""
+        self.counts["facts compared"] += reconciled.looked_at
+        self.counts["facts merged"] += reconciled.merged
+        self.counts["facts reworded"] += reconciled.reworded
+        self.counts["facts superseded"] += reconciled.updated + reconciled.corrected
+        self.counts["contradictions found"] += reconciled.clashing
+        self.counts["pairs kept apart"] += reconciled.kept
+        self.counts["pairs left undecided"] += reconciled.pending
+        self.counts["pairs not decided"] += reconciled.failed
+        self.counts["facts left for later"] += reconciled.left
+        self.counts["questions that a model would be asked"] += reconciled.would_ask
+        self.told += reconciled.told
+        self.errors = sorted({*self.errors, *reconciled.errors})
 
     def linked(self, linked: LinkedArtifacts) -> None:
         """What became of documents and pasted texts."""
@@ -174,6 +177,7 @@ class IngestTally(Tally):
 
     refused: Counter[str] = field(default_factory=Counter)
     are_communities_due: bool = False
+    owner: str | None = None
 
     def found(self, sources: Sources) -> None:
         """Which sources there are."""
@@ -206,6 +210,7 @@ class IngestTally(Tally):
         self.counts["relations learned"] += extracted.relations
         self.counts["relations unknown"] += extracted.unmapped
         self.refused["durability"] += extracted.not_durable
+        self.owner = self.owner if extracted.owner is None else extracted.owner
         self.errors = sorted({*self.errors, *extracted.errors})
 
     def applied(self, applied: Applied) -> None:
@@ -225,11 +230,6 @@ class IngestTally(Tally):
         self.counts["conversations not summarised"] += summarised.failed
         self.counts["conversations left for later"] += summarised.left
         self.errors = sorted({*self.errors, *summarised.errors})
-
-    @property
-    def has_learned(self) -> bool:
-        """Whether the run applied anything."""
-        return any(self.counts[what] for what in OUTCOMES.values())
 
     @property
     def is_unfinished(self) -> bool:
@@ -255,10 +255,18 @@ class IngestTally(Tally):
             return ["A dry run: this is what would be stored and refused; nothing was changed."]
         if self.has_written:
             due = "Communities are due: `slowwave communities refresh`, or the next night, finds them anew."
-            return [due] if self.are_communities_due else []
+            return [*self._speaker(), *([due] if self.are_communities_due else [])]
         if not counts.get("messages read") and not counts.get("sources known already"):
             return ["Nothing to read: there is no message in it."]
         return ["Nothing new: all of it was known already, and nothing was asked of a model."]
+
+    def _speaker(self) -> list[str]:
+        """Whom the role `user` was taken to be, where messages named no speaker."""
+        if self.owner is None:
+            return []
+        if self.owner:
+            return [f"Messages of the role `user` without a speaker are by {self.owner}."]
+        return ["The name of the person who speaks as `user` is not known yet; `--owner NAME` tells it."]
 
 
 def _sentence(issue: ReadIssue) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from slowwave.merging.consolidation import ConsolidationPlan
+from slowwave.merging.reconciliation import ReconciliationPlan
 
 TOLD = 10
 LISTED = 1000
@@ -27,12 +27,12 @@ class Telling:
         return self.action, self.statement, self.reason
 
 
-def told_of(plan: ConsolidationPlan, facts: pl.DataFrame) -> tuple[Telling, ...]:
+def told_of(plan: ReconciliationPlan, facts: pl.DataFrame) -> tuple[Telling, ...]:
     """The most interesting decisions about these facts: a model's before a rule's, of unlike words before like ones."""
     said = dict(
         pl.concat([part.select("id", "statement") for part in (facts, plan.reworded)], how="vertical").iter_rows()
     )
-    order = {"fail": 0, "absorb": 1, "keep": 2}
+    order = {"fail": 0, "contradict": 1, "supersede": 1, "absorb": 1, "keep": 2}
     rows = plan.decisions.with_columns(
         kind=pl.col("action").replace_strict(order, default=3, return_dtype=pl.Int8),
         by_rule=pl.col("decided_by") == "rule",
@@ -43,7 +43,9 @@ def told_of(plan: ConsolidationPlan, facts: pl.DataFrame) -> tuple[Telling, ...]
         Telling(action, _sentence(said, action, subject, ids_in), reason)
         for action, subject, ids_in, reason in best.select("action", "subject_id", "ids_in", "reason").iter_rows()
     ]
-    waiting = plan.pairs.filter(pl.col("outcome") == "pending").sort(-pl.col("cosine"), "a_id").head(TOLD - len(made))
+    waiting = (
+        plan.pairs.filter(kind="redundant", outcome="pending").sort(-pl.col("cosine"), "a_id").head(TOLD - len(made))
+    )
     left = [
         Telling(
             "wait", f"{said.get(a, a)} | {said.get(b, b)}", f"Rules cannot tell ({guard}); a model or a person can."

@@ -168,7 +168,7 @@ function factItem(f, seenFrom) {
   const other = F.t[f] === null ? -1 : F.s[f] === seenFrom ? F.t[f] : F.s[f];
   const meta = [validity(f), other >= 0 ? `${plain(F.predicates[F.p[f]])} · ${E.name[other]}` : null].filter(Boolean).join(" · ");
   return make("li", {}, button({ class: told[f] ? "fact" : "fact over", onclick: () => atlas.openFact(f) },
-    make("span", { class: "words" }, F.text[f], F.negated[f] ? " (negated)" : ""), make("span", { class: "meta" }, meta)));
+    make("span", { class: "words" }, F.text[f]), make("span", { class: "meta" }, meta)));
 }
 
 function factList(title, facts, e, isFolded) {
@@ -222,7 +222,7 @@ function storyPanel(f) {
     quote ? make("q", {}, quote) : null,
     make("cite", {}, [F.speakers[who], day(at), F.conversations[where] || message].filter(Boolean).join(" · "))));
   return [
-    back(), make("blockquote", {}, F.text[f]), F.negated[f] ? make("p", { class: "note" }, "This is denied.") : null,
+    back(), make("blockquote", {}, F.text[f]),
     make("dl", {}, ...rows),
     make("h3", {}, count > 1 ? `Said ${count} times` : "Who said it"),
     ...(said.length ? said : [make("p", { class: "note" }, "Nobody said it in so many words.")]),

@@ -1,7 +1,8 @@
-"""Consolidation: what says the same becomes one fact, by rule or as a model says (S1-01 … S1-14).
+"""Reconciliation: what says the same becomes one fact, what something newer updates or corrects ends (S1-01 … S1-14).
 
-Reading, comparing, asking and embedding happen outside the lease; inside it the plan is made again without whatever
-another run retired meanwhile, and written as one commit.
+Rules decide what is plain; a model judges the other pairs that matter, where there is one. Reading, comparing, asking
+and embedding happen outside the lease; inside it the plan is made again without whatever another run retired meanwhile,
+and written as one commit. `ingest` does it for what it learned, the nightly run for what is left.
 """
 
 from __future__ import annotations
@@ -14,26 +15,33 @@ import polars as pl
 
 from inference.language import Language
 from prompts.rendering import prompt_version
-from slowwave.merging.consolidation import ConsolidationPlan, plan_consolidation
-from slowwave.merging.questions import Mode, uses_pairs
-from slowwave.merging.verdicts import Judged
+from slowwave.application.application import Surroundings
+from slowwave.merging.questions import Mode, choose_pairs, uses_pairs
+from slowwave.merging.reconciliation import ReconciliationPlan, plan_reconciliation
+from slowwave.merging.verdicts import CONTRADICTS, CORRECTS, UPDATES, Judged
 from slowwave.settings import MergeSettings
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
 
-from .asking import PROMPT, Asked, judge, rounds
-from .comparison import View, as_now, seeds_of, view_of
+from .application import surroundings_of
+from .asking import PROMPT, Asked, judge, questions_of
+from .comparison import View, as_now, resolve_of, seeds_of, view_of
 from .engine import report_progress, task
 from .runs import Run, embed_rows, store_of
 from .tellings import Telling, told_of
 
+_ENDING = (UPDATES, CORRECTS, CONTRADICTS)
+
 
 @dataclass(frozen=True, slots=True)
-class Consolidated:
-    """What became of the facts that were looked at."""
+class Reconciled:
+    """What became of the facts that were looked at, and of the pairs that a model was asked about."""
 
     looked_at: int = 0
     merged: int = 0
+    updated: int = 0
+    corrected: int = 0
+    clashing: int = 0
     reworded: int = 0
     kept: int = 0
     pending: int = 0
@@ -44,8 +52,8 @@ class Consolidated:
     errors: tuple[str, ...] = ()
 
 
-@task("consolidate facts")
-async def consolidate_facts(
+@task("reconcile facts")
+async def reconcile(
     run: Run,
     settings: MergeSettings,
     language: Language,
@@ -54,29 +62,52 @@ async def consolidate_facts(
     scope: str | None = None,
     mode: Mode = "auto",
     dry_run: bool = False,
-) -> Consolidated:
+) -> Reconciled:
     """Compare what was not compared yet (or was learned `since`) with what is known; one commit, or none."""
     snapshot = store_of(run).snapshot()
-    has_model = not language.is_keyless("consolidate")
+    has_model = asks_model(settings, language)
     seeds = seeds_of(snapshot, run, settings, since, scope, has_model)
     if seeds.is_empty():
-        return Consolidated()
+        return Reconciled()
     await report_progress("facts to compare", len(seeds))
     view = view_of(run, snapshot, seeds, settings, prompt_version(PROMPT) if has_model else "")
-    ask = rounds(view, settings, run, by_pairs=uses_pairs(len(seeds), mode, settings))
-    if dry_run:
-        questions = ask([]) if has_model else ()
-        plan = plan_of(run, snapshot, view, [Judged(cluster) for cluster in questions], settings, "")
-        return replace(counted(plan, view, Asked()), would_ask=len(questions))
-    asked = await judge(language, ask, view, settings) if has_model else Asked()
-    model = language.model("consolidate") if has_model else ""
+    by_pairs = uses_pairs(len(seeds), mode, settings)
+    asked, would_ask = await ask(run, snapshot, view, settings, language if has_model else None, by_pairs, dry_run)
+    model = language.model("consolidate") if has_model and not dry_run else ""
     plan = plan_of(run, snapshot, view, asked.judged, settings, model)
+    if dry_run:
+        return replace(counted(plan, view, Asked()), would_ask=would_ask)
     vectors = embedded_wordings(run, plan)
     with store_of(run).commit(run.id, "consolidate.facts", run.now) as tx:
         if is_overtaken(tx, snapshot):
             plan = plan_of(run, tx, as_now(tx, run, view), asked.judged, settings, model)
         write_plan(tx, run, plan, vectors)
     return counted(written_of(run, plan), view, asked)
+
+
+def asks_model(settings: MergeSettings, language: Language) -> bool:
+    """Whether a model judges pairs: where there is one, unless that is turned off."""
+    return settings.ask_model and not language.is_keyless("consolidate")
+
+
+async def ask(
+    run: Run,
+    snapshot: Snapshot,
+    view: View,
+    settings: MergeSettings,
+    language: Language | None,
+    by_pairs: bool,
+    dry_run: bool,
+) -> tuple[Asked, int]:
+    """The verdicts about the pairs that are worth a question, and how many these are; none without a model."""
+    if language is None:
+        return Asked(), 0
+    resolve = resolve_of(run, settings)
+    pairs = choose_pairs(view.pool, view.merges, view.vectors, settings, resolve, by_pairs=by_pairs)
+    questions = questions_of(snapshot, pairs, view.pool.facts)
+    if dry_run:
+        return Asked([Judged(a, b) for a, b, _ in questions]), len(questions)
+    return await judge(language, questions, settings), len(questions)
 
 
 def plan_of(
@@ -88,12 +119,13 @@ def plan_of(
     model: str,
     *,
     marks: bool = True,
-) -> ConsolidationPlan:
+) -> ReconciliationPlan:
     """What is to be written, given what the store holds about the facts concerned."""
     merged = [view.merges.losers["loser_id"], view.merges.losers["winner_id"]]
-    told = pl.Series([fact for each in judged if each.verdict for fact in each.cluster.ids()], dtype=pl.String)
+    told = pl.Series([fact for each in judged if each.verdict for fact in each.ids], dtype=pl.String)
     concerned = pl.concat([*merged, told]).unique()
-    return plan_consolidation(
+    has_ends = any(each.verdict in _ENDING for each in judged)
+    return plan_reconciliation(
         view.pool,
         view.merges,
         judged,
@@ -104,11 +136,12 @@ def plan_of(
         model=model,
         run_id=run.id,
         now=run.now,
+        near=surroundings_of(reading, concerned) if has_ends else Surroundings(),
         marks=marks,
     )
 
 
-def embedded_wordings(run: Run, plan: ConsolidationPlan) -> pl.DataFrame:
+def embedded_wordings(run: Run, plan: ReconciliationPlan) -> pl.DataFrame:
     """The vectors of new wordings (statement, vector), found outside the lease: they are those of the words alone."""
     texts = plan.reworded.select(id="statement").unique(maintain_order=True)
     return embed_rows(run, texts, texts.select("id", text="id")).select("vector", statement="id")
@@ -119,7 +152,7 @@ def is_overtaken(later: Transaction | Snapshot, snapshot: Snapshot) -> bool:
     return any(later.versions[name] != snapshot.versions[name] for name in ("facts", "pair_decisions"))
 
 
-def write_plan(tx: Transaction, run: Run, plan: ConsolidationPlan, embedded: pl.DataFrame) -> None:
+def write_plan(tx: Transaction, run: Run, plan: ReconciliationPlan, embedded: pl.DataFrame) -> None:
     """Write all rows of a plan; `embedded` are the vectors of new wordings."""
     changed = plan.facts
     vectors = tx.by_ids("facts", changed["id"], ["id", "vector"])
@@ -134,7 +167,7 @@ def write_plan(tx: Transaction, run: Run, plan: ConsolidationPlan, embedded: pl.
     tx.upsert("decisions", plan.decisions)
 
 
-def written_of(run: Run, plan: ConsolidationPlan) -> ConsolidationPlan:
+def written_of(run: Run, plan: ReconciliationPlan) -> ReconciliationPlan:
     """The plan as far as it does not wait for a person."""
     if run.proposes is None:
         return plan
@@ -151,17 +184,8 @@ def written_of(run: Run, plan: ConsolidationPlan) -> ConsolidationPlan:
     )
 
 
-def counted(plan: ConsolidationPlan, view: View, asked: Asked) -> Consolidated:
+def counted(plan: ReconciliationPlan, view: View, asked: Asked) -> Reconciled:
     """What a plan comes to."""
-    counts = plan.summary()
-    return Consolidated(
-        looked_at=counts["looked_at"],
-        merged=counts["merged"],
-        reworded=counts["reworded"],
-        kept=counts["kept"],
-        pending=counts["pending"],
-        failed=counts["failed"],
-        left=len(asked.left),
-        told=told_of(plan, view.pool.facts),
-        errors=tuple(sorted(asked.errors)),
+    return Reconciled(
+        **plan.summary(), left=len(asked.left), told=told_of(plan, view.pool.facts), errors=tuple(sorted(asked.errors))
     )
