@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 UV := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test proofs audit fuzz demo bench faults docs lock up down clean
+.PHONY: help install check test proofs audit fuzz demo record bench faults docs lock up down clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ fuzz: $(READY) ## throw damaged input at every parser, FUZZ_S seconds each (30);
 
 demo: $(READY) ## learn from the bundled conversations and ask three questions, without a key
 	@$(BIN)/slowwave demo
+
+record: $(READY) ## say which prompts of the examples lack a recorded answer; with ANTHROPIC_API_KEY, ask for them
+	$(BIN)/python scripts/record.py
 
 bench: $(READY) ## measure speed and recall; results go to bench/results
 	$(BIN)/python -m bench
