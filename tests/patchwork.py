@@ -10,9 +10,8 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.application.application import ApplicationPlan, Surroundings, plan_application
-from slowwave.application.conflicts import NO_VERDICTS
 from slowwave.application.evaluation import EvaluationPlan, evaluate
-from slowwave.application.patches import CLAIMS, MESSAGES, Candidates, build_candidates
+from slowwave.application.patches import CLAIMS, DIRECTIVES, MESSAGES, Candidates, build_candidates
 from slowwave.application.repeats import NEIGHBOURS
 from slowwave.settings import EvaluateSettings, ExtractSettings, ReviseSettings
 from slowwave.validity import is_live, valid_facts
@@ -51,9 +50,10 @@ class Memory:
 
     def __init__(self, now: datetime = NOW, revise: Mapping[str, Any] | None = None, **evaluate: Any) -> None:
         self.now, self.settings = now, EvaluateSettings(**evaluate)
-        self.revise, self.verdicts = ReviseSettings(**(revise or {})), NO_VERDICTS
+        self.revise = ReviseSettings(**(revise or {}))
         self.predicates = NO_PREDICATES
         self.pairs = frames.empty(frames.PAIR_DECISIONS)
+        self.directives = frames.empty(DIRECTIVES)
         self.facts, self.evidence = frames.empty(frames.FACTS), frames.empty(frames.FACT_EVIDENCE)
         self.lineage, self.decisions = frames.empty(frames.LINEAGE), frames.empty(frames.DECISIONS)
         self.aspects = frames.empty(frames.FACT_ASPECTS)
@@ -106,7 +106,8 @@ class Memory:
         return frames.conform(rows, frames.ENTITIES)
 
     def judge(self, candidates: Candidates, **more: Any) -> EvaluationPlan:
-        return evaluate(candidates.facts, self.messages, candidates.batches, self.settings, **more)
+        gate = {"content_gate": 0.35, **more}
+        return evaluate(candidates.facts, self.messages, candidates.batches, self.settings, **gate)
 
     def plan(self, candidates: Candidates, cosines: dict[tuple[str, str], float] | None = None) -> ApplicationPlan:
         verdict = self.judge(candidates)
@@ -120,6 +121,8 @@ class Memory:
             self.aliases,
             self.lineage,
             self.predicates,
+            self.directives,
+            self.pairs,
         )
         return plan_application(
             verdict.passed,
@@ -130,12 +133,13 @@ class Memory:
             self.settings,
             self.now,
             revise=self.revise,
-            verdicts=self.verdicts,
         )
 
     def tell(self, *claims: dict[str, Any], cosines: dict[tuple[str, str], float] | None = None) -> ApplicationPlan:
-        plan = self.plan(self.candidates(claims), cosines)
+        built = self.candidates(claims)
+        plan = self.plan(built, cosines)
         self.keep(plan)
+        self.directives = pl.concat([self.directives, built.directives]).unique(maintain_order=True)
         return plan
 
     def keep(self, plan: ApplicationPlan) -> None:

@@ -149,56 +149,63 @@ def started(code: str, *args: object, **how: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, **how)
 
 
-_MESSAGE = re.compile(
-    r'<message index="(\d+)" speaker="([^"]*)"[^>]*?( context="[^"]*")?>\n(.*?)\n</message>', re.DOTALL
-)
+_MESSAGE = re.compile(r'<m n="(\d+)" by="([^"]*)"[^>]*?( context="[^"]*")?>(.*?)</m>', re.DOTALL)
+_ENTRY = re.compile(r'<e n="(\d+)"[^>]*>(.*?)</e>', re.DOTALL)
+_KNOWN = re.compile(r'<k n="(\d+)"[^>]*>(.*?)</k>', re.DOTALL)
+
+
+def shown_to(request: Body) -> str:
+    """The text of a request."""
+    content = request["messages"][0]["content"]
+    return content if isinstance(content, str) else str(content[0]["text"])
 
 
 def texts_of(request: Body) -> list[tuple[int, str, str, bool]]:
     """Index, speaker, text and whether it is only context, of every message that an extraction request shows."""
-    content = request["messages"][0]["content"]
-    text = content if isinstance(content, str) else content[0]["text"]
-    return [(int(n), who, body, bool(context)) for n, who, context, body in _MESSAGE.findall(text)]
+    return [(int(n), who, body, bool(context)) for n, who, context, body in _MESSAGE.findall(shown_to(request))]
 
 
-_CLUSTER = re.compile(r'<cluster number="(\d+)"[^>]*>\n(.*?)</cluster>', re.DOTALL)
-_FACT = re.compile(r'<fact index="(\d+)"[^>]*>(.*?)</fact>')
+def entities_of(request: Body) -> dict[str, str]:
+    """The numbers of the people and things in play that an extraction request shows, by name."""
+    return {name: number for number, name in _ENTRY.findall(shown_to(request))}
 
 
-def clusters_of(request: Body) -> dict[int, list[str]]:
-    """The statements of each cluster that a request for consolidation shows."""
-    content = request["messages"][0]["content"]
-    text = content if isinstance(content, str) else content[0]["text"]
-    return {int(number): [said for _, said in _FACT.findall(body)] for number, body in _CLUSTER.findall(text)}
+def known_of(request: Body) -> dict[str, int]:
+    """The numbers of the known facts that an extraction request shows, by statement."""
+    return {statement: int(number) for number, statement in _KNOWN.findall(shown_to(request))}
+
+
+_PAIR = re.compile(r"^#(\d+).*\n(1 \[.*\n2 \[.*)$", re.MULTILINE)
+
+
+def pairs_of(request: Body) -> dict[int, list[str]]:
+    """The two statements of each pair that a request for verdicts shows, the earlier one first."""
+    found = _PAIR.findall(shown_to(request))
+    return {int(n): [line.split(" || ")[1] for line in body.splitlines()] for n, body in found}
+
+
+def verdict(request: Body, kind: str, **more: Any) -> Reply:
+    """An answer that gives every pair the same verdict."""
+    return filled("Reconciliation", {"verdicts": [{"n": number, "v": kind, **more} for number in pairs_of(request)]})
 
 
 def kept_apart(request: Body) -> Reply:
-    """An answer that merges nothing."""
-    verdicts = [{"cluster": number, "outcome": "keep_all", "reason": "They differ."} for number in clusters_of(request)]
-    return filled("Consolidation", {"verdicts": verdicts})
+    """An answer that changes nothing."""
+    return verdict(request, "unrelated")
 
 
 def extractor(request: Body) -> Reply:
     """An answer that makes one observation of each fresh message: what its speaker said."""
     tool = request["tools"][0]["name"]
-    if tool == "Consolidation":
+    if tool == "Reconciliation":
         return kept_apart(request)
     if tool != "WindowExtraction":
         return filled(tool, {"answers": []})
     fresh = [(n, who, text) for n, who, text, is_context in texts_of(request) if not is_context]
-    facts = [
-        {"message": n, "kind": "observation", "subject": who, "relation": "said", "statement": f"{who}: {text}",
-         "confidence": 0.9}
-        for n, who, text in fresh
-    ]  # fmt: skip
-    return filled(
-        tool,
-        {
-            "messages": [{"message": n, "durable": True} for n, _, _ in fresh],
-            "entities": [{"name": who, "type": "person"} for who in sorted({who for _, who, _ in fresh})],
-            "facts": facts,
-        },
-    )
+    number = entities_of(request)
+    facts = [{"m": n, "s": f"{who}: {text}", "about": number.get(who, who), "c": 0.9} for n, who, text in fresh]
+    new = [{"name": who, "type": "person"} for who in sorted({who for _, who, _ in fresh} - number.keys())]
+    return filled(tool, {"new": new, "facts": facts})
 
 
 class Killed(BaseException):

@@ -24,10 +24,10 @@ from recall.proposals import Proposal, list_proposals
 from slowwave import frames
 from slowwave.application.application import Surroundings
 from slowwave.application.overruling import Overruled, apart, overrule, refused_by_rank
-from slowwave.merging.consolidation import plan_consolidation
 from slowwave.merging.merges import Merges, Pool
 from slowwave.merging.open_pairs import open_pairs, plan_open_pairs
-from slowwave.merging.verdicts import Cluster, ClusterFact, Judged, Verdict
+from slowwave.merging.reconciliation import plan_reconciliation
+from slowwave.merging.verdicts import Judged
 from slowwave.review.proposing import Person
 from slowwave.settings import (
     ConsolidateSettings,
@@ -256,13 +256,9 @@ def test_a_yes_writes_what_a_models_verdict_would_have_written() -> None:
     met = pairs(pair("f_0000", "f_0001", guard="word"))
     aspects = frames.empty(frames.FACT_ASPECTS)
     asked = plan_open_pairs(open_pairs(met, both, frozenset(), ConsolidateSettings()), both, evidence, aspects, NOW)
-    shown = [
-        ClusterFact(n, row["id"], row["statement"], "global", row["valid_from"], 0.8, "user_stated", 1)
-        for n, row in enumerate(both.iter_rows(named=True))
-    ]
-    said_so = Judged(Cluster(0, tuple(shown)), Verdict(0, "supersede", 0, (1,)))
+    said_so = Judged("f_0000", "f_0001", "same", 1)
     pool = Pool(both.with_columns(is_seed=pl.lit(True)), met.select("a_id", "b_id", "cosine", "jaccard"), met, "v1")
-    told = plan_consolidation(
+    told = plan_reconciliation(
         pool, Merges(), [said_so], evidence, aspects, MergeSettings(), prompt_version="v1", model="m", run_id="r",
         now=NOW, marks=False,
     )  # fmt: skip

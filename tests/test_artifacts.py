@@ -168,6 +168,18 @@ def test_a_long_text_with_one_number_negation_or_name_changed_is_a_version_not_a
     assert (found["b"]["link"], found["b"]["parent_id"], found["a"]["is_head"]) == ("version", "a", False)
 
 
+WORDS = "we wash and dry every cup and plate before and after each long meal here".split()
+
+
+@pytest.mark.parametrize(("words", "share", "link"), [(13, 9 / 10, "duplicate"), (12, 8 / 9, "version")])
+def test_s1_17_from_nine_tenths_of_the_runs_on_two_texts_are_one(words: int, share: float, link: str) -> None:
+    text = " ".join(WORDS[:words])
+    longer = f"{text} {WORDS[words]}"
+    assert shingle_jaccard(pl.Series([text]), pl.Series([longer])).to_list() == [pytest.approx(share)]
+    found = linked([artifact("new", longer, day=1)], heads=frame(artifact("old", text, consolidated_at=NOW)))
+    assert found["new"]["link"] == link
+
+
 # Versions and derivatives
 
 

@@ -29,7 +29,7 @@ from apps.printing import progress
 from flows.backfill import backfill
 from inference.embedding import open_embedder
 from slowwave.errors import UnknownName, UnusableInput
-from slowwave.forecast import CALLS, Follower, evenly, followers_cost, habits_of, tokens_by_length
+from slowwave.forecast import CALLS, Follower, Habits, evenly, habits_of, tokens_of_all
 from slowwave.intake.time_windows import TimeWindow, limited, moment, plan_time_windows
 from slowwave.records import LedgerEntry, Usage
 from slowwave.settings import (
@@ -276,7 +276,7 @@ def test_an_estimate_comes_true_and_the_budget_is_that_of_all_windows(
     real = {what: first["llm"][what] + second["llm"][what] for what in ("calls", "tokens_in")}
     assert told["estimate"]["messages"] == sum(row["messages"] for row in first["windows"] + second["windows"]) == 4
     for what, number in real.items():
-        assert told["estimate"][what] == pytest.approx(number, rel=0.2), what
+        assert told["estimate"][what] == pytest.approx(number, rel=0.3), what
     live, batch = (
         filled_in(waiting, model=CLAUDE, llm={"mode": mode}, force=True, dry_run=True, max_usd=0.001)
         for mode in ("live", "batch")
@@ -662,27 +662,31 @@ def test_each_part_gets_what_the_parts_before_it_left() -> None:
 
 
 def test_habits_are_those_of_the_ledger_once_it_knows_enough() -> None:
-    def calls(extractions: int) -> pl.DataFrame:
-        made = [("extract_facts", "extract", "ingest-1", 3000, 600, 6)] * extractions
-        made += [("consolidate_facts", "consolidate", "ingest-1", 2000, 100, 0)] * (extractions // 2)
-        made += [("summarize_communities", "summarize", "communities-1", 500, 50, 0)]
+    def calls(extractions: int, run: str = "ingest-1", written: int = 600) -> pl.DataFrame:
+        made = [("extract_facts", "extract", run, 3000, written)] * extractions
+        made += [("reconcile_facts", "consolidate", run, 2000, 100)] * (extractions // 2)
+        made += [("summarize_communities", "summarize", f"communities{run[6:]}", 500, 50)]
         return pl.DataFrame(made, schema=CALLS, orient="row")
 
-    assert habits_of(calls(4)).is_assumed
-    assert habits_of(calls(4)).written(2, 400) > 1.9 * habits_of(calls(4)).written(2, 100)  # long texts say more
+    assert habits_of(calls(4)) == Habits()
     habits = habits_of(calls(10))
-    assert (habits.written(3, 999), habits.calls) == (300.0, 16)
-    assert habits.after_a_batch == {"consolidate_facts": Follower("consolidate", 0.0, 0.5, 2000.0, 100.0)}
-    assert habits.in_the_night == {"summarize_communities": Follower("summarize", 1.0, 0.0, 500.0, 50.0)}
-    newer = pl.DataFrame([("extract_facts", "extract", "ingest-2", 3000, 1200, 6)] * 10, schema=CALLS, orient="row")
-    assert habits_of(pl.concat([calls(10), newer])).written_per_message == 200.0  # what is usual lately
-    total = followers_cost(habits.after_a_batch, 4, lambda prompt, role: (1e-6, 5e-6))
-    assert (total.calls, total.tokens_in, total.usd) == (2, 4000, pytest.approx(0.005))
-    assert followers_cost(habits.after_a_batch, 4, lambda prompt, role: None) == Usage()  # rules decide
+    assert (habits.written, habits.calls) == (0.2, 16)
+    assert set(habits.followers) == {
+        Follower("reconcile_facts", "consolidate", 0.5, 1000.0, 50.0),
+        Follower("summarize_communities", "summarize", 0.1, 50.0, 5.0, in_the_night=True),
+    }
+    assert habits_of(pl.concat([calls(10), calls(60, "ingest-2", 1200)])).written == 0.4, "what is usual lately"
+    day = habits.after(4, lambda prompt, role: (1e-6, 5e-6))
+    assert (day.calls, day.tokens_in, day.usd) == (2, 4000, pytest.approx(0.005))
+    night = habits.after(100, lambda prompt, role: (1e-6, 5e-6), in_the_night=True)
+    assert (night.calls, night.tokens_in, night.tokens_out) == (10, 5000, 500)
+    assert habits.after(4, lambda prompt, role: None) == Usage(), "rules decide"
+    assert habits.after(0, lambda prompt, role: (1.0, 1.0)) == Usage()
 
 
-def test_tokens_of_prompts_that_were_not_rendered_lie_on_the_line_of_those_that_were() -> None:
+def test_tokens_of_prompts_that_were_not_rendered_are_in_proportion_to_those_that_were() -> None:
     assert evenly(5, 9) == [0, 1, 2, 3, 4]
     assert evenly(101, 3) == [0, 50, 100]
-    assert tokens_by_length([100, 200, 300], [0, 2], [1025, 1075]) == pytest.approx([1025, 1050, 1075])
-    assert tokens_by_length([100, 100], [0], [50]) == [50, 50]
+    assert evenly(9, 1) == [0]
+    assert tokens_of_all([100, 200, 300], [0, 2], [1025, 1075], 1000) == pytest.approx([1025, 1050, 1075])
+    assert tokens_of_all([0, 0], [0], [1000], 1000) == [1000, 1000]

@@ -15,22 +15,11 @@ from hypothesis import strategies as st
 
 from slowwave import frames
 from slowwave.application.patches import statement_hash
-from slowwave.merging.consolidation import (
-    Cluster,
-    ConsolidationPlan,
-    Judged,
-    Merges,
-    Pool,
-    Verdict,
-    check_verdict,
-    merge_alike,
-    only_live,
-    plan_clusters,
-    plan_consolidation,
-    plan_pairs,
-    select_seeds,
-    uses_pairs,
-)
+from slowwave.merging.merges import Merges, Pool, merge_alike, select_seeds
+from slowwave.merging.questions import PER_FACT, choose_pairs, uses_pairs
+from slowwave.merging.reconciliation import ReconciliationPlan, only_live, plan_reconciliation
+from slowwave.merging.topics import TOPICS, find_topics
+from slowwave.merging.verdicts import Judged
 from slowwave.settings import MergeSettings
 from slowwave.similarity import Vectors, jaccard
 from slowwave.text import row_id
@@ -109,37 +98,34 @@ def aspects_of(pool: Pool) -> pl.DataFrame:
 
 def plan(
     pool: Pool, judged: Sequence[Judged] = (), merges: Merges | None = None, now: datetime = NOW, **more: Any
-) -> ConsolidationPlan:
+) -> ReconciliationPlan:
     merges = merge_alike(pool, LIMITS) if merges is None else merges
-    return plan_consolidation(
+    return plan_reconciliation(
         pool, merges, judged, more.pop("evidence", evidence_of(pool)), aspects_of(pool), more.pop("limits", LIMITS),
         prompt_version=pool.prompt_version, model="anthropic/claude" if pool.prompt_version else "rules",
         run_id="consolidate-1", now=now,
     )  # fmt: skip
 
 
-def clusters(pool: Pool, resolve: float = 0.60) -> tuple[Cluster, ...]:
-    return plan_clusters(pool, merge_alike(pool, LIMITS), vectors_of(pool), LIMITS, resolve)
+def questions(pool: Pool, limits: MergeSettings = LIMITS, *, by_pairs: bool = True) -> list[tuple[str, str]]:
+    chosen = choose_pairs(pool, merge_alike(pool, limits), vectors_of(pool), limits, 0.60, by_pairs=by_pairs)
+    return chosen.select("a_id", "b_id").rows()
 
 
-def supersede(cluster: Cluster, survivor: str, *absorbed: str, reworded: str | None = None) -> Judged:
-    place = {each.id: each.index for each in cluster.facts}
-    verdict = Verdict(
-        cluster.number, "supersede", place[survivor], tuple(place[each] for each in absorbed), reworded, "the same"
-    )
-    return Judged(cluster, verdict)
+def same(winner: str, loser: str) -> Judged:
+    return Judged(winner, loser, "same", 1)
 
 
-def keep(cluster: Cluster) -> Judged:
-    return Judged(cluster, Verdict(cluster.number, "keep_all", reason="two hobbies"))
+def keep(a: str, b: str) -> Judged:
+    return Judged(a, b, "details")
 
 
-def changed(made: ConsolidationPlan) -> pl.DataFrame:
+def changed(made: ReconciliationPlan) -> pl.DataFrame:
     """All rows of facts that the plan writes, with the columns of a fact."""
     return pl.concat([made.facts.select(*frames.FACTS), made.reworded])
 
 
-def after(pool: Pool, made: ConsolidationPlan) -> pl.DataFrame:
+def after(pool: Pool, made: ReconciliationPlan) -> pl.DataFrame:
     """The facts of the pool as they are once the plan is written."""
     rows = changed(made).join(pool.facts.select("id", "created_at"), on="id", how="left")
     rest = pool.facts.drop("is_seed").join(rows, on="id", how="anti")
@@ -147,7 +133,7 @@ def after(pool: Pool, made: ConsolidationPlan) -> pl.DataFrame:
     return pl.concat([rest, rows.select(rest.columns)])
 
 
-def row(made: ConsolidationPlan, id_: str) -> dict[str, Any]:
+def row(made: ReconciliationPlan, id_: str) -> dict[str, Any]:
     return changed(made).row(by_predicate=pl.col("id") == id_, named=True)
 
 
@@ -190,7 +176,10 @@ def test_s1_01_with_a_model_the_facts_of_waiting_pairs_are_looked_at_again() -> 
     pending = pl.concat([decided("a", "b", "pending"), decided("c", "gone", "pending"), decided("c", "d", "keep_all")])
     assert select_seeds(facts, pending, has_model=True).to_list() == ["a", "b"]
     assert select_seeds(facts, pending, has_model=False).is_empty()
-    assert select_seeds(facts, decided("a", "b", "pending", kind="implicit_conflict"), True).is_empty()
+    left_open = decided("a", "b", "pending", kind="implicit_conflict")
+    assert select_seeds(facts, left_open, True).to_list() == ["a", "b"]
+    tried = facts.with_columns(consolidation_attempts=pl.lit(3, dtype=pl.Int64))
+    assert select_seeds(tried, left_open, True).is_empty()
 
 
 @pytest.mark.parametrize(("attempts", "again"), [(2, ["a", "b"]), (3, [])])
@@ -338,45 +327,69 @@ def test_a_pair_that_was_kept_by_a_person_or_the_present_prompt_is_neither_merge
 ) -> None:
     kept = decided("a", "b", "keep_all", by, version)
     assert losers(pool_of(fact("a", ALIKE[0]), fact("b", ALIKE[0]), decided=kept)) == {}
-    asked = pool_of(TEA, CHAI, decided=kept, cosine=0.75)
-    assert clusters(asked) == ()
-    assert plan_pairs(asked, merge_alike(asked, LIMITS), LIMITS) == ()
+    assert questions(pool_of(TEA, CHAI, decided=kept, cosine=0.75)) == []
 
 
 def test_a_pair_that_another_prompt_kept_is_asked_again() -> None:
-    assert len(clusters(pool_of(TEA, CHAI, decided=decided("a", "b", "keep_all", "model", "v0"), cosine=0.75))) == 1
+    assert questions(pool_of(TEA, CHAI, decided=decided("a", "b", "keep_all", "model", "v0"), cosine=0.75)) == [
+        ("a", "b")
+    ]
 
 
 # S1-03, S1-05, S1-13, S1-14: what a model is asked
 
 
-def test_s1_05_what_the_short_cut_left_is_shown_under_indices() -> None:
-    (cluster,) = clusters(pool_of(TEA, CHAI, cosine=0.75))
-    assert cluster.ids() == ("a", "b")
-    first = cluster.facts[0]
-    assert (first.index, first.statement, first.scope, first.valid_from) == (0, TEA["statement"], "global", day(0))
-    assert (first.confidence, first.entrenchment, first.evidence_count) == (0.8, "user_stated", 1)
+@pytest.mark.parametrize("by_pairs", [True, False])
+def test_s1_03_a_pair_without_a_seed_is_not_asked_about(by_pairs: bool) -> None:
+    assert questions(pool_of(TEA | {"is_seed": False}, CHAI | {"is_seed": False}, cosine=0.75), by_pairs=by_pairs) == []
+    assert questions(pool_of(TEA | {"is_seed": False}, CHAI, cosine=0.75), by_pairs=by_pairs) == [("a", "b")]
 
 
-def test_s1_03_a_cluster_without_a_seed_is_not_asked_about() -> None:
-    assert clusters(pool_of(TEA | {"is_seed": False}, CHAI | {"is_seed": False}, cosine=0.75)) == ()
-    assert len(clusters(pool_of(TEA | {"is_seed": False}, CHAI, cosine=0.75))) == 1
-
-
-def test_t28_unrelated_facts_in_a_chain_at_the_threshold_are_not_sent_as_one_cluster() -> None:
+def test_t28_of_a_chain_at_the_threshold_only_what_is_in_one_cluster_is_asked_about() -> None:
     facts = [fact(f"f{n:02d}", f"Statement number {n} of something else") for n in range(20)]
     vectors = np.eye(20, dtype=np.float32)
     for place in range(1, 20):
         vectors[place] = 0.61 * vectors[place - 1] + np.sqrt(1 - 0.61**2) * vectors[place]
     links = {(f"f{n:02d}", f"f{n + 1:02d}"): 0.61 for n in range(19)}
     pool = Pool(frame(facts), pairs_of(facts, links), prompt_version=VERSION)
-    asked = plan_clusters(pool, merge_alike(pool, LIMITS), vectors, LIMITS, 0.60)
-    assert asked
-    assert max(len(cluster.facts) for cluster in asked) == 2
+    asked = choose_pairs(pool, merge_alike(pool, LIMITS), vectors, LIMITS, 0.60, by_pairs=False)
+    assert 0 < len(asked) < 19
 
 
-def test_facts_that_end_at_different_times_are_not_asked_about_together() -> None:
-    assert clusters(pool_of(TEA, CHAI | {"valid_to": day(300)}, cosine=0.75)) == ()
+def test_what_two_persons_do_is_not_compared_unless_one_relates_to_the_other() -> None:
+    ana, ben = TEA, CHAI | {"subject_id": "e_ben"}
+    people = frozenset({"e_ana", "e_ben"})
+    assert questions(replace(pool_of(ana, ben, cosine=0.75), people=people)) == []
+    assert questions(replace(pool_of(ana, ben | {"object_id": "e_ana"}, cosine=0.75), people=people)) == [("a", "b")]
+    assert questions(pool_of(ana, ben, cosine=0.75)) == [("a", "b")], "a project is spoken of by its people"
+
+
+def test_a_fact_brings_its_best_pairs_and_all_together_no_more_than_the_settings_say() -> None:
+    facts = [fact(f"f{n:02d}", f"Ana has the hobby {chr(97 + n) * 5}") for n in range(9)]
+    pool = pool_of(*facts, cosine=0.7)
+    assert len(questions(pool, LIMITS.model_copy(update={"per_call": 3, "pairs_per_fact": 0.5}))) == 5
+    few = replace(pool, facts=pool.facts.with_columns(is_seed=pl.col("id") == "f00"))
+    assert len(questions(few)) == PER_FACT
+
+
+def test_a_pair_that_waits_is_always_asked_about_and_first() -> None:
+    facts = [fact(f"f{n:02d}", f"Ana has the hobby {chr(97 + n) * 5}") for n in range(9)]
+    waiting = pl.concat([decided("f07", "f08", how, kind=kind) for how, kind in (("failed", "redundant"),)])
+    left_open = decided("f05", "f08", "pending", kind="implicit_conflict")
+    pool = pool_of(*facts, cosine=0.7, f07__f08=0.1, f05__f08=0.1, decided=pl.concat([waiting, left_open]))
+    asked = questions(pool, LIMITS.model_copy(update={"per_call": 1, "pairs_per_fact": 0.0}))
+    assert asked == [("f05", "f08"), ("f07", "f08")]
+
+
+def test_what_shares_rare_words_is_compared_though_it_is_far_in_meaning() -> None:
+    known = [fact(f"k{n:02d}", f"Ana walks to place number {n}", is_seed=False) for n in range(30)]
+    old_ = fact("old", "The first sprint of the webshop ends on 1 April", is_seed=False)
+    new, other = fact("new", "The webshop sprint was extended to 9 April"), fact("other", "Ana walks home")
+    held = frame([*known, old_, new, other])
+    found = find_topics(held, np.eye(len(held), dtype=np.float32))
+    assert found.select("a_id", "b_id").rows() == [("new", "old")]
+    pool = Pool(held, pl.DataFrame(schema=PAIRS), prompt_version=VERSION, topics=found.select(*TOPICS))
+    assert questions(pool) == [("new", "old")]
 
 
 @pytest.mark.parametrize(
@@ -385,142 +398,6 @@ def test_facts_that_end_at_different_times_are_not_asked_about_together() -> Non
 )
 def test_s1_14_small_batches_go_pair_by_pair_unless_it_is_forced(seeds: int, mode: Any, pairs: bool) -> None:
     assert uses_pairs(seeds, mode, LIMITS) is pairs
-
-
-def old(id_: str, words: str) -> dict[str, Any]:
-    return fact(id_, words, is_seed=False, consolidated_at=day(1))
-
-
-def pair_pool() -> Pool:
-    new = fact("n", "Ana sips green tea at dawn", at=9)
-    facts = [new, old("x", "Tea is what Ana drinks first"), old("y", "Ana begins the day with sencha")]
-    links = {("n", "x"): 0.8, ("n", "y"): 0.7, ("x", "y"): 0.75}
-    return Pool(frame(facts), pairs_of(facts, links), prompt_version=VERSION)
-
-
-def rounds(pool: Pool, *judged: Judged) -> list[tuple[str, ...]]:
-    return [cluster.ids() for cluster in plan_pairs(pool, merge_alike(pool, LIMITS), LIMITS, judged, 0.60)]
-
-
-def first_pair(pool: Pool) -> Cluster:
-    return plan_pairs(pool, merge_alike(pool, LIMITS), LIMITS)[0]
-
-
-def test_s1_13_a_new_fact_is_asked_about_with_its_best_candidate_first() -> None:
-    assert rounds(pair_pool()) == [("n", "x")]
-
-
-def test_s1_13_a_new_fact_that_was_absorbed_has_no_more_candidates() -> None:
-    pool = pair_pool()
-    assert rounds(pool, supersede(first_pair(pool), "x", "n")) == []
-
-
-def test_s1_13_a_new_fact_that_wins_or_differs_goes_on_to_the_next_and_no_pair_is_asked_twice() -> None:
-    pool = pair_pool()
-    for first in (supersede(first_pair(pool), "n", "x"), keep(first_pair(pool)), Judged(first_pair(pool), error="x")):
-        assert rounds(pool, first) == [("n", "y")]
-        second = plan_pairs(pool, merge_alike(pool, LIMITS), LIMITS, [first])[0]
-        assert rounds(pool, first, keep(second)) == []
-
-
-def test_s1_13_a_survivor_goes_on_in_its_new_words() -> None:
-    pool = pair_pool()
-    first = supersede(first_pair(pool), "n", "x", reworded="Ana sips the green tea at dawn")
-    again = plan_pairs(pool, merge_alike(pool, LIMITS), LIMITS, [first])[0]
-    assert again.facts[0].statement == "Ana sips the green tea at dawn"
-
-
-def test_no_fact_is_in_two_pairs_of_one_round() -> None:
-    pool = pool_of(TEA, CHAI, fact("c", "Green tea is the first thing Ana drinks"), cosine=0.75)
-    (only,) = plan_pairs(pool, merge_alike(pool, LIMITS), LIMITS)
-    assert len(set(only.ids())) == 2
-
-
-def test_s1_12_reranking_weighs_words_in() -> None:
-    new = fact("n", "Ana rides her bike to the office")
-    facts = [new, old("x", "Cycling is how Ana commutes"), old("y", "Ana rides the bike to the gym")]
-    pool = Pool(frame(facts), pairs_of(facts, {("n", "x"): 0.80, ("n", "y"): 0.75}), prompt_version=VERSION)
-    for rerank, best in ((False, "x"), (True, "y")):
-        chosen = LIMITS.model_copy(update={"rerank": rerank})
-        assert plan_pairs(pool, merge_alike(pool, chosen), chosen)[0].ids() == ("n", best)
-
-
-# S1-05, T37: what of an answer is taken
-
-
-def verdict_pool(**second: Any) -> tuple[Pool, Cluster]:
-    pool = pool_of(TEA, CHAI | second, fact("c", "Ana likes green tea"), cosine=0.75)
-    return pool, clusters(pool)[0]
-
-
-@pytest.mark.parametrize(
-    ("verdict", "wrong"),
-    [
-        (Verdict(0, "keep_all"), ""),
-        (Verdict(0, "supersede", 0, (1,)), ""),
-        (Verdict(0, "supersede", 1, (0, 2)), ""),
-        (Verdict(0, "merge", 0, (1,)), "outcome"),
-        (Verdict(0, "supersede", None, (1,)), "survivor"),
-        (Verdict(0, "supersede", 0, ()), "absorbed"),
-        (Verdict(0, "supersede", 0, (3,)), "no fact has the index 3"),
-        (Verdict(0, "supersede", -1, (0,)), "no fact has the index -1"),
-        (Verdict(0, "supersede", 0, (0, 1)), "both"),
-        (Verdict(0, "supersede", 0, (1, 1)), "twice"),
-        (Verdict(0, "supersede", 0, (1,), ""), ""),
-        (Verdict(0, "supersede", 0, (1,), "Ana drinks the green tea every morning"), ""),
-        (Verdict(0, "supersede", 0, (1,), "Every morning green tea drinks Ana"), ""),
-        (Verdict(0, "supersede", 0, (1,), "Every morning Ana drinks a cup of green tea"), "joins 'cup'"),
-        (Verdict(0, "supersede", 0, (1,), "Ana drinks green tea every morning in Lisbon"), "lisbon"),
-        (Verdict(0, "supersede", 0, (1,), "Ana does not drink green tea every morning"), "polarity"),
-        (Verdict(0, "supersede", 0, (1,), "Ana drinks 3 green tea every morning"), "quantity"),
-        (Verdict(0, "supersede", 0, (1,), "Ana drinks green tea every morning " * 60), "2048 bytes"),
-    ],
-)
-def test_s1_05_an_answer_is_checked_before_it_is_taken(verdict: Verdict, wrong: str) -> None:
-    pool, cluster = verdict_pool()
-    said = check_verdict(cluster, verdict, pool.facts)
-    assert wrong in said.lower()
-    assert bool(said) == bool(wrong)
-
-
-@pytest.mark.parametrize(
-    "member",
-    [
-        {"pinned": True},
-        {"entrenchment": "user_axiom"},
-        {"entrenchment": "user_axiom", "pinned": True},
-        {"polarity": "negated"},
-    ],
-)
-def test_s1_22_a_pinned_axiomatic_stronger_or_opposite_fact_is_never_absorbed(member: dict[str, Any]) -> None:
-    pool, cluster = verdict_pool(**member)
-    assert "must stay" in check_verdict(cluster, Verdict(0, "supersede", 0, (1,)), pool.facts)
-
-
-def test_s1_22_a_weaker_source_never_absorbs_a_stronger_one() -> None:
-    pool = pool_of(TEA | {"entrenchment": "system_inferred"}, CHAI, cosine=0.75)
-    (cluster,) = clusters(pool)
-    assert "better entrenched" in check_verdict(cluster, Verdict(0, "supersede", 0, (1,)), pool.facts)
-    assert check_verdict(cluster, Verdict(0, "supersede", 1, (0,)), pool.facts) == ""
-
-
-def test_a_pinned_survivor_keeps_its_words() -> None:
-    pool, cluster = verdict_pool(pinned=True)
-    words = "Each morning Ana has a cup of green tea she drinks"
-    assert check_verdict(cluster, Verdict(0, "supersede", 1, (0,)), pool.facts) == ""
-    assert "pinned" in check_verdict(cluster, Verdict(0, "supersede", 1, (0,), words), pool.facts)
-
-
-def test_a_fact_of_another_scope_is_never_absorbed() -> None:
-    pool, cluster = verdict_pool()
-    moved = pool.facts.with_columns(scope=pl.when(pl.col("id") == "b").then(pl.lit("p1")).otherwise("scope"))
-    assert "another scope" in check_verdict(cluster, Verdict(0, "supersede", 0, (1,)), moved)
-
-
-def test_a_verdict_about_a_fact_that_is_gone_is_not_taken() -> None:
-    pool, cluster = verdict_pool()
-    left = pool.facts.filter(pl.col("id") != "b")
-    assert "does not exist" in check_verdict(cluster, Verdict(0, "supersede", 0, (1,)), left)
 
 
 # S1-06, S1-07, S1-08: what becomes of the facts
@@ -561,77 +438,39 @@ def test_c13_messages_are_counted_once_and_none_is_lost() -> None:
     assert row(made, "a")["evidence_count"] == 4
 
 
-def reworded(words: str = "Ana drinks the green tea every morning") -> tuple[Pool, ConsolidationPlan]:
+def test_s1_07_what_is_kept_apart_changes_nothing_but_the_marks_and_is_remembered() -> None:
     pool = pool_of(TEA, CHAI, cosine=0.75)
-    return pool, plan(pool, [supersede(clusters(pool)[0], "a", "b", reworded=words)])
-
-
-def test_s1_06_a_reworded_survivor_is_a_new_fact_that_takes_the_place_of_all() -> None:
-    pool, made = reworded()
-    (new,) = made.reworded.iter_rows(named=True)
-    assert new["statement"] == "Ana drinks the green tea every morning"
-    assert new["statement_hash"] == statement_hash(new["statement"])
-    assert (new["status"], new["valid_from"], new["subject_id"]) == ("active", day(0), "e_ana")
-    assert (new["evidence_count"], new["entrenchment"], new["embed_model"]) == (2, "user_stated", None)
-    assert new["consolidated_at"] == NOW
-    assert new["supersedes_id"] == "b"
-    for id_ in ("a", "b"):
-        assert (row(made, id_)["status"], row(made, id_)["replaced_by"]) == ("superseded", new["id"])
-        assert row(made, id_)["statement"] == pool.facts.row(by_predicate=pl.col("id") == id_, named=True)["statement"]
-    assert set(made.evidence["message_id"]) == {"m_a", "m_b"}
-    assert set(made.evidence["fact_id"]) == {new["id"]}
-    assert sorted(made.lineage["old_id"]) == ["a", "b"]
-    batch = made.batches.row(0, named=True)
-    assert (batch["id"], batch["origin"], batch["state"]) == (new["patch_batch_id"], "consolidate", "applied")
-    assert made.summary() | {"looked_at": 2} == {
-        "looked_at": 2, "merged": 1, "reworded": 1, "kept": 0, "pending": 0, "failed": 0,
-    }  # fmt: skip
-    assert made.decisions.filter(pl.col("action") == "create")["subject_id"].to_list() == [new["id"]]
-
-
-def test_t41_the_same_answer_makes_the_same_new_fact() -> None:
-    assert reworded()[1].reworded.equals(reworded()[1].reworded)
-
-
-def test_the_own_words_of_the_survivor_are_no_new_wording() -> None:
-    _, made = reworded(TEA["statement"].upper() + ".")
-    assert made.reworded.is_empty()
-    assert made.batches.is_empty()
-    assert row(made, "b")["replaced_by"] == "a"
-
-
-def test_s1_07_keep_all_changes_nothing_but_the_marks_and_is_remembered() -> None:
-    pool = pool_of(TEA, CHAI, cosine=0.75)
-    made = plan(pool, [keep(clusters(pool)[0])])
+    made = plan(pool, [keep("a", "b")])
     before = pool.facts.select(*frames.FACTS).with_columns(consolidated_at=pl.lit(NOW, dtype=frames.TIME))
     assert made.facts.select(*frames.FACTS).equals(before.sort("id"))
     pair = made.pairs.row(0, named=True)
     assert (pair["outcome"], pair["decided_by"], pair["prompt_version"], pair["guard"]) == (
         "keep_all", "model", VERSION, "likeness",
     )  # fmt: skip
-    (told,) = made.decisions.iter_rows(named=True)
-    assert (told["action"], told["ids_in"], told["reason"]) == ("keep", ["a", "b"], "two hobbies")
+    assert made.decisions.is_empty()
+    assert made.summary()["kept"] == 1
 
 
-def test_what_a_verdict_to_keep_says_of_indices_is_not_read() -> None:
-    pool = pool_of(TEA, CHAI, cosine=0.75)
-    made = plan(pool, [Judged(clusters(pool)[0], Verdict(0, "keep_all", 7, (9,), "Nobody"))])
-    assert made.pairs["outcome"].to_list() == ["keep_all"]
-    assert made.lineage.is_empty()
+def test_s1_06_a_model_merges_two_facts_and_says_so() -> None:
+    made = plan(pool_of(TEA, CHAI, cosine=0.75), [same("a", "b")])
+    gone, kept = row(made, "b"), row(made, "a")
+    assert (gone["status"], gone["replaced_by"], gone["valid_to"]) == ("superseded", "a", None)
+    assert (kept["valid_from"], kept["evidence_count"], kept["statement"]) == (day(0), 2, TEA["statement"])
+    assert made.lineage["reason"].to_list() == ["consolidated"]
+    assert (made.summary()["merged"], made.pairs["outcome"].to_list()) == (1, ["supersede"])
 
 
 def test_s1_08_everything_that_was_processed_is_marked() -> None:
     alone, neighbour = fact("z", "Ana owns a boat"), fact("y", "Green tea is good", is_seed=False)
     pool = pool_of(TEA, CHAI, neighbour, alone, cosine=0.75, a__z=0.1, b__z=0.1, y__z=0.1)
-    cluster = Cluster(0, clusters(pool)[0].facts)
-    made = plan(pool, [supersede(cluster, "a", "b")])
-    assert set(made.facts.filter(pl.col("consolidated_at") == NOW)["id"]) == {"a", "b", "z", *cluster.ids()}
+    made = plan(pool, [same("a", "b"), keep("b", "y")])
+    assert set(made.facts.filter(pl.col("consolidated_at") == NOW)["id"]) == {"a", "b", "y", "z"}
 
 
 def test_s1_08_a_failure_leaves_its_seeds_unmarked_until_the_third() -> None:
     pool = pool_of(TEA, CHAI, cosine=0.75)
     for attempt in (1, 2, 3):
-        made = plan(pool, [Judged(clusters(pool)[0], error="refused")])
+        made = plan(pool, [Judged("a", "b", error="refused")])
         failed = row(made, "a")
         assert failed["consolidation_attempts"] == attempt
         assert (failed["consolidated_at"], failed["consolidation_error"]) == (
@@ -642,34 +481,17 @@ def test_s1_08_a_failure_leaves_its_seeds_unmarked_until_the_third() -> None:
         pool = replace(pool, facts=after(pool, made).with_columns(is_seed=True))
 
 
-def test_s1_08_an_unusable_answer_counts_as_a_failure_and_changes_nothing_else() -> None:
-    pool = pool_of(TEA, CHAI, cosine=0.75)
-    (cluster,) = clusters(pool)
-    made = plan(pool, [Judged(cluster, Verdict(0, "supersede", 0, (7,)))])
-    assert made.lineage.is_empty()
-    assert row(made, "a")["consolidation_attempts"] == 1
-    assert "index 7" in made.decisions["reason"][0]
-
-
 def test_an_answer_after_failures_clears_their_count() -> None:
     pool = pool_of(TEA | {"consolidation_attempts": 2}, CHAI, cosine=0.75)
-    assert row(plan(pool, [keep(clusters(pool)[0])]), "a")["consolidation_attempts"] == 0
+    assert row(plan(pool, [keep("a", "b")]), "a")["consolidation_attempts"] == 0
 
 
 def test_what_was_planned_but_not_asked_stays_for_the_next_run() -> None:
     pool = pool_of(TEA, CHAI, fact("z", "Ana owns a boat"), cosine=0.75, a__z=0.1, b__z=0.1)
-    made = plan(pool, [Judged(Cluster(0, clusters(pool)[0].facts[:2]))])
+    made = plan(pool, [Judged("a", "b")])
     assert made.facts["id"].to_list() == ["z"]
     assert made.pairs.is_empty()
     assert made.decisions.is_empty()
-
-
-def test_a_verdict_may_absorb_a_part_and_the_rest_is_kept() -> None:
-    pool, cluster = verdict_pool()
-    made = plan(pool, [supersede(cluster, "a", "b")])
-    outcomes = {(a, b): how for a, b, how in made.pairs.select("a_id", "b_id", "outcome").iter_rows()}
-    assert outcomes == {("a", "b"): "supersede", ("a", "c"): "keep_all", ("b", "c"): "keep_all"}
-    assert row(made, "c")["status"] == "active"
 
 
 # Without a model: what waits
@@ -689,8 +511,8 @@ def test_without_a_model_the_best_pair_of_each_fact_waits_with_its_guard() -> No
 def test_with_a_model_nothing_waits_and_what_waited_is_settled() -> None:
     waiting = decided("a", "b", "pending")
     pool = pool_of(TEA, CHAI, decided=waiting, cosine=0.75)
-    assert plan(pool, [keep(clusters(pool)[0])]).pairs["outcome"].to_list() == ["keep_all"]
-    parted = plan(pool)  # no cluster held both
+    assert plan(pool, [keep("a", "b")]).pairs["outcome"].to_list() == ["keep_all"]
+    parted = plan(pool)  # others were more worth asking about
     assert parted.pairs.select("id", "outcome", "decided_by").rows() == [(waiting["id"][0], "keep_all", "rule")]
 
 
@@ -704,25 +526,14 @@ def test_a_pair_that_waited_for_a_fact_that_was_absorbed_waits_no_more() -> None
 
 def test_t36_a_fact_is_absorbed_once_and_a_survivor_that_is_gone_absorbs_nothing() -> None:
     pool = pool_of(TEA, CHAI, fact("c", "Ana likes green tea"), cosine=0.75)
-    (whole,) = clusters(pool)
-    ab, bc = (
-        Cluster(0, whole.facts[:2]),
-        Cluster(1, (replace(whole.facts[1], index=0), replace(whole.facts[2], index=1))),
-    )
-    made = plan(pool, [supersede(ab, "a", "b"), supersede(bc, "b", "c")])
+    made = plan(pool, [same("a", "b"), same("b", "c")])
     assert made.lineage.select("old_id", "new_id").rows() == [("b", "a")]
-    assert row(made, "a")["consolidated_at"] == NOW
-    assert "c" not in made.facts["id"].to_list()
+    assert row(made, "c")["status"] == "active"
 
 
 def test_a_survivor_may_itself_be_absorbed_later_and_everything_goes_on_in_the_last() -> None:
     pool = pool_of(TEA, CHAI, fact("c", "Ana likes green tea in the morning", at=7), cosine=0.75)
-    (whole,) = clusters(pool)
-    ab = Cluster(0, whole.facts[:2])
-    ca = Cluster(1, (replace(whole.facts[2], index=0), replace(whole.facts[0], index=1)))
-    words = "Ana drinks the green tea every morning"
-    made = plan(pool, [supersede(ab, "a", "b", reworded=words), supersede(ca, "c", "a")])
-    assert made.reworded.is_empty()
+    made = plan(pool, [same("a", "b"), same("c", "a")])
     assert (row(made, "b")["replaced_by"], row(made, "a")["replaced_by"]) == ("a", "c")
     assert row(made, "c")["valid_from"] == day(0)
     assert set(made.evidence.filter(pl.col("fact_id") == "c")["message_id"]) == {"m_a", "m_b"}
@@ -731,7 +542,7 @@ def test_a_survivor_may_itself_be_absorbed_later_and_everything_goes_on_in_the_l
 
 def test_t35_a_replacement_that_would_close_a_circle_is_refused() -> None:
     pool = pool_of(TEA | {"replaced_by": "b"}, CHAI, cosine=0.75)  # restored after it had been replaced
-    made = plan(pool, [supersede(clusters(pool)[0], "a", "b")])
+    made = plan(pool, [same("a", "b")])
     assert made.lineage.is_empty()
     assert losers(pool_of(fact("a", ALIKE[0], replaced_by="b"), fact("b", ALIKE[0]))) == {"b": "a"}
     assert plan(pool_of(fact("a", ALIKE[0], replaced_by="b"), fact("b", ALIKE[0]))).lineage.is_empty()
@@ -739,11 +550,11 @@ def test_t35_a_replacement_that_would_close_a_circle_is_refused() -> None:
 
 def test_t40_what_died_meanwhile_is_left_out_and_its_question_is_asked_again() -> None:
     pool = pool_of(TEA, CHAI, fact("c", ALIKE[0]), fact("d", ALIKE[0]), cosine=0.75, c__d=0.99)
-    merges, judged = merge_alike(pool, LIMITS), [supersede(clusters(pool)[0], "a", "b")]
+    merges, judged = merge_alike(pool, LIMITS), [same("a", "b")]
     assert merges.losers["loser_id"].to_list() == ["d"]
     left, fewer, answers = only_live(pool, merges, judged, pl.Series(["a", "d"]))
     assert fewer.losers.is_empty()
-    assert [each.verdict for each in answers] == [None]
+    assert [each.verdict for each in answers] == [""]
     made = plan(left, answers, fewer)
     assert made.lineage.is_empty()
     assert made.facts["id"].to_list() == ["d"]
@@ -758,15 +569,14 @@ def test_t40_a_loser_that_was_pinned_meanwhile_stays() -> None:
 
 def test_s1_20_every_decision_says_what_it_saw_and_who_decided() -> None:
     pool = pool_of(fact("a", ALIKE[0]), fact("b", ALIKE[0], at=1), TEA | {"id": "t"}, CHAI | {"id": "u"}, cosine=0.75)
-    cluster = next(each for each in clusters(pool) if "t" in each.ids())
-    made = plan(pool, [supersede(cluster, "t", "u")])
+    made = plan(pool, [same("t", "u")])
     told = {each["subject_id"]: each for each in made.decisions.iter_rows(named=True)}
     assert (told["a"]["action"], told["a"]["decided_by"]) == ("absorb", "rule")
     assert '"text_dedup":0.85' in told["a"]["measures"]
     assert (told["t"]["decided_by"], told["t"]["model"], told["t"]["reason"]) == (
         "model",
         "anthropic/claude",
-        "the same",
+        "A model says that they say the same.",
     )
     assert f'"prompt_version":"{VERSION}"' in told["t"]["measures"]
     assert set(made.lineage["reason"]) == {"dedup", "consolidated"}
@@ -819,19 +629,13 @@ def answered(pool: Pool, draw: Any) -> list[Judged]:
     """Arbitrary answers, sensible or not, to what a model would be asked."""
     if not pool.prompt_version:
         return []
-    judged = []
-    for cluster in clusters(pool):
-        members = range(-1, len(cluster.facts) + 1)
-        survivor = draw(st.sampled_from(members))
-        absorbed = tuple(draw(st.lists(st.sampled_from(members), max_size=3)))
-        words = draw(st.sampled_from([None, "", "Ana drinks green tea", "Ana does drink green tea", "Nobody"]))
-        verdict = Verdict(
-            cluster.number, draw(st.sampled_from(["supersede", "supersede", "keep_all"])), survivor, absorbed, words
-        )
-        judged.append(
-            draw(st.sampled_from([Judged(cluster, verdict)] * 4 + [Judged(cluster), Judged(cluster, None, "no")]))
-        )
-    return judged
+    kinds = ["same", "same", "same", "updates", "corrects", "contradicts", "details", "unrelated", ""]
+    return [
+        Judged(*sorted(pair, reverse=draw(st.booleans())), draw(st.sampled_from(kinds)), draw(st.sampled_from([1, 2])))
+        if draw(st.integers(0, 9))
+        else Judged(*pair, error="no")
+        for pair in questions(pool)
+    ]
 
 
 @settings(max_examples=5, deadline=None)
@@ -882,7 +686,7 @@ def test_whatever_a_model_answers_memory_keeps_its_laws(data: st.DataObject) -> 
 def test_consolidating_again_changes_nothing(data: st.DataObject) -> None:
     pool = data.draw(_pools())
     merges = merge_alike(pool, LIMITS)
-    judged = [keep(cluster) for cluster in clusters(pool)] if pool.prompt_version else []
+    judged = [keep(*pair) for pair in questions(pool)] if pool.prompt_version else []
     made = plan(pool, judged, merges)
     facts = after(pool, made)
     live = facts.filter(is_live(NOW))
@@ -905,9 +709,7 @@ def test_the_order_of_rows_changes_nothing(pool: Pool, chance: Any) -> None:
     first, second = plan(pool), plan(mixed)
     for name in ("facts", *CHANGED):
         assert getattr(first, name).equals(getattr(second, name)), name
-    assert clusters(pool) == clusters(mixed)
-    merges = merge_alike(pool, LIMITS)
-    assert plan_pairs(pool, merges, LIMITS) == plan_pairs(mixed, merge_alike(mixed, LIMITS), LIMITS)
+    assert questions(pool) == questions(mixed)
 
 
 @settings(max_examples=5, deadline=None)

@@ -25,11 +25,13 @@ from talk import (
     contents,
     dying,
     extractor,
+    known_of,
     learn,
     overtaken,
     rows,
     said,
     say_yes,
+    shown_to,
     started,
     states,
     texts_of,
@@ -470,13 +472,11 @@ def test_known_facts_are_shown_to_the_model_and_what_it_calls_superseded_is_clos
     shown: list[str] = []
 
     def reader(request: Body) -> Reply:
-        text = request["messages"][0]["content"]
-        text = text if isinstance(text, str) else text[0]["text"]
         reply = extractor(request)
-        if "<known>" in text:
-            shown.append(text)
+        if known_of(request):
+            shown.append(shown_to(request))
             body = json.loads(reply.body)
-            body["content"][0]["input"]["facts"][0]["resolves"] = [{"known": 0, "action": "supersede"}]
+            body["content"][0]["input"]["facts"][0]["does"] = [{"k": 0, "v": "updates"}]
             return Reply(200, json.dumps(body).encode())
         return reply
 

@@ -54,7 +54,8 @@ def writes(tree: ast.Module, word: str) -> bool:
 def test_only_the_rule_of_application_makes_anything_active() -> None:
     makers = {path for path, tree in sources(*FLOORS) if writes(tree, "active")}
     # `closing` marks candidates while `application` decides them; `resolution` makes entities and `artifacts`
-    # documents, which are no facts, and `eviction` archives and revives entities; `moments` shows a fact as it was.
+    # documents, which are no facts, `roster` makes the owner, and `eviction` archives and revives entities; `moments`
+    # shows a fact as it was.
     # A split makes entities, and facts that say how memory is filed, which are no knowledge.
     shown = {
         "slowwave/splitting/split_rows.py",
@@ -63,6 +64,7 @@ def test_only_the_rule_of_application_makes_anything_active() -> None:
         "slowwave/maintenance/eviction.py",
         "slowwave/merging/artifacts.py",
         "slowwave/moments.py",
+        "tasks/roster.py",
     }
     assert makers == {"slowwave/application/application.py", "slowwave/application/closing.py", *shown}
 
@@ -81,7 +83,7 @@ def test_only_the_tasks_of_candidates_and_application_write_facts() -> None:
     # another entity, `pins` pins them, `splitting` files them under another one.
     stated = {"tasks/statements.py", "tasks/observations.py"}
     kept = {"tasks/retirement.py", "tasks/restoring.py", "tasks/entities.py", "tasks/pins.py", "tasks/splitting.py"}
-    decided = {"tasks/application.py", "tasks/candidates.py", "tasks/consolidation.py"}
+    decided = {"tasks/application.py", "tasks/candidates.py", "tasks/reconciliation.py"}
     assert writers == decided | stated | kept
 
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
-from messages_api import Body, MessagesApi, Reply, filled
-from talk import CLAUDE, assert_same, clusters_of, contents, kept_apart, overtaken, rows
+from messages_api import Body, MessagesApi, Reply
+from talk import CLAUDE, assert_same, contents, kept_apart, overtaken, rows, verdict
 
 from inference.embedding import open_embedder
 from slowwave import frames
@@ -33,8 +33,8 @@ from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
 from tasks import merging
-from tasks.consolidation import Consolidated
 from tasks.merging import merge_duplicates
+from tasks.reconciliation import Reconciled
 from tasks.runs import existing_run, language_of
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -298,12 +298,12 @@ def write(place: Path, facts: Sequence[Fact], hits: Mapping[str, int], run: str 
         tx.upsert("fact_usage", pl.DataFrame(used))
 
 
-def swept(place: Path, model: str = "rules", *, dry_run: bool = False, **settings: Any) -> Consolidated:
+def swept(place: Path, model: str = "rules", *, dry_run: bool = False, **settings: Any) -> Reconciled:
     """One merge phase."""
     chosen = StewardSettings.model_validate({"llm": {"model": model, **settings.pop("llm", {})}, **settings})
     run = existing_run("steward", str(place), "default", NOW)
 
-    async def work() -> Consolidated:
+    async def work() -> Reconciled:
         async with language_of(run, chosen.llm) as language:
             return await merge_duplicates(run, chosen, language, dry_run=dry_run)
 
@@ -362,14 +362,14 @@ def test_consolidation_still_sees_the_originals_and_a_second_sweep_looks_at_noth
     assert rows(place, "facts")["consolidated_at"].null_count() == 3
     assert rows(place, "fact_scores").select("id", "compared_at").rows() == [("a", NOW), ("c", NOW)]
     before = sequence(place)
-    assert swept(place) == Consolidated()
+    assert swept(place) == Reconciled()
     assert sequence(place) == before
 
 
 def test_what_consolidation_compared_is_not_looked_at_but_met(remember: Made) -> None:
     done = {"consolidated_at": T0}
     place = remember(fact("a", **done), fact("b", SPELLINGS[1], 1, **done))
-    assert swept(place) == Consolidated()
+    assert swept(place) == Reconciled()
     write(place, [fact("c", SPELLINGS[2], 2)], {}, "said-2")
     assert swept(place).looked_at == 1
     assert live(place) == ["a", "b"]
@@ -497,7 +497,7 @@ def test_s4_09_of_two_notes_the_longer_text_goes_on_in_a_new_row(remember: Made)
     vector = rows(place, "facts", f"id = '{new}'", ["vector"])["vector"][0].to_numpy()
     assert np.allclose(vector, open_embedder().embed([FRAMED])[0], atol=1e-6)
     assert usage_of(rows(place, "fact_usage"), rows(place, "lineage"))["id"].to_list() == [new]
-    assert swept(place) == Consolidated()
+    assert swept(place) == Reconciled()
     assert examine(Store.open(str(place))) == ()
 
 
@@ -552,13 +552,8 @@ def test_t40_what_another_run_retired_meanwhile_is_not_merged(remember: Made, mo
 
 
 def merger(request: Body) -> Reply:
-    """A model that takes the first fact of every cluster for all of it."""
-    verdicts = [
-        {"cluster": number, "outcome": "supersede", "survivor": 0, "absorbed": list(range(1, len(facts))),
-         "reason": "They say the same."}
-        for number, facts in clusters_of(request).items()
-    ]  # fmt: skip
-    return filled("Consolidation", {"verdicts": verdicts})
+    """A model to which all pairs are the same."""
+    return verdict(request, "same")
 
 
 SAME = ("Marta runs the billing service in Lisbon.", "In Lisbon Marta runs the billing service.")

@@ -373,6 +373,17 @@ def test_what_is_observed_becomes_live_on_the_one_road_and_is_found_again(first_
     assert examine(Store.open(str(store))) == ()
 
 
+def test_what_is_observed_with_a_date_holds_or_happens_then(tmp_path: Path) -> None:
+    store, since, plan = tmp_path / "m", "Since 3 May she leads the lab", "Her exam is on 9 September 2026"
+    tell(store, "Marta Oliveira", since, plan, create=True, entity_type="person")
+    told = live(store)
+    assert told[since]["valid_from"] == datetime(2026, 5, 3, tzinfo=NOW.tzinfo)
+    assert (told[plan]["valid_from"], told[plan]["event_at"].date().isoformat()) == (NOW, "2026-09-09")
+    with Memory.open(str(store)) as memory:
+        found = next(fact for fact in memory.recall("exam", k=5).facts if fact.statement == plan)
+    assert (found.event_at, found.event_precision) == (told[plan]["event_at"], "day")
+
+
 def test_saying_it_again_changes_nothing_and_is_not_counted(marta: tuple[Path, Added]) -> None:
     store, first = marta
     before = contents(store)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply, fault, filled
-from talk import CLAUDE, NOW, learn, rows, said, texts_of, written
+from talk import CLAUDE, NOW, Line, learn, rows, said, texts_of, written
 
 from slowwave import frames
 from slowwave.application.predicates import DEFAULT, canonicalise, learned_rows, settle_names
@@ -43,20 +43,12 @@ class Model:
             return filled(tool, {"answers": []})
         fresh = [(n, text) for n, _, text, is_context in texts_of(request) if not is_context]
         facts = [
-            {
-                "message": n,
-                "subject": "Ana",
-                "relation": relation,
-                "object": thing,
-                "statement": text,
-                "confidence": 0.95,
-            }
+            {"m": n, "about": "Ana", "rel": relation, "obj": thing, "s": text, "c": 0.95}
             for n, text in fresh
             for _, relation, thing in [text.rstrip(".").split(" ", 2)]
         ]
-        names = [{"name": name, "type": "concept"} for name in ("Ana", *{fact["object"] for fact in facts})]
-        judged = [{"message": n, "durable": True} for n, _ in fresh]
-        return filled(tool, {"messages": judged, "entities": names, "facts": facts})
+        names = [{"name": name, "type": "concept"} for name in ("Ana", *{fact["obj"] for fact in facts})]
+        return filled(tool, {"new": names, "facts": facts})
 
     def _named(self, request: Body, tool: str) -> Reply:
         found = _QUESTION.findall(request["messages"][0]["content"])
@@ -69,12 +61,17 @@ class Model:
 
 def paid(**more: Any) -> dict[str, Any]:
     llm = {"model": CLAUDE, "concurrency": 1, "transient_retries": 0, "validation_retries": 0}
-    return {"llm": llm, "extract": {"context_messages": 0, "known_facts": 0}, **more}
+    extract = {"context_messages": 0, "known_facts": 0}
+    return {"llm": llm, "noise": {"min_chunk_chars": 0}, "extract": extract, **more}
 
 
 def told(folder: Path, name: str, *texts: str) -> Path:
-    """A file in which Ana says these."""
-    return written(folder / f"{name}.jsonl", said([("Ana", text) for text in texts], name))
+    """A document with these passages: the relations of conversations are a closed list."""
+    return written(folder / f"{name}.jsonl", as_document(said([("Ana", text) for text in texts], name)))
+
+
+def as_document(lines: list[Line]) -> list[Line]:
+    return [{**line, "role": "document"} for line in lines]
 
 
 def canonical(store: Path) -> dict[str, tuple[str, str]]:
@@ -112,6 +109,22 @@ def test_unknown_relations_are_asked_about_together_stored_applied_and_never_aga
     assert len(model.asked) == 1
 
 
+@pytest.mark.proof
+def test_in_a_conversation_a_relation_of_the_models_own_is_an_observation_and_nobody_is_asked(
+    tmp_path: Path, serve: Callable[[Model], MessagesApi]
+) -> None:
+    model = Model({"knits": ("creates", "n")})
+    serve(model)
+    talk = said([("Ana", "Ana knits Socks."), ("Ana", "Ana employed_by Borealis.")], "a")
+    learn(written(tmp_path / "a.jsonl", talk), tmp_path / "m", **paid())
+    assert model.asked == []
+    assert rows(tmp_path / "m", "predicates").is_empty()
+    found = rows(tmp_path / "m", "facts").sort("statement").select("kind", "predicate", "statement")
+    assert found.rows() == [
+        ("relation", "works_at", "Ana employed_by Borealis."), ("observation", "said", "Ana knits Socks."),
+    ]  # fmt: skip
+
+
 def test_more_than_forty_relations_are_asked_about_in_several_calls(
     tmp_path: Path, serve: Callable[[Model], MessagesApi]
 ) -> None:
@@ -121,7 +134,8 @@ def test_more_than_forty_relations_are_asked_about_in_several_calls(
         f"Ana relates{chr(97 + n // 26)}{chr(97 + n % 26)} Thing{chr(97 + n // 26)}{chr(97 + n % 26)}."
         for n in range(45)
     ]
-    learn(told(tmp_path, "a", *texts), tmp_path / "m", **paid())
+    one_window = {"context_messages": 0, "known_facts": 0, "window_messages": 60}
+    learn(told(tmp_path, "a", *texts), tmp_path / "m", **paid(extract=one_window))
     assert sorted(map(len, model.asked)) == [5, 40]
     assert rows(tmp_path / "m", "predicates").height == 45, (
         "what a model leaves out means itself, and is not asked again"

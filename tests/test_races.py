@@ -54,7 +54,7 @@ def one_at_a_time(**llm: Any) -> IngestSettings:
 def behind_first(store: Path) -> Cursor:
     """The cursor of a run that has taken the first message."""
     first = rows(store, "messages").sort("occurred_at").row(0, named=True)
-    return Cursor(first["occurred_at"].timestamp() * 1e6, first["id"])
+    return Cursor(first["occurred_at"].timestamp() * 1e6, first["id"], tried=frozenset({first["id"]}))
 
 
 def test_what_another_run_heard_of_an_entity_later_is_not_put_back(
@@ -99,15 +99,10 @@ def typist(request: Body) -> Reply:
     return filled(
         request["tools"][0]["name"],
         {
-            "messages": [{"message": n, "durable": True} for n, _ in fresh],
-            "entities": [{"name": "Ferrywise", "type": kind}],
-            "facts": [
-                {"message": n, "kind": "observation", "subject": "Ferrywise", "relation": "said", "statement": text,
-                 "confidence": 0.9}
-                for n, text in fresh
-            ],
+            "new": [{"name": "Ferrywise", "type": kind}],
+            "facts": [{"m": n, "s": text, "about": "Ferrywise", "c": 0.9} for n, text in fresh],
         },
-    )  # fmt: skip
+    )
 
 
 def test_a_name_that_two_runs_meet_first_under_two_types_is_one_entity(

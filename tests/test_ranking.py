@@ -19,6 +19,7 @@ from slowwave.ranking.placing import Step, fuse, spread, weighted
 from slowwave.ranking.ranking import (
     CONTEXT_CHARACTERS,
     OVERLAP_WEIGHT,
+    SPREAD,
     Evidence,
     Recalled,
     best_messages,
@@ -88,7 +89,7 @@ def test_facts_are_ranked_as_brute_force_ranks_them(
         assert set(fact.sources) == facts[fact.fact_id][2]
         rivals = [r for r in ranked if r.sources[0] == fact.sources[0]]
         better = sum((-plain[r.fact_id], str(r.fact_id)) < (-plain[fact.fact_id], str(fact.fact_id)) for r in rivals)
-        assert fact.score == pytest.approx(plain[fact.fact_id] / (better + 1))
+        assert fact.score == pytest.approx(plain[fact.fact_id] / (better + 1) ** SPREAD)
     assert [fact.score for fact in ranked] == sorted((fact.score for fact in ranked), reverse=True)
 
 

@@ -204,6 +204,36 @@ def test_a_document_has_its_title_as_speaker_its_path_as_conversation_and_the_ti
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("kickoff.md", "# Kickoff, 8 September 2026\n\nWe start.\n\n## Goals\n\nTwo."),
+        ("2026-09-08-kickoff.md", "# Kickoff\n\nWe start."),
+        ("kickoff_20260908.txt", "We start."),
+        ("acta.md", "# Acta del 8 de septiembre de 2026\n\nEmpezamos."),
+        ("x.md", "---\ndate: September 8, 2026\n---\n# Kickoff of 2 May 2020\n\nWe start."),
+        ("log.md", "# Log\n\n## 2026-09-08\n\nWe started."),
+    ],
+)
+def test_a_note_is_of_the_day_that_its_heading_or_file_name_tells(tmp_path: Path, name: str, content: str) -> None:
+    days = frame(read(write(tmp_path / name, content)))["occurred_at"].dt.date().unique().to_list()
+    assert days == [datetime(2026, 9, 8).date()]
+
+
+@pytest.mark.parametrize(
+    "heading", ["Release on 9 November 2025", "Due by 9 November 2025", "Roadmap 2025", "v3.11.2025"]
+)
+def test_a_date_that_a_heading_is_about_is_not_the_day_of_the_note(tmp_path: Path, heading: str) -> None:
+    file = write(tmp_path / "plan.md", f"# {heading}\n\nNine boats.")
+    os.utime(file, (1_772_442_000, 1_772_442_000))
+    assert frame(read(file))["occurred_at"].dt.date().to_list() == [datetime(2026, 3, 2).date()]
+
+
+def test_each_day_of_a_journal_has_its_own_time(tmp_path: Path) -> None:
+    file = write(tmp_path / "log.md", "# Log\n\n## 2026-09-08\n\nStart.\n\n## Wednesday, 9 September 2026\n\nGo.")
+    assert frame(read(file))["occurred_at"].dt.day().to_list() == [8, 9]
+
+
 def test_an_edited_document_keeps_the_rows_of_what_did_not_change(tmp_path: Path) -> None:
     file = write(tmp_path / "boats.md", "# Boats\n\nNine.\n\n# Prices\n\nFree.")
     before = frame(read(file))["id"].to_list()

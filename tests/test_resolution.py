@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from slowwave import frames
 from slowwave.reading.mentions import RAW_MENTIONS, embed_texts, mentions_in, new_id
-from slowwave.reading.resolution import LIKENESS, Resolution, finish, must_differ, plan_resolution, with_questions
+from slowwave.reading.name_joins import KNOWN, near_names, plan_joins
+from slowwave.reading.name_matching import must_differ
+from slowwave.reading.resolution import (
+    LIKENESS,
+    UNCLEAR_NAME,
+    Resolution,
+    exact_matches,
+    finish,
+    plan_resolution,
+)
 from slowwave.settings import ResolveSettings
 from storage.tables import STAMPS, TABLES
 
@@ -45,10 +54,20 @@ class Memory:
     ) -> Resolution:
         met = mentions_in(mentions, type_strict=settings.type_strict)
         near = pl.DataFrame(likeness, schema=LIKENESS, orient="row")
-        done = finish(plan_resolution(met, self.entities, self.aliases, near, settings), answers or {}, NOW)
+        exact = exact_matches(met, self.entities, self.aliases, settings)
+        equal = dict(exact.drop_nulls("entity_id").select("mention", "entity_id").iter_rows())
+        joined = plan_joins(met, equal, near_names(met, self._known()))
+        plan = plan_resolution(met, self.entities, self.aliases, near, settings, joined)
+        done = finish(plan, answers or {}, NOW)
         self.entities = pl.concat([self.entities, done.entities]).unique("id", keep="last", maintain_order=True)
         self.aliases = pl.concat([self.aliases, done.aliases]).unique("id", keep="last", maintain_order=True)
         return done
+
+    def _known(self) -> pl.DataFrame:
+        whole = self.entities.filter(pl.col("merged_into").is_null())
+        parts = [whole.select("entity_type", entity_id="id", name=each) for each in ("canonical_name", "name")]
+        parts.append(self.aliases.select("entity_type", "entity_id", name="alias_name"))
+        return pl.concat(parts).select(*KNOWN)
 
     def entity(self, name: str, kind: str = "tool") -> dict[str, Any]:
         return self.entities.row(by_predicate=pl.col("id") == new_id(name, kind), named=True)
@@ -209,7 +228,6 @@ def test_a_question_shows_both_names_and_summaries() -> None:
         "tool",
         0.8,
     )
-    assert with_questions(plan, 0).questions.is_empty()
 
 
 def test_likeness_joins_only_names_of_one_type() -> None:
@@ -323,3 +341,117 @@ def test_every_mention_is_resolved_and_no_name_becomes_twins(
         assert done.names["entity_id"].null_count() == 0
         assert set(done.names["entity_id"]) <= set(memory.entities["id"])
     assert memory.entities["canonical_name"].is_unique().all()
+
+
+def people(*names: str, window: int = 0, kind: str = "person") -> pl.DataFrame:
+    return raw(*((name, kind, None, window) for name in names))
+
+
+def one(memory: Memory, name: str) -> dict[str, Any]:
+    """The entity that is shown under a name."""
+    return memory.entities.row(by_predicate=pl.col("name") == name, named=True)
+
+
+def test_a_first_name_joins_the_one_full_name_it_can_mean_and_is_known_from_then_on() -> None:
+    memory = Memory()
+    memory.take(people("Anna Keller", "Ben Ruiz"))
+    done = memory.take(people("Anna"))
+    assert meaning(done) == {"anna": new_id("anna keller", "person")}
+    assert one(memory, "Anna Keller")["id"] == new_id("anna keller", "person")
+    assert done.decisions["action"].to_list() == ["merge_entity"]
+    assert memory.take(people("Anna")).counts == {"alias": 1, "rejected": 0, "dropped": 0, "not_named": 0}
+
+
+def test_a_first_name_that_can_mean_two_means_neither_and_a_person_is_to_be_asked() -> None:
+    memory = Memory()
+    memory.take(people("Anna Keller", "Anna Schmidt"))
+    done = memory.take(people("Anna"))
+    assert meaning(done) == {"anna": new_id("anna", "person")}
+    (told,) = done.decisions.filter(pl.col("action") == UNCLEAR_NAME).iter_rows(named=True)
+    assert sorted(told["ids_out"]) == sorted(new_id(name, "person") for name in ("anna keller", "anna schmidt"))
+
+
+def test_a_first_name_that_a_second_person_has_too_means_nobody_from_then_on() -> None:
+    memory = Memory()
+    memory.take(people("Anna Keller", "Anna"))
+    assert meaning(memory.take(people("Anna Schmidt", "Anna", window=1)))["anna"] == new_id("anna schmidt", "person")
+    assert meaning(memory.take(people("Anna", window=2)))["anna"] == new_id("anna", "person")
+
+
+def test_a_window_that_names_one_of_two_in_full_means_that_one() -> None:
+    memory = Memory()
+    memory.take(people("Anna Keller", "Anna Schmidt"))
+    done = memory.take(pl.concat([people("Anna Schmidt", "Anna"), people("Anna", window=1)]))
+    ids = dict(done.names.filter(pl.col("canonical_name") == "anna").select("window", "entity_id").iter_rows())
+    assert ids == {0: new_id("anna schmidt", "person"), 1: new_id("anna", "person")}
+
+
+def test_a_full_name_learned_late_joins_who_was_known_by_the_first_name_and_is_shown() -> None:
+    memory = Memory()
+    memory.take(people("Anna"))
+    assert meaning(memory.take(people("Anna Keller"))) == {"anna keller": new_id("anna", "person")}
+    memory.take(people("Anna"))
+    assert memory.entities["name"].to_list() == ["Anna Keller"]
+
+
+def test_of_two_full_names_learned_late_neither_takes_the_first_name() -> None:
+    memory = Memory()
+    memory.take(people("Anna"))
+    memory.take(people("Anna Keller", "Anna Schmidt"))
+    assert memory.entities.height == 3
+
+
+def test_a_title_with_a_last_name_means_the_one_person_of_that_name() -> None:
+    memory = Memory()
+    memory.take(people("Anna Keller"))
+    assert meaning(memory.take(people("Dr. Keller"))) == {"dr. keller": new_id("anna keller", "person")}
+
+
+def test_names_of_things_are_not_joined_by_their_first_word() -> None:
+    memory = Memory()
+    memory.take(people("Apache Kafka", "Northwind Bakery", kind="organization"))
+    memory.take(people("Apache", "Northwind", kind="organization"))
+    assert memory.entities.height == 4
+
+
+def test_another_spelling_joins_in_any_order_of_arrival() -> None:
+    for names in (("José Núñez Prado", "Jose Nunez Prado"), ("Jose Nunez Prado", "José Núñez Prado")):
+        memory = Memory()
+        for name in names:
+            memory.take(people(name))
+        assert memory.entities.height == 1
+    together = Memory()
+    together.take(people("José Núñez Prado", "Jose Nunez Prado"))
+    assert together.entities.height == 1
+
+
+def kin(name: str, owner: str | None = None, known_as: str | None = None) -> pl.DataFrame:
+    return people(name).with_columns(owner=pl.lit(owner), kin=pl.lit(known_as))
+
+
+def test_kin_are_one_whoever_speaks_and_are_joined_to_their_name() -> None:
+    memory = Memory()
+    memory.take(people("Evan Ruiz", "Evan's wife"))
+    ours = new_id("evan's wife", "person")
+    assert meaning(memory.take(kin("my wife", "Evan Ruiz"))) == {"my wife": ours}
+    assert meaning(memory.take(kin("my wife Lotte Maes", "Evan Ruiz"))) == {"my wife lotte maes": ours}
+    assert memory.entity("evan's wife", "person")["name"] == "Lotte Maes"
+    assert meaning(memory.take(people("Lotte", "Evan's wife"))) == {"lotte": ours, "evan's wife": ours}
+
+
+def test_a_named_person_is_known_by_a_role_that_one_can_have_once() -> None:
+    memory = Memory()
+    memory.take(kin("Lotte", known_as="evan's wife"))
+    assert meaning(memory.take(people("Evan's wife"))) == {"evan's wife": new_id("lotte", "person")}
+    memory.take(kin("Ines", known_as="evan's sister"))
+    assert meaning(memory.take(people("Evan's sister"))) == {"evan's sister": new_id("evan's sister", "person")}
+
+
+def test_my_manager_is_nobody_where_nobody_knows_whose() -> None:
+    assert Memory().take(kin("my manager")).names.is_empty()
+
+
+def test_what_is_no_name_has_no_row_and_is_counted() -> None:
+    done = Memory().take(people("Anna", "Nature").with_columns(is_named=pl.col("name") != "Nature"))
+    assert set(meaning(done)) == {"anna"}
+    assert done.counts["not_named"] == 1

@@ -60,7 +60,8 @@ RELATIONS = [
     # places
     ("I live in Lisbon.", (ANA, "lives_in", "Lisbon")),
     ("I moved from Lisbon to Porto in April.", (ANA, "lives_in", "Porto")),
-    ("I moved to Ghent from Leuven.", (ANA, "lives_in", "Ghent")),
+    ("I moved to Antwerp from Leuven.", (ANA, "lives_in", "Antwerp")),
+    ("I moved to Leuven, the flat is tiny.", (ANA, "lives_in", "Leuven")),
     ("I'm originally from Recife.", (ANA, "is_from", "Recife")),
     ("I grew up in Leeds.", (ANA, "grew_up_in", "Leeds")),
     ("We're moving from Lisbon to Évora in August.", (ANA, "plans_to", "move to Évora")),
@@ -85,9 +86,9 @@ RELATIONS = [
     ("We do not use Kubernetes.", (ANA, "does_not_use", "Kubernetes")),
     ("I no longer use Slack.", (ANA, "uses", "Slack")),
     ("I stopped using Trello.", (ANA, "uses", "Trello")),
-    ("I switched from vim to neovim last week.", (ANA, "switched_to", "neovim")),
-    ("We migrated from MySQL to Postgres.", (ANA, "switched_to", "Postgres")),
-    ("We replaced RabbitMQ with Redis.", (ANA, "switched_to", "Redis")),
+    ("I switched from vim to neovim last week.", (ANA, "uses", "neovim")),
+    ("We migrated from MySQL to Postgres.", (ANA, "uses", "Postgres")),
+    ("We replaced RabbitMQ with Redis.", (ANA, "uses", "Redis")),
     ("Kestrel runs on two virtual machines.", ("Kestrel", "runs_on", "two virtual machines")),
     ("We upgraded Postgres from 15 to 16.", ("Postgres", "version", "16")),
     # projects, doings
@@ -199,16 +200,21 @@ def test_what_will_not_matter_in_a_month_is_refused_with_its_reason(text: str, r
     ("sentence", "statement"),
     [
         ("I work at Northwind.", "Ana Lima works at Northwind."),
-        ("I've never been to Rome with my sister.", "Ana Lima has never been to Rome with their sister."),
+        ("I've never been to Rome.", "Ana Lima has never been to Rome."),
+        ("I've never been to Rome with my sister.", 'Ana Lima: "I\'ve never been to Rome with my sister."'),
         ("I don't eat meat.", "Ana Lima doesn't eat meat."),
         (
             "When I was ten I moved to Bath, and I am still there.",
-            "When Ana Lima was ten they moved to Bath, and they are still there.",
+            'Ana Lima: "When I was ten I moved to Bath, and I am still there."',
         ),
-        ("My flat is too small for me.", "Ana Lima's flat is too small for them."),
+        ("My flat is too small.", "Ana Lima's flat is too small."),
+        ("My flat is too small for me.", 'Ana Lima: "My flat is too small for me."'),
+        ("My last day there was the 14th.", 'Ana Lima: "My last day there was the 14th."'),
+        ("The a11y argument convinced me.", 'Ana Lima: "The a11y argument convinced me."'),
+        ('We call it "the barn".', "Ana Lima: \"We call it 'the barn'.\""),
         ("Gonna repaint the kitchen on Sunday.", "Ana Lima is gonna repaint the kitchen on Sunday."),
-        ("We sell ferry tickets.", "Ana Lima: We sell ferry tickets."),
-        ("The van is back at the dock.", "Ana Lima: The van is back at the dock."),
+        ("We sell ferry tickets.", 'Ana Lima: "We sell ferry tickets."'),
+        ("The van is back at the dock.", 'Ana Lima: "The van is back at the dock."'),
     ],
 )
 def test_a_statement_stands_alone_with_the_speaker_named(sentence: str, statement: str) -> None:
@@ -339,9 +345,9 @@ def test_names_become_entities_with_a_type_and_the_speaker_is_a_person() -> None
 def test_a_hint_is_copied_and_can_be_resolved() -> None:
     fact = facts("I start at Northwind on Monday.")[0]
     assert fact["temporal_hint"] == "on Monday"
-    when = dates.resolve_hint(fact["temporal_hint"], NOW, fact["statement"])
-    assert when is not None
-    assert when.start.date().isoformat() == "2026-04-13"
+    when = dates.resolve_times(fact["temporal_hint"], NOW, fact["statement"])
+    assert when.event_at is not None
+    assert when.event_at.date().isoformat() == "2026-04-13"
 
 
 def test_a_date_that_is_the_value_is_not_when_it_became_true() -> None:

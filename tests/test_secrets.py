@@ -202,15 +202,15 @@ def echo(planted: Planted) -> Callable[[Body], Reply]:
             return filled(tool, {"answers": [], "verdicts": []})
         fresh = [n for n, _, _, is_context in texts_of(request) if not is_context]
         facts = [
-            {"message": n, "kind": "observation", "subject": "Marta", "relation": "keeps", "confidence": 0.9,
-             "object": planted.plant("openai", f"an object {n}"),
-             "statement": f"Marta keeps it: {planted.plant('github_token', f'a statement {n}')}."}
+            {"m": n, "about": "Marta", "c": 0.9, "rel": planted.plant("jwt", "a relation"),
+             "obj": planted.plant("openai", f"an object {n}"),
+             "s": f"Marta keeps it: {planted.plant('github_token', f'a statement {n}')}."}
             for n in fresh
         ]  # fmt: skip
-        named = [{"name": "Marta", "type": "person", "summary": planted.plant("said_password", "a summary")},
+        named = [{"name": "Marta", "type": "person", "is": planted.plant("said_password", "a summary")},
                  {"name": planted.plant("slack", "a name of an entity"), "type": "tool"}]  # fmt: skip
-        judged = [{"message": n, "durable": True, "reason": planted.plant("jwt", "a reason")} for n in fresh]
-        return filled(tool, {"messages": judged, "entities": named, "facts": facts})
+        names = [{"n": 1, "name": planted.plant("jwt", "a name")}]
+        return filled(tool, {"names": names, "new": named, "facts": facts})
 
     return answer
 

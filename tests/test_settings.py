@@ -29,7 +29,7 @@ MODELS = [
 ]
 FREE_TEXT = {
     "model", "extract_model", "resolve_model", "consolidate_model", "summarize_model", "judge_model", "embedder",
-    "address", "acknowledgements", "finding_phrases", "quality_prototypes", "noise_prototypes", "stop_words",
+    "address", "acknowledgements", "finding_phrases", "quality_prototypes", "noise_prototypes", "stop_words", "owner",
 }  # fmt: skip
 """Settings that may hold any text; every other word is one of a list."""
 
@@ -173,6 +173,20 @@ def test_an_unknown_name_is_told_with_the_nearest_one(path: str, near: str) -> N
     with pytest.raises(UnknownName) as refused:
         parse_settings(tree(path, 3), "slowwave.toml")
     assert f"Did you mean {near!r}?" in str(refused.value)
+
+
+@pytest.mark.parametrize("path", [f"{model.__name__}.{name}" for model in MODELS for name in model.replaced])
+def test_a_setting_that_lost_its_meaning_is_refused_with_what_took_its_place(path: str) -> None:
+    group, name = path.split(".")
+    model = getattr(slowwave.settings, group)
+    assert name not in model.model_fields
+    with pytest.raises(ValidationError, match=f"{name} is no setting any more: .+"):
+        model.model_validate({name: 1})
+
+
+def test_a_file_with_a_replaced_setting_names_its_table() -> None:
+    with pytest.raises(UnusableInput, match=r"\[ingest.revise\] verify_with_llm is no setting any more: .*ask_model"):
+        parse_settings({"ingest": {"revise": {"verify_with_llm": True}}}, "slowwave.toml")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,211 @@
+"""The order of arrival does not matter: the same messages, in any order, give the same memory (§6.3, S1-21, S3-04)."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from patchwork import NOW, Memory, claim, day
+from talk import learn, rows, said, written
+
+from slowwave.validity import is_live
+
+Told = tuple[str, str, Any, Any, str | None]
+
+
+def job(place: str, at: float, statement: str = "", **more: Any) -> dict[str, Any]:
+    return claim(statement or f"Anna works at {place}.", relation="works_at", obj=place, at=at, **more)
+
+
+def tool(name: str, at: float, **more: Any) -> dict[str, Any]:
+    return claim(f"Anna uses {name}.", relation="uses", obj=name, at=at, **more)
+
+
+def switch(old: str, new: str, at: float) -> dict[str, Any]:
+    """She says herself what takes the place of what."""
+    said = f"Anna switched from {old} to {new}."
+    return claim(said, relation="uses", obj=new, at=at, resolves=[{"object": old}])
+
+
+def over(name: str, at: float, relation: str = "uses") -> dict[str, Any]:
+    return claim(f"Anna has no more to do with {name}.", relation=relation, obj=name, at=at, ended=True)
+
+
+def state(memory: Memory) -> list[Told]:
+    """Statement, whether it holds, since when, until when and what replaced it, of everything that was believed."""
+    says = dict(memory.facts.select("id", "statement").iter_rows())
+    rows = memory.facts.filter(pl.col("status").is_in(["active", "superseded", "retracted"]))
+    rows = rows.with_columns(holds=is_live(NOW)).sort("valid_from", "statement", "valid_to")
+    columns = ("statement", "holds", "valid_from", "valid_to", "replaced_by")
+    return [(s, h, a, b, says.get(r or "")) for s, h, a, b, r in rows.select(columns).iter_rows()]
+
+
+def heard(batches: Sequence[Sequence[dict[str, Any]]]) -> list[Told]:
+    memory = Memory()
+    for batch in batches:
+        memory.tell(*batch)
+    return state(memory)
+
+
+CASES = {
+    "a directive is remembered for what arrives after it": [tool("vim", 1), switch("vim", "neovim", 10)],
+    "so is an end": [tool("vim", 1), over("vim", 10)],
+    "and the first of two ends counts": [tool("vim", 1), over("vim", 10), over("vim", 20)],
+    "what ended twice ended with the first": [job("Acme", 1), job("Globex", 10), over("Acme", 20, "works_at")],
+    "a told end is no later than what followed": [
+        job("Acme", 1), job("Globex", 10), job("Initech", 20, "Anna went from Acme to Initech.",
+                                                resolves=[{"object": "Acme"}]),
+    ],
+    "what came back is a second stretch": [job("Acme", 1), job("Globex", 10), job("Acme", 20)],
+    "so is what came back after an end": [tool("vim", 1), over("vim", 10), tool("vim", 20)],
+    "what was said twice holds since the first time": [tool("vim", 1), tool("vim", 10), tool("vim", 20)],
+    "three jobs follow each other": [job("Acme", 1), job("Globex", 10), job("Initech", 20)],
+    "a mere mention in between changes nothing": [job("Acme", 1), tool("vim", 5), job("Acme", 10)],
+    "one who speaks of another ends nothing": [job("Acme", 1), job("Globex", 10, speaker="Devon")],
+    "there and back again": [tool("vim", 1), switch("vim", "neovim", 10), switch("neovim", "vim", 20)],
+    "a job of long ago is over": [job("Acme", 10), job("Globex", 20, "Anna joined Globex in 2021.",
+                                                       temporal_hint="in 2021")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_whatever_the_order_it_comes_to_the_same(case: str) -> None:
+    told = CASES[case]
+    expected = heard([[each] for each in told])
+    for order in permutations(told):
+        assert heard([[each] for each in order]) == expected
+        assert heard([order[:2], order[2:]] if len(order) > 2 else [order]) == expected
+
+
+def test_a_fact_that_arrives_after_its_end_is_closed_and_says_by_what() -> None:
+    memory = Memory()
+    memory.tell(switch("vim", "neovim", 10))
+    plan = memory.tell(tool("vim", 1))
+    old, new = memory.fact("Anna uses vim."), memory.fact("Anna switched from vim to neovim.")
+    assert (old["status"], old["valid_to"], old["replaced_by"], old["expired_at"]) == (
+        "superseded", day(10), new["id"], NOW,
+    )  # fmt: skip
+    assert (memory.valid(5), plan.summary()["supersede"]) == (["Anna uses vim."], 1)
+    assert plan.lineage.select("old_id", "new_id").rows() == [(old["id"], new["id"])]
+
+
+def test_what_was_said_again_after_a_late_end_is_evidence_of_the_second_stretch_alone() -> None:
+    memory = Memory()
+    memory.tell(tool("vim", 1))
+    memory.tell(tool("vim", 20))
+    assert memory.facts.filter(statement="Anna uses vim.", status="active")["evidence_count"].to_list() == [2]
+    plan = memory.tell(over("vim", 10))
+    first, second = memory.facts.filter(statement="Anna uses vim.", status="active").sort("valid_from").rows(named=True)
+    assert [(row["valid_from"], row["valid_to"]) for row in (first, second)] == [(day(1), day(10)), (day(20), None)]
+    assert (first["evidence_count"], second["evidence_count"]) == (1, 1)
+    assert plan.again == ((second["id"], first["id"]),)
+    said = memory.evidence.filter(pl.col("fact_id").is_in([first["id"], second["id"]])).sort("occurred_at")
+    assert said.select("fact_id", "occurred_at").rows() == [(first["id"], day(1)), (second["id"], day(20))]
+
+
+def test_what_outranks_a_remembered_directive_stays() -> None:
+    memory = Memory()
+    memory.tell({**switch("vim", "neovim", 10), "by": "assistant"})
+    memory.tell(tool("vim", 1))
+    assert "Anna uses vim." in memory.live()
+
+
+def test_what_was_said_after_a_directive_is_not_what_it_meant() -> None:
+    memory = Memory()
+    memory.tell(switch("vim", "neovim", 10))
+    memory.tell(tool("vim", 20))
+    assert "Anna uses vim." in memory.live()
+
+
+def test_a_second_application_changes_nothing() -> None:
+    memory = Memory()
+    memory.tell(job("Acme", 1), job("Acme", 20))
+    built = memory.candidates([job("Globex", 10)])
+    memory.keep(memory.plan(built))
+    again = memory.plan(built)
+    assert [getattr(again, name).height for name in ("facts", "evidence", "lineage", "decisions", "pairs")] == [0] * 5
+
+
+NAMES, TOOLS = ("Acme", "Globex", "Initech"), ("vim", "neovim", "emacs")
+sentences = st.one_of(
+    st.builds(lambda name: (job, (name,), {}), st.sampled_from(NAMES)),
+    st.just((job, ("Umbrella",), {"speaker": "Devon"})),
+    st.builds(lambda name: (tool, (name,), {}), st.sampled_from(TOOLS)),
+    st.builds(lambda pair: (switch, tuple(pair), {}), st.permutations(TOOLS).map(lambda names: names[:2])),
+    st.builds(lambda name: (over, (name,), {}), st.sampled_from(TOOLS)),
+)
+
+
+@st.composite
+def talks(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[list[dict[str, Any]]]]:
+    """Some sentences, one a day, and the same in any order, in batches of any size."""
+    said = [
+        make(*words, at + 1, **more) for at, (make, words, more) in enumerate(draw(st.lists(sentences, max_size=6)))
+    ]
+    mixed = draw(st.permutations(said))
+    cuts = sorted(draw(st.sets(st.integers(1, 5), max_size=3)))
+    parts = [mixed[a:b] for a, b in zip([0, *cuts], [*cuts, len(mixed)], strict=True)]
+    return said, [part for part in parts if part]
+
+
+@given(talks())
+@settings(max_examples=8, deadline=None)
+def test_the_same_talk_in_any_order_and_in_any_batches_is_the_same_memory(
+    talk: tuple[list[dict[str, Any]], list[list[dict[str, Any]]]],
+) -> None:
+    said, mixed = talk
+    assert heard(mixed) == heard([[each] for each in said])
+
+
+# --- through the flow
+
+FILES = (
+    ("2026-01-05", ["I work at Acme as the data lead, and I like the people.", "I use vim for everything I write."]),
+    ("2026-03-05", ["I work at Globex, the commute is short."]),
+    ("2026-04-05", ["I switched from vim to neovim because of the plugins."]),
+    ("2026-05-05", ["I work at Acme, they asked me back."]),
+)
+
+
+def files(folder: Path) -> list[Path]:
+    """One file per day on which Ben said something."""
+    return [
+        written(
+            folder / f"{number}.jsonl",
+            said([("Ben", text) for text in texts], f"c{number}", datetime.fromisoformat(when).replace(tzinfo=UTC)),
+        )
+        for number, (when, texts) in enumerate(FILES)
+    ]
+
+
+def believed(store: Path) -> list[tuple[Any, ...]]:
+    facts = rows(store, "facts", "status IN ('active', 'superseded', 'retracted')")
+    says = dict(facts.select("id", "statement").iter_rows())
+    columns = ("statement", "status", "valid_from", "valid_to", "replaced_by")
+    return sorted(
+        (s, status, str(a), str(b), says.get(r or "", "")) for s, status, a, b, r in facts.select(columns).iter_rows()
+    )
+
+
+@pytest.mark.proof
+def test_four_writers_at_once_leave_what_one_after_the_other_leaves(tmp_path: Path) -> None:
+    paths = files(tmp_path)
+    for path in paths:
+        learn(path, tmp_path / "one")
+    for path in reversed(paths):
+        learn(path, tmp_path / "back")
+    with ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("spawn")) as pool:
+        assert len([*pool.map(learn, paths, [tmp_path / "four"] * 4)]) == 4
+    expected = believed(tmp_path / "one")
+    assert [row[1] for row in expected].count("superseded") == 3
+    assert believed(tmp_path / "back") == expected
+    assert believed(tmp_path / "four") == expected

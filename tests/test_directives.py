@@ -1,0 +1,134 @@
+"""What a claim says of a known fact: it takes its place, ends it, contradicts it, or says the same (S1-21, S1-22)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+from patchwork import Memory, claim, day
+
+OSLO = claim("Anna lives in Oslo.", relation="lives_in", obj="Oslo", at=1)
+NEVER = claim("Anna has never lived in Norway.", relation="denies", at=9)
+
+
+def about(known: str, action: str, memory: Memory, **more: Any) -> dict[str, Any]:
+    """A directive that points at the fact with these words."""
+    return {"known_id": memory.fact(known)["id"], "object": "", "action": action, **more}
+
+
+def disputed(first: dict[str, Any] = OSLO, second: dict[str, Any] = NEVER) -> Memory:
+    """A memory in which a second statement says that it contradicts the first."""
+    memory = Memory()
+    memory.tell(first)
+    memory.tell({**second, "resolves": [about(first["statement"], "contradict", memory)]})
+    return memory
+
+
+def flags(memory: Memory) -> list[tuple[str, str]]:
+    return memory.pairs.select("kind", "outcome").rows()
+
+
+def test_what_contradicts_a_fact_stays_beside_it_and_the_pair_is_flagged_for_good() -> None:
+    memory = disputed()
+    assert memory.live() == [OSLO["statement"], NEVER["statement"]]
+    (flag,) = memory.pairs.rows(named=True)
+    assert (flag["outcome"], flag["guard"], flag["expires_at"]) == ("pending", "contradicts", None)
+    assert {flag["a_id"], flag["b_id"]} == {*memory.facts["id"]}
+    told = memory.decisions.filter(pl.col("action") == "dispute").row(0, named=True)
+    assert told["reason"] == "They contradict each other, and nothing tells which holds."
+
+
+def test_what_is_said_to_contradict_does_not_end_what_recency_alone_would_end() -> None:
+    bergen = claim("Anna lives in Bergen now.", relation="lives_in", obj="Bergen", at=9)
+    assert disputed(second=bergen).live() == [OSLO["statement"], bergen["statement"]]
+    plain = Memory()
+    plain.tell(OSLO)
+    plain.tell(bergen)
+    assert plain.live() == [bergen["statement"]]
+
+
+@pytest.mark.parametrize("action", ["supersede", "retract"])
+@pytest.mark.parametrize("settled", [OSLO["statement"], NEVER["statement"]])
+def test_a_later_statement_that_settles_it_closes_the_flag(action: str, settled: str) -> None:
+    memory = disputed()
+    memory.tell(claim("Anna cleared it up.", relation="explained", at=20, resolves=[about(settled, action, memory)]))
+    assert settled not in memory.live()
+    assert flags(memory) == [("implicit_conflict", "settled")]
+
+
+def test_whoever_repeats_one_of_the_two_and_ends_the_other_settles_it() -> None:
+    memory = disputed()
+    again = [about(OSLO["statement"], "repeat", memory), about(NEVER["statement"], "retract", memory)]
+    memory.tell(claim("Anna does live there, in Oslo.", relation="lives_in", obj="Oslo", at=20, resolves=again))
+    assert memory.live() == [OSLO["statement"]]
+    assert (memory.fact(OSLO["statement"])["evidence_count"], flags(memory)) == (2, [("implicit_conflict", "settled")])
+
+
+def test_what_merely_mentions_one_of_the_two_leaves_the_flag() -> None:
+    memory = disputed()
+    memory.tell(claim("Anna likes Oslo.", relation="likes", obj="Oslo", at=20))
+    assert flags(memory) == [("implicit_conflict", "pending")]
+
+
+@pytest.mark.parametrize("action", ["contradict", "supersede", "retract"])
+@pytest.mark.parametrize("guard", [{"pinned": True}, {"entrenchment": "user_axiom"}, {"entrenchment": "user_stated"}])
+def test_nothing_is_done_to_a_fact_that_outranks_the_speaker(action: str, guard: dict[str, Any]) -> None:
+    memory = Memory()
+    memory.tell(OSLO)
+    memory.facts = memory.facts.with_columns(**{name: pl.lit(value) for name, value in guard.items()})
+    plan = memory.tell({**NEVER, "by": "assistant", "resolves": [about(OSLO["statement"], action, memory)]})
+    assert (len(memory.live()), memory.pairs.height, plan.summary()) == (2, 0, {"create": 1, "refuse": 1})
+
+
+@pytest.mark.parametrize("action", ["contradict", "repeat", "supersede", "retract", "rename_the_owner"])
+@pytest.mark.parametrize("known", ["f_never_shown", None])
+def test_a_directive_at_a_fact_that_nobody_was_shown_does_nothing(action: str, known: str | None) -> None:
+    memory = Memory()
+    memory.tell(OSLO)
+    directive = {"known_id": known, "object": "" if known else "Bergen", "action": action}
+    memory.tell({**NEVER, "resolves": [directive]})
+    assert (len(memory.live()), memory.pairs.height) == (2, 0)
+
+
+def test_an_action_that_no_rule_knows_is_no_directive() -> None:
+    memory = Memory()
+    memory.tell(OSLO)
+    memory.tell({**NEVER, "resolves": [about(OSLO["statement"], "erase", memory)]})
+    assert len(memory.live()) == 2
+
+
+def test_what_is_said_to_repeat_a_fact_is_evidence_for_it() -> None:
+    memory = Memory()
+    memory.tell(OSLO)
+    again = claim("Oslo is still where Anna has her home.", relation="has_home_in", obj="Oslo", at=9)
+    plan = memory.tell({**again, "resolves": [about(OSLO["statement"], "repeat", memory)]})
+    assert (memory.live(), plan.summary()) == ([OSLO["statement"]], {"reassert": 1})
+    assert memory.fact(OSLO["statement"])["evidence_count"] == 2
+    assert memory.evidence["occurred_at"].max() == day(9)
+
+
+@pytest.mark.parametrize(
+    ("known", "again", "reason"),
+    [
+        ("Anna has 2 cats.", "Anna keeps 3 cats.", "It is said to repeat another number."),
+        ("Anna likes Oslo.", "Anna does not like Oslo.", "It is said to repeat what it denies."),
+        ("Anna likes it.", "Ben likes it.", "It is said to repeat what is about something else, or holds no longer."),
+    ],
+)  # fmt: skip
+def test_a_repetition_that_says_another_thing_is_a_fact_of_its_own(known: str, again: str, reason: str) -> None:
+    memory = Memory()
+    memory.tell(claim(known, relation="notes", at=1))
+    subject = again.split()[0]
+    second = claim(again, subject, "notes", at=9, resolves=[about(known, "repeat", memory)])
+    plan = memory.tell(second)
+    assert len(memory.live()) == 2
+    assert plan.decisions.filter(pl.col("action") == "refuse")["reason"].to_list() == [reason]
+
+
+def test_a_number_more_says_no_other_thing() -> None:
+    memory = Memory()
+    memory.tell(claim("Anna has 2 cats.", relation="notes", at=1))
+    told = about("Anna has 2 cats.", "repeat", memory)
+    memory.tell(claim("Anna has had 2 cats since 2019.", relation="notes", at=9, resolves=[told]))
+    assert memory.live() == ["Anna has 2 cats."]

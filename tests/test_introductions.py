@@ -1,0 +1,170 @@
+"""By which names the writer of a text introduces himself."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slowwave.reading.introductions import introductions
+
+INTRODUCED = [
+    ("hi, I'm Ilse Brandt", ["Ilse Brandt"]),
+    ("Hi! I'm Ilse.", ["Ilse"]),
+    ("hello, i'm Ilse and I run a small shop in Kassel", ["Ilse"]),
+    ("I’m Ilse Brandt, I sell tea.", ["Ilse Brandt"]),
+    ("I am Marta Oliveira from Porto.", ["Marta Oliveira"]),
+    ("Im Devon, nice to meet you", ["Devon"]),
+    ("My name is Ilse Brandt.", ["Ilse Brandt"]),
+    ("my name is ilse brandt, and i sell tea", ["Ilse Brandt"]),
+    ("my name's Ilse", ["Ilse"]),
+    ("Hey, my name is Will.", ["Will"]),
+    ("My name is June and I teach maths.", ["June"]),
+    ("My full name is Crystal Anne Wilson.", ["Crystal Anne Wilson"]),
+    ("My name is Juan de la Cruz.", ["Juan de la Cruz"]),
+    ("My name is Ludwig van Aken.", ["Ludwig van Aken"]),
+    ("My name is Siobhan O'Neill.", ["Siobhan O'Neill"]),
+    ("I'm Jean-Luc Moreau, a baker.", ["Jean-Luc Moreau"]),
+    ("I'm Dr. Ilse Brandt.", ["Ilse Brandt"]),
+    ("The name's Ilse.", ["Ilse"]),
+    ("I go by Ilse.", ["Ilse"]),
+    ("I'm called Ilse.", ["Ilse"]),
+    ("Call me Ilse.", ["Ilse"]),
+    ("Please call me Ilse, everyone does.", ["Ilse"]),
+    ("You can call me Ilse", ["Ilse"]),
+    ("My name is Crystal Wilson, but everyone calls me Crys.", ["Crystal Wilson", "Crys"]),
+    ("I'm Ilse Brandt. Just call me Ilse.", ["Ilse Brandt", "Ilse"]),
+    ("Ilse here, quick question about the invoices.", ["Ilse"]),
+    ("Hi, Ilse Brandt here.", ["Ilse Brandt"]),
+    ("This is Ilse Brandt speaking.", ["Ilse Brandt"]),
+    ("Hi all, this is Ilse from Kassel.", ["Ilse"]),
+    ("Hello, it's Ilse again.", ["Ilse"]),
+    ("Not sure that we have met, I'm Ilse.", ["Ilse"]),
+    ("The export fails since Monday.\n\n— Ilse", ["Ilse"]),
+    ("Please look at it today. — Ilse", ["Ilse"]),
+    ("Could you check the invoice?\n-- Ilse Brandt", ["Ilse Brandt"]),
+    ("Could you check the invoice?\n- Ilse", ["Ilse"]),
+    ("I need the report on Friday.\n\nBest regards,\nIlse Brandt", ["Ilse Brandt"]),
+    ("I need the report on Friday.\nThanks,\nIlse", ["Ilse"]),
+    ("I need the report on Friday.\nCheers\nIlse", ["Ilse"]),
+    ("I need the report on Friday.\nKind regards, Ilse", ["Ilse"]),
+    ("hola, soy Ana y vendo té", ["Ana"]),
+    ("Soy Lucía Fernández.", ["Lucía Fernández"]),
+    ("Me llamo Lucía.", ["Lucía"]),
+    ("me llamo lucía, vivo en Vigo", ["Lucía"]),
+    ("Mi nombre es Lucía Fernández de la Vega.", ["Lucía Fernández de la Vega"]),
+    ("Puedes llamarme Luci.", ["Luci"]),
+    ("Necesito el informe.\n\nUn saludo,\nLucía", ["Lucía"]),
+    ("Ich heiße Ilse Brandt.", ["Ilse Brandt"]),
+    ("ich heisse ilse", ["Ilse"]),
+    ("Mein Name ist Ilse.", ["Ilse"]),
+    ("Ich bin Ilse Brandt aus Kassel.", ["Ilse Brandt"]),
+    ("Hallo, ich bin Ilse.", ["Ilse"]),
+    ("Hallo, ich bin die Ilse.", ["Ilse"]),
+    ("Nenn mich Ilse.", ["Ilse"]),
+    ("Du kannst mich einfach Ilse nennen.", ["Ilse"]),
+    ("Ich brauche den Bericht.\n\nViele Grüße\nIlse", ["Ilse"]),
+    ("Ich brauche den Bericht.\nLG Ilse", ["Ilse"]),
+]
+
+NOBODY = [
+    "",
+    "I'm happy.",
+    "I'm Happy",
+    "I'm Working on the import.",
+    "I'm Swiss",
+    "I'm Swiss, by the way.",
+    "I'm Team Lead",
+    "I'm Team Lead at Northwind.",
+    "I'm Head of Product.",
+    "I'm Senior Engineer at Acme",
+    "I'm CTO.",
+    "I am ILSE",
+    "I'm German and Catholic.",
+    "I'm Vegan.",
+    "I'm Gen Z.",
+    "I'm Back!",
+    "I'm Sorry, that was wrong.",
+    "I'm Python developer.",
+    "I'm Postgres, not MySQL.",
+    "I'm Team Spaces.",
+    "I'm Berlin based.",
+    "I'm in Berlin.",
+    "I'm Ilse's sister.",
+    "I'm Ilse and Tom's daughter.",
+    "I'm not Ilse.",
+    "My name is not Ilse.",
+    "My name is on the list.",
+    "my name is in the footer of the letter",
+    "What is my name?",
+    "My dog's name is Rufus.",
+    "Her name is Anna.",
+    "Call me back.",
+    "Call me Tomorrow.",
+    "Call me maybe.",
+    "call me when you are done",
+    "call me crazy, but I like it",
+    "Don't call me Bob.",
+    "Please never call me Bob.",
+    "If my name were Bob, would you care?",
+    "Pretend that my name is Bob.",
+    "In the game my name is Zorg.",
+    "Anna said I'm Anna and left.",
+    'She wrote "I\'m Anna" on the board.',
+    "She opened with “My name is Anna Reis”.",
+    "> Hi, I'm Bob\n\nwho is that?",
+    "```\nmy name is Bob\n```",
+    "Fine.\n\nOn Mon, 3 March 2026, Bob wrote:\nI'm Bob.\nBest,\nBob",
+    "This is Kestrel, our backend.",
+    "This is Python.",
+    "It's Friday.",
+    "Nothing here.",
+    "New here, sorry.",
+    "Anyone here?",
+    "Thanks, Anna",
+    "Thanks, Anna!",
+    "Hi Anna",
+    "Who comes:\n- Anna\n- Bruno",
+    "Who comes:\n- Anna",
+    '"Stay hungry."\n— Steve Jobs',
+    '"Stay hungry." — Steve Jobs',
+    "The talk was good.\nAnna Reis",
+    "soy de Madrid",
+    "Soy Ingeniera.",
+    "soy española",
+    "Estoy cansada.",
+    "Ich bin Lehrerin.",
+    "Ich bin Ingenieur bei Siemens.",
+    "Ich bin Team Lead.",
+    "Hallo, ich bin Schweizer.",
+    "Ich bin müde.",
+    "Ich heiße nicht Bob.",
+    "I'm Ok",
+    "I'm Monday to Friday in the office.",
+    "I'm Chief of Staff.",
+    "I'm Excel all day.",
+]
+
+
+@pytest.mark.parametrize(("text", "names"), INTRODUCED, ids=[text[:40] for text, _ in INTRODUCED])
+def test_a_writer_who_says_his_name_has_it(text: str, names: list[str]) -> None:
+    assert introductions(text) == names
+
+
+@pytest.mark.parametrize("text", NOBODY, ids=[text[:40] for text in NOBODY])
+def test_other_words_are_no_name(text: str) -> None:
+    assert introductions(text) == []
+
+
+@given(st.text(max_size=300))
+def test_any_text_can_be_read(text: str) -> None:
+    assert all(name.strip() for name in introductions(text))
+
+
+@pytest.mark.parametrize("piece", ["I'm Ilse ", "A" * 50 + " ", "— ", "A.", "my name is a ", '"', "call me A'b "])
+def test_a_long_text_costs_little(piece: str) -> None:
+    begun = time.perf_counter()
+    introductions(piece * 20_000)
+    assert time.perf_counter() - begun < 2

@@ -1,0 +1,91 @@
+"""Whether two names are one: spellings, order, scripts, forms of company; and what tells them apart."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as effort
+from hypothesis import strategies as st
+
+from slowwave.reading.name_matching import match_names, short_form
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "kind"),
+    [
+        ("José Núñez", "Jose Nunez", "person"),
+        ("Weber, Ilse", "Ilse Weber", "person"),
+        ("Dr. Ilse Weber", "Ilse Weber", "person"),
+        ("Ирина Петрова", "Irina Petrova", "person"),
+        ("Katarzyna Wisniewska", "Katarzyna Wiśniewska", "person"),
+        ("Margarethe Hofmannstal", "Margarethe Hofmannstahl", "person"),
+        ("Northwind Ltd.", "Northwind Limited", "organization"),
+        ("Kaffee & Kuchen GmbH", "Kaffee und Kuchen", "organization"),
+        ("GoodWill", "Good Will", "organization"),
+        ("Node.js", "NodeJS", "tool"),
+    ],
+)
+def test_spellings_of_one_name_are_surely_one(a: str, b: str, kind: str) -> None:
+    assert match_names(a, b, kind).is_sure
+    assert match_names(b, a, kind) == match_names(a, b, kind)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "kind"),
+    [
+        ("Sprint 12", "Sprint 13", "project"),
+        ("Fund II", "Fund III", "organization"),
+        ("Python 3", "Python", "language"),
+        ("C++", "C#", "language"),
+        ("Anna (sister of Ben)", "Anna (nurse)", "person"),
+        ("Omar bin Ahmad Said", "Ahmad bin Omar Said", "person"),
+    ],
+)
+def test_numbers_signs_closing_words_and_fathers_tell_names_apart(a: str, b: str, kind: str) -> None:
+    assert match_names(a, b, kind).score == 0
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("Anna Keller", "Hanna Keller"),
+        ("Mario Rossi", "Maria Rossi"),
+        ("Christina Brandt", "Christian Brandt"),
+        ("Anna Keller", "Anna Schmidt"),
+        ("Anna", "Anna Keller"),
+        ("Dan Ruiz", "Don Ruiz"),
+    ],
+)
+def test_what_may_be_two_people_is_never_sure(a: str, b: str) -> None:
+    assert not match_names(a, b).is_sure
+
+
+def test_another_company_under_one_word_in_common_is_no_match() -> None:
+    assert not match_names("Northwind Shipping", "Northwind Bakery", "organization").is_same
+
+
+@pytest.mark.parametrize(
+    ("short", "whole", "expected"),
+    [
+        ("Anna", "Anna Keller", True),
+        ("Anna K.", "Anna Keller", True),
+        ("Ms Keller", "Anna Keller", True),
+        ("Anna Keller", "Anna Maria Keller", True),
+        ("Keller", "Anna Keller", False),
+        ("Ann", "Anna Keller", False),
+        ("Anna M.", "Anna Keller", False),
+        ("A", "Anna Keller", False),
+        ("Anna Keller", "Anna Keller", False),
+        ("Anna 2", "Anna Keller", False),
+    ],
+)
+def test_a_short_form_has_the_first_name_or_a_title_before_the_last(short: str, whole: str, expected: bool) -> None:
+    assert short_form(short, whole) is expected
+
+
+@effort(deadline=None)
+@given(st.text(max_size=30), st.text(max_size=30), st.sampled_from(["person", "organization", "tool"]))
+def test_any_two_texts_are_compared_alike_from_both_sides(a: str, b: str, kind: str) -> None:
+    match = match_names(a, b, kind)
+    assert 0 <= match.score <= 1
+    assert match == match_names(b, a, kind)

@@ -1,0 +1,239 @@
+"""What a sentence takes back, what is only an order, what is accepted, and which facts words for what is over mean."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from patchwork import Memory, claim
+
+from slowwave.merging.observations import screen
+from slowwave.reading.findings import accepted_part, accepts
+from slowwave.reading.requests import only_acknowledges, request_of
+from slowwave.reading.reversals import find_reversals
+from slowwave.records import Turn
+
+TAKEN_BACK = [
+    ("We moved the shop from Fly.io to Hetzner.", "Fly.io"),
+    ("We switched from Postgres 15 to Postgres 16.", "Postgres 15"),
+    ("We upgraded Node from 18 to 22.", "Node 18"),
+    ("The deadline moved from 19 October to 9 November.", "19 October"),
+    ("The rehearsal starts at 19:30 now instead of 18:00.", "18:00"),
+    ("The budget was raised from 12,000 to 15,000 euros.", "12,000"),
+    ("The shop opens at 10 instead of 9 from now on.", "9"),
+    ("I prefer tabs now, not spaces.", "spaces"),
+    ("From now on I prefer long answers over short ones in mails.", "short ones in mails"),
+    ("The logs go to Loki rather than Datadog.", "Datadog"),
+    ("We write our notes in AsciiDoc now, no longer in Markdown.", "Markdown"),
+    ("The newsletter no longer goes out with Mailchimp.", "Mailchimp"),
+    ("The team doesn't meet in Room 4 any more.", "Room 4"),
+    ("We replaced Blume with Kantine Ost.", "Blume"),
+    ("Forget Redis, we keep the sessions in Postgres.", "Redis"),
+    ("The trip to Lisbon is off.", "trip to Lisbon"),
+    ("The party is cancelled.", "party"),
+    ("I changed my mind: no second shop in Gouda.", "second shop in Gouda"),
+    ("I changed my mind about Globex.", "Globex"),
+    ("Ya no uso el correo, ahora uso Signal.", "correo"),
+    ("I gave up on Italian.", "Italian"),
+]
+NOTHING = [
+    "If we used Mollie instead of Stripe, we would save a lot.",
+    "Should we use Linear instead of Jira?",
+    "We might move from Jira to Linear next year.",
+    "We considered Rust instead of Go but stayed.",
+    "Ben wanted to use Memcached instead of Redis.",
+    "Yesterday I had tea instead of coffee.",
+    "The concert was rock, not jazz.",
+    "I drink tea in the evening instead of coffee sometimes.",
+    "Don't forget the anniversary.",
+    "I haven't changed my mind about the cake.",
+    "Not sure about that.",
+    "It works, not only for me.",
+    "Talk to Lea, not to Anna.",
+    "Forget it.",
+    "Never mind that.",
+    "I live in Porto.",
+    "We drove from Oslo to Bergen.",
+]
+ORDERS = [
+    "commit and push.", "can you look.", "fix the failing test and run it again.",
+    "now rename the function to load_orders.", "try again with the other file.",
+    "wait, undo that last change please.", "let's continue tomorrow.", "make the button blue.",
+    "Add a test for the empty basket.", "sort the list by price and keep the header.", "use the second variant",
+    "go ahead and merge it.", "could you have another look at the layout.", "delete that branch",
+    "stop, that's the wrong file",
+]  # fmt: skip
+FACTS = [
+    "Never push to main directly.", "Always answer me in English.", "Use tabs in Makefiles.",
+    "Don't deploy on Fridays.", "Open points are in the wiki.", "Push notifications are switched off for guests.",
+    "Commit messages are in English.", "Test data lives in the folder fixtures.",
+    "Build times went down to four minutes.", "Call me Ilse.", "Prefer spaces from now on.",
+    "Run 3 was the best one, with 81 points.", "I want to learn Portuguese.",
+    "Forget Redis, we keep the sessions in Postgres.", "We decided to keep Svelte.",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sentence", "old"), TAKEN_BACK, ids=[old for _, old in TAKEN_BACK])
+def test_a_sentence_names_what_it_takes_back(sentence: str, old: str) -> None:
+    assert [reversal.old for reversal in find_reversals(sentence)] == [old]
+
+
+@pytest.mark.parametrize("sentence", NOTHING)
+def test_what_is_supposed_asked_weighed_or_done_once_takes_nothing_back(sentence: str) -> None:
+    assert find_reversals(sentence) == []
+
+
+def test_a_fragment_after_a_change_of_mind_belongs_to_it() -> None:
+    (found,) = find_reversals("No rewrite in Rust.", "We changed our mind, the parser stays in Go.")
+    assert (found.old, found.action) == ("rewrite in Rust", "retract")
+    assert find_reversals("No rewrite in Rust.", "We talked about the parser.") == []
+
+
+@given(st.text(max_size=200))
+def test_any_text_can_be_looked_through(text: str) -> None:
+    assert all(reversal.old for reversal in find_reversals(text, text))
+    request_of(text)
+    accepts(text)
+    only_acknowledges(text)
+
+
+@pytest.mark.parametrize(
+    "piece", ["from a to ", "not ", "moved from ", "is off, ", "and ", "run the ", "yes, ", "no longer "]
+)
+def test_long_texts_cost_little(piece: str) -> None:
+    begun = time.perf_counter()
+    find_reversals(piece * 3000, piece * 3000)
+    request_of(piece * 3000)
+    accepts(piece * 3000)
+    assert time.perf_counter() - begun < 1
+
+
+@pytest.mark.parametrize("sentence", ORDERS)
+def test_an_order_to_an_agent_is_no_fact(sentence: str) -> None:
+    assert request_of(sentence)
+
+
+@pytest.mark.parametrize("sentence", FACTS)
+def test_a_standing_instruction_or_a_statement_is_no_order(sentence: str) -> None:
+    assert request_of(sentence) == ""
+
+
+@pytest.mark.parametrize("text", ["ok thanks", "Looks good to me!", "great, thank you!", "Ok.", "danke", "👍 thanks"])
+def test_what_only_acknowledges_is_no_observation(text: str) -> None:
+    found = screen([text], set())
+    assert found["outcome"].to_list() == ["refused"]
+    assert "thanks, greets or agrees" in found["reason"][0]
+
+
+@pytest.mark.parametrize(
+    "text", ["Likes tea", "Good with children", "Works a lot", "Thanks Ana in every letter", "Ok-Go 3"]
+)
+def test_short_observations_are_taken(text: str) -> None:
+    assert screen([text], set())["outcome"].to_list() == ["new"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["good catch, do that.", "Yes, that was it.", "That makes sense, thanks!", "Agreed, move the job to 4:00.",
+     "Sounds good, go with that.", "exactly, that's the reason.", "ok, makes sense", "You're right, let's do that."],
+)  # fmt: skip
+def test_an_answer_accepts(answer: str) -> None:
+    assert accepts(answer)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["No, that's not it.", "How did you find that?", "I'll think about it.", "Yes, but the index is there.", "thanks",
+     "That's not the cause.", "Hm, I doubt that.", "Yes?", "Right, but not now."],
+)  # fmt: skip
+def test_an_answer_does_not_accept(answer: str) -> None:
+    assert not accepts(answer)
+
+
+def test_only_the_findings_of_an_accepted_answer_are_kept() -> None:
+    def turn(index: int, speaker: str, text: str) -> Turn:
+        role = "assistant" if speaker == "assistant" else "user"
+        return Turn(index, speaker, role, text, datetime(2026, 4, 9, tzinfo=UTC))
+
+    said = ["I looked at the logs.", "The root cause is a retry.", "Shall I fix it?"]
+    turns = [turn(0, "Ilse", "Why?"), turn(1, "assistant", " ".join(said)), turn(2, "Ilse Brandt", "good catch")]
+    found = accepted_part(turns, turns[1], said)
+    assert (found.sentences, found.by) == (("The root cause is a retry.",), "Ilse Brandt")
+    assert accepted_part(turns[:2], turns[1], said).sentences == ()
+
+
+# Which facts words mean
+
+
+def said_by_anna(words: str, at: float, **more: Any) -> dict[str, Any]:
+    return claim(f'Anna: "{words}"', relation="said", at=at, said=words, **more)
+
+
+def taken_back(old: str, words: str, **more: Any) -> dict[str, Any]:
+    return said_by_anna(words, 9, resolves=[{"object": old, "action": more.pop("action", "supersede")}], **more)
+
+
+@pytest.mark.parametrize(
+    ("known", "old", "words"),
+    [
+        ("The shop's database is MariaDB.", "MariaDB", "We use SQLite instead of MariaDB."),
+        ("The deadline is 19 October.", "19 October", "The deadline moved from 19 October to 9 November."),
+        ("We decided to use Redis for the sessions.", "Redis", "Forget Redis, we keep the sessions in Postgres."),
+        ("Our caterer is Blume.", "Blume", "We replaced Blume with Kantine Ost."),
+        ("Line width is 80 characters.", "80", "Line width is 100 characters now, not 80."),
+    ],
+)
+def test_words_close_what_tells_of_the_same_matter(known: str, old: str, words: str) -> None:
+    memory = Memory()
+    memory.tell(said_by_anna(known, 1), said_by_anna("The van is green.", 2))
+    memory.tell(taken_back(old, words))
+    assert memory.live() == ['Anna: "The van is green."', f'Anna: "{words}"']
+
+
+@pytest.mark.parametrize(
+    ("known", "old", "words"),
+    [
+        (
+            "The deadline of the shop is 19 October.",
+            "19 October",
+            "The tax deadline moved from 19 October to 2 November.",
+        ),
+        ("MariaDB is fast.", "MariaDB", "We use SQLite instead of MariaDB."),
+        ("We used MariaDB in 2019.", "MariaDB", "We use SQLite instead of MariaDB."),
+        ("We moved from MariaDB to MySQL.", "MariaDB", "We use SQLite instead of MariaDB."),
+        ("The blog runs on MariaDB and the shop runs on MySQL.", "MariaDB", "The blog uses SQLite instead of MariaDB."),
+        ("The port is 5432.", "54", "The port is 55 now instead of 54."),
+    ],
+)
+def test_words_leave_what_tells_of_another_matter_or_of_more(known: str, old: str, words: str) -> None:
+    memory = Memory()
+    memory.tell(said_by_anna(known, 1))
+    memory.tell(taken_back(old, words))
+    assert f'Anna: "{known}"' in memory.live()
+
+
+def test_of_several_matters_that_words_may_mean_none_is_closed() -> None:
+    memory = Memory()
+    memory.tell(said_by_anna("The blog runs on MariaDB.", 1), said_by_anna("The shop runs on MariaDB.", 2))
+    memory.tell(taken_back("MariaDB", "We use SQLite instead of MariaDB."))
+    assert len(memory.live()) == 3
+
+
+def test_nobody_else_ends_a_habit_that_a_person_told_of_himself() -> None:
+    memory = Memory()
+    memory.tell(claim("Anna uses vim in the office.", obj="vim", at=1))
+    words = "I use emacs in the office, not vim."
+    other = claim(f'Ben: "{words}"', subject="Ben", relation="said", at=9, said=words, resolves=[{"object": "vim"}])
+    memory.tell({**other, "speaker": "Ben"})
+    assert "Anna uses vim in the office." in memory.live()
+
+
+def test_words_close_nothing_in_another_scope() -> None:
+    memory = Memory()
+    memory.tell(said_by_anna("Our caterer is Blume.", 1, to="other"))
+    memory.tell(taken_back("Blume", "We replaced Blume with Kantine Ost."))
+    assert len(memory.live()) == 2
