@@ -14,6 +14,7 @@ from pathlib import Path
 from socket import socket
 
 import pytest
+from hypothesis import settings
 from messages_api import Behaviour, MessagesApi
 
 # Prefect and the providers must not see the settings of whoever runs the tests; Prefect reads its own at import.
@@ -32,6 +33,11 @@ for _name in ("PREFECT_API_URL", "PREFECT_PROFILE", "ANTHROPIC_API_KEY", "SLOWWA
     os.environ.pop(_name, None)
 
 from storage.store import Store  # noqa: E402 (after the environment is clean)
+
+# The laws look at the same examples in every run; HYPOTHESIS_PROFILE=explore draws new ones.
+settings.register_profile("suite", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 ALLOCATIONS = 50_000  # between two looks for garbage; Python's own 700 are for small programs
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from patchwork import NOW, Memory, claim, day
 from talk import learn, rows, said, written
@@ -112,6 +112,19 @@ def test_what_was_said_again_after_a_late_end_is_evidence_of_the_second_stretch_
     assert said.select("fact_id", "occurred_at").rows() == [(first["id"], day(1)), (second["id"], day(20))]
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_what_its_subject_says_again_ends_what_somebody_else_said_in_between(together: bool) -> None:
+    memory = Memory()
+    told = [job("Initech", 4), job("Umbrella", 5, speaker="Devon"), job("Initech", 6)]
+    for batch in [told] if together else [[each] for each in told]:
+        memory.tell(*batch)
+    assert [(s, holds) for s, holds, *_ in state(memory)] == [
+        ("Anna works at Initech.", True),
+        ("Anna works at Umbrella.", False),
+    ]
+    assert memory.fact("Anna works at Umbrella.")["valid_to"] == day(6)
+
+
 def test_what_outranks_a_remembered_directive_stays() -> None:
     memory = Memory()
     memory.tell({**switch("vim", "neovim", 10), "by": "assistant"})
@@ -157,7 +170,18 @@ def talks(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[list[dict[str, An
     return said, [part for part in parts if part]
 
 
+def parts(*batches: Sequence[tuple[str, int]]) -> tuple[list[dict[str, Any]], list[list[dict[str, Any]]]]:
+    """Where she worked on which day: in order, and as it arrives."""
+    mixed = [[job(name, at) for name, at in batch] for batch in batches]
+    return sorted((each for batch in mixed for each in batch), key=lambda each: each["at"]), mixed
+
+
 @given(talks())
+@example(parts([("Umbrella", 12), ("Umbrella", 4)], [("Initech", 2), ("Acme", 11)], [("Initech", 5), ("Initech", 6)]))
+@example(parts([("Globex", 38)], [("Acme", 12)], [("Initech", 0), ("Acme", 6)], [("Globex", 14)]))
+@example(parts([("Initech", 19), ("Globex", 18)], [("Initech", 4), ("Globex", 14), ("Acme", 10), ("Acme", 34)]))
+@example(parts([("Globex", 25), ("Globex", 36)], [("Globex", 35), ("Acme", 31)], [("Acme", 30)]))
+@example(parts([("Globex", 7), ("Globex", 36), ("Globex", 24)], [("Globex", 22)], [("Initech", 21)], [("Acme", 26)]))
 @settings(max_examples=8, deadline=None)
 def test_the_same_talk_in_any_order_and_in_any_batches_is_the_same_memory(
     talk: tuple[list[dict[str, Any]], list[list[dict[str, Any]]]],

@@ -414,6 +414,22 @@ jobs = st.builds(
     ],
     "recency",
 )
+@example(
+    [
+        [job("Umbrella", 11), job("Globex", 7)],
+        [job("Initech", 5), job("Initech", 0), job("Globex", 2)],
+        [job("Umbrella", 6)],
+        [job("Acme", 2)],
+    ],
+    "recency",
+)
+@example(
+    [
+        [job("Umbrella", 6, confidence=0.8), job("Initech", 8, confidence=0.8), job("Globex", 10, confidence=0.8)],
+        [job("Globex", 5, confidence=0.9), job("Initech", 2, confidence=0.9)],
+    ],
+    "confidence",
+)
 @settings(max_examples=5, deadline=None)
 def test_a_class_of_one_object_has_at_most_one_head(told: list[list[dict[str, Any]]], strategy: str) -> None:
     memory = Memory(revise={"strategy": strategy})

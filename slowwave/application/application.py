@@ -179,8 +179,8 @@ def plan_application(
 
 def _but_old_sayings(fresh: pl.DataFrame, repeats: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Candidates and repetitions without what was known already: a saying that is still evidence of its fact."""
-    known = fresh.filter(pl.col("again_of").is_not_null()).join(repeats, on="id", how="semi").select("id")
-    kept, left = (part.join(known, on="id", how="anti", maintain_order="left") for part in (fresh, repeats))
+    still = repeats.join(fresh, left_on=["id", "target_id"], right_on=["id", "again_of"], how="semi")
+    kept, left = (part.join(still, on="id", how="anti", maintain_order="left") for part in (fresh, repeats))
     return kept, left
 
 
@@ -217,9 +217,11 @@ def _carry_out(
         may_revise = {id_: tuple(ids) for id_, ids in revisions.items()}
         tools = Tools(revise, names, rivals, may_revise, speakers, joined)
         closings = close_facts(fresh, repeats, others, ordered, tools, now)
-        again = came_back(fresh, repeats, closings.ended)
-        more = lasted(early_ones, repeats, closings, joined)
-        if again["segment"].equals(fresh["segment"], null_equal=True) and not more:
+        again = came_back(fresh, repeats, closings.ended, others)
+        is_settled = again["segment"].equals(fresh["segment"], null_equal=True)
+        # What comes back may end an early one, so whether that lasted is seen once all that came back is known.
+        more = lasted(early_ones, repeats, closings, joined) if is_settled else {}
+        if is_settled and not more:
             break
         fresh, joined = again, joined | more
     begun = others.filter(pl.col("id").is_in(list(joined.values()))).select("id", "valid_from")

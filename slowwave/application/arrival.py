@@ -34,17 +34,20 @@ def in_order(fresh: pl.DataFrame) -> pl.DataFrame:
 def unfold(
     fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame, evidence: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Candidates and facts, with each fact as it was known when the first candidate about its subject was said.
+    """Candidates and facts, with each fact as it was known when the next candidate about its subject was said.
 
     What was said of the fact after that is a candidate again (`again_of` names the fact, null for all others): if the
     fact ended in between, it is a stretch of its own. `known` are FACTS of any status, `evidence` FACT_EVIDENCE.
     """
     fresh = fresh.with_columns(again_of=pl.lit(None, dtype=pl.String))
-    cuts = fresh.group_by(_ABOUT).agg(cut=pl.col("said_at").min())
     said = evidence.select(again_of="fact_id", message_id="message_id", at="occurred_at").drop_nulls()
-    sayings = others.select(*_ABOUT, again_of="id").join(cuts, on=_ABOUT).join(said, on="again_of")
-    is_torn = (pl.col("at").min() <= pl.col("cut")) & (pl.col("at").max() > pl.col("cut"))
-    torn = sayings.filter(is_torn.over("again_of"))
+    sayings = others.select(*_ABOUT, again_of="id").join(said, on="again_of")
+    later = sayings.group_by(*_ABOUT, "again_of").agg(first=pl.col("at").min())
+    later = later.join(fresh.select(*_ABOUT, "said_at").unique(), on=_ABOUT).filter(
+        pl.col("said_at") >= pl.col("first")
+    )
+    cuts = later.group_by("again_of").agg(cut=pl.col("said_at").min())
+    torn = sayings.join(cuts, on="again_of").filter((pl.col("at").max() > pl.col("cut")).over("again_of"))
     if torn.is_empty():
         return fresh, others
     before = torn.filter(pl.col("at") <= pl.col("cut")).group_by(id="again_of").agg(said_at=pl.col("at").max())

@@ -95,6 +95,10 @@ class Board:
         """Whether it is open, and a candidate that came too late was not over by then."""
         return self.is_open(fact) and not any(ends <= at for ends, *_ in self._late.get(fact["id"], ()))
 
+    def is_late(self, fact: Fact) -> bool:
+        """Whether it is a candidate that came too late: something followed it already."""
+        return fact["id"] in self._late
+
     def was_open(self, fact: Fact, at: datetime) -> bool:
         """Whether it held for all that was said until then: what closed it, if anything did, was said later."""
         if self.is_open(fact):

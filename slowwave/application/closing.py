@@ -10,7 +10,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave.application.board import ENDED_BY, Board, Closings, Fact
-from slowwave.application.conflicts import Rivals, come_before, settle_conflicts
+from slowwave.application.conflicts import Rivals, come_before, say_again, settle_conflicts
 from slowwave.application.predicates import domain_of
 from slowwave.application.revision import revise_beliefs
 from slowwave.application.rivals import plain
@@ -132,10 +132,16 @@ def close_facts(
                 _remember(board, index, directive, speaker, winner)
             elif board.was_open(winner, speaker["said_at"]):
                 _carry_out(board, index, directive, speaker, winner)
-        if speaker["id"] in tools.joined and speaker["id"] in may_conflict:
-            come_before(board, tools.rivals, winner, tools.settings)
-        if speaker["place"] >= 0 and speaker["id"] not in roots and board.is_open(winner):
-            if speaker["id"] in may_conflict:
+        if speaker["place"] < 0:
+            continue
+        may = speaker["id"] in may_conflict
+        if speaker["id"] in roots:
+            if may and speaker["id"] in tools.joined:
+                come_before(board, tools.rivals, winner, tools.settings)
+            elif may and board.is_open(winner):
+                say_again(board, tools.rivals, winner, speaker, tools.settings)
+        elif board.is_open(winner):
+            if may:
                 settle_conflicts(board, tools.rivals, winner, tools.settings)
             known = [board.facts[name] for name in tools.revisions.get(speaker["id"], ()) if name in board.facts]
             revise_beliefs(board, winner, known, tools.settings)

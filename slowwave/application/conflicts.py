@@ -160,6 +160,17 @@ def settle_conflicts(board: Board, rivals: Rivals, new: Fact, settings: ReviseSe
         _find_place(board, rivals, new, mates)
 
 
+def say_again(board: Board, rivals: Rivals, fact: Fact, saying: Fact, settings: ReviseSettings) -> None:
+    """A known fact is said once more: of what was left beside it in doubt until then, this may settle which holds."""
+    again = {**fact, **{name: saying[name] for name in ("place", "said_at", "valid_from")}}
+    for known in rivals.of(again):
+        is_between = fact["said_at"] < known["said_at"] < again["said_at"]
+        if is_between and board.is_open(known) and not board.is_contradicted(again, known):
+            holds = judged(again, known, settings) == fact["id"]
+            if holds and not board.refusal(again, again, known) and not rivals.doubt(again, known, again):
+                replace(board, known, again, settings, REASON)
+
+
 def _settled_mates(board: Board, rivals: Rivals, new: Fact, settings: ReviseSettings) -> list[Fact]:
     """The others of its class, oldest first, of which those that are open were settled with it."""
     mates = sorted(rivals.of(new), key=lambda fact: (fact["valid_from"], fact["id"]))
@@ -177,6 +188,8 @@ def _settle(board: Board, rivals: Rivals, new: Fact, known: Fact, settings: Revi
     is_history = rivals.is_event(later) and later["valid_from"] < earlier["valid_from"]
     holds = earlier["id"] if is_history else judged(later, earlier, settings)
     winner, loser = (earlier, later) if holds == earlier["id"] else (later, earlier)
+    if board.is_late(winner):  # surer, but over already
+        winner, loser = loser, winner
     if holds == BOTH:
         _leave_both(board, new, known, settings, _ASKED if settings.strategy == "llm" else _UNCLEAR)
     elif doubt := _doubt(board, rivals, winner, loser, earlier if is_history else later):
@@ -262,6 +275,10 @@ def come_late(board: Board, new: Fact, known: Fact, settings: ReviseSettings) ->
 def come_before(board: Board, rivals: Rivals, fact: Fact, settings: ReviseSettings) -> None:
     """A known fact holds since earlier than was known: what ended with it ended earlier, and what came is settled."""
     mates = _settled_mates(board, rivals, fact, settings)
+    if not board.is_open(fact):
+        for candidate in mates:
+            if board.is_open(candidate) and candidate["place"] >= 0:
+                _come_before_next(board, rivals, candidate, fact)
     _end_earlier(board, rivals, fact, [mate for mate in mates if not board.is_open(mate) and _lasted(mate)])
 
 
@@ -272,11 +289,16 @@ def _find_place(board: Board, rivals: Rivals, new: Fact, mates: list[Fact]) -> N
     """
     over = [mate for mate in mates if not board.is_open(mate) and _lasted(mate)]
     for mate in over:
-        is_late = rivals.is_event(new) or is_out_of_order(new["said_at"], mate["said_at"])
-        is_next = is_late and mate["valid_from"] > new["valid_from"]
-        if is_next and not board.refusal(mate, mate, new) and not rivals.doubt(mate, new, mate):
-            board.comes_late(new, mate, mate["valid_from"], REASON)
+        _come_before_next(board, rivals, new, mate)
     _end_earlier(board, rivals, new, over)
+
+
+def _come_before_next(board: Board, rivals: Rivals, new: Fact, over: Fact) -> None:
+    """A candidate was over when one began that is over itself, if it was said or began before that."""
+    is_late = rivals.is_event(new) or is_out_of_order(new["said_at"], over["said_at"])
+    is_next = is_late and over["valid_from"] > new["valid_from"]
+    if is_next and not board.refusal(over, over, new) and not rivals.doubt(over, new, over):
+        board.comes_late(new, over, over["valid_from"], REASON)
 
 
 def _end_earlier(board: Board, rivals: Rivals, new: Fact, over: list[Fact]) -> None:

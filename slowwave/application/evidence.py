@@ -44,10 +44,15 @@ def heard_of(fresh: pl.DataFrame, repeats: pl.DataFrame, evidence: pl.DataFrame,
 def evidence_rows(
     fresh: pl.DataFrame, repeats: pl.DataFrame, known: pl.DataFrame, facts: pl.DataFrame, again: pl.DataFrame
 ) -> pl.DataFrame:
-    """One row per fact and message that is not there yet; what was evidence of `again_of` moves to the new id."""
+    """One row per fact and message that is not there yet; what was evidence of `again_of` moves."""
     targets = fresh.join(repeats.select("id", "target_id"), on="id", how="left", maintain_order="left")
     rows = targets.filter(pl.col("message_id").is_not_null()).select(
-        "message_id", "confidence", "quote", fact_id=pl.coalesce("target_id", "id"), occurred_at="said_at"
+        "message_id",
+        "confidence",
+        "quote",
+        candidate="id",
+        fact_id=pl.coalesce("target_id", "id"),
+        occurred_at="said_at",
     )
     first = facts.filter(pl.col("status") != "candidate").select(fact_id="id", message_id="message_id")
     seen = pl.concat([known.select("fact_id", "message_id"), first])
@@ -56,11 +61,12 @@ def evidence_rows(
     )
     ids = [row_id("v", *pair) for pair in rows.select("fact_id", "message_id").iter_rows()]
     rows = rows.with_columns(id=pl.Series(ids, dtype=pl.String))
-    moved = again.select(fact_id="id", new="again_of").join(
-        known.select("message_id", new="fact_id", moved="id"), on="new"
+    moved = again.select("again_of", candidate="id").join(
+        known.select("message_id", again_of="fact_id", moved="id"), on="again_of"
     )
-    rows = rows.join(moved.drop("new"), on=["fact_id", "message_id"], how="left", maintain_order="left")
-    return frames.conform(rows.with_columns(id=pl.coalesce("moved", "id")).drop("moved"), frames.FACT_EVIDENCE)
+    rows = rows.join(moved.drop("again_of"), on=["candidate", "message_id"], how="left", maintain_order="left")
+    rows = rows.with_columns(id=pl.coalesce("moved", "id")).drop("moved", "candidate")
+    return frames.conform(rows, frames.FACT_EVIDENCE)
 
 
 def without_evidence(facts: pl.DataFrame, again: pl.DataFrame) -> pl.DataFrame:

@@ -33,13 +33,17 @@ def with_keys(facts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def came_back(fresh: pl.DataFrame, repeats: pl.DataFrame, ended: pl.DataFrame) -> pl.DataFrame:
-    """The candidates, those with a segment that repeat what this very batch ended before they were said (S2-57).
+def came_back(fresh: pl.DataFrame, repeats: pl.DataFrame, ended: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+    """The candidates, those with a segment that repeat what had ended before they were said (S2-57).
 
     "At Acme", "left Acme", "at Acme again": the last is no repetition of the first but a second interval. `ended`
-    are (id, ended_at, told_at).
+    are (id, ended_at, told_at) of this batch, `others` the known facts, of which some ended before.
     """
-    ends = ended.select(target_id="id", ended="ended_at", told="told_at").unique("target_id", keep="last")
+    over = others.filter(pl.col("to").is_not_null()).select("id", ended_at="to", told_at="to")
+    ends = pl.concat([over, ended.select(over.columns)]).rename(
+        {"id": "target_id", "ended_at": "ended", "told_at": "told"}
+    )
+    ends = ends.unique("target_id", keep="last", maintain_order=True)
     again = (
         fresh.select("id", "said_at", "valid_from")
         .join(repeats.select("id", "target_id"), on="id")
