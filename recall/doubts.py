@@ -1,4 +1,5 @@
-"""What is doubtful about facts that are shown: what they lean on no longer holds, or another one contradicts them."""
+"""What other facts say about facts that are shown: what they lean on no longer holds, what contradicts them, and what
+they took the place of."""
 
 from __future__ import annotations
 
@@ -24,17 +25,19 @@ _OTHER = (*JUDGED, "statement")
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """By fact: the retired fact that it leans on, and the facts that contradict it."""
+    """By fact: the retired fact that it leans on, the facts that contradict it, the one whose place it took."""
 
     suspects: Mapping[str, Mention] = field(default_factory=lambda: MappingProxyType({}))
     conflicts: Mapping[str, tuple[Mention, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    former: Mapping[str, Mention] = field(default_factory=lambda: MappingProxyType({}))
 
     def about(self, fact: RecalledFact) -> RecalledFact:
-        """The fact with what is doubtful about it."""
-        if fact.id not in self.suspects and fact.id not in self.conflicts:
-            return fact
+        """The fact with what other facts say about it."""
         leans_on, against = self.suspects.get(fact.id), self.conflicts.get(fact.id, ())
-        return replace(fact, suspect_of=leans_on, conflicts_with=against)
+        before = self.former.get(fact.id)
+        if not (leans_on or against or before):
+            return fact
+        return replace(fact, suspect_of=leans_on, conflicts_with=against, replaces=(before,) if before else ())
 
 
 NO_DOUBTS = Doubts()
@@ -57,7 +60,7 @@ class Conflicts:
 
 
 async def doubts(tables: Tables, rows: pl.DataFrame, conflicts: Conflicts, moment: Moment) -> Doubts:
-    """What is doubtful about rows of facts (id, suspect_of); reads nothing more while nothing is."""
+    """What others say about rows of facts (id, suspect_of, supersedes_id); reads nothing more where nothing does."""
     pairs = await conflicts.of(tables["pair_decisions"], tables.versions["pair_decisions"])
     pending = _both_ways(pairs, rows["id"], moment) if len(pairs) else {}
     others = _others(rows, pending)
@@ -97,7 +100,8 @@ def _both_ways(pairs: pl.DataFrame, ids: Iterable[str], moment: Moment) -> dict[
 
 
 def _others(rows: pl.DataFrame, pending: Mapping[str, list[str]]) -> list[str]:
-    return sorted({*rows["suspect_of"].drop_nulls(), *(other for against in pending.values() for other in against)})
+    named = pl.concat([rows["suspect_of"], rows["supersedes_id"]]).drop_nulls()
+    return sorted({*named, *(other for against in pending.values() for other in against)})
 
 
 def _doubts(rows: pl.DataFrame, pending: Mapping[str, list[str]], others: pl.DataFrame, moment: Moment) -> Doubts:
@@ -110,7 +114,11 @@ def _doubts(rows: pl.DataFrame, pending: Mapping[str, list[str]], others: pl.Dat
     named = {name: Mention(name, words) for name, words in others.select("id", "statement").iter_rows()}
     leaning = rows.select("id", "suspect_of").drop_nulls().iter_rows()
     against = {name: tuple(named[other] for other in found if other in holding) for name, found in pending.items()}
+    lasted = (pl.col("status") == "superseded") & (pl.col("valid_to") > pl.col("valid_from"))
+    over = {*others.filter(lasted)["id"]} if moment.known_as_of is None else set()
+    took = rows.select("id", "supersedes_id").drop_nulls().iter_rows()
     return Doubts(
         {name: named[other] for name, other in leaning if other in named and other not in holding | held},
         {name: found for name, found in against.items() if found},
+        {name: named[other] for name, other in took if other in over},
     )

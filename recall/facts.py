@@ -32,6 +32,7 @@ NEEDED = (
     "aspect_slugs",
     "polarity",
     "suspect_of",
+    "supersedes_id",
 )
 SHOWN = (*NEEDED, "scope", "created_at", "expired_at", "replaced_by", "status_reason")
 _FILED = ("kind", "owner_entity_id")

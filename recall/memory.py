@@ -21,6 +21,7 @@ from slowwave.answers import (
     Entity,
     FoundEntity,
     Neighbourhood,
+    Passage,
     Path,
     RankedEntity,
     RecalledFact,
@@ -44,7 +45,7 @@ from .artifacts import Artifact, artifacts, versions_of
 from .aspects import Profile, aspects, facts_with_aspect, stored_aspects
 from .beliefs import uncertain
 from .communities import communities, community_of
-from .context import facts_to_ask, render_context
+from .context import MOST_FACTS, render_context
 from .doubts import Conflicts
 from .duplicates import duplicates_of
 from .entities import find_entity, list_entities
@@ -57,6 +58,7 @@ from .graphs import GRAPH_TABLES, Graphs
 from .history import LIMIT, chain_of, history_of
 from .loop import run
 from .pending import TABLES as PENDING_TABLES
+from .passages import beside, passages
 from .pending import Hopes, Pending, hoped
 from .placing import place
 from .quality import Faded
@@ -75,7 +77,8 @@ MODELS = 3
 UNASKED = np.zeros(0, np.float32)
 T = TypeVar("T")
 
-Answer = tuple[tuple[RecalledFact, ...], Hopes]
+ONLY = ("facts", "messages")
+Answer = tuple[tuple[RecalledFact, ...], tuple[Passage, ...], Hopes]
 
 
 class _Reembedded(Exception):
@@ -160,9 +163,13 @@ class Memory:
         graph: str | None = None,
         episode: str | None = None,
         last: int | None = None,
+        only: str | None = None,
         now: datetime | None = None,
     ) -> Recollection:
-        """The facts that answer a query, best first: live ones, or those that were true at `as_of`.
+        """The facts that answer a query, best first: live ones, or those that were true at `as_of`; and passages.
+
+        Passages are pieces of messages that say what none of these facts says; `only` "facts" or "messages" leaves the
+        other out.
 
         `known_as_of` asks what the store believed at that time, whatever it learned since; both together, what it then
         took to be true at `as_of`. `graph` says whether relations are followed (none, bfs, spread), else the settings
@@ -170,6 +177,8 @@ class Memory:
         many last conversations come at all (S2-74).
         """
         _check_at_least_one("k", k)
+        if only is not None and only not in ONLY:
+            raise UnusableInput(f"There is no {only!r} to recall.", f"Use {' or '.join(ONLY)}, or leave it out.")
         started = time.perf_counter()
         at = now or datetime.now(UTC)
         settings = self._walking(graph)
@@ -182,10 +191,10 @@ class Memory:
             None if last is None else entities_of_last(self.snapshot, last),
             frozenset() if episode is None else messages_of(self.snapshot, episode),
         )
-        found, hopes = self._asked(question, partial(self._answer, settings=settings))
+        facts, quoted, hopes = self._asked(question, partial(self._answer, settings=settings, only=only))
         perhaps = self._perhaps(question, hopes)
-        self._accesses.note(query, found, question.k, at)
-        recalled = Recollection(query, found, (time.perf_counter() - started) * 1000, perhaps)
+        self._accesses.note(query, facts, question.k, at)
+        recalled = Recollection(query, facts, (time.perf_counter() - started) * 1000, perhaps, quoted)
         if self._accesses.is_logged:  # what maintenance asks says nothing about how people are served
             note_recall(recalled, question.k)
         return recalled
@@ -230,39 +239,44 @@ class Memory:
     ) -> str:
         """What is known about a query, as a block for the prompt of another model, within so many tokens (S2-40).
 
-        Empty without a budget, or where nothing fits. `k` facts are recalled, as in `recall`; unless given, as many as
-        the budget has room for. `recall.context.context_share` gives the budget that is due to it in a whole context.
+        Empty without a budget, or where nothing fits. `k` facts and passages are recalled, as in `recall`; unless given
+        more than any block has room for. `recall.context.context_share` gives the budget that is due to it in a whole context.
         """
         if not token_budget or token_budget < 0:
             return ""
-        wanted = k or facts_to_ask(token_budget, self._settings.k)
-        found = self.recall(query, wanted, scope=scope, as_of=as_of, known_as_of=known_as_of, now=now)
-        return render_context(found.facts, token_budget)
+        found = self.recall(query, k or MOST_FACTS, scope=scope, as_of=as_of, known_as_of=known_as_of, now=now)
+        return render_context(found.facts, token_budget, found.passages)
 
-    async def _answer(self, question: Question, *, settings: RecallSettings) -> Answer:
+    async def _answer(self, question: Question, *, settings: RecallSettings, only: str | None = None) -> Answer:
         """Asked of the state that was seen last while the head is read, and once more where the head has moved."""
         warm = self._warm[self._reads[question.moment.is_past, settings.graph != "none"]]
         held = warm.held
-        guess = asyncio.create_task(self._answer_from(held, question, settings)) if held else None
+        guess = asyncio.create_task(self._answer_from(held, question, settings, only)) if held else None
         newest = await warm.newest()
         if guess is not None and newest is held and newest.embed_model == question.model:
             return await guess
         if guess is not None:
             guess.cancel()
         _check(newest, question)
-        return await self._answer_from(newest, question, settings)
+        return await self._answer_from(newest, question, settings, only)
 
-    async def _answer_from(self, tables: Tables, question: Question, settings: RecallSettings) -> Answer:
+    async def _answer_from(
+        self, tables: Tables, question: Question, settings: RecallSettings, only: str | None
+    ) -> Answer:
         walk = asyncio.create_task(self._walk(tables, question, settings))
         try:
             found = await search(tables, question, settings, self._faded, walk)
             placed = await place(tables, question, settings, found, await walk, self._use)
         finally:
             walk.cancel()
-        told, hopes = await asyncio.gather(
-            answers(tables, placed, question.moment, self._names, self._conflicts), self._pending.of(tables)
+        if only == "messages":
+            placed = replace(placed, order=[])
+        facts, quoted, hopes = await asyncio.gather(
+            answers(tables, placed, question.moment, self._names, self._conflicts),
+            passages(tables, question, found, 0 if only == "facts" else question.k),
+            self._pending.of(tables),
         )
-        return told, hopes
+        return facts, beside(quoted, facts), hopes
 
     async def _walk(self, tables: Tables, question: Question, settings: RecallSettings) -> Walk:
         if settings.graph == "none":

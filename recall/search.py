@@ -22,8 +22,8 @@ from slowwave.ranking.placing import Step
 from slowwave.ranking.ranking import (
     Evidence,
     Recalled,
-    best_messages,
     lexical_scores,
+    message_scores,
     prose,
     rank_facts,
     with_neighbours,
@@ -106,11 +106,15 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The ranked facts with their rows (NEEDED and more), and those messages that were read on the way."""
+    """The ranked facts with their rows (NEEDED and more), and those messages that were read on the way.
+
+    `scores` are those of the messages that may answer themselves, best first.
+    """
 
     order: list[Recalled]
     facts: pl.DataFrame
     messages: pl.DataFrame
+    scores: Mapping[str, float]
 
 
 Walk = Mapping[str, Step]
@@ -147,7 +151,8 @@ async def _search(
         _lexical(tables["messages"], question, limit, settings.neighbours), _by_meaning(tables, question, limit)
     )
     compared = [*zip(heard["id"], _cosines(heard, question.vector), strict=True), *near.iter_rows()]
-    top = best_messages(lexical, compared, MESSAGES_PER_FACT * wide, settings.vector_weight)
+    scores = message_scores(lexical, compared, settings.vector_weight)
+    top = [*scores][: MESSAGES_PER_FACT * wide]
     is_all = len(heard) < limit and is_near_all and {message for message, _ in compared} <= {*top}
     met = await walk if walk is not None else NO_WALK
     facts, evidence = await candidates(tables, top, question, met)
@@ -157,7 +162,7 @@ async def _search(
     measured = dict(zip(facts["id"], zip(_cosines(facts, question.vector), overlaps, strict=True), strict=True))
     told = [Evidence(fact, message, *measured[fact]) for fact, message in evidence if fact in measured]
     order = _each_sentence_once(rank_facts(told, lexical, settings.vector_weight), facts)
-    return Ranked(order, facts, heard.select(MESSAGE)), is_all
+    return Ranked(order, facts, heard.select(MESSAGE), scores), is_all
 
 
 async def _lexical(

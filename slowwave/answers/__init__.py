@@ -1,7 +1,7 @@
 """Answers: what is told to whoever asks, as plain frozen records that need no other part of the project."""
 
 from .entities import Community, Entity, FoundEntity, Member, RankedEntity
-from .facts import Mention, Provenance, RecalledFact, Recollection, UncertainFact
+from .facts import Mention, Passage, Provenance, RecalledFact, Recollection, UncertainFact
 from .observations import Added, DuplicatePair, DuplicateReport, Observation, Outcome
 from .relations import Neighbour, Neighbourhood, Path
 from .stories import Chain, Pair, Story, Version
@@ -24,6 +24,7 @@ __all__ = [
     "Path",
     "Provenance",
     "RankedEntity",
+    "Passage",
     "RecalledFact",
     "Recollection",
     "Story",

@@ -35,7 +35,7 @@ class RecalledFact:
     `event_at` is when it happens, as exactly as `event_precision` says (day, week, month, season, year, around; without
     an event that of `valid_from`). `polarity` is affirmed or negated, `suspect_of` a fact that no longer holds and that
     this one leans on, `conflicts_with` facts whose relations seem to contradict it and that nobody has decided about
-    yet (S2-75). `parts` say how its score came about (`slowwave.ranking.placing`).
+    yet (S2-75), `replaces` the fact whose place it took. `parts` say how its score came about (`slowwave.ranking.placing`).
     """
 
     id: str
@@ -55,6 +55,7 @@ class RecalledFact:
     event_precision: str | None = None
     suspect_of: Mention | None = None
     conflicts_with: tuple[Mention, ...] = ()
+    replaces: tuple[Mention, ...] = ()
     cosine: float = 0.0
     rank: int = 0
     subject_id: str | None = None
@@ -65,8 +66,29 @@ class RecalledFact:
         """The contract of a fact in `--json`; other facts are named by their ids. `explained` adds the parts."""
         told = {key: value for key, value in asdict(self).items() if key not in _HIDDEN}
         told["suspect_of"] = self.suspect_of.id if self.suspect_of else None
+        told["replaces"] = [other.id for other in self.replaces]
         told["conflicts_with"] = [other.id for other in self.conflicts_with]
         return told | ({"parts": {name: round(part, 6) for name, part in self.parts.items()}} if explained else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of a message that answers a query, for what no fact says; `score` compares with that of facts.
+
+    `text` are whole sentences of the message; `role` is user, assistant or document.
+    """
+
+    conversation_id: str
+    message_id: str
+    role: str
+    speaker: str
+    text: str
+    occurred_at: datetime | None
+    score: float
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract of a passage in `--json`."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +112,23 @@ class UncertainFact:
 
 @dataclass(frozen=True, slots=True)
 class Recollection:
-    """The facts that answer a query, best first; apart from them what may hold between entities that it names."""
+    """The facts that answer a query, best first; passages of messages for what no fact says, best first.
+
+    Apart from them what may hold between entities that it names.
+    """
 
     query: str
     facts: tuple[RecalledFact, ...] = field(default_factory=tuple)
     took_ms: float = 0.0
     uncertain: tuple[UncertainFact, ...] = ()
+    passages: tuple[Passage, ...] = ()
 
     def as_json(self, *, explained: bool = False) -> dict[str, Any]:
         """The contract of `recall --json`; `uncertain` is there where there is anything in it."""
         told = {
             "query": self.query,
             "facts": [fact.as_json(explained=explained) for fact in self.facts],
+            "passages": [passage.as_json() for passage in self.passages],
             "took_ms": round(self.took_ms, 2),
         }
         return told | ({"uncertain": [belief.as_json() for belief in self.uncertain]} if self.uncertain else {})

@@ -91,10 +91,10 @@ def lexical_scores(bm25: Mapping[str, float]) -> dict[str, float]:
     return {message: score / best if best > 0.0 else 0.0 for message, score in bm25.items()}
 
 
-def best_messages(
-    lexical: Mapping[str, float], near: Iterable[tuple[str, float]], limit: int, vector_weight: float = VECTOR_WEIGHT
-) -> list[str]:
-    """The messages whose facts are worth reading, best first, ties by id, at most `limit`.
+def message_scores(
+    lexical: Mapping[str, float], near: Iterable[tuple[str, float]], vector_weight: float = VECTOR_WEIGHT
+) -> dict[str, float]:
+    """Messages with their scores, best first, ties by id.
 
     `near` names a message with its cosine for each vector, of the message or of a fact of it, that was compared.
     """
@@ -102,7 +102,7 @@ def best_messages(
     for message, cosine in near:
         closest[message] = max(cosine, closest.get(message, 0.0))
     scores = {m: lexical.get(m, 0.0) + vector_weight * closest.get(m, 0.0) for m in {*lexical, *closest}}
-    return sorted(scores, key=lambda message: (-scores[message], message))[:limit]
+    return dict(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def with_neighbours(lexical: Mapping[str, float], beside: Iterable[tuple[str, str]], share: float) -> dict[str, float]:
