@@ -63,10 +63,10 @@ class RecalledFact:
 
     def as_json(self, *, explained: bool = False) -> dict[str, Any]:
         """The contract of a fact in `--json`; other facts are named by their ids. `explained` adds the parts."""
-        told = {key: value for key, value in asdict(self).items() if key not in _HIDDEN}
-        told["suspect_of"] = self.suspect_of.id if self.suspect_of else None
-        told["conflicts_with"] = [other.id for other in self.conflicts_with]
-        return told | ({"parts": {name: round(part, 6) for name, part in self.parts.items()}} if explained else {})
+        shown = {key: value for key, value in asdict(self).items() if key not in _HIDDEN}
+        shown["suspect_of"] = self.suspect_of.id if self.suspect_of else None
+        shown["conflicts_with"] = [other.id for other in self.conflicts_with]
+        return shown | ({"parts": {name: round(part, 6) for name, part in self.parts.items()}} if explained else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +99,9 @@ class Recollection:
 
     def as_json(self, *, explained: bool = False) -> dict[str, Any]:
         """The contract of `recall --json`; `uncertain` is there where there is anything in it."""
-        told = {
+        shown = {
             "query": self.query,
             "facts": [fact.as_json(explained=explained) for fact in self.facts],
             "took_ms": round(self.took_ms, 2),
         }
-        return told | ({"uncertain": [belief.as_json() for belief in self.uncertain]} if self.uncertain else {})
+        return shown | ({"uncertain": [belief.as_json() for belief in self.uncertain]} if self.uncertain else {})
