@@ -32,7 +32,10 @@ class MergeRule:
 
 
 def by_words(settings: MergeSettings) -> MergeRule:
-    """Consolidation: alike in words or in meaning; more evidence survives, then what is surer, shorter, older."""
+    """Consolidation: alike in words or in meaning; more evidence survives, then what is surer, shorter, older.
+
+    Neither says more than the other, the guards see to that: of "By the way: X" and "X" the plain one stays.
+    """
     has_same_words = pl.col("jaccard") >= settings.text_dedup
     return MergeRule(
         (has_same_words | (pl.col("cosine") >= settings.merge_cosine)).fill_null(False),

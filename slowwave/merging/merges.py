@@ -15,9 +15,8 @@ from slowwave import frames
 from slowwave.application.entrenchment import entrenchment_rank
 from slowwave.application.repeats import with_keys
 from slowwave.merging.guards import guards_pass, is_same_identity, may_yield
-from slowwave.merging.merge_rules import MergeRule, by_words
+from slowwave.merging.merge_rules import MergeRule
 from slowwave.merging.topics import TOPICS
-from slowwave.settings import MergeSettings
 
 KINDS = ("relation", "observation", "note")
 """Kinds of fact that can say the same as another; structure and similarity are no knowledge (T33)."""
@@ -110,15 +109,6 @@ def select_seeds(facts: pl.DataFrame, pending: pl.DataFrame, has_model: bool, ma
         again = pending.filter(is_open_pair(), both & (is_first.fill_null(False) | tried))
         fresh |= pl.col("id").is_in(pl.concat([again["a_id"], again["b_id"]]).implode())
     return ours.filter(fresh).sort("created_at", "id")["id"]
-
-
-def merge_alike(pool: Pool, settings: MergeSettings) -> Merges:
-    """The short-cut: pairs of nearly the same words or meaning whose every guard agrees (S1-04, S1-10, §6.2 S6).
-
-    Of two facts the one survives that is pinned, then better entrenched, has more evidence, is surer, shorter, older.
-    Neither says more than the other, the guards see to that: of "By the way: X" and "X" the plain one stays.
-    """
-    return merge_by(pool, by_words(settings))
 
 
 def merge_by(pool: Pool, rule: MergeRule) -> Merges:
