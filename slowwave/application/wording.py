@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from slowwave.merging.guard_words import FUNCTION_WORDS, MONTHS
-from slowwave.text import word_set
+from slowwave.text import without_ending, word_set
 
 Fact = dict[str, Any]
 Names = Mapping[str, frozenset[str]]
@@ -80,7 +80,6 @@ _GENERIC = word_set(
     leased lease dropped cancelled canceled table never decision idea not no thing things stuff way please
     remember on at is are it its we our i my they their he she his her will"""
 ) | frozenset(MONTHS)
-_ENDING = re.compile(r"(?:ing|ed|es|s|e)$")
 
 
 def tells(fact: Fact, words: str) -> bool:
@@ -152,7 +151,7 @@ def _qualified(words: str, old: str) -> Mapping[str, frozenset[str]]:
     for found in _QUALIFIED.finditer(words):
         word = found["what"].lower()
         if word not in dropped | _GENERIC and word not in FUNCTION_WORDS:
-            cases.setdefault(found["by"].lower(), set()).add(_stem(word))
+            cases.setdefault(found["by"].lower(), set()).add(without_ending(word, 5))
     return {by: frozenset(stems) for by, stems in cases.items()}
 
 
@@ -232,7 +231,7 @@ def _stems(words: str, old: str, left_out: str, *, is_counted: bool = False) -> 
         bare = f"{bare[: found[0]]} {_UNIT_BEHIND.sub('', rest) if is_counted else rest}"
     dropped = {part.lower() for part in _WORD.findall(f"{left_out} {old}")}
     return frozenset(
-        _stem(word)
+        without_ending(word, 5)
         for raw in _WORD.findall(bare)
         if (word := re.sub(r"['’]s$", "", raw.lower())) not in FUNCTION_WORDS
         and word not in _GENERIC
@@ -242,10 +241,6 @@ def _stems(words: str, old: str, left_out: str, *, is_counted: bool = False) -> 
         and not word.endswith(("n't", "n’t"))
         and len(word) > 1
     )
-
-
-def _stem(word: str) -> str:
-    return _ENDING.sub("", word) if len(word) > 4 else word
 
 
 def _place(statement: str, words: str) -> tuple[int, int] | None:
