@@ -42,7 +42,6 @@ _ASKED = "A model is asked which of them holds; until then both stay."
 _UNCLEAR = "It was said later but began earlier: which holds is not clear, so both stay."
 # Parts of parts are parts: two wholes are no conflict, and `contains` is structure, no knowledge (T33).
 _NEVER = ("part_of", "contains", "similar_to")
-_KINDS = ("relation", None)
 
 
 NOTHING: Mapping[str, object] = MappingProxyType({})
