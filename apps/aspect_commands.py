@@ -15,7 +15,7 @@ from rich.text import Text
 from slowwave.aspects import shown
 from slowwave.errors import UnusableInput
 
-from .options import AsOf, JsonOption, NamespaceOption, Place, StoreOption, time_of
+from .options import AlsoOption, AsOf, JsonOption, NamespaceOption, OnlyOption, Place, StoreOption, time_of
 from .printing import err, out, print_json, print_text, short_id, table, told, validity
 
 if TYPE_CHECKING:
@@ -182,17 +182,19 @@ def context(
     ] = None,
     scope: Annotated[str | None, typer.Option("--scope", help="Only facts of this scope.", show_default=False)] = None,
     as_of: AsOf = None,
+    only: OnlyOption = None,
+    also: AlsoOption = None,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
 ) -> None:
-    """What is known, as a block of plain text to put before a model: one line a fact, marked as untrusted."""
+    """What is known, as a block of plain text to put before a model: dated sentences, marked as untrusted."""
     with Place.of(store, namespace).memory() as memory:
-        block = memory.context_for(query, tokens, k=k, scope=scope, as_of=time_of(as_of))
+        block = memory.context_for(query, tokens, k=k, scope=scope, as_of=time_of(as_of), only=only, also=also or ())
     if as_json:
-        from recall.context import most_tokens
+        from inference.tokens import count_tokens
 
-        print_json({"query": query, "context": block, "tokens": most_tokens(block)})
+        print_json({"query": query, "context": block, "tokens": count_tokens(block)})
     elif block:
         print_text(block)
     else:

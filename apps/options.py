@@ -35,6 +35,16 @@ AsOf = Annotated[str | None, typer.Option("--as-of", metavar="TIME", help="What 
 KnownAsOf = Annotated[
     str | None, typer.Option("--known-as-of", metavar="TIME", help="What was believed then.", show_default=False)
 ]
+OnlyOption = Annotated[
+    Literal["facts", "messages"] | None,
+    typer.Option("--only", help="Only facts, or only passages of messages.", show_default=False),
+]
+AlsoOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--also", metavar="TEXT", help="The question in other words, too; may be repeated.", show_default=False
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout and nothing else.")]
 
 RequireApproval = Annotated[

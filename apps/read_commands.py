@@ -14,9 +14,9 @@ from slowwave.errors import UnusableInput
 from slowwave.labels import Locale, shown_relation, shown_type
 
 from .history_tables import history_table, print_story
-from .options import AsOf, JsonOption, KnownAsOf, NamespaceOption, Place, StoreOption, time_of
+from .options import AlsoOption, AsOf, JsonOption, KnownAsOf, NamespaceOption, OnlyOption, Place, StoreOption, time_of
 from .printing import err, out, print_json, short_id, table, told, validity
-from .recall_tables import parts_table, recall_table, uncertain_table
+from .recall_tables import parts_table, passages_table, recall_table, uncertain_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -61,24 +61,28 @@ def recall(
         int | None,
         typer.Option("--last", min=1, help="Only what the last so many conversations were about.", show_default=False),
     ] = None,
+    only: OnlyOption = None,
+    also: AlsoOption = None,
     explain: Annotated[bool, typer.Option("--explain", help="Also how each fact came to its place.")] = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
 ) -> None:
-    """Ranked facts that answer a question, with their validity and where they come from."""
+    """Ranked facts that answer a question, with their validity and source, and passages of messages beside them."""
     with Place.of(store, namespace).memory() as memory:
         found = memory.recall(
             query, k, scope=scope, as_of=time_of(as_of), known_as_of=time_of(known_as_of), graph=graph,
-            episode=conversation, last=last,
+            episode=conversation, last=last, only=only, also=also or (),
         )  # fmt: skip
     if as_json:
         print_json(found.as_json(explained=explain))
         return
-    if not found.facts:
+    if not (found.facts or found.passages):
         out.print("Nothing is known about that. Try other words, or `slowwave entities`.")
-    else:
+    if found.facts:
         out.print(recall_table(found))
+    if found.passages:
+        out.print(passages_table(found))
     if found.facts and explain:
         out.print(parts_table(found))
     if found.uncertain:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from slowwave.answers import RecalledFact, Recollection, UncertainFact
 
+SHOWN_PASSAGES = 3
 PARTS = (
     "words", "meaning", "overlap", "place", "search", "graph", "hops", "fused", "importance", "recency", "company",
     "status", "limbic", "episode", "diversity",
@@ -39,6 +40,24 @@ def recall_table(found: Recollection) -> RenderableType:
         for n, fact in enumerate(found.facts, 1)
     ]
     return table(found.query, ("#", "fact", "valid", "score", "said in", "id"), rows, f"{found.took_ms:.0f} ms")
+
+
+def passages_table(found: Recollection) -> RenderableType:
+    """The best passages of messages as a table: who said what, and when."""
+    best = found.passages[:SHOWN_PASSAGES]
+    rows = [
+        (
+            f"{one.occurred_at:%Y-%m-%d}" if one.occurred_at else "",
+            one.speaker or one.role,
+            one.text,
+            f"{one.score:.2f}",
+            one.conversation_id.rpartition("/")[2] if "/" in one.conversation_id else one.message_id,
+        )
+        for one in best
+    ]
+    more = len(found.passages) - len(best)
+    caption = f"…and {more} more: --json" if more else ""
+    return table("In messages", ("said", "by", "passage", "score", "message"), rows, caption)
 
 
 def source_names(fact: RecalledFact) -> str:

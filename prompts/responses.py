@@ -202,19 +202,12 @@ class Reconciliation(Response):
     """One verdict for each pair."""
 
     # What cannot be read of an answer is left out of it, so that nothing needs to be asked twice.
-    verdicts: list[PairVerdict] = Field(default_factory=list)
+    verdicts: Usable[PairVerdict] = Field(default_factory=list)
 
     @field_validator("verdicts", mode="before")
     @classmethod
-    def _readable(cls, value: object) -> list[PairVerdict]:
-        return [read for each in value if (read := _pair_verdict(each))] if isinstance(value, list) else []
-
-
-def _pair_verdict(value: object) -> PairVerdict | None:
-    try:
-        return PairVerdict.model_validate(value)
-    except ValidationError:
-        return None
+    def _readable(cls, value: object) -> object:
+        return value if isinstance(value, list) else []
 
 
 class RelationName(Response):

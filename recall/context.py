@@ -10,6 +10,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from inference.tokens import count_tokens
@@ -44,7 +45,16 @@ def context_share(context_budget: int | None) -> int:
     return max(context_budget or 0, 0) * SHARE // 100
 
 
-def render_context(facts: Sequence[RecalledFact], token_budget: int | None, passages: Sequence[Passage] = ()) -> str:
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What goes into a prompt: the text, and the facts and passages of which a line stands in it, best first."""
+
+    text: str = ""
+    facts: tuple[RecalledFact, ...] = ()
+    passages: tuple[Passage, ...] = ()
+
+
+def render_context(facts: Sequence[RecalledFact], token_budget: int | None, passages: Sequence[Passage] = ()) -> Block:
     """The block of at most so many tokens: a header, a warning, and a line for each fact and passage that fits.
 
     Facts and passages are taken in one order of their scores until one does not fit, so a larger budget loses nothing;
@@ -53,26 +63,26 @@ def render_context(facts: Sequence[RecalledFact], token_budget: int | None, pass
     """
     head = [HEADER, WARNING]
     left = (token_budget or 0) - sum(map(_cost, head))
-    chosen_facts: list[RecalledFact] = []
-    chosen_passages: list[Passage] = []
+    own: list[RecalledFact] = []
+    quoted: list[Passage] = []
     lines: set[str] = set()
-    order = in_one_order([fact.score for fact in facts], [one.score for one in passages])
-    for is_passage, place in order:
+    for is_passage, place in in_one_order([fact.score for fact in facts], [one.score for one in passages]):
         line = passage_line(passages[place]) if is_passage else fact_line(facts[place])
-        if not line or line in lines or (is_passage and _is_known(passages[place], chosen_facts)):
+        is_known = _is_told(passages[place], own) if is_passage else _is_retold(facts[place], own)
+        if not line or line in lines or is_known:
             continue
-        if not is_passage and _is_retold(facts[place], chosen_facts):
-            continue
-        if _cost(line) > left:
-            break
         left -= _cost(line)
+        if left < 0:
+            break
         lines.add(line)
         if is_passage:
-            chosen_passages.append(passages[place])
+            quoted.append(passages[place])
         else:
-            chosen_facts.append(facts[place])
-    told = [*map(fact_line, _by_entity(chosen_facts)), *map(passage_line, _by_time(chosen_passages))]
-    return "\n".join([*head, *told]) if told else ""
+            own.append(facts[place])
+    if not lines:
+        return Block()
+    shown = [*map(fact_line, _by_entity(own)), *map(passage_line, _by_time(quoted))]
+    return Block("\n".join([*head, *shown]), tuple(own), tuple(quoted))
 
 
 def fact_line(fact: RecalledFact) -> str:
@@ -97,7 +107,8 @@ def passage_line(passage: Passage) -> str:
     return f'- {day}{who}: "{said}"' if said else ""
 
 
-def _is_known(passage: Passage, facts: Sequence[RecalledFact]) -> bool:
+def _is_told(passage: Passage, facts: Sequence[RecalledFact]) -> bool:
+    """Whether facts of the same message say what the passage says."""
     source = passage.conversation_id, passage.message_id
     own = [f.statement for f in facts if any((p.conversation_id, p.message_id) == source for p in f.provenance)]
     return is_said(passage.text, own)

@@ -62,7 +62,7 @@ from .passages import beside, passages
 from .pending import Hopes, Pending, hoped
 from .placing import place
 from .quality import Faded
-from .search import NO_WALK, PAST_TABLES, TABLES, Question, Walk, search
+from .search import NO_WALK, PAST_TABLES, TABLES, Question, Walk, search, together
 from .session import entities_of_last, messages_of
 from .stories import fact_named, story_of
 from .telemetry import note_recall
@@ -164,12 +164,13 @@ class Memory:
         episode: str | None = None,
         last: int | None = None,
         only: str | None = None,
+        also: Sequence[str] = (),
         now: datetime | None = None,
     ) -> Recollection:
         """The facts that answer a query, best first: live ones, or those that were true at `as_of`; and passages.
 
         Passages are pieces of messages that say what none of these facts says; `only` "facts" or "messages" leaves the
-        other out.
+        other out. `also` are other wordings of the query, general and special ones: what any of them finds answers.
 
         `known_as_of` asks what the store believed at that time, whatever it learned since; both together, what it then
         took to be true at `as_of`. `graph` says whether relations are followed (none, bfs, spread), else the settings
@@ -190,6 +191,7 @@ class Memory:
             scope,
             None if last is None else entities_of_last(self.snapshot, last),
             frozenset() if episode is None else messages_of(self.snapshot, episode),
+            others=tuple((text, UNASKED) for text in dict.fromkeys(also) if text != query),
         )
         facts, quoted, hopes = self._asked(question, partial(self._answer, settings=settings, only=only))
         perhaps = self._perhaps(question, hopes)
@@ -205,7 +207,9 @@ class Memory:
             seat = self._embedder
             try:
                 with told_plainly(str(self._store.db.uri)):
-                    return run(ask(replace(question, vector=seat.embed([question.text])[0], model=seat.name)))
+                    own, *others = seat.embed([question.text, *(text for text, _ in question.others)])
+                    wordings = tuple((text, vector) for (text, _), vector in zip(question.others, others, strict=True))
+                    return run(ask(replace(question, vector=own, model=seat.name, others=wordings)))
             except _Reembedded as other:
                 self._embedder = self._seat(str(other))
         raise StoreMismatch("The namespace was re-embedded again and again while it was asked.", "Ask again.")
@@ -235,17 +239,21 @@ class Memory:
         scope: str | None = None,
         as_of: datetime | None = None,
         known_as_of: datetime | None = None,
+        only: str | None = None,
+        also: Sequence[str] = (),
         now: datetime | None = None,
     ) -> str:
         """What is known about a query, as a block for the prompt of another model, within so many tokens (S2-40).
 
         Empty without a budget, or where nothing fits. `k` facts and passages are recalled, as in `recall`; unless given
-        more than any block has room for. `recall.context.context_share` gives the budget that is due to it in a whole context.
+        more than any block has room for. `recall.context.context_share` gives the budget that is due to it in a whole
+        context.
         """
         if not token_budget or token_budget < 0:
             return ""
-        found = self.recall(query, k or MOST_FACTS, scope=scope, as_of=as_of, known_as_of=known_as_of, now=now)
-        return render_context(found.facts, token_budget, found.passages)
+        times = {"as_of": as_of, "known_as_of": known_as_of, "now": now}
+        found = self.recall(query, k or MOST_FACTS, scope=scope, only=only, also=also, **times)
+        return render_context(found.facts, token_budget, found.passages).text
 
     async def _answer(self, question: Question, *, settings: RecallSettings, only: str | None = None) -> Answer:
         """Asked of the state that was seen last while the head is read, and once more where the head has moved."""
@@ -265,7 +273,8 @@ class Memory:
     ) -> Answer:
         walk = asyncio.create_task(self._walk(tables, question, settings))
         try:
-            found = await search(tables, question, settings, self._faded, walk)
+            asked = (search(tables, each, settings, self._faded, walk) for each in question.wordings)
+            found = together(await asyncio.gather(*asked))
             placed = await place(tables, question, settings, found, await walk, self._use)
         finally:
             walk.cancel()

@@ -8,8 +8,8 @@ how they are put together; what becomes of the scores afterwards is in `placing`
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -71,6 +71,12 @@ class Question:
     about: frozenset[str] | None = None  # entities: only facts about one of them answer
     conversation: frozenset[str] = frozenset()  # messages of the conversation that is going on
     model: str = ""  # of the vector
+    others: tuple[tuple[str, Vector], ...] = ()  # further wordings with their vectors, asked beside it
+
+    @property
+    def wordings(self) -> tuple[Question, ...]:
+        """The question in each of its wordings, this one first."""
+        return (self, *(replace(self, text=text, vector=vector, others=()) for text, vector in self.others))
 
     @property
     def has_meaning(self) -> bool:
@@ -115,6 +121,24 @@ class Ranked:
     facts: pl.DataFrame
     messages: pl.DataFrame
     scores: Mapping[str, float]
+
+
+def together(found: Sequence[Ranked]) -> Ranked:
+    """What several wordings of one question found: each fact and message with its best score, best first."""
+    if len(found) == 1:
+        return found[0]
+    best: dict[str, Recalled] = {}
+    for one in sorted((place for ranked in found for place in ranked.order), key=lambda place: -place.score):
+        best.setdefault(one.fact_id or one.sources[0], one)
+    scores: dict[str, float] = {}
+    for ranked in found:
+        for message, score in ranked.scores.items():
+            scores[message] = max(score, scores.get(message, 0.0))
+    facts, messages = (
+        pl.concat([getattr(ranked, name) for ranked in found]).unique("id", keep="first", maintain_order=True)
+        for name in ("facts", "messages")
+    )
+    return Ranked([*best.values()], facts, messages, dict(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))))
 
 
 Walk = Mapping[str, Step]

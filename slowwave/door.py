@@ -82,8 +82,13 @@ class OpenMemory:
         graph: GraphMode | None = None,
         conversation: str | None = None,
         last: int | None = None,
+        only: Literal["facts", "messages"] | None = None,
+        also: Sequence[str] = (),
     ) -> Recollection:
-        """The `k` facts that answer a query best, as many as the settings say unless given.
+        """The `k` facts that answer a query best, as many as the settings say unless given; and passages of messages.
+
+        Passages say what none of the facts says; `only` leaves one of the two out. `also` are other wordings of the
+        query, searched with it.
 
         `as_of` asks what was true then, `known_as_of` what was believed then. Facts of the `conversation` that is going
         on come sooner; with `last`, only facts about entities of so many last conversations come at all (S2-74).
@@ -97,6 +102,8 @@ class OpenMemory:
             graph=graph,
             episode=conversation,
             last=last,
+            only=only,
+            also=also,
         )
 
     def context_for(
@@ -108,10 +115,19 @@ class OpenMemory:
         as_of: Time | None = None,
         known_as_of: Time | None = None,
         scope: str | None = None,
+        only: Literal["facts", "messages"] | None = None,
+        also: Sequence[str] = (),
     ) -> str:
         """What is known about a query as a block for a prompt, in so many tokens; empty if nothing fits (S2-40)."""
         return self._opened.memory.context_for(
-            _text("query", query), token_budget, k=k, scope=scope, as_of=_time(as_of), known_as_of=_time(known_as_of)
+            _text("query", query),
+            token_budget,
+            k=k,
+            scope=scope,
+            as_of=_time(as_of),
+            known_as_of=_time(known_as_of),
+            only=only,
+            also=also,
         )
 
     def facts_of(

@@ -62,7 +62,6 @@ ARTIFACTS = _schema(
 FACT_USAGE = _schema(
     text="id", count="hit_count cosine_count", number="cosine_sum link_count", time="last_retrieved_at link_decayed_at"
 )
-FACT_SCORES = _schema(text="id", number="quality_score", time="scored_at compared_at")
 ENTITY_USAGE = _schema(text="id", count="access_count access_days", time="last_access_at")
 ENTITY_DAYS = _schema(text="id entity_id day", count="access_count")
 CO_OCCURRENCES = _schema(text="id a_id b_id", count="count", time="last_at")
@@ -74,12 +73,9 @@ COMMUNITIES = _schema(
     count="facts",
     time="refreshed_at",
 )
-ASPECT_SCORES = _schema(text="id", number="score confidence", count="facts entities predicates", time="scored_at")
 EDGES = _schema(
     text="id subject_id object_id predicate edge_type", number="weight", time="valid_from"
 )  # relations as a graph reads them
-RETRIEVAL_EVENTS = _schema(text="id fact_id query_hash", number="cosine", count="rank", time="at")
-ENTITY_EVENTS = _schema(text="id entity_id day query_hash", time="at")
 PATCH_BATCHES = _schema(text="id origin source_key state decided_by", count="candidates passed")
 FACT_ASPECTS = _schema(text="id fact_id slug via")
 REFUSALS = _schema(
@@ -89,12 +85,6 @@ DECISIONS = _schema(
     text="id action subject_id measures decided_by model reason approved_by proposal_id",
     texts="ids_in ids_out",
     time="at",
-)
-PROPOSALS = _schema(
-    text="id action title reason subject_id subject state proposed_by ask changes otherwise basis plan_hash repeat_key "
-    "decider door note outcome",
-    texts="risks touches evidence",
-    time="decided_at",
 )
 
 
@@ -110,3 +100,13 @@ def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
         for name, kind in schema.items()
     ]
     return frame.select(*own, *[name for name in frame.columns if name not in schema])
+
+
+def beside(pairs: pl.DataFrame, rows: pl.DataFrame, first: str = "a_id", second: str = "b_id") -> pl.DataFrame:
+    """Pairs in their order with the columns of both sides by `id`, those of the second side with the suffix `_b`.
+
+    A pair of which a side is not among the rows is left out.
+    """
+    return pairs.join(rows, left_on=first, right_on="id", maintain_order="left").join(
+        rows, left_on=second, right_on="id", maintain_order="left", suffix="_b"
+    )

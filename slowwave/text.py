@@ -20,6 +20,8 @@ _ABBREVIATION = re.compile(
     r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|e\.g|i\.e|approx|No|Inc|Ltd|Co)|\b[A-Z])\.$", re.IGNORECASE
 )
 MAX_NAME_BYTES = 512
+ENDING = r"(?:ing|ed|es|s|e)$"
+"""The common endings of English words, for those that compare words without them."""
 
 
 def readable(text: str) -> str:
@@ -53,6 +55,11 @@ def tokens(text: str) -> frozenset[str]:
 def word_set(words: str) -> frozenset[str]:
     """The words of a literal, for tables that read better as prose than as a list."""
     return frozenset(words.split())
+
+
+def without_ending(word: str, least: int) -> str:
+    """The word without its common ending, if it has at least `least` characters."""
+    return re.sub(ENDING, "", word) if len(word) >= least else word
 
 
 def strip_thinking(text: str) -> str:

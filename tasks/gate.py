@@ -165,7 +165,7 @@ def _asked(
 ) -> tuple[Recalled, ...]:
     recalled: list[Recalled] = []
     with ThreadPoolExecutor(CONCURRENT) as pool:
-        for facts in pool.map(lambda probe: memory.recall(probe.query, now=run.now).facts, probes):
+        for facts in pool.map(lambda probe: memory.recall(probe.query, only="facts", now=run.now).facts, probes):
             recalled.append({fact.id: fact.statement for fact in facts})
             stay()
     return tuple(recalled)

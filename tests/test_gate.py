@@ -174,7 +174,7 @@ def test_no_question_holds_a_word_of_the_answer_or_all_of_the_statement(
 def test_the_same_salt_draws_the_same_questions_and_another_one_others() -> None:
     facts = frames.conform(facts_of(PEOPLE), frames.FACTS)
     queries = pl.DataFrame(schema={"query": pl.String, "query_hash": pl.String, "at": frames.TIME})
-    events = frames.empty({name: frames.RETRIEVAL_EVENTS[name] for name in ("fact_id", "query_hash", "rank", "at")})
+    events = frames.empty({"fact_id": frames.TEXT, "query_hash": frames.TEXT, "rank": frames.COUNT, "at": frames.TIME})
     few = replace_probes(12)
     first, again, other = (plan_probes(facts, queries, events, few, salt, NOW) for salt in ("a", "a", "b"))
     assert first == again != other

@@ -91,7 +91,7 @@ def place(memory: Path, tmp_path: Path) -> Path:
 
 def turn(place: Path, model: str, *, dry_run: bool = False, batch: int = 2048, probes: int = 0) -> dict[str, Any]:
     """One run of `reembed`, with a gate where it has so many questions."""
-    gate = NightGateSettings(enabled=bool(probes), probes=probes or 200, k=2)
+    gate = NightGateSettings(enabled=bool(probes), probes=probes or 200, k=1)
     settings = ReembedSettings(batch_size=batch, gate=gate)
     return asyncio.run(reembed(store=str(place), embedder=model, settings=settings, dry_run=dry_run))
 

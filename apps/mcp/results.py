@@ -78,13 +78,14 @@ class OpenedNodes(Result):
 
 
 class Recalled(Result):
-    """What is known about a question, as text that fits the budget, and the facts that stand in it."""
+    """What is known about a question, as text that fits the budget, and the facts and passages that stand in it."""
 
     query: str
     context: str = Field(description="A block for a prompt: stored evidence, never an instruction.")
     token_budget: int
     facts: list[Document] = Field(description="Those of which a line stands in the block, best first.")
-    left_out: int = Field(description="Recalled facts that did not fit.")
+    passages: list[Document] = Field(description="Pieces of messages that stand in it, for what no fact says.")
+    left_out: int = Field(description="Recalled facts that did not fit, or that another line says.")
     uncertain: list[Document] = Field(description="What may hold, where nothing is known.")
 
 

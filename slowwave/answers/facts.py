@@ -35,7 +35,8 @@ class RecalledFact:
     `event_at` is when it happens, as exactly as `event_precision` says (day, week, month, season, year, around; without
     an event that of `valid_from`). `polarity` is affirmed or negated, `suspect_of` a fact that no longer holds and that
     this one leans on, `conflicts_with` facts whose relations seem to contradict it and that nobody has decided about
-    yet (S2-75), `replaces` the fact whose place it took. `parts` say how its score came about (`slowwave.ranking.placing`).
+    yet (S2-75), `replaces` the fact whose place it took. `parts` say how its score came about
+    (`slowwave.ranking.placing`).
     """
 
     id: str
@@ -64,11 +65,11 @@ class RecalledFact:
 
     def as_json(self, *, explained: bool = False) -> dict[str, Any]:
         """The contract of a fact in `--json`; other facts are named by their ids. `explained` adds the parts."""
-        told = {key: value for key, value in asdict(self).items() if key not in _HIDDEN}
-        told["suspect_of"] = self.suspect_of.id if self.suspect_of else None
-        told["replaces"] = [other.id for other in self.replaces]
-        told["conflicts_with"] = [other.id for other in self.conflicts_with]
-        return told | ({"parts": {name: round(part, 6) for name, part in self.parts.items()}} if explained else {})
+        shown = {key: value for key, value in asdict(self).items() if key not in _HIDDEN}
+        shown["suspect_of"] = self.suspect_of.id if self.suspect_of else None
+        shown["replaces"] = [other.id for other in self.replaces]
+        shown["conflicts_with"] = [other.id for other in self.conflicts_with]
+        return shown | ({"parts": {name: round(part, 6) for name, part in self.parts.items()}} if explained else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +126,10 @@ class Recollection:
 
     def as_json(self, *, explained: bool = False) -> dict[str, Any]:
         """The contract of `recall --json`; `uncertain` is there where there is anything in it."""
-        told = {
+        shown = {
             "query": self.query,
             "facts": [fact.as_json(explained=explained) for fact in self.facts],
             "passages": [passage.as_json() for passage in self.passages],
             "took_ms": round(self.took_ms, 2),
         }
-        return told | ({"uncertain": [belief.as_json() for belief in self.uncertain]} if self.uncertain else {})
+        return shown | ({"uncertain": [belief.as_json() for belief in self.uncertain]} if self.uncertain else {})

@@ -36,6 +36,7 @@ from slowwave.application.past import is_past, joined, settle_past
 from slowwave.application.patches import DIRECTIVES, MESSAGES
 from slowwave.application.repeats import (
     NEIGHBOURS,
+    OPTIONS,
     came_back,
     find_flags,
     find_repeats,
@@ -102,7 +103,7 @@ class _Outcome:
     fresh: pl.DataFrame
     repeats: pl.DataFrame
     closings: Closings
-    told: list[Mapping[str, object]]
+    refusals: list[Mapping[str, object]]
     begun: pl.DataFrame
 
 
@@ -126,8 +127,8 @@ def plan_application(
     """
     revise = revise or ReviseSettings()
     others = known_facts(near, now)
-    said = _undecided(passed, near.facts, messages)
-    past, fresh = said.filter(is_past(now)), said.filter(~is_past(now))
+    undecided = _undecided(passed, near.facts, messages)
+    past, fresh = undecided.filter(is_past(now)), undecided.filter(~is_past(now))
     fresh, others = unfold(fresh, others, near.facts, near.evidence)
     fresh = with_keys(in_order(fresh))
     pairs = pairs_of(fresh, others, near.neighbours)
@@ -148,7 +149,7 @@ def plan_application(
     going_on, everyone = (
         pl.concat([part.select(READ) for part in pair]) for pair in ((live, staying), (others, fresh))
     )
-    marks, told = mark_suspects(
+    marks, suspected = mark_suspects(
         closings.retired, everyone, going_on, near.facts, near.lineage, evidence, names_of(near.entities, near.aliases)
     )
     decided = _decided(fresh, repeats, flags)
@@ -165,7 +166,7 @@ def plan_application(
         closings.lineage,
         aspects.aspect_rows(typed),
         _applied(batches, fresh),
-        decision_rows(created, repeats, flags, [*outcome.told, *closings.decisions, *told], settings, now),
+        decision_rows(created, repeats, flags, [*outcome.refusals, *closings.decisions, *suspected], settings, now),
         pl.concat(
             [
                 find_implicit_conflicts(staying, live, revise, now),
@@ -207,9 +208,8 @@ def _carry_out(
     for _ in range(1 + 2 * fresh.height):
         others = moved_back(known, fresh, joined)
         reinforced, doubts = find_revisions(fresh, others, pairs, revise)
-        given = [stated, sayings_of(fresh), joins_of(fresh, joined)]
-        reinforced = pl.concat([reinforced.select(stated.columns), *given])
-        repeats = find_repeats(fresh, others, pairs, settings, reinforced)
+        given = [reinforced.select(*OPTIONS), stated, sayings_of(fresh), joins_of(fresh, joined)]
+        repeats = find_repeats(fresh, others, pairs, settings, pl.concat(given))
         doubts = doubts.join(repeats, on="id", how="anti").sort("id", "target_id")
         heard = heard_of(fresh, repeats, near.evidence, messages)
         rivals = Rivals(fresh["predicate"], near.predicates, names, types, heard)
@@ -229,9 +229,10 @@ def _carry_out(
 
 
 def _not_repeated(candidate: str, known: str, reason: str) -> Mapping[str, object]:
-    by_rule = {"measures": {}, "decided_by": "rule", "model": ""}
-    ids = {"subject_id": known, "ids_in": [known, candidate], "ids_out": []}
-    return {"action": "refuse", "reason": reason, **ids, **by_rule}
+    return {
+        "action": "refuse", "subject_id": known, "ids_in": [known, candidate], "ids_out": [], "measures": {},
+        "reason": reason, "decided_by": "rule", "model": "",
+    }  # fmt: skip
 
 
 def activated(candidates: pl.DataFrame, reason: str) -> pl.DataFrame:
@@ -262,14 +263,12 @@ def _undecided(passed: pl.DataFrame, known: pl.DataFrame, messages: pl.DataFrame
 
 def known_facts(near: Surroundings, now: datetime) -> pl.DataFrame:
     """Facts that hold or held, with said_at and first_at (latest, earliest evidence), place -1, keys of repetition."""
-    heard = pl.col("occurred_at")
-    said = near.evidence.group_by(id="fact_id").agg(said_at=heard.max(), first_at=heard.min())
-    held = frames.conform(near.facts, frames.FACTS).unique("id", keep="first", maintain_order=True)
-    held = held.filter(pl.col("status").is_in(["active", "superseded"])).join(
-        said, on="id", how="left", maintain_order="left"
-    )
+    at = pl.col("occurred_at")
+    times = near.evidence.group_by(id="fact_id").agg(said_at=at.max(), first_at=at.min())
+    facts = frames.conform(near.facts, frames.FACTS).unique("id", keep="first", maintain_order=True)
+    facts = facts.filter(pl.col("status").is_in(["active", "superseded"]))
     return with_keys(
-        held.with_columns(
+        facts.join(times, on="id", how="left", maintain_order="left").with_columns(
             said_at=pl.coalesce("said_at", "valid_from"),
             first_at=pl.coalesce("first_at", "valid_from"),
             place=pl.lit(-1, dtype=pl.Int64),
@@ -309,25 +308,16 @@ def with_marks(facts: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
     marked = frames.conform(facts, frames.FACTS).join(
         marks.rename({"suspect_of": "mark"}).with_columns(is_marked=True), on="id", how="left", maintain_order="left"
     )
-    said = pl.when(pl.col("is_marked").fill_null(False)).then("mark").otherwise("suspect_of")
-    return marked.with_columns(suspect_of=said).drop("mark", "is_marked")
+    mark = pl.when(pl.col("is_marked").fill_null(False)).then("mark").otherwise("suspect_of")
+    return marked.with_columns(suspect_of=mark).drop("mark", "is_marked")
 
 
 def changed_facts(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     """The rows that are new or differ from what was there before; the order of columns is that of a fact."""
-    columns = [
-        "status",
-        "status_reason",
-        "valid_from",
-        "valid_to",
-        "expired_at",
-        "replaced_by",
-        "supersedes_id",
-        "confidence",
-        "evidence_count",
-        "entrenchment",
-        "suspect_of",
-    ]
+    columns = (
+        "status status_reason valid_from valid_to expired_at replaced_by supersedes_id confidence "
+        "evidence_count entrenchment suspect_of"
+    ).split()
     rows = frames.conform(facts, frames.FACTS).unique("id", keep="first", maintain_order=True)
     old = frames.conform(before, frames.FACTS).select("id", *columns)
     return rows.join(old, on=["id", *columns], how="anti", nulls_equal=True, maintain_order="left")

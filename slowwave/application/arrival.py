@@ -15,12 +15,11 @@ from slowwave import frames
 from slowwave.application.board import Closings
 from slowwave.application.closing import READ, RETRACT, SUPERSEDE
 from slowwave.application.patches import DIRECTIVES
-from slowwave.application.repeats import REPEATS, TEXT_KEY
+from slowwave.application.repeats import TEXT_KEY, ends_later, in_words
 from slowwave.text import timed_id
 
 REPEATED = "repeats "
 """How the reason of a candidate begins that was refused as a repetition; the fact that it repeats follows."""
-GIVEN: frames.Schema = {**REPEATS, "rank": pl.Int32()}
 _ABOUT = ["scope", "subject_id"]
 _ORDER = ("said_at", "valid_from", "id")
 _OWN = ["message_id", "valid_from", "statement", "statement_hash", "object_text", "object_id", "quote", "confidence"]
@@ -59,9 +58,9 @@ def unfold(
 def _with_sayings(fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame, torn: pl.DataFrame) -> pl.DataFrame:
     """The candidates and the sayings (again_of, message_id, at) of facts, in their own words where these are known."""
     wording = known.filter(pl.col("status") == "rejected").select(*_OWN, again_of="similar_to_id")
-    told = torn.join(wording, on=["again_of", "message_id"], how="left", maintain_order="left")
-    told = told.unique(["again_of", "message_id"], keep="first", maintain_order=True).drop(_ABOUT)
-    rows = told.join(others, left_on="again_of", right_on="id", suffix="_of", maintain_order="left")
+    sayings = torn.join(wording, on=["again_of", "message_id"], how="left", maintain_order="left")
+    sayings = sayings.unique(["again_of", "message_id"], keep="first", maintain_order=True).drop(_ABOUT)
+    rows = sayings.join(others, left_on="again_of", right_on="id", suffix="_of", maintain_order="left")
     worded = pl.col("statement").is_not_null()
     rows = rows.with_columns(
         *(pl.when(worded).then(name).otherwise(f"{name}_of").alias(name) for name in _OWN[2:]),
@@ -83,9 +82,9 @@ def _with_sayings(fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame
 
 
 def sayings_of(fresh: pl.DataFrame) -> pl.DataFrame:
-    """GIVEN: what was evidence of a fact is that still, as long as the fact did not end before it was said."""
+    """OPTIONS: what was evidence of a fact is that still, as long as the fact did not end before it was said."""
     again = fresh.filter(pl.col("again_of").is_not_null(), pl.col("segment").is_null())
-    return _given(again.select("id", target_id="again_of"))
+    return in_words(again.select("id", target_id="again_of", rank=pl.lit(0)))
 
 
 def early(fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
@@ -97,8 +96,7 @@ def early(fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
     mine = fresh.filter(pl.col("again_of").is_null()).select("id", "said_at", "valid_from", *key)
     facts = others.select(*key, "first_at", "is_live", "from_", "to", next_id="id")
     both = mine.join(facts, on=key, nulls_equal=True)
-    ends_later = pl.col("to").is_null() | (pl.col("to") > pl.col("valid_from"))
-    holds = (pl.col("first_at") <= pl.col("said_at")) & (pl.col("is_live") | ends_later)
+    holds = (pl.col("first_at") <= pl.col("said_at")) & (pl.col("is_live") | ends_later())
     follows = both.filter(~holds.any().over("id"), pl.col("first_at") > pl.col("said_at"))
     first = follows.sort("first_at", "next_id").unique("id", keep="first", maintain_order=True)
     return first.select("id", "next_id", next_from="from_")
@@ -117,17 +115,15 @@ def lasted(
     """The early candidates that nothing ended before the same words were said again, and the fact that says them."""
     roots = early_ones.join(repeats, on="id", how="anti").filter(~pl.col("id").is_in([*joined]))
     ends = closings.facts.select("id", end="valid_to")
-    told = roots.join(ends, on="id", how="left")
-    still = told.filter((pl.col("end") >= pl.col("next_from")).fill_null(True))
+    still = roots.join(ends, on="id", how="left").filter((pl.col("end") >= pl.col("next_from")).fill_null(True))
     return dict(still.select("id", "next_id").iter_rows())
 
 
 def joins_of(fresh: pl.DataFrame, joined: Mapping[str, str]) -> pl.DataFrame:
-    """GIVEN: early candidates that lasted until a fact says the same."""
-    pairs = {"id": list(joined), "target_id": list(joined.values())}
-    return _given(
-        pl.DataFrame(pairs, schema={"id": pl.String, "target_id": pl.String}).join(fresh, on="id", how="semi")
-    )
+    """OPTIONS: early candidates that lasted until a fact says the same."""
+    schema = {"id": pl.String, "target_id": pl.String}
+    pairs = pl.DataFrame(list(joined.items()), schema=schema, orient="row").join(fresh, on="id", how="semi")
+    return in_words(pairs.with_columns(rank=pl.lit(0)))
 
 
 def moved_back(others: pl.DataFrame, fresh: pl.DataFrame, joined: Mapping[str, str]) -> pl.DataFrame:
@@ -167,8 +163,3 @@ def remembered(directives: pl.DataFrame, speakers: pl.DataFrame) -> pl.DataFrame
     """(id, known_id, object, action, reason) of directives of known speakers."""
     rows = frames.conform(directives, DIRECTIVES).rename({"candidate_id": "id"})
     return rows.filter(pl.col("action").is_in([SUPERSEDE, RETRACT])).join(speakers, on="id", how="semi")
-
-
-def _given(pairs: pl.DataFrame) -> pl.DataFrame:
-    stage = {"stage": pl.lit("text"), "cosine": pl.lit(None, dtype=pl.Float64), "rank": pl.lit(0, dtype=pl.Int32)}
-    return pairs.with_columns(**stage).select(*GIVEN)

@@ -41,6 +41,7 @@ _FOREVER = datetime.max.replace(tzinfo=UTC)
 ENDED_BY = "ended by "
 STATED = "contradicts"
 """The mark of a doubt that a statement tells of, not a rule."""
+NOTHING: Mapping[str, object] = MappingProxyType({})
 Fact = dict[str, Any]
 Doubt = tuple[str, str, str]
 
@@ -125,7 +126,7 @@ class Board:
         ids: list[str],
         out: list[str],
         reason: str,
-        seen: Mapping[str, object] = MappingProxyType({}),
+        seen: Mapping[str, object] = NOTHING,
         model: str = "",
     ) -> None:
         """Note a decision and what was seen; `model` says who made it, if a model did."""
@@ -178,7 +179,7 @@ class Board:
         speaker: Fact,
         winner: Fact,
         loser: Fact,
-        directive: Mapping[str, object] = MappingProxyType({}),
+        directive: Mapping[str, object] = NOTHING,
     ) -> Mapping[str, object]:
         """For the ledger: what a rule would have done but for rank, so that a person can be asked (§6.6).
 
@@ -186,9 +187,9 @@ class Board:
         """
         if loser["id"] in successors(winner["id"], self.steps):
             return {}
-        said = {name: speaker[name] for name in ("said_at", "valid_from", "entrenchment")}
-        asked = {name: directive[name] for name in ("action", "reason") if name in directive}
-        return {"would": {"rule": rule, "winner": winner["id"], "speaker": speaker["id"], **said, **asked}}
+        spoken = {name: speaker[name] for name in ("said_at", "valid_from", "entrenchment")}
+        given = {name: directive[name] for name in ("action", "reason") if name in directive}
+        return {"would": {"rule": rule, "winner": winner["id"], "speaker": speaker["id"], **spoken, **given}}
 
     def supersede(self, loser: Fact, winner: Fact, why: str, reason: str, *, ends: datetime) -> bool:
         """Close the loser from `ends` on, or earlier if it is known to have ended; False if the chain is full (S2-55).

@@ -14,39 +14,16 @@ from slowwave.application.conflicts import Rivals, come_before, say_again, settl
 from slowwave.application.predicates import domain_of
 from slowwave.application.revision import revise_beliefs
 from slowwave.application.rivals import plain
-from slowwave.application.wording import are_apart, means, telling_words
+from slowwave.application.wording import are_other_cases, means, telling_words
 from slowwave.settings import ReviseSettings
 from slowwave.validity import is_out_of_order
 
-READ = (
-    "id",
-    "kind",
-    "scope",
-    "statement",
-    "statement_hash",
-    "subject_id",
-    "object_id",
-    "object_text",
-    "predicate",
-    "edge_type",
-    "polarity",
-    "status",
-    "status_reason",
-    "valid_from",
-    "valid_to",
-    "event_at",
-    "expired_at",
-    "confidence",
-    "entrenchment",
-    "pinned",
-    "replaced_by",
-    "supersedes_id",
-    "message_id",
-    "said_at",
-    "first_at",
-    "place",
+READ = tuple(
+    "id kind scope statement statement_hash subject_id object_id object_text predicate edge_type polarity status "
+    "status_reason valid_from valid_to event_at expired_at confidence entrenchment pinned replaced_by supersedes_id "
+    "message_id said_at first_at place".split()
 )
-_HELD = (*READ, "is_live")
+KNOWN = (*READ, "is_live")
 _MAX_SHORT = 2
 DIRECTIVE = "directive"
 SUPERSEDE, RETRACT, CONTRADICT, REPEAT = "supersede", "retract", "contradict", "repeat"
@@ -83,15 +60,15 @@ class _Index:
     by_short_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
     by_word: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
     names: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    asked: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()
 
-    def add(self, fact: Fact, names: Mapping[str, frozenset[str]]) -> None:
-        if self.asked:
-            for word in self.asked.intersection(telling_words(fact["statement"])):
+    def add(self, fact: Fact) -> None:
+        if self.words:
+            for word in self.words.intersection(telling_words(fact["statement"])):
                 self.by_word[fact["scope"], word].append(fact)
         self.by_sentence[fact["subject_id"], fact["statement_hash"]].append(fact)
         own = {plain(fact["object_text"])} if fact["object_text"] else set()
-        for name in own | names.get(fact["object_id"], frozenset()):
+        for name in own | self.names.get(fact["object_id"], frozenset()):
             self.by_object[fact["subject_id"], name].append(fact)
             for short in _beginnings(name):
                 self.by_short_object[fact["subject_id"], short].append(fact)
@@ -100,34 +77,34 @@ class _Index:
 def close_facts(
     fresh: pl.DataFrame,
     repeats: pl.DataFrame,
-    held: pl.DataFrame,
+    known: pl.DataFrame,
     directives: pl.DataFrame,
     tools: Tools,
     now: datetime,
 ) -> Closings:
     """Carry out what each candidate says about known facts, first said first (§6.5 step 3).
 
-    `fresh` and `held` need READ, `held` also is_live; `directives` are (id, known_id, object, action, reason) in their
+    `fresh` needs READ, `known` KNOWN; `directives` are (id, known_id, object, action, reason) in their
     order, those of the remembered speakers among them. A candidate that repeats a fact speaks for that fact. What holds
     no longer is closed by the first rule that means it.
     """
     roots = dict(repeats.select("id", "target_id").iter_rows())
-    said: dict[str, list[Fact]] = defaultdict(list)
+    given: dict[str, list[Fact]] = defaultdict(list)
     for directive in directives.filter(pl.col("action") != REPEAT).iter_rows(named=True):
-        said[directive["id"]].append(directive)
+        given[directive["id"]].append(directive)
     may_conflict = tools.rivals.candidates(fresh) if tools.settings.conflicts else set()
-    heard = fresh.filter(pl.col("id").is_in([*said, *may_conflict, *tools.revisions])).select(READ)
-    speaking = heard.with_columns(winner_id=pl.col("id").replace(roots))
+    chosen = fresh.filter(pl.col("id").is_in([*given, *may_conflict, *tools.revisions])).select(READ)
+    speaking = chosen.with_columns(winner_id=pl.col("id").replace(roots))
     about = tools.remembered.join(fresh, on=["scope", "subject_id"], how="semi")
     speakers = pl.concat([speaking, about.select(speaking.columns)]).sort("said_at", "valid_from", "id")
     if speakers.is_empty():
         return Board(now, {}).closings()
-    board, index = _set_up(fresh, roots, held, speakers, directives, tools, now)
+    board, index = _set_up(fresh, roots, known, speakers, directives, tools, now)
     for speaker in speakers.iter_rows(named=True):
         winner = board.facts.get(speaker["winner_id"])
         if winner is None:
             continue
-        for directive in said.get(speaker["id"], ()):
+        for directive in given.get(speaker["id"], ()):
             if speaker["place"] < 0:
                 _remember(board, index, directive, speaker, winner)
             elif board.was_open(winner, speaker["said_at"]):
@@ -143,8 +120,8 @@ def close_facts(
         elif board.is_open(winner):
             if may:
                 settle_conflicts(board, tools.rivals, winner, tools.settings)
-            known = [board.facts[name] for name in tools.revisions.get(speaker["id"], ()) if name in board.facts]
-            revise_beliefs(board, winner, known, tools.settings)
+            older = [board.facts[name] for name in tools.revisions.get(speaker["id"], ()) if name in board.facts]
+            revise_beliefs(board, winner, older, tools.settings)
     board.close_late()
     return board.closings()
 
@@ -152,7 +129,7 @@ def close_facts(
 def _set_up(
     fresh: pl.DataFrame,
     roots: Mapping[str, str],
-    held: pl.DataFrame,
+    known: pl.DataFrame,
     speakers: pl.DataFrame,
     directives: pl.DataFrame,
     tools: Tools,
@@ -162,20 +139,18 @@ def _set_up(
     meant = {*directives["known_id"].drop_nulls(), *speakers["winner_id"]}
     meant |= {name for names in tools.revisions.values() for name in names}
     kept = fresh.filter(~pl.col("id").is_in(list(roots))).with_columns(status=pl.lit("active"), is_live=pl.lit(True))
-    near = pl.concat([held.select(_HELD), kept.select(_HELD)])
+    near = pl.concat([known.select(KNOWN), kept.select(KNOWN)])
     words = frozenset(word for old in directives["object"].drop_nulls() for word in telling_words(old))
     near = near.filter(
         pl.col("subject_id").is_in(speakers["subject_id"].implode())
         | pl.col("id").is_in(list(meant))
         | pl.col("statement").str.to_lowercase().str.contains_any(pl.Series([*words], dtype=pl.String).implode())
     )
-    board, index = (
-        Board(now, {row["id"]: row for row in near.iter_rows(named=True)}),
-        _Index(names=tools.names, asked=words),
-    )
+    board = Board(now, {row["id"]: row for row in near.iter_rows(named=True)})
+    index = _Index(names=tools.names, words=words)
     for fact in board.facts.values():
         if fact["status"] != "retracted":
-            index.add(fact, tools.names)
+            index.add(fact)
     tools.rivals.place(board.facts.values())
     return board, index
 
@@ -199,8 +174,7 @@ def _remember(board: Board, index: _Index, directive: Fact, speaker: Fact, winne
         ]
     else:
         found = [] if directive["known_id"] else _targets(board, index, directive, speaker, winner)
-    targets = _with_twins(board, index, found, speaker, winner)
-    for target in targets:
+    for target in _with_twins(board, index, found, speaker, winner):
         if target["place"] >= 0:
             close(board, directive, speaker, winner, target)
 
@@ -209,9 +183,8 @@ def _targets(board: Board, index: _Index, directive: Fact, speaker: Fact, winner
     """The facts that a directive means: the one it points at, else those whose object it names."""
     if directive["known_id"]:
         known = board.facts.get(directive["known_id"])
-        return (
-            [known] if known and _may_be_meant(board, known, speaker, winner) and _share_an_end(known, speaker) else []
-        )
+        is_meant = known and _may_be_meant(board, known, speaker, winner) and _share_an_end(known, speaker)
+        return [known] if known and is_meant else []
     key = (speaker["subject_id"], plain(directive["object"]))
     named, short = (
         [f for f in found.get(key, ()) if _may_be_meant(board, f, speaker, winner) and f["polarity"] != "negated"]
@@ -220,10 +193,9 @@ def _targets(board: Board, index: _Index, directive: Fact, speaker: Fact, winner
     # "Brightwell" may stand for "Brightwell Analytics", but only where the relation is the same and one fact fits.
     shortened = [fact for fact in short if fact["predicate"] == speaker["predicate"]]
     by_name = _of_one_kind(named, speaker["predicate"]) or (shortened if len(shortened) == 1 else [])
-    by_name = [fact for fact in by_name if not are_apart(fact, speaker, directive["object"])]
-    is_unsure = (
-        len(named) > 1 and speaker["kind"] == "relation"
-    )  # of several that it may mean by name, words choose none
+    by_name = [fact for fact in by_name if not are_other_cases(fact, speaker, directive["object"])]
+    # Of several that it may mean by name, words choose none.
+    is_unsure = len(named) > 1 and speaker["kind"] == "relation"
     return by_name or ([] if is_unsure else _worded(board, index, directive, speaker, winner))
 
 

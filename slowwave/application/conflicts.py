@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from types import MappingProxyType
 
 import polars as pl
 
-from slowwave.application.board import Board, Fact
+from slowwave.application.board import NOTHING, Board, Fact
 from slowwave.application.entrenchment import rank_of
 from slowwave.application.evidence import Heard
 from slowwave.application.predicates import canonicalise, domain_of
@@ -42,10 +41,6 @@ _ASKED = "A model is asked which of them holds; until then both stay."
 _UNCLEAR = "It was said later but began earlier: which holds is not clear, so both stay."
 # Parts of parts are parts: two wholes are no conflict, and `contains` is structure, no knowledge (T33).
 _NEVER = ("part_of", "contains", "similar_to")
-_KINDS = ("relation", None)
-
-
-NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 class Rivals:
@@ -117,7 +112,8 @@ class Rivals:
 
     def _exclude(self, new: Fact, known: Fact) -> bool:
         """Whether the two cannot both hold: both plainly so, of the same time, not said in one message."""
-        if self._same_object(new, known) or self._messages(new) & self._messages(known):
+        is_same = new["object_id"] and new["object_id"] == known["object_id"]
+        if is_same or self._messages(new) & self._messages(known):
             return False
         if max(new["valid_from"], known["valid_from"]) > max(new["said_at"], known["said_at"]):
             return False  # a plan: it may come otherwise
@@ -127,9 +123,6 @@ class Rivals:
         if not (claim.is_plain and other.is_plain and exclude(forms, other_forms, (claim.kind, other.kind))):
             return False
         return not (names_both(new["statement"], other_forms.names) or names_both(known["statement"], forms.names))
-
-    def _same_object(self, a: Fact, b: Fact) -> bool:
-        return bool(a["object_id"] and a["object_id"] == b["object_id"])
 
     def _messages(self, fact: Fact) -> frozenset[str]:
         return self._heard.messages.get(fact["id"], frozenset()) | ({fact["message_id"]} - {None})
@@ -279,7 +272,7 @@ def come_before(board: Board, rivals: Rivals, fact: Fact, settings: ReviseSettin
         for candidate in mates:
             if board.is_open(candidate) and candidate["place"] >= 0:
                 _come_before_next(board, rivals, candidate, fact)
-    _end_earlier(board, rivals, fact, [mate for mate in mates if not board.is_open(mate) and _lasted(mate)])
+    _end_earlier(board, rivals, fact, _over(board, mates))
 
 
 def _find_place(board: Board, rivals: Rivals, new: Fact, mates: list[Fact]) -> None:
@@ -287,7 +280,7 @@ def _find_place(board: Board, rivals: Rivals, new: Fact, mates: list[Fact]) -> N
 
     A(2020) ended with C(2024) because nothing in between was known; B(2022) arrives: A ended with B, B with C.
     """
-    over = [mate for mate in mates if not board.is_open(mate) and _lasted(mate)]
+    over = _over(board, mates)
     for mate in over:
         _come_before_next(board, rivals, new, mate)
     _end_earlier(board, rivals, new, over)
@@ -306,8 +299,8 @@ def _end_earlier(board: Board, rivals: Rivals, new: Fact, over: list[Fact]) -> N
         is_inferred = mate["status"] == "superseded" and str(mate["status_reason"]).startswith(f"{REASON}:")
         is_inferred |= board.was_open(mate, new["said_at"])
         inside = mate["valid_from"] <= new["valid_from"] < (mate["valid_to"] or new["valid_from"])
-        may = _may_shorten(board, new, mate) and not rivals.doubt(new, mate, new)
-        if is_inferred and inside and mate["said_at"] <= new["said_at"] and may:
+        may = rank_of(new["entrenchment"]) >= rank_of(mate["entrenchment"]) and not board.refusal(new, new, mate)
+        if is_inferred and inside and mate["said_at"] <= new["said_at"] and may and not rivals.doubt(new, mate, new):
             until, before = mate["valid_to"], mate["replaced_by"]
             board.supersede(mate, new, REASON, f"replaced by {new['id']}", ends=new["valid_from"])
             board.end(mate, new["said_at"])
@@ -316,12 +309,15 @@ def _end_earlier(board: Board, rivals: Rivals, new: Fact, over: list[Fact]) -> N
             board.decide("shorten", mate["id"], [mate["id"], new["id"]], [mate["id"]], late, seen)
 
 
-def _lasted(fact: Fact) -> bool:
-    return fact["status"] != "retracted" and (fact["valid_to"] is None or fact["valid_to"] > fact["valid_from"])
-
-
-def _may_shorten(board: Board, new: Fact, mate: Fact) -> bool:
-    return rank_of(new["entrenchment"]) >= rank_of(mate["entrenchment"]) and not board.refusal(new, new, mate)
+def _over(board: Board, mates: Iterable[Fact]) -> list[Fact]:
+    """Those that held for some time and are over."""
+    return [
+        mate
+        for mate in mates
+        if not board.is_open(mate)
+        and mate["status"] != "retracted"
+        and (mate["valid_to"] is None or mate["valid_to"] > mate["valid_from"])
+    ]
 
 
 def _note(

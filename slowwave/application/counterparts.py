@@ -18,7 +18,7 @@ from slowwave.merging.guard_words import FUNCTION_WORDS
 from slowwave.ranking.ranking import prose
 from slowwave.reading.clauses import split
 from slowwave.similarity import Vectors, top_of
-from slowwave.text import sentences, word_set
+from slowwave.text import ENDING, sentences, word_set
 
 CANDIDATES = {"id": pl.String, "candidate_id": pl.String, "place": pl.Int64, "score": pl.Float64}
 MEANING_WEIGHT = 4.0  # a shared word of middling rarity weighs as much in BM25
@@ -135,5 +135,5 @@ def subject_words(texts: pl.Series) -> pl.Series:
         .str.extract_all(r"[\p{L}\p{N}]+(?:'[\p{L}\p{N}]+)?")
         .list.eval(word.str.strip_suffix("'s"))
         .list.eval(word.filter(~word.is_in(_UNSAID) & ~word.str.contains(r"\p{N}")))
-        .list.eval(pl.when(word.str.len_chars() > 4).then(word.str.replace(r"(?:ing|ed|es|s|e)$", "")).otherwise(word))
+        .list.eval(pl.when(word.str.len_chars() > 4).then(word.str.replace(ENDING, "")).otherwise(word))
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from calendar import month_name
 from dataclasses import dataclass
 
@@ -12,22 +11,13 @@ from slowwave import frames
 from slowwave.application.patches import MAX_STATEMENT_BYTES, content_stems
 from slowwave.intake.redaction import redact_all
 from slowwave.settings import EvaluateSettings
-from slowwave.text import row_id
+from slowwave.text import row_id, without_ending
 
 MIN_STATEMENT_BYTES = 8
 MIN_ALNUM_RATIO = 0.40
-_DATE_WORDS = pl.lit(
-    pl.Series(
-        [
-            [
-                *map(str, range(1, 32)),
-                *map(str, range(1950, 2101)),
-                *(re.sub(r"e?s?$", "", name.lower()) for name in month_name if name),
-                *(name.lower() for name in month_name if name),
-            ]
-        ]
-    )
-)
+_MONTHS = [name.lower() for name in month_name if name]
+_DATE_NUMBERS = map(str, (*range(1, 32), *range(1950, 2101)))
+_DATE_WORDS = pl.lit(pl.Series([[*_DATE_NUMBERS, *(without_ending(name, 4) for name in _MONTHS), *_MONTHS]]))
 """What a sentence says of a date that its message gives in other words: "yesterday"."""
 _HARD = ("self_loop", "secret")
 # In the order in which a failure is named: what decides alone first.

@@ -13,10 +13,8 @@ from datetime import datetime
 import polars as pl
 
 from slowwave.application.board import Board, Closings, Fact
-from slowwave.application.closing import READ
-from slowwave.application.repeats import REPEATS, TEXT_KEY
-
-_HELD = (*READ, "is_live")
+from slowwave.application.closing import KNOWN
+from slowwave.application.repeats import REPEATS, TEXT_KEY, ends_later
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +37,7 @@ def settle_past(past: pl.DataFrame, held: pl.DataFrame, gone: pl.Series, now: da
     """
     pairs = _pairs(past, held, gone)
     ends = [*pairs["id"].unique(), *pairs["target_id"].unique()]
-    rows = [past.with_columns(is_live=pl.lit(False)).select(_HELD), held.select(_HELD)]
+    rows = [past.with_columns(is_live=pl.lit(False)).select(KNOWN), held.select(KNOWN)]
     near = pl.concat(rows).filter(pl.col("id").is_in(ends)).unique("id", keep="first")
     board = Board(now, {row["id"]: row for row in near.iter_rows(named=True)})
     root: dict[str, str] = dict(_inside(past).iter_rows())
@@ -66,8 +64,7 @@ def _pairs(past: pl.DataFrame, held: pl.DataFrame, gone: pl.Series) -> pl.DataFr
     """(id, target_id, covers): candidates in their order and facts of the same words, those that hold first."""
     known = held.filter(~pl.col("id").is_in(gone.implode())).select(*TEXT_KEY, "is_live", "from_", "to", target_id="id")
     both = past.select("id", "place", "valid_from", "valid_to", *TEXT_KEY).join(known, on=TEXT_KEY, nulls_equal=True)
-    is_open = pl.col("to").is_null() | (pl.col("to") > pl.col("valid_from"))
-    both = both.with_columns(covers=(pl.col("from_") <= pl.col("valid_from")) & is_open)
+    both = both.with_columns(covers=(pl.col("from_") <= pl.col("valid_from")) & ends_later())
     met = both.filter(pl.col("covers") | (pl.col("is_live") & (pl.col("from_") < pl.col("valid_to"))))
     return met.sort("place", ~pl.col("is_live"), ~pl.col("covers"), "target_id").select("id", "target_id", "covers")
 

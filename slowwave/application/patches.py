@@ -17,7 +17,17 @@ from slowwave.graph.graph import EDGE_ALIASES, EDGE_TYPES
 from slowwave.merging.guard_words import FUNCTION_WORDS, POLARITY
 from slowwave.reading.dates import Times, resolve_times
 from slowwave.settings import ExtractSettings
-from slowwave.text import cut_bytes, digest, normalise_name, normalise_statement, readable, row_id, sentences, timed_id
+from slowwave.text import (
+    ENDING,
+    cut_bytes,
+    digest,
+    normalise_name,
+    normalise_statement,
+    readable,
+    row_id,
+    sentences,
+    timed_id,
+)
 
 MAX_STATEMENT_BYTES = 2048
 MAX_QUOTE = 500
@@ -26,7 +36,6 @@ _NEGATION = (
 )
 _STATED_BY = ("user", "person")
 _BEGINNINGS = frozenset({"joined", "moved_to", "replaces"})
-_ENDING = r"(?:ing|ed|es|s|e)$"
 
 RESOLVES = pl.Struct(
     {
@@ -140,7 +149,7 @@ def content_stems(text: str, *, drop: str | None = None) -> pl.Expr:
     if drop is not None:
         words = words.list.set_difference(_words(pl.col(drop).fill_null("")))
     bare = pl.element().str.replace(r"['’]s$", "")
-    stem = pl.when(bare.str.len_chars() > 3).then(bare.str.replace(_ENDING, "")).otherwise(bare)
+    stem = pl.when(bare.str.len_chars() > 3).then(bare.str.replace(ENDING, "")).otherwise(bare)
     return words.list.eval(stem).list.unique()
 
 

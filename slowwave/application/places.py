@@ -89,18 +89,7 @@ _KNOWN = {
     for name in place
     if name not in _REGION_NAMES
 }
-_SIDES = (
-    "northern ",
-    "southern ",
-    "eastern ",
-    "western ",
-    "central ",
-    "north ",
-    "south ",
-    "east ",
-    "west ",
-    "upstate ",
-)
+_SIDES = tuple(f"{side} " for side in "northern southern eastern western central north south east west upstate".split())
 
 
 def is_known(name: str) -> bool:

@@ -14,6 +14,8 @@ from slowwave.similarity import word_sets
 
 NEIGHBOURS = {"candidate_id": pl.String(), "fact_id": pl.String(), "cosine": pl.Float64()}
 REPEATS = {"id": pl.String(), "target_id": pl.String(), "stage": pl.String(), "cosine": pl.Float64()}
+OPTIONS = {**REPEATS, "rank": pl.Int32()}
+"""Repetitions that are possible: of equal ones that of the lowest rank counts."""
 # "now" and "currently" tell of a state that lasts: saying them again on another day says the same.
 _LASTING = r"(?i)\b(?:right now|now|currently|at the moment|ahora|jetzt)\b"
 _LESS = ("relation", "observation")
@@ -40,15 +42,12 @@ def came_back(fresh: pl.DataFrame, repeats: pl.DataFrame, ended: pl.DataFrame, o
     are (id, ended_at, told_at) of this batch, `others` the known facts, of which some ended before.
     """
     over = others.filter(pl.col("to").is_not_null()).select("id", ended_at="to", told_at="to")
-    ends = pl.concat([over, ended.select(over.columns)]).rename(
-        {"id": "target_id", "ended_at": "ended", "told_at": "told"}
-    )
-    ends = ends.unique("target_id", keep="last", maintain_order=True)
+    ends = pl.concat([over, ended.select(over.columns)]).unique("id", keep="last", maintain_order=True)
     again = (
         fresh.select("id", "said_at", "valid_from")
         .join(repeats.select("id", "target_id"), on="id")
-        .join(ends, on="target_id")
-        .filter(pl.col("said_at") > pl.col("told"), pl.col("valid_from") >= pl.col("ended"))
+        .join(ends, left_on="target_id", right_on="id")
+        .filter(pl.col("said_at") > pl.col("told_at"), pl.col("valid_from") >= pl.col("ended_at"))
         .select("id", after="target_id")
     )
     marked = fresh.join(again, on="id", how="left", maintain_order="left")
@@ -77,17 +76,16 @@ def find_repeats(
     others: pl.DataFrame,
     pairs: pl.DataFrame,
     settings: EvaluateSettings,
-    reinforced: pl.DataFrame | None = None,
+    reinforced: pl.DataFrame,
 ) -> pl.DataFrame:
     """REPEATS: each candidate that repeats a fact or an earlier candidate: the same words, else the same meaning.
 
     `others` are the facts that hold, with `from_` and `to` the stretch in which they may be repeated. Targets never
-    repeat anything themselves. `reinforced` are further repetitions, found by other means (S2-62).
+    repeat anything themselves. `reinforced` are OPTIONS found by other means (S2-62).
     """
-    found = [_same_words(fresh, others), _same_meaning(fresh, others, pairs, settings)]
-    options = pl.concat(found if reinforced is None else [*found, reinforced.select(found[0].columns)])
-    order = fresh.select("id", "place")
-    options = options.join(order, on="id").sort(
+    found = [_same_words(fresh, others), _same_meaning(fresh, others, pairs, settings), reinforced]
+    options = pl.concat([part.select(*OPTIONS) for part in found])
+    options = options.join(fresh.select("id", "place"), on="id").sort(
         "place", pl.col("stage") != "text", -pl.col("cosine").fill_null(1.0), "rank", "target_id"
     )
     root: dict[str, str] = {}
@@ -104,7 +102,7 @@ def find_repeats(
 def stated_repeats(
     fresh: pl.DataFrame, others: pl.DataFrame, directives: pl.DataFrame
 ) -> tuple[pl.DataFrame, list[tuple[str, str, str]]]:
-    """REPEATS that claims tell of themselves, and (id, known id, reason) of those that are not believed.
+    """OPTIONS that claims tell of themselves, and (id, known id, reason) of those that are not believed.
 
     `directives` (id, known_id, …) point at facts of `others` that hold, of the same scope and subject; neither a denial
     nor a number may speak against it, and an observation says less than a relation (G1, G2).
@@ -122,7 +120,7 @@ def stated_repeats(
             refused.append((row["id"], row["known_id"], reason))
         else:
             rows.append((row["id"], row["known_id"], "stated", None, 0))
-    return pl.DataFrame(rows, schema={**REPEATS, "rank": pl.Int32()}, orient="row"), refused
+    return pl.DataFrame(rows, schema=OPTIONS, orient="row"), refused
 
 
 def _unlike(row: Mapping[str, Any]) -> str:
@@ -139,6 +137,17 @@ def _unlike(row: Mapping[str, Any]) -> str:
     return "An observation says less than a relation." if (row["kind"], row["kind_b"]) == _LESS else ""
 
 
+def ends_later() -> pl.Expr:
+    """Whether a stretch `to` which a fact holds goes on after `valid_from`."""
+    return pl.col("to").is_null() | (pl.col("to") > pl.col("valid_from"))
+
+
+def in_words(pairs: pl.DataFrame) -> pl.DataFrame:
+    """OPTIONS of pairs (id, target_id, rank) that say the same word for word."""
+    rank, none = pl.col("rank").cast(pl.Int32), pl.lit(None, dtype=pl.Float64)
+    return pairs.select("id", "target_id", stage=pl.lit("text"), cosine=none, rank=rank)
+
+
 def _same_words(fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
     """S1: equal normalised text of one subject, object and scope; of the batch, the first that says it."""
     first = fresh.unique(TEXT_KEY, keep="first", maintain_order=True).select(*TEXT_KEY, target_id="id", rank=pl.lit(2))
@@ -150,18 +159,9 @@ def _same_words(fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
     stored = fresh.select("id", "valid_from", *TEXT_KEY).join(
         others.select("is_live", "from_", "to", *TEXT_KEY, target_id="id"), on=TEXT_KEY, nulls_equal=True
     )
-    covers = (pl.col("from_") <= pl.col("valid_from")) & (
-        pl.col("to").is_null() | (pl.col("to") > pl.col("valid_from"))
-    )
+    covers = (pl.col("from_") <= pl.col("valid_from")) & ends_later()
     stored = stored.filter(pl.col("is_live") | covers).with_columns(rank=pl.when(covers).then(0).otherwise(1))
-    columns = ["id", "target_id", "stage", "cosine", "rank"]
-    typed = [
-        part.with_columns(
-            stage=pl.lit("text"), cosine=pl.lit(None, dtype=pl.Float64), rank=pl.col("rank").cast(pl.Int32)
-        ).select(columns)
-        for part in (stored, inside)
-    ]
-    return pl.concat(typed)
+    return pl.concat([in_words(part) for part in (stored, inside)])
 
 
 def _same_meaning(
@@ -170,21 +170,10 @@ def _same_meaning(
     """S2: cosine at the reassertion threshold and every guard G1–G4."""
     close = pairs.filter(pl.col("cosine") >= settings.reassert_cosine)
     if close.is_empty():
-        return pl.DataFrame(schema={**REPEATS, "rank": pl.Int32()})
-    columns = [
-        "id",
-        "kind",
-        "scope",
-        "subject_id",
-        "predicate",
-        "object_id",
-        "object_key",
-        "polarity",
-        "day",
-        "segment",
-        "statement",
-        "entrenchment",
-    ]
+        return pl.DataFrame(schema=OPTIONS)
+    columns = (
+        "id kind scope subject_id predicate object_id object_key polarity day segment statement entrenchment"
+    ).split()
     live = pl.concat([fresh.select(columns), others.filter("is_live").select(columns)])
     sides = close.join(fresh.select(columns), on="id").join(live, left_on="target_id", right_on="id", suffix="_b")
     same = [
@@ -211,18 +200,7 @@ def find_flags(
     Similar (S0-02): of one owner and scope, by cosine, by contained words, or the same edge in other words (S2-13).
     Related (S4-21): the nearest other fact of the scope.
     """
-    columns = [
-        "id",
-        "place",
-        "scope",
-        "owner_entity_id",
-        "subject_id",
-        "predicate",
-        "object_key",
-        "edge_type",
-        "kind",
-        "statement",
-    ]
+    columns = "id place scope owner_entity_id subject_id predicate object_key edge_type kind statement".split()
     everyone = pl.concat([part.select(columns) for part in (fresh, others)]).with_columns(
         words=word_sets(pl.concat([fresh["statement"], others["statement"]])),
         length=pl.col("statement").str.len_chars(),

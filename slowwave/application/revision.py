@@ -14,7 +14,7 @@ from rapidfuzz.distance import Levenshtein
 from slowwave.application.board import Board, Fact
 from slowwave.application.conflicts import replace
 from slowwave.application.entrenchment import entrenchment_rank
-from slowwave.application.repeats import REPEATS
+from slowwave.application.repeats import OPTIONS
 from slowwave.merging.guards import guards_pass
 from slowwave.settings import ReviseSettings
 from slowwave.similarity import word_overlap
@@ -23,7 +23,7 @@ from slowwave.validity import is_out_of_order
 REASON = "belief_revision"
 REINFORCED_JACCARD = 0.85
 SAME_DOMAIN = 0.5
-REVISIONS = {**REPEATS, "rank": pl.Int32(), "jaccard": pl.Float64()}
+REVISIONS = {**OPTIONS, "jaccard": pl.Float64()}
 _SIDES = [
     "id", "kind", "scope", "subject_id", "predicate", "object_id", "object_key", "edge_type", "polarity", "day",
     "segment", "statement", "entrenchment",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -29,7 +29,8 @@ _DESCRIBED = (
     r"\b(?:an?|the|my|our|your|his|her|their|its|some|one|un|una|el|la|ein|eine|der|die|das)\s(?:[\w-]+\s){0,2}?"
 )
 _OUTER = " \t\"'“”‘’`.,;:!?()"
-_WORD = re.compile(r"[^\W_]+(?:['’.&+#-][^\W_]+)*[+#]*", re.UNICODE)
+WORD = re.compile(r"[^\W_]+(?:['’.&+#-][^\W_]+)*[+#]*")
+"""A word as it is written: with inner signs, and with those of "C++" and "C#"."""
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _SENTENCE = re.compile(r"[.!?;]\s|[\n;]")
@@ -125,18 +126,23 @@ def read_claim(statement: str, object_text: str) -> Claim:
     return Claim(_kind(object_text, straight), plain_, is_event, bool(_CHANGE.search(near)))
 
 
+def telling(text: str) -> list[str]:
+    """The words of a text as they are written, without function words."""
+    return [word for word in WORD.findall(text) if word.lower() not in FUNCTION_WORDS]
+
+
 def _own_clause(before: str) -> str:
     """The last clause with a verb of the words before an object: "left Acme and works at", but "used to like A and"."""
     for joint in reversed(list(_JOINED.finditer(before))):
         rest = before[joint.end() :]
-        if any(word.lower() not in FUNCTION_WORDS for word in _WORD.findall(rest)):
+        if telling(rest):
             return rest
     return before
 
 
 def _is_unreal(text: str) -> bool:
     """Whether it hopes, plans, doubts or supposes; May is a month and Will a person."""
-    words = [word for word in _WORD.findall(text) if word not in ("May", "Will")]
+    words = [word for word in WORD.findall(text) if word not in ("May", "Will")]
     return any(MODALITY.get(word.lower()) in _UNREAL for word in words) or bool(_SOUGHT.search(text))
 
 
@@ -162,8 +168,8 @@ def is_lasting(relation: str) -> bool:
 
 def _kind(object_text: str, statement: str) -> Kind:
     """Numbers and dates are values, names are written as such, a word in small letters is one without an article."""
-    words = [word for word in _WORD.findall(object_text) if word.lower() not in FUNCTION_WORDS]
-    if any(map(str.isdigit, object_text)) and not any(word[:1].isupper() and not _is_date(word) for word in words):
+    words = telling(object_text)
+    if any(map(str.isdigit, object_text)) and not any(w[:1].isupper() and w.lower() not in MONTHS for w in words):
         return "value"
     if words and all(word != word.lower() or any(map(str.isdigit, word)) for word in words):
         return "name"
@@ -171,10 +177,6 @@ def _kind(object_text: str, statement: str) -> Kind:
         return "description"
     described = re.search(_DESCRIBED + re.escape(object_text), statement, re.IGNORECASE)
     return "description" if described or _ARTICLE.match(object_text.lower()) else "word"
-
-
-def _is_date(word: str) -> bool:
-    return word.lower() in MONTHS
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +233,7 @@ def _value(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _name_words(name: str) -> tuple[str, ...]:
-    words = [word.lower() for word in _WORD.findall(name) if word.lower() not in FUNCTION_WORDS]
+    words = [word.lower() for word in telling(name)]
     return tuple(word for word in words if word not in _COMPANY) or tuple(words)
 
 
@@ -241,10 +243,10 @@ def _holds(longer: tuple[str, ...], shorter: tuple[str, ...]) -> bool:
 
 def _is_short_for(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
     """Whether one is the initials of the other: MIT, NYC."""
-    for short, long in ((a, b), (b, a)):
-        if len(short) == 1 and len(long) > 1 and short[0].replace(".", "") == "".join(word[0] for word in long):
-            return True
-    return False
+    return any(
+        len(short) == 1 and len(long) > 1 and short[0].replace(".", "") == "".join(word[0] for word in long)
+        for short, long in ((a, b), (b, a))
+    )
 
 
 @lru_cache(maxsize=65_536)
@@ -256,12 +258,7 @@ def plain(words: str) -> str:
 def names_of(entities: pl.DataFrame, aliases: pl.DataFrame) -> Mapping[str, frozenset[str]]:
     """Every normalised name of each entity."""
     names: dict[str, set[str]] = defaultdict(set)
-    for entity, *forms in entities.select("id", "canonical_name", "name").iter_rows():
-        names[entity].update(_named(forms))
-    for entity, alias in aliases.select("entity_id", "alias_name").iter_rows():
-        names[entity].update(_named([alias]))
+    own, others = entities.select("id", "canonical_name", "name"), aliases.select("entity_id", "alias_name")
+    for entity, *forms in (*own.iter_rows(), *others.iter_rows()):
+        names[entity].update(plain(form) for form in forms if form)
     return {entity: frozenset(forms) for entity, forms in names.items()}
-
-
-def _named(forms: Iterable[str | None]) -> set[str]:
-    return {plain(form) for form in forms if form}

@@ -12,17 +12,15 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
 
+from slowwave.application.board import Fact
+from slowwave.application.rivals import WORD, telling
 from slowwave.merging.guard_words import FUNCTION_WORDS, MONTHS
-from slowwave.text import word_set
+from slowwave.text import without_ending, word_set
 
-Fact = dict[str, Any]
 Names = Mapping[str, frozenset[str]]
-F = TypeVar("F", bound=Fact)
 
 _SAID = re.compile(r"^[^\"“:]{2,80}:\s[\"“]?|[\"”]$")
-_WORD = re.compile(r"[^\W_]+(?:['’.&+#-][^\W_]+)*[+#]*")
 _FIRST = re.compile(r"\b(?:I|i|my|My|mine|me|I['’]\w+)\b")
 _REASON = re.compile(r"\s(?:because|since|so\sthat|as\sit|due\sto|which|although|though)\s|;\s|[.!?]\s")
 _PARTS = re.compile(r"(?:,\s)?\s(?:and|but|while|whereas|y|pero|und|aber)\s|[;.!?]\s")
@@ -80,24 +78,21 @@ _GENERIC = word_set(
     leased lease dropped cancelled canceled table never decision idea not no thing things stuff way please
     remember on at is are it its we our i my they their he she his her will"""
 ) | frozenset(MONTHS)
-_ENDING = re.compile(r"(?:ing|ed|es|s|e)$")
 
 
 def tells(fact: Fact, words: str) -> bool:
     """Whether the statement of a fact has the words for a thing, as something that is so: not as what was left."""
     bare = said_words(fact["statement"])
     found = _place(bare, words)
-    if not found:
-        return False
-    return not re.search(_DROPPED + r"$", bare[: found[0]], re.IGNORECASE)
+    return found is not None and not re.search(_DROPPED + r"$", bare[: found[0]], re.IGNORECASE)
 
 
 def telling_words(words: str) -> list[str]:
     """The words by which statements are found, in small letters."""
-    return [word for raw in _WORD.findall(words) if (word := raw.lower()) not in FUNCTION_WORDS]
+    return [word.lower() for word in telling(words)]
 
 
-def means(old: str, action: str, speaker: Fact, facts: Iterable[F], names: Names) -> list[F]:
+def means(old: str, action: str, speaker: Fact, facts: Iterable[Fact], names: Names) -> list[Fact]:
     """The facts that words for what is over mean: all of one matter, or none where several could be meant.
 
     `names`: every normalised name of each entity.
@@ -113,9 +108,8 @@ def _may_mean(fact: Fact, speaker: Fact, old: str, action: str, names: Names) ->
     if fact["polarity"] == "negated" or not tells(fact, old):
         return False
     bare = said_words(fact["statement"])
-    if (_PAST.search(bare) and not _PLANNED.search(bare)) or _tells_more(fact, bare, old):
-        return False
-    if are_apart(fact, speaker, old):
+    was = bool(_PAST.search(bare)) and not _PLANNED.search(bare)
+    if was or _tells_more(fact, bare, old) or are_other_cases(fact, speaker, old):
         return False
     is_other = fact["subject_id"] != speaker["subject_id"]
     known: Names = {} if is_other or is_value(old) else names
@@ -133,7 +127,7 @@ def _may_mean(fact: Fact, speaker: Fact, old: str, action: str, names: Names) ->
     return shared or not matter or not own.rest
 
 
-def are_apart(fact: Fact, speaker: Fact, old: str) -> bool:
+def are_other_cases(fact: Fact, speaker: Fact, old: str) -> bool:
     """Whether two statements tell of different cases: of the shop and the blog, or of a taste and no taste."""
     words = said_words(speaker["statement"])
     if fact["predicate"] in _TASTES and not _OF_TASTE.search(words):
@@ -147,12 +141,12 @@ def _qualified(words: str, old: str) -> Mapping[str, frozenset[str]]:
     """What a statement is limited to, by preposition: "for the shop", "to Austria"."""
     if "from " in words.lower():
         return {}
-    dropped = {part.lower() for part in _WORD.findall(old)}
+    dropped = {part.lower() for part in WORD.findall(old)}
     cases: dict[str, set[str]] = {}
     for found in _QUALIFIED.finditer(words):
         word = found["what"].lower()
         if word not in dropped | _GENERIC and word not in FUNCTION_WORDS:
-            cases.setdefault(found["by"].lower(), set()).add(_stem(word))
+            cases.setdefault(found["by"].lower(), set()).add(without_ending(word, 5))
     return {by: frozenset(stems) for by, stems in cases.items()}
 
 
@@ -162,14 +156,10 @@ def _tells_more(fact: Fact, bare: str, old: str) -> bool:
     others = [part for part in parts if not _place(part, old)]
     if len(others) == len(parts):
         return False  # the words go across
-    thing = (fact["object_text"] or "").lower()
-    if (
-        thing
-        and any(thing in part.lower() for part in others)
-        and not any(thing in part.lower() for part in parts if part not in others)
-    ):
-        return True
-    return not thing and any(_FINITE.search(part) and len(part.split()) > MIN_PART_WORDS for part in others)
+    if thing := (fact["object_text"] or "").lower():
+        own = (part for part in parts if part not in others)
+        return any(thing in part.lower() for part in others) and not any(thing in part.lower() for part in own)
+    return any(_FINITE.search(part) and len(part.split()) > MIN_PART_WORDS for part in others)
 
 
 def _opens(statement: str, words: str) -> bool:
@@ -187,7 +177,7 @@ def _is_open_to_all(fact: Fact, names: Names) -> bool:
 
 def is_value(words: str) -> bool:
     """Whether words are an amount, a time or a date, which many things may have at once."""
-    parts = _WORD.findall(words.lower())
+    parts = WORD.findall(words.lower())
     return any(mark.isdigit() for mark in words) and all(
         any(mark.isdigit() for mark in part) or part in MONTHS or part in _UNITS for part in parts
     )
@@ -230,10 +220,10 @@ def _stems(words: str, old: str, left_out: str, *, is_counted: bool = False) -> 
     if found := _place(bare, old):
         rest = bare[found[1] :]
         bare = f"{bare[: found[0]]} {_UNIT_BEHIND.sub('', rest) if is_counted else rest}"
-    dropped = {part.lower() for part in _WORD.findall(f"{left_out} {old}")}
+    dropped = {part.lower() for part in WORD.findall(f"{left_out} {old}")}
     return frozenset(
-        _stem(word)
-        for raw in _WORD.findall(bare)
+        without_ending(word, 5)
+        for raw in WORD.findall(bare)
         if (word := re.sub(r"['’]s$", "", raw.lower())) not in FUNCTION_WORDS
         and word not in _GENERIC
         and word not in _UNITS
@@ -244,10 +234,6 @@ def _stems(words: str, old: str, left_out: str, *, is_counted: bool = False) -> 
     )
 
 
-def _stem(word: str) -> str:
-    return _ENDING.sub("", word) if len(word) > 4 else word
-
-
 def _place(statement: str, words: str) -> tuple[int, int] | None:
     """Where the words stand in a statement as a whole phrase; else where all their telling words do."""
     phrase = r"\s+".join(map(re.escape, words.split()))
@@ -256,11 +242,9 @@ def _place(statement: str, words: str) -> tuple[int, int] | None:
     found = re.search(rf"(?<![\w.,:])(?<!\d[.,:]){phrase}(?![\w])(?![.,:]\d)", statement, re.IGNORECASE)
     if found:
         return found.span()
-    telling = [word for word in _WORD.findall(words) if word.lower() not in FUNCTION_WORDS]
-    if len(telling) < 2 or any(map(str.isdigit, words)):
+    parts = telling(words)
+    if len(parts) < 2 or any(map(str.isdigit, words)):
         return None
-    places = [re.search(rf"(?<!\w){re.escape(word)}(?!\w)", statement, re.IGNORECASE) for word in telling]
-    if not all(places):
-        return None
+    places = [re.search(rf"(?<!\w){re.escape(word)}(?!\w)", statement, re.IGNORECASE) for word in parts]
     ends = [place.span() for place in places if place]
-    return min(start for start, _ in ends), max(end for _, end in ends)
+    return (min(start for start, _ in ends), max(end for _, end in ends)) if len(ends) == len(parts) else None

@@ -43,10 +43,7 @@ class PlannedWindow:
     @property
     def new_ids(self) -> tuple[str, ...]:
         """Rows that are to be extracted."""
-        if self.settles:
-            return self.settles
-        pairs = zip(self.window.turns, self.message_ids, strict=True)
-        return tuple(row for turn, row in pairs if not turn.is_context)
+        return self.settles or self.speaking_ids
 
     @property
     def speaking_ids(self) -> tuple[str, ...]:
@@ -208,9 +205,7 @@ def _words(text: str) -> frozenset[str]:
 def _shortened(text: str) -> str:
     """A person's message without fenced code, its middle left out where it is very long."""
     plain = strip_code(text).strip()
-    shown = plain or "[code]"
-    if plain != text.strip() and plain:
-        shown = f"{plain} [code]"
+    shown = plain if plain and plain == text.strip() else f"{plain} [code]".strip()
     half = PERSON_CHARS // 2
     return shown if len(shown) <= PERSON_CHARS else f"{shown[:half]} […] {shown[-half:]}"
 

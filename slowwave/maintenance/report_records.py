@@ -183,12 +183,6 @@ class ConsolidationReport:
         """Whether nothing is remembered yet."""
         return not self.summary.total_entities and not self.summary.total_observations
 
-    @property
-    def is_healthy(self) -> bool:
-        """Whether nothing needs a hand."""
-        found = (getattr(self, name) for name in SECTIONS)
-        return not any(found) and not self.summary.pending_proposals_count
-
     def as_json(self) -> dict[str, Any]:
         """The report in the names of sofia's `consolidation_report`; times are ISO 8601, flags by name of entity."""
         plain = {name: _plain(getattr(self, name)) for name in ("summary", *SECTIONS)}

@@ -25,7 +25,6 @@ PRUNED = Cause(
     "prune", "pruned", "rule", "Nobody ever recalled it, and it has faded; `slowwave restore` brings it back."
 )
 USE: frames.Schema = {**frames.FACT_USAGE, "avg_retrieval_score": frames.NUMBER}
-PUT_BACK: frames.Schema = {"id": frames.TEXT, "put_back_at": frames.TIME}
 LEARNING_EVENTS = 50
 _FADED = ("id", "score", "age_hours", "hits", "half_life_days")
 _DAY_US = 86_400_000_000.0

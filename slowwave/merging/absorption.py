@@ -71,7 +71,7 @@ class Absorption:
         return pl.DataFrame(rows, schema=MEMBERS, orient="row").sort("target_id", "id")
 
 
-def absorb(facts: pl.DataFrame, merges: Merges, asked: Iterable[tuple[str, str]] = ()) -> Absorption:
+def absorb(facts: pl.DataFrame, merges: Merges, verdicts: Iterable[tuple[str, str]] = ()) -> Absorption:
     """Carry out merges, then what a model or a person said of pairs (loser, winner), in their order.
 
     `facts` are live. A loser that is closed already, a winner that is, and a circle are left out (T35, T36).
@@ -80,7 +80,7 @@ def absorb(facts: pl.DataFrame, merges: Merges, asked: Iterable[tuple[str, str]]
     done = Absorption(frames.conform(facts, frames.FACTS), stored)
     for loser, winner in merges.losers.select("loser_id", "winner_id").iter_rows():
         _take(done, loser, winner, DEDUP)
-    for loser, winner in asked:
+    for loser, winner in verdicts:
         _take(done, loser, winner, CONSOLIDATED)
     if merges.joins_notes:
         _join_notes(done)
@@ -94,22 +94,19 @@ def _join_notes(done: Absorption) -> None:
     """
     notes = done.facts.filter(pl.col("kind") == "note")
     free = notes.filter(may_yield(""), ~pl.col("id").is_in(list(done.steps)))
-    told = [(winner, loser) for loser, winner in done.steps.items() if done.how[loser] == DEDUP]
+    steps = [(winner, loser) for loser, winner in done.steps.items() if done.how[loser] == DEDUP]
     pairs = (
-        pl.DataFrame(told, schema={"id": pl.String, "loser_id": pl.String}, orient="row")
+        pl.DataFrame(steps, schema={"id": pl.String, "loser_id": pl.String}, orient="row")
         .join(free.select("id", keep="statement"), on="id", maintain_order="left")
         .join(notes.select(loser_id="id", drop="statement"), on="loser_id", maintain_order="left")
     )
     done.wordings |= combined_notes(pairs)
 
 
-def _is_free(done: Absorption, loser: str, winner: str) -> bool:
-    """Whether a fact was not absorbed yet and did not itself take the winner's place (T35)."""
-    steps = {**done.stored, **done.steps} if done.stored else done.steps
-    return loser != winner and loser not in done.steps and loser not in successors(winner, steps)
-
-
 def _take(done: Absorption, loser: str, winner: str, how: str) -> None:
-    if winner not in done.steps and _is_free(done, loser, winner):
+    """Note a step, unless one of the two was absorbed already or the loser itself took the winner's place (T35)."""
+    if loser == winner or loser in done.steps or winner in done.steps:
+        return
+    if loser not in successors(winner, {**done.stored, **done.steps} if done.stored else done.steps):
         done.steps[loser] = winner
         done.how[loser] = how

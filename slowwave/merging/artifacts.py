@@ -257,12 +257,12 @@ class _Shelf:
                 "measures": as_json({**measures, **limits, **{key: value for key, value in marks.items() if value}}),
                 "decided_by": "model" if model else "rule",
                 "model": model,
-                "reason": self._reason(subject, other if subject["id"] == new else new, pair),
+                "reason": self._reason(other if subject["id"] == new else new, pair),
                 "at": self.now,
             }
         )
 
-    def _reason(self, subject: dict[str, Any], other: str, pair: dict[str, Any]) -> str:
+    def _reason(self, other: str, pair: dict[str, Any]) -> str:
         title, sure = self.rows[other]["title"], f"confidence {pair['confidence']:.2f}"
         if pair["relation"] == "duplicate":
             return f"Its text repeats {title!r}: {pair['shingle_jaccard']:.0%} of the runs of five words are the same."

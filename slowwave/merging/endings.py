@@ -11,7 +11,7 @@ import polars as pl
 from slowwave import frames
 from slowwave.application.application import Surroundings, known_facts
 from slowwave.application.board import Board, Closings, Fact
-from slowwave.application.closing import READ, close
+from slowwave.application.closing import KNOWN, READ, close
 from slowwave.application.rivals import is_lasting, names_of
 from slowwave.application.suspects import mark_suspects
 from slowwave.merging.verdicts import CONTRADICTS, CORRECTS, UPDATES, Judged, Merge
@@ -52,9 +52,9 @@ def carry_out(
     `roots` lead from absorbed facts to their last survivor, which is meant in their place. What rank keeps from being
     closed (S1-22) and what was said again since clashes with the other fact: both stay, and a person is asked.
     """
-    held = known_facts(near, now)
-    facts: dict[str, Fact] = {row["id"]: row for row in held.select(*READ, "is_live").iter_rows(named=True)}
-    board, clashes, told = Board(now, facts), set[tuple[str, str]](), list[Row]()
+    known = known_facts(near, now)
+    facts: dict[str, Fact] = {row["id"]: row for row in known.select(KNOWN).iter_rows(named=True)}
+    board, clashes, clash_rows = Board(now, facts), set[tuple[str, str]](), list[Row]()
     pairs = [
         each for each in judged if each.verdict in (UPDATES, CORRECTS, CONTRADICTS) and {*each.ids} <= facts.keys()
     ]
@@ -63,7 +63,7 @@ def carry_out(
         if old is new or not (board.is_open(old) and board.is_open(new)):
             continue
         if each.verdict == CONTRADICTS or is_out_of_order(facts[each.second]["said_at"], old["said_at"]):
-            told.append(_clash(old, new, model))
+            clash_rows.append(_clash(old, new, model))
         else:
             own = {name: facts[each.second][name] for name in ("said_at", "valid_from", "entrenchment")}
             if own["valid_from"] <= old["valid_from"]:  # told later of a time before: it held until that was said
@@ -77,8 +77,8 @@ def carry_out(
     gone = [*closings.facts["id"], *roots]
     marks, suspects = mark_suspects(
         closings.retired,
-        held.select(READ),
-        held.filter("is_live", ~pl.col("id").is_in(gone)).select(READ),
+        known.select(READ),
+        known.filter("is_live", ~pl.col("id").is_in(gone)).select(READ),
         near.facts,
         near.lineage,
         frames.empty(frames.FACT_EVIDENCE),
@@ -86,7 +86,7 @@ def carry_out(
     )
     by_model = {"decided_by": "model", "model": model}
     closed = [{**row, **by_model} if row["ids_out"] else row for row in closings.decisions]
-    return Endings(closings, marks, (*closed, *told, *suspects), frozenset(clashes))
+    return Endings(closings, marks, (*closed, *clash_rows, *suspects), frozenset(clashes))
 
 
 def _clash(old: Fact, new: Fact, model: str) -> Row:

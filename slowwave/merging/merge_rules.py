@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from slowwave.frames import beside
 from slowwave.merging.close_vectors import Vectors, cosines
 from slowwave.settings import MergeSettings, StewardSettings
 from slowwave.similarity import word_overlap
@@ -32,7 +33,10 @@ class MergeRule:
 
 
 def by_words(settings: MergeSettings) -> MergeRule:
-    """Consolidation: alike in words or in meaning; more evidence survives, then what is surer, shorter, older."""
+    """Consolidation: alike in words or in meaning; more evidence survives, then what is surer, shorter, older.
+
+    Neither says more than the other, the guards see to that: of "By the way: X" and "X" the plain one stays.
+    """
     has_same_words = pl.col("jaccard") >= settings.text_dedup
     return MergeRule(
         (has_same_words | (pl.col("cosine") >= settings.merge_cosine)).fill_null(False),
@@ -57,9 +61,7 @@ def by_use(settings: StewardSettings, ids: pl.Series, vectors: Vectors) -> Merge
     rows = pl.DataFrame({"id": ids, "row": pl.int_range(len(ids), eager=True)})
 
     def measured(pairs: pl.DataFrame) -> pl.DataFrame:
-        places = pairs.join(rows, left_on="a_id", right_on="id", maintain_order="left").join(
-            rows, left_on="b_id", right_on="id", maintain_order="left", suffix="_b"
-        )
+        places = beside(pairs, rows)
         exact = cosines(vectors, places["row"].to_numpy(), places["row_b"].to_numpy())
         return _with_words(places.with_columns(cosine=pl.Series(exact, dtype=pl.Float64)))
 

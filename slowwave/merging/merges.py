@@ -15,9 +15,8 @@ from slowwave import frames
 from slowwave.application.entrenchment import entrenchment_rank
 from slowwave.application.repeats import with_keys
 from slowwave.merging.guards import guards_pass, is_same_identity, may_yield
-from slowwave.merging.merge_rules import MergeRule, by_words
+from slowwave.merging.merge_rules import MergeRule
 from slowwave.merging.topics import TOPICS
-from slowwave.settings import MergeSettings
 
 KINDS = ("relation", "observation", "note")
 """Kinds of fact that can say the same as another; structure and similarity are no knowledge (T33)."""
@@ -112,15 +111,6 @@ def select_seeds(facts: pl.DataFrame, pending: pl.DataFrame, has_model: bool, ma
     return ours.filter(fresh).sort("created_at", "id")["id"]
 
 
-def merge_alike(pool: Pool, settings: MergeSettings) -> Merges:
-    """The short-cut: pairs of nearly the same words or meaning whose every guard agrees (S1-04, S1-10, §6.2 S6).
-
-    Of two facts the one survives that is pinned, then better entrenched, has more evidence, is surer, shorter, older.
-    Neither says more than the other, the guards see to that: of "By the way: X" and "X" the plain one stays.
-    """
-    return merge_by(pool, by_words(settings))
-
-
 def merge_by(pool: Pool, rule: MergeRule) -> Merges:
     """What is merged without a model under a rule; the guards stand in front of each.
 
@@ -146,8 +136,7 @@ def _measured(pool: Pool) -> pl.DataFrame:
     ordered = pool.pairs.select(
         "cosine", "jaccard", a_id=pl.min_horizontal("a_id", "b_id"), b_id=pl.max_horizontal("a_id", "b_id")
     ).filter(pl.col("a_id") != pl.col("b_id"), pl.col("a_id").is_in(seeds) | pl.col("b_id").is_in(seeds))
-    sides = ordered.join(ends, left_on="a_id", right_on="id").join(ends, left_on="b_id", right_on="id", suffix="_b")
-    within = sides.filter(pl.col("scope").eq_missing(pl.col("scope_b")))
+    within = frames.beside(ordered, ends).filter(pl.col("scope").eq_missing(pl.col("scope_b")))
     unsettled = within.join(pool.settled(), on=["a_id", "b_id"], how="anti")
     return unsettled.group_by("a_id", "b_id").agg(pl.col("cosine", "jaccard").max()).select(*PAIRS).sort("a_id", "b_id")
 
@@ -174,18 +163,13 @@ def _guarded(pairs: pl.DataFrame, facts: pl.DataFrame, rule: MergeRule) -> pl.Da
 def _about_one(pairs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     """The pairs with `guard` where polarity or subject differ: most of them do, and whole rows of facts are wide."""
     codes = facts.select("id", *(pl.col(name).rank("dense").fill_null(0) for name in ("polarity", "subject_id")))
-    sides = pairs.join(codes, left_on="a_id", right_on="id", maintain_order="left").join(
-        codes, left_on="b_id", right_on="id", maintain_order="left", suffix="_b"
-    )
     apart = pl.coalesce(_unless_same("polarity", "polarity"), _unless_same("subject_id", "identity"))
-    return sides.select(*PAIRS, guard=apart)
+    return frames.beside(pairs, codes).select(*PAIRS, guard=apart)
 
 
 def _read(pairs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     """Pairs about one thing as `_guarded` has them; texts are read only where nothing else keeps them apart."""
-    sides = pairs.join(facts.select(_COMPARED), left_on="a_id", right_on="id", maintain_order="left").join(
-        facts.select(_COMPARED), left_on="b_id", right_on="id", maintain_order="left", suffix="_b"
-    )
+    sides = frames.beside(pairs, facts.select(_COMPARED))
     flipped = sides.select(
         **{name: f"{name}_b" for name in _COMPARED[1:]}, **{f"{name}_b": name for name in _COMPARED[1:]}
     )
@@ -218,10 +202,8 @@ def _losers(pairs: pl.DataFrame, ranked: pl.DataFrame, rule: MergeRule) -> pl.Da
         ]
     )
     places = ranked.select("id", place=pl.int_range(pl.len()))
-    placed = edges.join(places, left_on="winner_id", right_on="id").join(
-        places, left_on="loser_id", right_on="id", suffix="_loser"
-    )
-    downhill = placed.filter(pl.col("place") < pl.col("place_loser")).sort("place", "place_loser")
+    placed = frames.beside(edges, places, "winner_id", "loser_id")
+    downhill = placed.filter(pl.col("place") < pl.col("place_b")).sort("place", "place_b")
     taken = dict(_stars(downhill.select("winner_id", "loser_id").iter_rows()))
     found = pl.DataFrame(list(taken.items()), schema={"loser_id": pl.String, "winner_id": pl.String}, orient="row")
     rows = found.join(edges, on=["loser_id", "winner_id"], maintain_order="left").with_columns(stage=rule.stage)
@@ -259,19 +241,13 @@ def _handed_on(
     )
     fresh = named.group_by("a_id", "b_id").agg(pl.col("cosine").max()).join(guarded, on=["a_id", "b_id"], how="anti")
     fresh = fresh.filter(pl.col("a_id").is_in(seeds) | pl.col("b_id").is_in(seeds)).sort("a_id", "b_id")
-    said = ranked.select("id", "statement")
-    texts = fresh.join(said, left_on="a_id", right_on="id", maintain_order="left").join(
-        said, left_on="b_id", right_on="id", maintain_order="left", suffix="_b"
-    )
+    texts = frames.beside(fresh, ranked.select("id", "statement"))
     return rule.measure(texts).select(*PAIRS).filter(rule.is_alike)
 
 
 def standing(merges: Merges, facts: pl.DataFrame) -> Merges:
     """The merges whose both sides are still among the facts, with a loser that may still yield (T40)."""
-    columns = ["id", "pinned", "entrenchment"]
-    sides = merges.losers.join(facts.select(columns), left_on="loser_id", right_on="id", maintain_order="left").join(
-        facts.select(columns), left_on="winner_id", right_on="id", maintain_order="left", suffix="_b"
-    )
+    sides = frames.beside(merges.losers, facts.select("id", "pinned", "entrenchment"), "loser_id", "winner_id")
     there = facts["id"].implode()
     open_ = merges.undecided.filter(pl.col("a_id").is_in(there), pl.col("b_id").is_in(there))
     return replace(merges, losers=sides.filter(may_yield()).select(*LOSERS), undecided=open_)

@@ -13,7 +13,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
-from slowwave.merging.absorption import Absorption, absorb
+from slowwave.merging.absorption import absorb
 from slowwave.merging.guards import GUARDS, guards_pass
 from slowwave.merging.inheritance import (
     aspects_of,
@@ -70,7 +70,7 @@ def open_pairs(
     sides = frames.conform(facts, frames.FACTS).select(
         "id", *_SAME, "statement", "object_id", is_relation=pl.col("kind") == "relation"
     )
-    both = close.join(sides, left_on="a_id", right_on="id").join(sides, left_on="b_id", right_on="id", suffix="_b")
+    both = frames.beside(close, sides)
     about_one = both.filter(*(pl.col(name).eq_missing(pl.col(f"{name}_b")) for name in _SAME), ~_are_two_relations())
     of_one = guards_pass(about_one["statement"], about_one["statement_b"], ATTRIBUTION)["passes"]
     nearest = about_one.filter(of_one, ~pl.col("guard").is_in(_ATTRIBUTED)).sort(-pl.col("cosine"), "a_id", "b_id")
@@ -99,12 +99,10 @@ def _with_survivors(pairs: pl.DataFrame, facts: pl.DataFrame, settings: Consolid
     # A relation goes on before what merely has its words: it says between whom.
     ranked = ranked.sort(~pl.col("pinned").fill_null(False), pl.col("kind") != "relation", maintain_order=True)
     places = ranked.select("id", place=pl.int_range(pl.len()))
-    placed = pairs.join(places, left_on="a_id", right_on="id", maintain_order="left").join(
-        places, left_on="b_id", right_on="id", maintain_order="left", suffix="_b"
-    )
-    ends = placed.with_columns(
-        loser_id=pl.when(pl.col("place") < pl.col("place_b")).then("b_id").otherwise("a_id"),
-        winner_id=pl.when(pl.col("place") < pl.col("place_b")).then("a_id").otherwise("b_id"),
+    is_first = pl.col("place") < pl.col("place_b")
+    ends = frames.beside(pairs, places).with_columns(
+        loser_id=pl.when(is_first).then("b_id").otherwise("a_id"),
+        winner_id=pl.when(is_first).then("a_id").otherwise("b_id"),
     )
     return frames.conform(ends, OPEN_PAIRS).select(*OPEN_PAIRS)
 
@@ -128,7 +126,7 @@ def plan_open_pairs(
         aspects_of(done, aspects),
         _answered(mine, now),
         frames.empty(frames.PATCH_BATCHES),
-        _decisions(mine, done, now),
+        _decisions(mine, now),
         len(facts),
     )
 
@@ -139,7 +137,7 @@ def _answered(pairs: pl.DataFrame, now: datetime) -> pl.DataFrame:
     )
 
 
-def _decisions(pairs: pl.DataFrame, done: Absorption, now: datetime) -> pl.DataFrame:
+def _decisions(pairs: pl.DataFrame, now: datetime) -> pl.DataFrame:
     rows = [
         {
             "id": timed_id("d", now, "absorb", row["winner_id"], [row["winner_id"], row["loser_id"]]),

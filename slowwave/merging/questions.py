@@ -7,6 +7,7 @@ from typing import Literal
 
 import polars as pl
 
+from slowwave.frames import beside
 from slowwave.merging.clustering import clusters_of
 from slowwave.merging.merges import Merges, Pool, is_open_pair
 from slowwave.merging.topics import TOPICS, with_score
@@ -39,9 +40,7 @@ def choose_pairs(
     found = [_alike(pool, merges, vectors, settings, resolve, by_pairs=by_pairs), pool.topics, waiting]
     every = pl.concat([part.select(*TOPICS) for part in found]).group_by("a_id", "b_id").agg(pl.all().max())
     fresh = every.join(pool.settled(), on=["a_id", "b_id"], how="anti")
-    sides = fresh.join(facts.select(_SHOWN), left_on="a_id", right_on="id").join(
-        facts.select(_SHOWN), left_on="b_id", right_on="id", suffix="_b"
-    )
+    sides = beside(fresh, facts.select(_SHOWN))
     marked = sides.join(waiting.select("a_id", "b_id", waits=pl.lit(True)), on=["a_id", "b_id"], how="left")
     related = with_score(marked.filter(_are_related(pool.people) | pl.col("waits").is_not_null()))
     most = max(settings.per_call, ceil(len(pool.seeds()) * settings.pairs_per_fact))

@@ -93,50 +93,30 @@ def _reason(stages: set[str]) -> str:
 
 def _absorbed(each: Merge, new: dict[str, str]) -> _Row:
     winner = new.get(each.winner, each.winner)
-    return {
-        "action": "absorb",
-        "subject_id": winner,
-        "ids_in": [each.winner, each.loser],
-        "ids_out": [winner, each.loser],
-        "reason": "A model says that they say the same.",
-    }
+    same = "A model says that they say the same."
+    return _row("absorb", winner, [each.winner, each.loser], [winner, each.loser], same)
 
 
 def _kept(each: Merge) -> _Row:
-    return {
-        "action": "keep",
-        "subject_id": each.judged.first,
-        "ids_in": [each.judged.first, each.judged.second],
-        "ids_out": [],
-        "reason": f"A model says that they say the same, but a guard keeps them apart ({each.guard}).",
-    }
+    reason = f"A model says that they say the same, but a guard keeps them apart ({each.guard})."
+    return _row("keep", each.judged.first, [each.judged.first, each.judged.second], [], reason)
 
 
 def _failed(each: Judged, done: Absorption, settings: MergeSettings, prompt_version: str) -> _Row:
     tried = done.facts.filter(pl.col("id").is_in(list(each.ids)))["consolidation_attempts"].fill_null(0).max()
-    return {
-        "action": "fail",
-        "subject_id": each.first,
-        "ids_in": [each.first, each.second],
-        "ids_out": [],
-        "decided_by": "model",
-        "measures": {
-            "attempts": 1 + int(str(tried or 0)),
-            "max_attempts": settings.max_attempts,
-            "prompt_version": prompt_version,
-        },
-        "reason": f"No usable answer: {each.error}"[:MAX_REASON],
+    measures = {
+        "attempts": 1 + int(str(tried or 0)),
+        "max_attempts": settings.max_attempts,
+        "prompt_version": prompt_version,
     }
+    row = _row("fail", each.first, [each.first, each.second], [], f"No usable answer: {each.error}"[:MAX_REASON])
+    return row | {"decided_by": "model", "measures": measures}
 
 
 def _created(root: str, target: str) -> _Row:
-    return {
-        "action": "create",
-        "subject_id": target,
-        "ids_in": [root],
-        "ids_out": [target],
-        "measures": {"reason": DEDUP},
-        "decided_by": "rule",
-        "model": None,
-        "reason": "One note says what it and those it absorbed say.",
-    }
+    row = _row("create", target, [root], [target], "One note says what it and those it absorbed say.")
+    return row | {"measures": {"reason": DEDUP}, "decided_by": "rule", "model": None}
+
+
+def _row(action: str, subject: str, ids: list[str], out: list[str], reason: str) -> _Row:
+    return {"action": action, "subject_id": subject, "ids_in": ids, "ids_out": out, "reason": reason}

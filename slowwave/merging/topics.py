@@ -9,6 +9,7 @@ from __future__ import annotations
 import polars as pl
 
 from slowwave.application.patches import content_stems
+from slowwave.frames import beside
 from slowwave.merging.close_vectors import Vectors, cosines
 from slowwave.merging.guard_marks import read_amounts, read_polarities, straight
 from slowwave.similarity import word_overlap
@@ -28,8 +29,10 @@ def find_topics(facts: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
 
     `facts` has id, scope, kind, statement and is_seed, its rows in the order of `vectors`, unit rows or zero.
     """
-    held = facts.with_row_index("row")
-    words = held.select("id", "scope", "is_seed", word=content_stems("statement")).explode("word").drop_nulls("word")
+    numbered = facts.with_row_index("row")
+    words = (
+        numbered.select("id", "scope", "is_seed", word=content_stems("statement")).explode("word").drop_nulls("word")
+    )
     often = words.group_by("scope", "word").agg(often=pl.len()).filter(pl.col("often").is_between(2, _COMMON))
     weight = ((len(facts) + _BACKGROUND) / pl.col("often")).log()
     rare = words.join(often, on=["scope", "word"], nulls_equal=True).select(
@@ -43,8 +46,7 @@ def find_topics(facts: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
     pairs = best.unique(["id", "id_b"]).select(
         "shared", a_id=pl.min_horizontal("id", "id_b"), b_id=pl.max_horizontal("id", "id_b")
     )
-    rows = held.select("id", "row", "statement")
-    sides = pairs.join(rows, left_on="a_id", right_on="id").join(rows, left_on="b_id", right_on="id", suffix="_b")
+    sides = beside(pairs, numbered.select("id", "row", "statement"))
     return sides.with_columns(
         word_overlap(sides["statement"], sides["statement_b"])["jaccard"],
         cosine=pl.Series(cosines(vectors, sides["row"].to_numpy(), sides["row_b"].to_numpy()), dtype=pl.Float64),

@@ -73,9 +73,7 @@ def _guarded(ways: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     """Each way of merging a pair with the guard that forbids it, null where none does."""
     columns = ["scope", "subject_id", "polarity", "valid_to", "pinned", "entrenchment", "statement"]
     sides = frames.conform(facts, frames.FACTS).select("id", *columns).unique("id")
-    both = ways.join(sides, left_on="loser", right_on="id", maintain_order="left").join(
-        sides, left_on="winner", right_on="id", suffix="_b", maintain_order="left"
-    )
+    both = frames.beside(ways, sides, "loser", "winner")
     texts, others = (both[name].fill_null("") for name in ("statement", "statement_b"))
     unequal = {name: pl.col(name).ne_missing(pl.col(f"{name}_b")) for name in columns[:4]}
     clash = guards_pass(texts, others, _NEVER_MIXED)["failed_guard"]

@@ -17,7 +17,7 @@ from math import log1p
 import polars as pl
 
 from slowwave.merging.guard_words import FUNCTION_WORDS
-from slowwave.text import strip_code
+from slowwave.text import strip_code, without_ending
 
 VECTOR_WEIGHT = 1.0
 SPREAD = 0.25
@@ -27,7 +27,6 @@ OVERLAP_WEIGHT = 0.5  # below the channels: it decides among the facts of a mess
 CONTEXT_CHARACTERS = 200
 CONTEXT_ROLES = ("user", "assistant")
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
-_ENDING = re.compile(r"(?:ing|ed|es|s|e)$")
 
 
 def prose(text: str) -> str:
@@ -131,7 +130,7 @@ def word_overlaps(query: str, statements: Sequence[str]) -> list[float]:
 def stems(text: str) -> frozenset[str]:
     """The content words of a text, lower-cased, without common endings, so that "works" meets "work"."""
     words = (word.removesuffix("'s") for word in _WORD.findall(text.lower().replace("’", "'")))
-    return frozenset(_ENDING.sub("", word) if len(word) > 3 else word for word in words if word not in FUNCTION_WORDS)
+    return frozenset(without_ending(word, 4) for word in words if word not in FUNCTION_WORDS)
 
 
 def rank_facts(

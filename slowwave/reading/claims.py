@@ -88,8 +88,7 @@ def collect(
     A relation that a model takes from outside the list is none: the claim is an observation. Documents
     of a domain may have relations of their own (S2-61).
     """
-    shown = ((number, each) for number, each in enumerate(answered) if each[0].window.turns)
-    parts = [_Window(number, *each, by_model=by_model) for number, each in shown]
+    parts = [_Window(n, *each, by_model=by_model) for n, each in enumerate(answered) if each[0].window.turns]
     return Said(
         pl.DataFrame([row for part in parts for row in part.claims], schema=dict(CLAIMS)),
         pl.DataFrame([row for part in parts for row in part.mentions(max_entities_per_message)], schema=JUDGED),
@@ -110,17 +109,15 @@ class _Window:
     def __init__(self, number: int, planned: PlannedWindow, response: Dumps, *, by_model: bool) -> None:
         self._number, self._window = number, planned.window
         self._by_model = by_model
-        self._is_closed = by_model and all(turn.role != "document" for turn in planned.window.turns)
         self._answer = response.model_dump()
-        self._rows = {
-            turn.index: row
-            for turn, row in zip(planned.window.turns, planned.message_ids, strict=True)
-            if not turn.is_context
-        }
         turns = planned.window.turns
+        self._rows = {
+            turn.index: row for turn, row in zip(turns, planned.message_ids, strict=True) if not turn.is_context
+        }
         self._texts = [turn.text for turn in turns]
         self._people = {turn.speaker for turn in turns if turn.role == "user"} | set(map(speaker_name, turns))
         self._is_document = any(turn.role == "document" for turn in turns)
+        self._seen_at = max(turn.occurred_at for turn in turns)
         self._valued: set[str] = set()
         self._known = {str(fact.index): fact for fact in self._window.known}
         self._entries = {str(entry.number): entry for entry in self._window.roster}
@@ -129,8 +126,8 @@ class _Window:
         self._by_alias |= {
             name: entry for entry in self._window.roster if entry.role == "user" for name in GENERIC_NAMES
         }
-        said = self._answer["facts"]
-        valid = [(place, claim) for place, claim in enumerate(said) if claim["message"] in self._rows]
+        facts = self._answer["facts"]
+        valid = [(place, claim) for place, claim in enumerate(facts) if claim["message"] in self._rows]
         self._places = {f"f{place}": n for n, (place, _) in enumerate(valid)}
         self.claims = [self._claim(claim) for _, claim in valid]
         by = {turn.index: turn.speaker for turn in turns if turn.index in self._rows}
@@ -145,7 +142,7 @@ class _Window:
         self.claims += [self._repetition(fact, each) for fact, each in repeated]
         types = {each["name"]: each["type"] for each in self._answer["entities"]}
         self.claims = self._with_subjects(self.claims, types)
-        self.invalid = len(said) - len(valid) + len(self._answer.get("repeats", ())) - len(repeated)
+        self.invalid = len(facts) - len(valid) + len(self._answer.get("repeats", ())) - len(repeated)
 
     def _claim(self, claim: Mapping[str, Any]) -> dict[str, Any]:
         taken = {name: claim[name] for name in CLAIMS if name in claim}
@@ -165,7 +162,7 @@ class _Window:
 
     def _relation(self, claim: Mapping[str, Any]) -> str:
         relation: str = claim["relation"].strip()
-        return (known_relation(relation) if self._is_closed else relation) or OBSERVED
+        return (known_relation(relation) if self._by_model and not self._is_document else relation) or OBSERVED
 
     def _repetition(self, fact: KnownFact, each: Mapping[str, Any]) -> dict[str, Any]:
         """A known fact as its own claim, which says itself that it repeats: it becomes one more piece of evidence."""
@@ -190,18 +187,18 @@ class _Window:
         entry = self._entries.get(number) or (None if name in self._by_name else self._by_alias.get(name))
         return entry.name if entry is not None else reference
 
-    def _directive(self, said: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _directive(self, given: Mapping[str, Any]) -> dict[str, Any] | None:
         """One earlier fact and what becomes of it; None where a model does not say what."""
-        verdict = said.get("verdict")
-        if self._by_model and verdict is None and said["object"] is None:
+        verdict = given.get("verdict")
+        if self._by_model and verdict is None and given["object"] is None:
             return None
-        action, reason = VERDICTS.get(verdict or "", (said["action"], said["reason"]))
-        reference = str(said["known"] or "").strip().lower().lstrip("k#")
+        action, reason = VERDICTS.get(verdict or "", (given["action"], given["reason"]))
+        reference = str(given["known"] or "").strip().lower().lstrip("k#")
         fact = self._known.get(reference)
         return {
             "known_id": fact.fact_id if fact is not None else None,
             "claim": self._places.get(reference),
-            "object": self._shown(said["object"]),
+            "object": self._shown(given["object"]),
             "action": action,
             "reason": reason,
         }
@@ -221,9 +218,7 @@ class _Window:
 
     def _is_known(self, name: str, kind: str) -> bool:
         """Whether a name means somebody or something with an identity."""
-        if name in self._people or normalise_name(name) in self._by_name:
-            return True
-        if self._by_model and kind in MADE:
+        if name in self._people or normalise_name(name) in self._by_name or (self._by_model and kind in MADE):
             return True
         return is_entity(name, kind, self._texts, is_document=self._is_document)
 
@@ -254,30 +249,26 @@ class _Window:
 
     def mentions(self, max_per_message: int) -> list[dict[str, Any]]:
         """The names that are listed as new, and the subjects that no list has."""
-        turns = self._window.turns
         listed: dict[str, tuple[str, str | None]] = {}
         for each in self._answer["entities"][: max_per_message * len(self._rows)]:
             listed.setdefault(each["name"], (each["type"], each["summary"]))
         for claim in self.claims:
             entry = self._by_name.get(normalise_name(claim["subject"]))
-            kind = entry.entity_type if entry else "person" if claim["subject"] in self._people else "concept"
-            if self._is_document and claim["subject"] in self._people:
-                kind = "file"
+            is_speaker = claim["subject"] in self._people
+            kind = entry.entity_type if entry else "person" if is_speaker else "concept"
+            kind = "file" if is_speaker and self._is_document else kind
             listed.setdefault(claim["subject"], (kind, None))
         used = {claim[end] for claim in self.claims for end in ("subject", "object")}
-        seen_at = max(turn.occurred_at for turn in turns)
-        owners = {speaker_name(turn) for turn in turns if turn.role == "user" and not turn.is_context}
-        kin: dict[str, str] = {}
-        for claim in self.claims:
-            if (pair := kin_told(claim["subject"], claim["relation"], claim["object"])) is not None:
-                kin[pair[1]] = pair[0]
+        owners = {speaker_name(turn) for turn in self._window.turns if turn.role == "user" and not turn.is_context}
+        pairs = (kin_told(claim["subject"], claim["relation"], claim["object"]) for claim in self.claims)
+        kin = {pair[1]: pair[0] for pair in pairs if pair is not None}
         return [
             {
                 "window": self._number,
                 "name": name,
                 "entity_type": kind,
                 "summary": summary,
-                "seen_at": seen_at,
+                "seen_at": self._seen_at,
                 "is_named": name in self._valued or self._is_known(name, kind),
                 "owner": next(iter(owners)) if len(owners) == 1 else None,
                 "kin": kin.get(name),
@@ -292,7 +283,6 @@ class _Window:
 
     def in_play(self) -> list[dict[str, Any]]:
         """Which stored entities the names of the roster mean in this window."""
-        seen_at = max(turn.occurred_at for turn in self._window.turns)
         used = {normalise_name(each[end] or "") for each in self.claims for end in ("subject", "object")}
         return [
             {
@@ -300,7 +290,7 @@ class _Window:
                 "canonical_name": name,
                 "entity_id": entry.entity_id,
                 "entity_type": entry.entity_type,
-                "seen_at": seen_at,
+                "seen_at": self._seen_at,
             }
             for name, entry in self._by_name.items()
             if entry.entity_id and name in used

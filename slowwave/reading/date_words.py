@@ -27,7 +27,7 @@ Side = Literal["past", "future", "until_now", ""]
 
 MONTHS = {name.lower(): i for i, name in enumerate(calendar.month_name) if name}
 MONTHS |= {name.lower(): i for i, name in enumerate(calendar.month_abbr) if name} | {"sept": 9}
-_WEEKDAYS = {name.lower(): i for i, name in enumerate(calendar.day_name)}
+WEEKDAYS = {name.lower(): i for i, name in enumerate(calendar.day_name)}
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _FEASTS = {
     "christmas": (12, 25), "christmas day": (12, 25), "christmas eve": (12, 24), "new year's eve": (12, 31),
@@ -45,7 +45,7 @@ _COUNT = (
     rf"|{'|'.join(word for word in _NUMBERS if ' ' not in word)}"
 )
 _M = "|".join(sorted(MONTHS, key=len, reverse=True))
-_W = "|".join(_WEEKDAYS)
+_W = "|".join(WEEKDAYS)
 _Y = r"(?:1[5-9]|20)\d\d"
 _THIS_WHEN: dict[str, Literal["past", "future"]] = {"earlier": "past", "later": "future"}
 _PART_OF = {"early": 0, "beginning": 0, "start": 0, "mid": 1, "middle": 1, "late": 2, "end": 2}
@@ -195,8 +195,8 @@ def _relative(core: str, day: datetime, tense: Tense) -> Meaning | None:
         this = _this(what, day, when or tense)
         return replace(this, side=when) if this and when else this
     side: Side = "past" if step < 0 else "future"
-    if what in _WEEKDAYS:
-        near = near_weekday(day, _WEEKDAYS[what], step)
+    if what in WEEKDAYS:
+        near = near_weekday(day, WEEKDAYS[what], step)
         is_too_near = which == "next" and near - day <= timedelta(days=2)
         return Meaning(unit_span(near + timedelta(days=7 if is_too_near else 0), "day"), side)
     if what in ("week", "weekend", "month", "year"):
@@ -217,9 +217,9 @@ def _this(what: str, day: datetime, tense: Tense) -> Meaning | None:
         return Meaning(unit_span(shift(day, -1 if is_over else 0, "week"), "weekend"))
     if what in ("week", "month", "year"):
         return Meaning(unit_span(day, what))
-    if what in _WEEKDAYS:
+    if what in WEEKDAYS:
         step = -1 if tense == "past" else 1
-        return Meaning(unit_span(near_weekday(day - timedelta(step), _WEEKDAYS[what], step), "day"))
+        return Meaning(unit_span(near_weekday(day - timedelta(step), WEEKDAYS[what], step), "day"))
     dated = _dated(what, day)
     span = choose(yearly(dated[1], day), day, tense) if dated and dated[0] is None else None
     return Meaning(span) if span else None
@@ -230,11 +230,11 @@ def _day_of(core: str, day: datetime, tense: Tense) -> Meaning | None:
     found = _DAY_OF.fullmatch(core)
     if not found:
         return None
-    first, spans = day.replace(day=1), []
+    number, first, spans = int(found["day"] or found["bare"]), day.replace(day=1), []
     for step in (-2, -1, 0, 1, 2):
         month = shift(first, step, "month")
-        if int(found["day"] or found["bare"]) <= calendar.monthrange(month.year, month.month)[1]:
-            spans.append(unit_span(month.replace(day=int(found["day"] or found["bare"])), "day"))
+        if number <= calendar.monthrange(month.year, month.month)[1]:
+            spans.append(unit_span(month.replace(day=number), "day"))
     if tense == "unknown":
         spans = [span for span in spans if span.end > day - timedelta(days=8)]
     span = choose(spans, day, tense)
@@ -242,9 +242,9 @@ def _day_of(core: str, day: datetime, tense: Tense) -> Meaning | None:
 
 
 def _weekday(core: str, day: datetime, tense: Tense) -> Meaning | None:
-    if core not in _WEEKDAYS:
+    if core not in WEEKDAYS:
         return None
-    return Meaning(unit_span(near_weekday(day, _WEEKDAYS[core], -1 if tense == "past" else 1), "day"))
+    return Meaning(unit_span(near_weekday(day, WEEKDAYS[core], -1 if tense == "past" else 1), "day"))
 
 
 def _calendar(core: str, day: datetime, tense: Tense) -> Meaning | None:
@@ -263,9 +263,9 @@ def _range(core: str, day: datetime, tense: Tense) -> Meaning | None:
     if not found:
         return None
     a, b = re.sub(r"^(?:in|on|from|the) ", "", found["a"]), re.sub(r"^(?:in|on|the) ", "", found["b"])
-    if a in _WEEKDAYS and b in _WEEKDAYS:
-        last = near_weekday(day, _WEEKDAYS[b], -1 if tense == "past" else 1)
-        first = near_weekday(last, _WEEKDAYS[a], -1)
+    if a in WEEKDAYS and b in WEEKDAYS:
+        last = near_weekday(day, WEEKDAYS[b], -1 if tense == "past" else 1)
+        first = near_weekday(last, WEEKDAYS[a], -1)
         if tense != "past" and first < day:
             first, last = first + timedelta(7), last + timedelta(7)
         return Meaning(Stretch(first, last + timedelta(1), "day"), is_range=True)
@@ -325,9 +325,8 @@ def _dated(core: str, day: datetime) -> _Yearly | None:
 def _written(core: str, day: datetime) -> _Yearly | None:
     """ "2024-05-03", "2024-05", "15.03.2024", "15/03/2024", "the 90s"; "3/5/2024" could be two days and is none."""
     if found := _ISO.fullmatch(core):
-        whole = (int(found["year"]), int(found["month"]), int(found["day"] or 1))
-        span = unit_span(day.replace(year=whole[0], month=whole[1], day=whole[2]), "day" if found["day"] else "month")
-        return whole[0], lambda _: span
+        whole = day.replace(year=int(found["year"]), month=int(found["month"]), day=int(found["day"] or 1))
+        return whole.year, lambda _: unit_span(whole, "day" if found["day"] else "month")
     if found := _DIGITS.fullmatch(core):
         a, b = int(found["a"]), int(found["b"])
         if a <= 12 and b <= 12 and a != b and found["by"] == "/":
@@ -361,10 +360,8 @@ def _nth_week(nth: str, unit: str, day: datetime, year: int, month: int) -> Stre
 
 def _part(part: str, whole: str, day: datetime) -> _Yearly | None:
     """ "early May", "the end of 2023", "the end of this month": a third of the whole."""
-    named = re.fullmatch(r"(?:the |this )?(week|month|year)|next (week|month|year)|last (week|month|year)", whole)
-    if named:
-        unit = named[1] or named[2] or named[3]
-        span = unit_span(shift(day, 1 if named[2] else -1 if named[3] else 0, unit), unit)
+    if named := re.fullmatch(r"(?:(the|this|next|last) )?(week|month|year)", whole):
+        span = unit_span(shift(day, {"next": 1, "last": -1}.get(named[1], 0), named[2]), named[2])
         return span.start.year, lambda _: third(span, part)
     dated = _dated(whole, day)
     return (dated[0], lambda year: third(dated[1](year), part)) if dated else None

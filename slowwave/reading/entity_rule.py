@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, get_args
 
 from slowwave.reading.kin import is_role, kin_of
 from slowwave.reading.names import is_pronoun, is_usable, type_of
+from slowwave.reading.spans import MONTH
 from slowwave.text import normalise_name, word_set
 
 Standing = Literal["name", "noun", "bare", "unseen"]
@@ -33,10 +34,8 @@ _BARE_PLACES = word_set(
 )
 _TIME = re.compile(
     r"^(?:(?:last|next|this|every|early|late|mid|the)[\s-])*(?:mon|tues?|wednes|thurs?|fri|satur|sun)days?$"
-    r"|^(?:(?:last|next|this|every|early|late|mid)[\s-])*(?:january|february|march|april|may|june|july|august|september"
-    r"|october|november|december)(?:\s\d{1,2}(?:st|nd|rd|th)?)?(?:,?\s\d{4})?$"
-    r"|^\d{1,2}(?:st|nd|rd|th)?\s(?:of\s)?(?:january|february|march|april|may|june|july|august|september|october"
-    r"|november|december)(?:,?\s\d{4})?$"
+    rf"|^(?:(?:last|next|this|every|early|late|mid)[\s-])*(?:{MONTH})(?:\s\d{{1,2}}(?:st|nd|rd|th)?)?(?:,?\s\d{{4}})?$"
+    rf"|^\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?(?:{MONTH})(?:,?\s\d{{4}})?$"
     r"|^(?:(?:last|next|this|every|the)\s)*(?:today|tomorrow|yesterday|tonight|(?:week|month|year|morning|evening"
     r"|afternoon|night|weekend|spring|summer|autumn|fall|winter|day)s?)(?:\s(?:ago|before|after|later|\d{4}))?$"
     r"|^(?:lunes|martes|miércoles|jueves|viernes|sábado|domingo|hoy|ayer|mañana)$",
@@ -80,7 +79,7 @@ def is_entity(name: str, entity_type: str, texts: Iterable[str] = (), *, is_docu
         return True
     if is_document and entity_type in _LEARNED:
         return True
-    return _is_named(name, entity_type, tuple(texts))
+    return _is_named(name, entity_type, texts)
 
 
 def has_value(name: str, object: str | None, texts: Iterable[str]) -> bool:
@@ -95,10 +94,10 @@ def has_value(name: str, object: str | None, texts: Iterable[str]) -> bool:
     return how_it_stands(name, texts) == "name" or any(definite.search(text) for text in texts)
 
 
-def _is_named(name: str, entity_type: str, texts: tuple[str, ...]) -> bool:
+def _is_named(name: str, entity_type: str, texts: Iterable[str]) -> bool:
     standing = how_it_stands(name, texts)
     if standing == "name":
-        return not (entity_type == "person" and _is_group(name))
+        return not (entity_type == "person" and len(name.split()) == 1 and is_role(name.strip()))
     if entity_type in _TECHNICAL and _MADE.search(name):
         return True
     if standing == "unseen":
@@ -110,11 +109,8 @@ def _is_named(name: str, entity_type: str, texts: tuple[str, ...]) -> bool:
 
 def how_it_stands(name: str, texts: Iterable[str]) -> Standing:
     """How a name stands in these texts; one place where it is surely a name is enough."""
-    found = {standing for text in texts for standing in _places(name, text)}
-    for standing in ("name", "noun", "bare"):
-        if standing in found:
-            return standing
-    return "unseen"
+    found: set[Standing] = {"unseen", *(standing for text in texts for standing in _places(name, text))}
+    return min(found, key=get_args(Standing).index)
 
 
 def _places(name: str, text: str) -> set[Standing]:
@@ -131,7 +127,7 @@ def _places(name: str, text: str) -> set[Standing]:
         before = text[max(place.start() - 40, 0) : place.start()]
         opens = _opens(before)
         last = before.split()[-1].lower() if before.split() else ""
-        shouted = said.isupper() and _around(text, place.start(), place.end()).isupper()
+        shouted = said.isupper() and text[max(place.start() - 20, 0) : place.end() + 20].isupper()
         if capitals and len(capitals) == len(telling) and not shouted:
             if not opens or len(telling) > 1 or _MADE.search(said):
                 found.add("name")
@@ -160,14 +156,6 @@ def _opens(before: str) -> bool:
     """Whether what follows is written with a capital only because it begins a sentence or a line."""
     bare = before.rstrip(" \t\"'“‘(*_#>-•")
     return not bare or bare[-1] in ".!?:\n…¡¿"
-
-
-def _around(text: str, start: int, end: int) -> str:
-    return text[max(start - 20, 0) : end + 20]
-
-
-def _is_group(name: str) -> bool:
-    return is_role(name.split()[-1]) and len(name.split()) == 1
 
 
 def _looks_named(name: str, entity_type: str) -> bool:

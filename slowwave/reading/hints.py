@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
-_LONG_MONTH = (
-    r"(?:January|February|April|June|July|August|September|October|November|December|Jan|Feb|Apr|Jun|Jul"
-    r"|Aug|Sept?|Oct|Nov|Dec)"
-)
-_MONTH = rf"(?:(?i:{_LONG_MONTH})|May|March|Mar)\b"
-_WEEKDAY = r"(?i:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)\b"
+from slowwave.reading.date_words import MONTHS, WEEKDAYS
+from slowwave.reading.spanish_dates import DIA, MES
+
+_MONTH = rf"(?:(?i:{'|'.join(sorted(MONTHS.keys() - {'may', 'march', 'mar'}))})|May|March|Mar)\b"
+_WEEKDAY = rf"(?i:{'|'.join(WEEKDAYS)})\b"
 _SEASON = r"(?i:spring|summer|autumn|fall|winter)\b"
 _FEAST = (
     r"(?i:Christmas(?: Eve| Day)?|New Year[’']s (?:Eve|Day)|Halloween|Valentine[’']s(?: Day)?|Navidad|Nochebuena"
@@ -25,8 +24,7 @@ _ROUGH = r"(?i:(?:about|around|roughly|approximately|almost|nearly|over|more tha
 _AMOUNT = rf"(?:{_ROUGH})?{_COUNT}\s+{_UNIT}(?i:\s+and a half)?"
 _YEAR = r"(?:19|20)\d\d(?![\d%:.]*\d)(?![’']?s\b)"
 _NTH = r"\d{1,2}(?:st|nd|rd|th)?\b"
-_MES = r"(?i:enero|febrero|marzo|abril|mayo|junio|julio|agosto|sep?tiembre|octubre|noviembre|diciembre)\b"
-_DIA = r"(?i:lunes|martes|mi[ée]rcoles|jueves|viernes|s[áa]bado|domingo)\b"
+_MES, _DIA = rf"(?i:{MES})\b", rf"(?i:{DIA})\b"
 _TIEMPO = rf"(?i:semana|mes|año|fin de semana|verano|otoño|invierno|primavera|{_DIA})"
 _UNIDAD = r"(?:días?|semanas?|mes(?:es)?|años?)\b"
 _PREPOSITION = (

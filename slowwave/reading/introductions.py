@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from slowwave.reading.names import is_usable, may_be_a_name, type_of
 from slowwave.text import strip_code, word_set
 
-_PARTICLE = r"(?:de|da|do|dos|del|della|di|la|le|van|von|vom|zu|der|den|ter|ten|bin|ibn|al|el|y|Mc|O['’])"
+_PARTICLES = "de|da|do|dos|del|della|di|la|le|van|von|vom|zu|der|den|ter|ten|bin|ibn|al|el|y".split("|")
+_PARTICLE = rf"(?:{'|'.join(_PARTICLES)}|Mc|O['’])"
 _WORD = r"(?:[A-ZÀ-ÞŁŠŽČĆŚŻŹŐŰĞİŞ](?:\.|['’]?[\w-]*[\wÀ-ÿ](?:['’][A-ZÀ-Þ][\w-]+)?))"
 _TITLE = r"(?:(?:Dr|Prof|Mr|Mrs|Ms|Mx|Sr|Sra|Srta|Herr|Frau|Doctor|Professor)\.?\s+)*"
 _NAME = rf"{_TITLE}(?P<name>{_WORD}(?:\s(?:{_PARTICLE}\s){{0,2}}{_WORD}){{0,3}})"
@@ -100,23 +101,20 @@ _NO_NAME = word_set(
     beamtin koch köchin künstler künstlerin single christ christin moslem muslima jude jüdin berliner münchner hamburger
     geschäftsführer geschäftsführerin gründer gründerin leiter leiterin projektleiter projektleiterin"""
 )
-_PARTICLES = word_set("de da do dos del della di la le van von vom zu der den ter ten bin ibn al el y")
 _ING = word_set("sterling ming ling bing ning ting ying jing qing xing king yiling meiling channing manning downing")
-_SIGN_OFF = re.compile(
-    r"^(?:(?:best|kind|warm|many|with\s(?:kind|best|warm))\s(?:regards|wishes|thanks)|all\sthe\sbest|best|regards|cheers"
-    r"|thanks(?:\sagain|\sa\slot|\sin\sadvance)?|thank\syou|many\sthanks|sincerely|yours(?:\s(?:truly|sincerely))?|love"
-    r"|take\scare|talk\ssoon|see\syou(?:\ssoon)?|signed|xoxo|(?:un\s)?(?:saludos?|abrazo|beso)s?(?:\scordial(?:es)?)?"
-    r"|atentamente|gracias|muchas\sgracias|(?:viele|liebe|beste|schöne|herzliche)\sgrüße|(?:lieben?\s)?gru(?:ß|ss)"
-    r"|mit\sfreundlichen\sgrüßen|lg|vg|mfg|danke)"
-    r"(?P<mark>\s*[,.!]?)",
-    re.IGNORECASE,
-)
-_ON_ONE_LINE = re.compile(
-    r"^(?:(?:best|kind|warm|with\s(?:kind|best|warm))\s(?:regards|wishes)|regards|sincerely|yours\s(?:truly|sincerely)|signed"
+_FAREWELL = (
+    r"(?:best|kind|warm|with\s(?:kind|best|warm))\s(?:regards|wishes)|regards|sincerely|yours\s(?:truly|sincerely)|signed"
     r"|(?:un\s)?(?:saludos?|abrazo)s?|atentamente|(?:viele|liebe|beste|schöne|herzliche)\sgrüße|(?:lieben?\s)?gruß"
-    r"|mit\sfreundlichen\sgrüßen|lg|vg|mfg)[,.!:]?\s",
+    r"|mit\sfreundlichen\sgrüßen|lg|vg|mfg"
+)
+_SIGN_OFF = re.compile(
+    rf"(?:{_FAREWELL}|many\s(?:regards|wishes)|(?:best|kind|warm|many|with\s(?:kind|best|warm))\sthanks|all\sthe\sbest|best"
+    r"|cheers|thanks(?:\sagain|\sa\slot|\sin\sadvance)?|thank\syou|yours|love|take\scare|talk\ssoon|see\syou(?:\ssoon)?|xoxo"
+    r"|(?:un\s)?(?:(?:saludos?|abrazo)s?\scordial(?:es)?|besos?(?:\scordial(?:es)?)?)|(?:muchas\s)?gracias"
+    r"|(?:lieben?\s)?gruss|danke)\s*[,.!]?",
     re.IGNORECASE,
 )
+_ON_ONE_LINE = re.compile(rf"(?:{_FAREWELL})[,.!:]?\s", re.IGNORECASE)
 _DASHED = re.compile(rf"(?:^|[.!?…)]\s+)(?:—|–|--|[-~](?=\s?[A-ZÀ-Þ]))\s?{_NAME}\s*$")
 _QUOTED = re.compile(
     r"\"[^\"\n]{0,300}\"|“[^”\n]{0,300}”|„[^“”\n]{0,300}[“”]|«[^»\n]{0,300}»|(?<!\w)'[^'\n]{2,300}'(?!\w)"
@@ -159,15 +157,11 @@ def _introduced(text: str) -> Iterator[tuple[int, str]]:
                 yield sign.end(), name
             elif (small := _SMALL_AT.match(text, sign.end())) and _is_name(small["name"]):
                 yield sign.end(), small["name"].title()
-    for signs in (_CAPITAL_ONLY, _AFTER_HELLO):
+    for signs in (_CAPITAL_ONLY, _AFTER_HELLO, _I_AM_GERMAN):
         for sign in signs.finditer(text):
             name = "" if _is_unreal(text, sign.start()) else _name_after(text, sign.end())
-            if name:
+            if name and (" " in name or signs is not _I_AM_GERMAN):  # a lone German noun has a capital, too
                 yield sign.end(), name
-    for sign in _I_AM_GERMAN.finditer(text):  # nouns have capitals there: a full name, or after a greeting (above)
-        name = "" if _is_unreal(text, sign.start()) else _name_after(text, sign.end())
-        if " " in name:
-            yield sign.end(), name
     for whole in (_SPEAKING, _HERE, _CALLED_GERMAN):
         for said in whole.finditer(text):
             if _is_name(said["name"]) and (

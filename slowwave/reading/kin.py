@@ -125,9 +125,7 @@ def _splits(name: str) -> Iterator[tuple[str, str]]:
 
 def _role(words: list[str]) -> str:
     """The role that these words name, its picking words before it: "older sister"."""
-    if not words or len(words) > 3 or words[-1] not in ROLES:
-        return ""
-    if not all(word in _PICKS for word in words[:-1]):
+    if not words or len(words) > 3 or words[-1] not in ROLES or not _PICKS.issuperset(words[:-1]):
         return ""
     return " ".join([*words[:-1], ROLES[words[-1]]])
 

@@ -75,8 +75,7 @@ def mentions_in(raw: pl.DataFrame, max_per_window: int = 1_000_000, *, type_stri
     links = (
         typed.join(distinct.select("canonical_name", "entity_type", "mention"), on=["canonical_name", "entity_type"])
         .unique(["window", "as_said"], keep="first", maintain_order=True)
-        .select("window", "mention", canonical_name="as_said")
-        .select("window", "canonical_name", "mention")
+        .select("window", pl.col("as_said").alias("canonical_name"), "mention")
     )
     refused = kept.height - judged.height
     return Mentions(distinct, links, named.height - long_enough.height, raw.height - kept.height, refused)

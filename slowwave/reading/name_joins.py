@@ -43,11 +43,8 @@ def near_names(mentions: Mentions, known: pl.DataFrame) -> pl.DataFrame:
     """The rows of KNOWN that share a word with one of the mentions, and all names of their entities."""
     asked = mentions.distinct.filter(pl.col("entity_type").is_in(MATCHED))
     names = pl.concat([asked["name"], asked["kin"].drop_nulls()])
-    wanted, keys = set[str](), set[str]()
-    for name in names:
-        wanted |= words_of(name)
-        keys.add("".join(sorted(words_of(name))))
-        keys.add(name_parts(name, is_person=False).glued)
+    wanted = set[str]().union(*map(words_of, names))
+    keys = {key for name in names for key in ("".join(sorted(words_of(name))), name_parts(name, is_person=False).glued)}
     folded = fold_names(pl.col("name"))
     words = folded.str.extract_all(r"[a-z0-9]+")
     near = known.filter(
@@ -75,16 +72,9 @@ def plan_joins(mentions: Mentions, exact: Mapping[int, str], known: pl.DataFrame
     """
     plan = _Plan(exact, known, merged)
     rows = list(mentions.distinct.iter_rows(named=True))
-    for row in rows:
-        plan.meet(row)
-    for row in rows:
-        plan.spelling(row)
-    for row in rows:
-        plan.short_name(row)
-    for row in rows:
-        plan.full_name(row)
-    for row in rows:
-        plan.kin(row)
+    for step in (plan.meet, plan.spelling, plan.short_name, plan.full_name, plan.kin):
+        for row in rows:
+            step(row)
     joins = [(mention, plan.now(entity), how) for mention, (entity, how) in sorted(plan.joined.items())]
     return Joined(
         pl.DataFrame(joins, schema=dict(JOINS), orient="row"), plan.several(plan.unclear), plan.several(plan.twins)
@@ -127,7 +117,7 @@ class _Plan:
         if kind == "person":
             self.owner.setdefault(normalise_name(name), entity)
         if read_kin(name) is None:
-            for word in {*words_of(name), name_parts(name, is_person=kind == "person").glued}:
+            for word in _keys(name, kind):
                 self._by_word[kind, word].add(entity)
 
     def _join(self, row: Mapping[str, object], entity: str, how: str) -> None:
@@ -155,8 +145,7 @@ class _Plan:
 
     def _near(self, row: Mapping[str, object]) -> Iterable[str]:
         kind, name = str(row["entity_type"]), str(row["name"])
-        words = {*words_of(name), name_parts(name, is_person=kind == "person").glued}
-        found = set[str]().union(*(self._by_word.get((kind, word), set()) for word in words))
+        found = set[str]().union(*(self._by_word.get((kind, word), set()) for word in _keys(name, kind)))
         return sorted({self.now(each) for each in found} - {self._meaning(row)})
 
     def spelling(self, row: Mapping[str, object]) -> None:
@@ -164,12 +153,13 @@ class _Plan:
         if not self._is_open(row) or read_kin(str(row["name"])):
             return
         name, kind = str(row["name"]), str(row["entity_type"])
-        same = [each for each in self._near(row) if self._spelt_alike(name, kind, each)]
+        same = [
+            entity
+            for entity in self._near(row)
+            if any(match_names(name, each, kind).is_sure for each in self._called(entity))
+        ]
         if len(same) == 1:
             self._join(row, same[0], "spelling")
-
-    def _spelt_alike(self, name: str, kind: str, entity: str) -> bool:
-        return any(match_names(name, each, kind).is_sure for each in self._called(entity))
 
     def short_name(self, row: Mapping[str, object]) -> None:
         """A first name, or a title and a last name, that can mean one known person."""
@@ -213,11 +203,8 @@ class _Plan:
 
     def kin(self, row: Mapping[str, object]) -> None:
         """Somebody known by whom they belong to: the same possessor under another name, or a name learned now."""
-        if row["entity_type"] not in ("person", "concept"):
-            return
-        said = row["kin"] if row["kin"] is not None else row["canonical_name"]
-        kin = read_kin(str(said))
-        if kin is None:
+        kin = read_kin(str(row["canonical_name"] if row["kin"] is None else row["kin"]))
+        if kin is None or row["entity_type"] not in ("person", "concept"):
             return
         known = self._kin_known(kin.possessor, kin.role) - {self._meaning(row)}
         if len(known) != 1:
@@ -231,17 +218,21 @@ class _Plan:
 
     def _kin_known(self, possessor: str, role: str) -> set[str]:
         owner = self._owner(possessor)
-        found = set()
-        for name, entity in self.owner.items():
-            other = read_kin(name) if name.endswith(role) else None
-            if other and other.role == role:
-                same = normalise_name(other.possessor) == normalise_name(possessor)
-                if same or (owner is not None and self._owner(other.possessor) == owner):
-                    found.add(self.now(entity))
-        return found
+        others = [(entity, read_kin(name)) for name, entity in self.owner.items() if name.endswith(role)]
+        return {
+            self.now(entity)
+            for entity, other in others
+            if other and other.role == role
+            if normalise_name(other.possessor) == normalise_name(possessor)
+            or (owner is not None and self._owner(other.possessor) == owner)
+        }
 
     def _owner(self, possessor: str) -> str | None:
         entity = self.owner.get(normalise_name(possessor))
         if entity is None and len(whole := self._whole_people(possessor)) == 1:
             entity = next(iter(whole))
         return None if entity is None else self.now(entity)
+
+
+def _keys(name: str, kind: str) -> set[str]:
+    return {*words_of(name), name_parts(name, is_person=kind == "person").glued}

@@ -104,16 +104,12 @@ def match_names(a: str, b: str, entity_type: str = "person") -> NameMatch:
 
 def must_differ(name: str, other: str) -> bool:
     """Whether two names tell things apart on purpose: another number, sign ("C++"), or closing parenthesis."""
-    if sorted(_NUMBER.findall(name)) != sorted(_NUMBER.findall(other)):
-        return True
-    if _SIGN.findall(name) != _SIGN.findall(other):
-        return True
-    return _qualifier(name) != _qualifier(other)
+    return _marks(name) != _marks(other)
 
 
-def _qualifier(name: str) -> str:
-    found = _QUALIFIER.search(name.lower())
-    return found[1].strip() if found else ""
+def _marks(name: str) -> tuple[list[str], list[str], str]:
+    qualifier = _QUALIFIER.search(name.lower())
+    return sorted(_NUMBER.findall(name)), _SIGN.findall(name), qualifier[1].strip() if qualifier else ""
 
 
 def _is_sure(a: NameParts, b: NameParts) -> bool:
@@ -186,29 +182,19 @@ def _without_titles(words: list[str]) -> list[str]:
 
 def _without_form(words: list[str]) -> tuple[list[str], str]:
     """The words without a form of company at either end, and the last of the forms that went."""
-    form, kept = "", list(words)
-    again = True
-    while again:
-        again = False
-        for length in range(min(LONGEST_FORM, len(kept) - 1), 0, -1):
-            for end in (kept[-length:], kept[:length]):
-                kind = COMPANY_FORMS.get(tuple(end))
-                if kind:
-                    kept = kept[:-length] if end == kept[-length:] else kept[length:]
-                    form, again = form or kind, True
-                    break
-            if again:
-                break
-    return kept, form
+    for length in range(min(LONGEST_FORM, len(words) - 1), 0, -1):
+        for end, rest in ((words[-length:], words[:-length]), (words[:length], words[length:])):
+            if kind := COMPANY_FORMS.get(tuple(end)):
+                kept, _ = _without_form(rest)
+                return kept, kind
+    return words, ""
 
 
 def _told_apart(a: NameParts, b: NameParts) -> bool:
     """What makes two names different for certain: a number, or the father's name in place of the son's."""
-    if a.numbers != b.numbers:
-        return True
-    if "bin" in a.particles and "bin" in b.particles and len(a.words) == len(b.words) > 2:
-        return a.words != b.words and sorted(a.words) == sorted(b.words)
-    return False
+    is_descent = "bin" in a.particles and "bin" in b.particles and len(a.words) == len(b.words) > 2
+    is_turned = a.words != b.words and sorted(a.words) == sorted(b.words)
+    return a.numbers != b.numbers or (is_descent and is_turned)
 
 
 @lru_cache(_CACHE)
@@ -237,7 +223,7 @@ def likeness(a: str, b: str) -> float:
         return 1.0
     if len(a) == 1 or len(b) == 1:
         return _INITIAL if a[0] == b[0] else 0.0
-    if _is_short_for(a, b) or _is_short_for(b, a) or b in SAME_NAMES.get(a, ()):
+    if b in SHORT_NAMES.get(a, ()) or a in SHORT_NAMES.get(b, ()) or b in SAME_NAMES.get(a, ()):
         return _SHORT
     longer = max(len(a), len(b))
     letters = 1 - OSA.distance(a, b) / longer
@@ -250,10 +236,6 @@ def _sound_alike(a: str, b: str) -> bool:
     """Whether two words differ in vowels alone."""
     one, two = (_VOWELS.sub("", re.sub(r"^[aeiou]", "a", skeleton(word))) for word in (a, b))
     return one == two and len(one) > 1 and min(len(a), len(b)) > 3
-
-
-def _is_short_for(short: str, whole: str) -> bool:
-    return whole in SHORT_NAMES.get(short, ())
 
 
 def features(a: NameParts, b: NameParts) -> dict[str, float]:
@@ -309,14 +291,10 @@ def _aligned(short: tuple[str, ...], long: tuple[str, ...]) -> Aligned:
     """Words of both in the pairs that are most alike together, and what is left of each."""
     grid = np.array([[likeness(one, two) for two in long] for one in short])
     rows, columns = linear_sum_assignment(-grid)
-    pairs = [
-        (short[row], long[column], float(grid[row, column]))
-        for row, column in zip(rows, columns, strict=True)
-        if grid[row, column] >= _PAIRED
-    ]
-    taken = {(row, column) for row, column in zip(rows, columns, strict=True) if grid[row, column] >= _PAIRED}
-    left = [word for place, word in enumerate(short) if place not in {row for row, _ in taken}]
-    more = [word for place, word in enumerate(long) if place not in {column for _, column in taken}]
+    places = [place for place in zip(rows, columns, strict=True) if grid[place] >= _PAIRED]
+    pairs = [(short[row], long[column], float(grid[row, column])) for row, column in places]
+    left = [word for n, word in enumerate(short) if n not in {row for row, _ in places}]
+    more = [word for n, word in enumerate(long) if n not in {column for _, column in places}]
     return pairs, left, more
 
 

@@ -50,87 +50,39 @@ SPELLINGS = {
 """Another way to write a word, with the usual one."""
 
 _SHORT_NAMES = """
-    alexander alexandra alejandro alejandra: alex al sandy sasha xander lex ale sandra
-    andrew andrea andres andre: andy drew andi
-    anthony antonio antonia: tony toni anton toño
-    benjamin: ben benny benji
-    charles carlos charlotte: charlie chuck chas carl lottie
-    catherine katherine kathryn katharina katarina catalina: kate kathy cathy katie kat kay katya cat
-    christopher cristobal christoph: chris kit topher
-    christina christine cristina: chris tina chrissy cris
-    daniel daniela danielle: dan danny dani
-    david: dave davy davey
-    deborah: deb debbie
-    dmitry dimitri: dima mitya
-    donald: don donny
-    dorothy: dot dottie dolly
-    edward eduardo edmund edwin: ed eddie ted teddy ned edu
-    elizabeth elisabeth isabel isabella: liz beth lizzie betty eliza lisa elsie isa bella libby
-    emily emilia emma: em emmy millie
-    francis francisco francesca francesco frances: frank fran paco pancho cisco kiko
-    frederick friedrich federico: fred freddy fritz fede
-    gabriel gabriela gabrielle: gabe gabi gabby
-    george jorge georgina: georgie jordi
-    gregory: greg
-    henry henrique enrique: harry hank quique kike
-    ignacio: nacho
-    jacob james jaime: jake jim jimmy jamie jay
-    jennifer: jen jenny
-    jeffrey geoffrey: jeff geoff
-    jessica: jess jessie
-    john jonathan juan johannes: johnny jack jon nathan juanito hans
-    joseph josephine jose josef: joe joey jo josie pepe sepp
-    joshua: josh
-    kenneth: ken kenny
-    lawrence laurence laurent lorenzo: larry lars
-    leonard leonardo leonid: leo len lenny
-    louis luis ludwig: lou louie
-    manuel manuela emmanuel: manu manny manolo
-    margaret margarita margarete: maggie meg peggy marge greta rita daisy
-    maria mary marie: molly polly mia mari maru
-    martin martina: marty tina
-    matthew mateo matthias: matt matty
-    maximilian maxine maximiliano: max
-    megan: meg
-    michael michelle miguel michaela: mike mick mickey misha micky mika
-    mikhail: misha
-    natalia natalie natasha: nat tasha natalya nati
-    nicholas nicola nicole nikolai nicolas: nick nicky nico niko kolya
-    olivia oliver: ollie liv livvy
-    pamela: pam
-    patrick patricia: pat paddy patty trish rick patri
-    peter pedro: pete petra
-    philip phillip felipe: phil pip
-    rebecca: becky becca bex
-    richard ricardo: rick dick richie rich ricky
-    robert roberto roberta: bob rob bobby robbie bert berto
-    ronald: ron ronny
-    rosario: charo
-    samuel samantha samson: sam sammy
-    sarah: sally sadie
-    sebastian: seb bastian basti
-    sergei sergey: seryozha
-    stephen steven stephanie stefan esteban: steve stevie steph stef
-    susan susanna suzanne: sue susie suzy
-    theodore theodor: ted teddy theo
-    theresa teresa: terry tess tere
-    thomas tomas: tom tommy
-    timothy: tim timmy
-    valentina valerie valeria: val vale
-    victoria victor viktor: vic vicky tori
-    vladimir volodymyr: vova volodya vlad
-    vincent vicente: vince vinny
-    walter: walt
-    wilhelm william guillermo: will bill billy willy liam guille memo
-    zachary: zach zack
-"""
+    alexander alexandra alejandro alejandra: alex al sandy sasha xander lex ale sandra; andrew andrea andres andre: andy
+    drew andi; anthony antonio antonia: tony toni anton toño; benjamin: ben benny benji; charles carlos charlotte:
+    charlie chuck chas carl lottie; catherine katherine kathryn katharina katarina catalina: kate kathy cathy katie kat
+    kay katya cat; christopher cristobal christoph: chris kit topher; christina christine cristina: chris tina chrissy
+    cris; daniel daniela danielle: dan danny dani; david: dave davy davey; deborah: deb debbie; dmitry dimitri: dima
+    mitya; donald: don donny; dorothy: dot dottie dolly; edward eduardo edmund edwin: ed eddie ted teddy ned edu;
+    elizabeth elisabeth isabel isabella: liz beth lizzie betty eliza lisa elsie isa bella libby; emily emilia emma: em
+    emmy millie; francis francisco francesca francesco frances: frank fran paco pancho cisco kiko; frederick friedrich
+    federico: fred freddy fritz fede; gabriel gabriela gabrielle: gabe gabi gabby; george jorge georgina: georgie jordi;
+    gregory: greg; henry henrique enrique: harry hank quique kike; ignacio: nacho; jacob james jaime: jake jim jimmy
+    jamie jay; jennifer: jen jenny; jeffrey geoffrey: jeff geoff; jessica: jess jessie; john jonathan juan johannes:
+    johnny jack jon nathan juanito hans; joseph josephine jose josef: joe joey jo josie pepe sepp; joshua: josh;
+    kenneth: ken kenny; lawrence laurence laurent lorenzo: larry lars; leonard leonardo leonid: leo len lenny; louis
+    luis ludwig: lou louie; manuel manuela emmanuel: manu manny manolo; margaret margarita margarete: maggie meg peggy
+    marge greta rita daisy; maria mary marie: molly polly mia mari maru; martin martina: marty tina; matthew mateo
+    matthias: matt matty; maximilian maxine maximiliano: max; megan: meg; michael michelle miguel michaela: mike mick
+    mickey misha micky mika; mikhail: misha; natalia natalie natasha: nat tasha natalya nati; nicholas nicola nicole
+    nikolai nicolas: nick nicky nico niko kolya; olivia oliver: ollie liv livvy; pamela: pam; patrick patricia: pat
+    paddy patty trish rick patri; peter pedro: pete petra; philip phillip felipe: phil pip; rebecca: becky becca bex;
+    richard ricardo: rick dick richie rich ricky; robert roberto roberta: bob rob bobby robbie bert berto; ronald: ron
+    ronny; rosario: charo; samuel samantha samson: sam sammy; sarah: sally sadie; sebastian: seb bastian basti; sergei
+    sergey: seryozha; stephen steven stephanie stefan esteban: steve stevie steph stef; susan susanna suzanne: sue susie
+    suzy; theodore theodor: ted teddy theo; theresa teresa: terry tess tere; thomas tomas: tom tommy; timothy: tim
+    timmy; valentina valerie valeria: val vale; victoria victor viktor: vic vicky tori; vladimir volodymyr: vova volodya
+    vlad; vincent vicente: vince vinny; walter: walt; wilhelm william guillermo: will bill billy willy liam guille memo;
+    zachary: zach zack"""
 SHORT_NAMES: dict[str, frozenset[str]] = {}
 """Each short form of a first name with the whole names that it may stand for."""
 _SAME_NAMES = """john juan johann giovanni jean ivan; peter pedro pierre pietro; paul pablo paolo; george jorge
     giorgio georg; michael miguel michel mikhail; joseph jose giuseppe josef; sergei sergey serhii sergejs;
     alexander alexandre alejandro oleksandr aleksandr; vladimir volodymyr uladzimir; catherine katherine ekaterina"""
-for _line in _SHORT_NAMES.strip().splitlines():
-    _whole, _, _short = _line.partition(":")
+for _group in _SHORT_NAMES.split(";"):
+    _whole, _, _short = _group.partition(":")
     for _name in _short.split():
         SHORT_NAMES[_name] = SHORT_NAMES.get(_name, frozenset()) | word_set(_whole)
 SAME_NAMES = {name: frozenset(group.split()) for group in _SAME_NAMES.split(";") for name in group.split()}

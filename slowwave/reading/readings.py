@@ -24,11 +24,8 @@ PERSONAL = word_set(
     manages teaches decided stays_with adopted bought sold visited met tolerates fears interested_in
     went_to"""
 )
-_CONFIRMABLE = (PERSONAL - {"wants_to", "plans_to", "considers", "likes", "dislikes", "studies"}) | {
-    "root_cause",
-    "caused_by",
-    "fixed_by",
-}
+_CONFIRMABLE = PERSONAL - word_set("wants_to plans_to considers likes dislikes studies")
+_CONFIRMABLE |= word_set("root_cause caused_by fixed_by")
 _HIERARCHICAL = frozenset({"reports_to", "manages", "member_of", "leads", "has_role"})
 _DENIES = re.compile(r"(?:does|do|did|is|was|has)_not_|not_")
 FIRST_PERSON = re.compile(r"\b(?:I|i|my|My|me|we|We|our|Our|us)\b")
@@ -110,28 +107,20 @@ def flush(reader: Reading, message: Message) -> None:
 def _add_observation(
     reader: Reading, message: Message, words: str, owner: str, taken_back: tuple[Reversal, ...] = ()
 ) -> None:
+    statement = statement_of(message, words)
+    if message.turn.role == "document" and owner == message.speaker and not statement.startswith(owner):
+        statement = f"{owner}: {words}"
     others = [name for name in reader.speakers if name != message.turn.speaker]
-    told = statement_of(message, words)
-    if message.turn.role == "document" and owner == message.speaker and not told.startswith(owner):
-        told = f"{owner}: {words}"
-    if message.turn.role == "user":
-        spoken_to = (
-            len(reader.speakers) == 2
-            and others
-            and SECOND_PERSON.search(words)
-            and told.startswith(f"{message.speaker}: ")
-        )
-        told = (
-            quote(words, f"{message.speaker} to {others[0]}")
-            if spoken_to and others[0].lower() != "assistant"
-            else told
-        )
+    is_quoted = message.turn.role == "user" and statement.startswith(f"{message.speaker}: ")
+    is_to_one = len(reader.speakers) == 2 and others and others[0].lower() != "assistant"
+    if is_quoted and is_to_one and SECOND_PERSON.search(words):
+        statement = quote(words, f"{message.speaker} to {others[0]}")
     relation = "noted" if message.turn.role == "document" else "said"
     kind = reader.entities.get(owner) or (
         "" if owner != message.speaker else "file" if relation == "noted" else "person"
     )
     triple = Triple(relation, "", subject=owner, subject_type=kind, confidence=LIKELY)
-    _append(reader, message, told, triple, words, taken_back)
+    _append(reader, message, statement, triple, words, taken_back)
 
 
 def _ended(sentence: str) -> str:

@@ -14,7 +14,7 @@ _LEAD = (
     r"|again|right|well|good|hey|go\sahead\sand|you\scan|can\syou|could\syou|maybe)[\s,.!:–—-]+)*"
 )
 _VERBS = (
-    r"(?:commit|push|pull|merge|rebase|squash|revert|undo|redo|fix|run|rerun|re-run|execute|rename|refactor|implement|add|remove"
+    r"(?:commit|push|pull|merge|rebase|squash|revert|undo|fix|run|rerun|re-run|execute|rename|refactor|implement|add|remove"
     r"|delete|drop|make|sort|format|try|open|close|create|move|copy|change|update|edit|extend|shorten|simplify|split|replace"
     r"|check|look|test|retry|debug|deploy|build|rebuild|compile|install|uninstall|restart|start|stop|continue|proceed|show|list"
     r"|print|explain|summari[sz]e|describe|translate|write|rewrite|draft|generate|produce|read|reread|review|compare|search|find"
@@ -22,18 +22,15 @@ _VERBS = (
     r"|download|fetch|convert|wrap|inline|extract|document|comment|mention|include|exclude|skip|ignore|leave|keep|take|do|redo"
     r"|have|let|finish|go|bring|turn|switch|port|adapt|adjust|tweak|polish|tidy|double-check|verify|validate|confirm|paste|save)"
 )
+_WHAT = r"the|an?|it|this|that|these|those|them|my|our|your|me|us|all|both|again|another|everything|out|back|up|ahead"
 _ORDER = re.compile(
-    rf"{_LEAD}{_VERBS}"
-    r"(?:\s(?:the|an?|it|this|that|these|those|them|my|our|your|me|us|all|both|again|up|out|off|down|back|over|on|in\sthe|at"
-    r"|through|with|to\s(?:the|a|main|me|us|production|staging)|another|one|some|any|every|two|three|ahead|for|into|only|now|more"
-    r"|less|everything|as|so|a\slook|there|here|exactly|step)\b.*|\s?(?:and|,|;|then)\s.*|\s\S+\s(?:to|with|for|in|from)\s.*|\s\S+)?"
-    r"[\s.!…]*",
+    rf"{_LEAD}{_VERBS}(?:\s(?:{_WHAT}|off|down|over|on|in\sthe|at|through|with|to\s(?:the|a|main|me|us|production|staging)|one"
+    r"|some|any|every|two|three|for|into|only|now|more|less|as|so|there|here|exactly|step)\b.*"
+    r"|\s?(?:and|,|;|then)\s.*|\s\S+\s(?:to|with|for|in|from)\s.*|\s\S+)?[\s.!…]*",
     re.IGNORECASE,
 )
 _SURE_ORDER = re.compile(
-    rf"{_LEAD}{_VERBS}(?:\s(?:the|an?|it|this|that|these|those|them|my|our|your|me|us|all|both|again|another|everything|out|back|up"
-    r"|ahead|with\sthe|at\sthe|on\sthe|to\sthe|only\sthe|a\slook)\b.*|\sand\s.*)?[\s.!…]*",
-    re.IGNORECASE,
+    rf"{_LEAD}{_VERBS}(?:\s(?:{_WHAT}|(?:with|at|on|to|only)\sthe)\b.*|\sand\s.*)?[\s.!…]*", re.IGNORECASE
 )
 _ASKED = re.compile(
     rf"{_LEAD}(?:can|could|would|will|may)\s(?:you|we|i)\b.*|{_LEAD}(?:i\swant\syou\sto|i['’]d\slike\syou\sto|i\sneed\syou\sto"

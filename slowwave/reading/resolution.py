@@ -129,8 +129,28 @@ def plan_resolution(
 def exact_matches(
     mentions: Mentions, entities: pl.DataFrame, aliases: pl.DataFrame, settings: ResolveSettings
 ) -> pl.DataFrame:
-    """(mention, entity_id, how) of each mention; null where no known name equals it."""
-    return _exact(mentions.distinct, entities, aliases, strict=settings.type_strict)
+    """(mention, entity_id, how) of each mention; null where no known name equals it (S2-05, S2-09).
+
+    An alias or name of the same type counts, else, unless settings are strict, the only one of another type. What was
+    merged into another entity means that one (T25).
+    """
+    by_alias = aliases.rename({"alias_name": "canonical_name"}).select("canonical_name", "entity_type", "entity_id")
+    known_entities = frames.conform(entities, frames.ENTITIES)
+    by_name = known_entities.select("canonical_name", "entity_type", entity_id=pl.coalesce("merged_into", "id"))
+    other = (
+        pl.concat([by_alias, by_name])
+        .group_by("canonical_name")
+        .agg(other_type=pl.col("entity_id").min(), owners=pl.col("entity_id").n_unique())
+        .filter((pl.col("owners") == 1) & (not settings.type_strict))
+    )
+    hits = mentions.distinct.select("mention", "canonical_name", "entity_type")
+    for how, known in (("alias", by_alias), ("name", by_name)):
+        first = known.group_by("canonical_name", "entity_type").agg(pl.col("entity_id").min().alias(how))
+        hits = hits.join(first, on=["canonical_name", "entity_type"], how="left", maintain_order="left")
+    hits = hits.join(other, on="canonical_name", how="left", maintain_order="left")
+    ways = ("alias", "name", "other_type")
+    first_way = pl.coalesce(*[pl.when(pl.col(way).is_not_null()).then(pl.lit(way)) for way in ways])
+    return hits.select("mention", entity_id=pl.coalesce(*ways), how=first_way)
 
 
 def _short_aliases(exact: pl.DataFrame, distinct: pl.DataFrame, unclear: pl.DataFrame) -> pl.DataFrame:
@@ -168,8 +188,8 @@ def finish(plan: ResolutionPlan, answers: Mapping[int, bool], now: datetime) -> 
         .select("window", "canonical_name", "entity_id", "entity_type")
     )
     counts = dict(resolved.group_by("how").len().iter_rows())
-    told = plan.mentions
-    counts |= {"rejected": told.rejected, "dropped": told.dropped, "not_named": told.not_named}
+    met_names = plan.mentions
+    counts |= {"rejected": met_names.rejected, "dropped": met_names.dropped, "not_named": met_names.not_named}
     return Resolution(
         names,
         entities,
@@ -189,30 +209,6 @@ def _by_window(links: pl.DataFrame, unclear: pl.DataFrame) -> pl.DataFrame:
     chosen = only.filter(pl.col("several") == 1).drop("several")
     both = links.join(chosen, on=["window", "mention"], how="left", maintain_order="left")
     return both.with_columns(entity_id=pl.coalesce("meant", "entity_id")).drop("meant")
-
-
-def _exact(distinct: pl.DataFrame, entities: pl.DataFrame, aliases: pl.DataFrame, *, strict: bool) -> pl.DataFrame:
-    """(mention, entity_id, how) by alias and name of the same type, else of the only other type (S2-05, S2-09).
-
-    What was merged into another entity means that one (T25).
-    """
-    by_alias = aliases.rename({"alias_name": "canonical_name"}).select("canonical_name", "entity_type", "entity_id")
-    known_entities = frames.conform(entities, frames.ENTITIES)
-    by_name = known_entities.select("canonical_name", "entity_type", entity_id=pl.coalesce("merged_into", "id"))
-    other = (
-        pl.concat([by_alias, by_name])
-        .group_by("canonical_name")
-        .agg(entity_id=pl.col("entity_id").min(), owners=pl.col("entity_id").n_unique())
-    )
-    hits = distinct.select("mention", "canonical_name", "entity_type")
-    for how, known in (("alias", by_alias), ("name", by_name)):
-        first = known.group_by("canonical_name", "entity_type").agg(pl.col("entity_id").min().alias(how))
-        hits = hits.join(first, on=["canonical_name", "entity_type"], how="left", maintain_order="left")
-    single = other.filter((pl.col("owners") == 1) & (not strict)).select("canonical_name", other_type="entity_id")
-    hits = hits.join(single, on="canonical_name", how="left", maintain_order="left")
-    ways = ("alias", "name", "other_type")
-    first_way = pl.coalesce(*[pl.when(pl.col(way).is_not_null()).then(pl.lit(way)) for way in ways])
-    return hits.select("mention", entity_id=pl.coalesce(*ways), how=first_way)
 
 
 def _new_ids(fresh: pl.DataFrame) -> list[str]:

@@ -53,10 +53,10 @@ _HAD = frozenset({"been", "had", "never", "already", "gone", "done", "seen", "ju
 
 def retell(words: str, name: str) -> str:
     """The words as a sentence about `name`, or as a quotation where they cannot surely be put into the third person."""
-    said, words = words, _LOWER_I.sub("I", words)
+    original, words = words, _LOWER_I.sub("I", words)
     opening = _OPENING.match(words)
     if not opening or _POINTS.search(words, opening.end()) or _ELSEWHERE.search(words):
-        return quote(said, name)
+        return quote(original, name)
     found = opening["who"].replace("’", "'")
     lead = opening["lead"] or ""
     if found[0] == "I":

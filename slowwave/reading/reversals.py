@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from slowwave.reading.names import is_pronoun
 from slowwave.reading.phrases import ARTICLE, read_object
+from slowwave.reading.spans import MONTH
 from slowwave.text import word_set
 
 MAX_CHARS = 400
 _SIGNS = re.compile(
-    r"\b(?:from|instead|rather|replac\w+|swap\w+|not|no|longer|any\s?more|n['’]t|forget|scrap\w*|never|drop|ditch\w*|off"
+    r"\b(?:from|instead|rather|replac\w+|swap\w+|not|no|longer|any\s?more|forget|scrap\w*|never|drop|ditch\w*|off"
     r"|cancel\w*|minds?|dead|out|over|ya|vez|lugar|stopp?\w*|quit|gave|given|moved|was|were)\b|n['’]t\b",
     re.IGNORECASE,
 )
@@ -107,27 +108,26 @@ _VERB_FIRST = re.compile(
     r"^(?:be\s|get\s|go\s|take\s|buy\s|use\s|using\s|have\s|having\s|do\s|build\s|make\s|open\s|move\s)(?:to\s|with\s|in\s)?",
     re.IGNORECASE,
 )
-_ARTICLE = re.compile(rf"(?:{ARTICLE.pattern}|^(?:el|la|los|las|un|una|mi|su|en|con|usar|el)\s)", re.IGNORECASE)
+_ARTICLE = re.compile(rf"(?:{ARTICLE.pattern}|^(?:el|la|los|las|un|una|mi|su|en|con|usar)\s)", re.IGNORECASE)
 _PREPOSITION = re.compile(
     r"^(?:in|on|at|with|by|for|through|via|to|from|into|out\s(?:with|of)|up|as|of|about|using)\s", re.IGNORECASE
 )
 _ENDS = re.compile(
     r"\s(?:now|any\s?more|any\slonger|last|next|this|since|because|so|as|until|after|before|yesterday|today|over\sthe"
-    r"|on\s(?:mon|tues|wednes|thurs|fri|satur|sun)day|in\s(?:january|february|march|april|may|june|july|august|september"
-    r"|october|november|december)|and\s(?:i|we|he|she|it|they|the)|which|who|for\sthe|from\snow|at\sall|altogether|either"
+    rf"|on\s(?:mon|tues|wednes|thurs|fri|satur|sun)day|in\s(?:{MONTH})|and\s(?:i|we|he|she|it|they|the)|which|who|for\sthe"
+    r"|from\snow|at\sall|altogether|either"
     r"|completely|entirely|pues|porque|ahora)\b|[.…](?=\s|$).*$",
     re.IGNORECASE,
 )
 _VALUE = re.compile(
     r"[$€£]?\d[\d.,:/%-]*(?:\s?(?:am|pm|%|€|(?!(?:from|now|in|on|at|since|because|and|or|but|so|as|to|for|by|with|per|last|next|this|until"
-    r"|instead|any|anymore|which|when|after|before|over|is|are|was|the|a)\b)[a-zäöü]{1,12}))?(?:\s(?:january|february|march|april|may|june|july|august|september"
-    r"|october|november|december)\b)?(?:\s\d{4}\b)?",
+    r"|instead|any|anymore|which|when|after|before|over|is|are|was|the|a)\b)[a-zäöü]{1,12}))?"
+    rf"(?:\s(?:{MONTH})\b)?(?:\s\d{{4}}\b)?",
     re.IGNORECASE,
 )
 _DATE_FIRST = re.compile(
     r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day,?\s)?(?:the\s)?(?:\d{1,2}(?:st|nd|rd|th)?(?:\sof)?\s)?"
-    r"(?:january|february|march|april|may|june|july|august|september|october|november|december)(?:\s\d{1,2}(?:st|nd|rd|th)?)?"
-    r"(?:,?\s\d{4})?",
+    rf"(?:{MONTH})(?:\s\d{{1,2}}(?:st|nd|rd|th)?)?(?:,?\s\d{{4}})?",
     re.IGNORECASE,
 )
 _BARE_NUMBER = re.compile(r"v?\d[\d.,]*$")
@@ -154,11 +154,10 @@ def find_reversals(sentence: str, previous: str = "") -> list[Reversal]:
     text = sentence[:MAX_CHARS]
     if not _SIGNS.search(text):
         return []
-    found = dict.fromkeys(reversal for reversal in _found(text, previous[-MAX_CHARS:]) if _is_thing(reversal.old))
     kept: list[Reversal] = []
-    for reversal in found:
-        if not any(reversal.old.lower() in other.old.lower() for other in kept):
-            kept.append(reversal)
+    for found in _found(text, previous[-MAX_CHARS:]):
+        if _is_thing(found.old) and not any(found.old.lower() in other.old.lower() for other in kept):
+            kept.append(found)
     return kept
 
 
@@ -166,16 +165,12 @@ def _found(text: str, previous: str) -> Iterator[Reversal]:
     yield from _called_off(text, previous)
     if _UNREAL.search(text):
         return
-    for pattern in (_FROM_TO, _TO_FROM):
-        if found := pattern.search(text):
-            yield Reversal(_old_value(found))
-            break
+    if found := _FROM_TO.search(text) or _TO_FROM.search(text):
+        yield Reversal(_old_value(found))
     if _TURNED.search(text) and (found := _OVER.search(text)):
         yield Reversal(_phrase(found["old"]))
-    for pattern in (_REPLACED, _REPLACED_BY, _REPLACES):
-        if found := pattern.search(text):
-            yield Reversal(_phrase(found["old"]))
-            break
+    if found := _REPLACED.search(text) or _REPLACED_BY.search(text) or _REPLACES.search(text):
+        yield Reversal(_phrase(found["old"]))
     for found in _NO_LONGER.finditer(text):
         yield Reversal(_phrase(found["rest"] or found["rest2"] or ""), "retract")
     for found in _STOPPED.finditer(text):
@@ -191,10 +186,9 @@ def _found(text: str, previous: str) -> Iterator[Reversal]:
 
 def _called_off(text: str, previous: str) -> Iterator[Reversal]:
     """What will not be: plans that were dropped, events that were cancelled, minds that were changed."""
-    for pattern in (_FORGET, _OFF, _CANCELLED):
-        if (found := pattern.search(text)) and not re.search(
-            r"\b(?:if|whether|might|maybe|unless)\b|\?", text, re.IGNORECASE
-        ):
+    is_doubted = re.search(r"\b(?:if|whether|might|maybe|unless)\b|\?", text, re.IGNORECASE)
+    for pattern in () if is_doubted else (_FORGET, _OFF, _CANCELLED):
+        if found := pattern.search(text):
             yield Reversal(_phrase(found["old"]), "retract")
     turned = _MIND.search(text)
     if turned and not _KEEPS_MIND.search(text):
@@ -234,13 +228,7 @@ def _phrase(words: str) -> str:
 def _is_thing(words: str) -> bool:
     """Whether words name something that a statement could be found by."""
     parts = words.lower().split()
-    return (
-        bool(parts)
-        and len(parts) <= MAX_WORDS + 2
-        and (len(words) > 1 or words.isdigit())
-        and not (
-            all(part in _VAGUE or is_pronoun(part) for part in parts)
-            or is_pronoun(parts[0])
-            or parts[0] in ("i", "my", "your")
-        )
-    )
+    if not 0 < len(parts) <= MAX_WORDS + 2 or (len(words) == 1 and not words.isdigit()):
+        return False
+    is_vague = all(part in _VAGUE or is_pronoun(part) for part in parts)
+    return not (is_vague or is_pronoun(parts[0]) or parts[0] in ("i", "my", "your"))

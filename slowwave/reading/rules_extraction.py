@@ -33,21 +33,9 @@ from slowwave.reading.relations import Triple
 from slowwave.reading.retelling import quote
 from slowwave.reading.reversals import find_reversals
 from slowwave.records import Turn, Window
-from slowwave.text import sentences
+from slowwave.text import sentences, word_set
 
-_OF_THINGS = frozenset(
-    {
-        "uses",
-        "does_not_use",
-        "runs_on",
-        "does_not_run_on",
-        "version",
-        "called",
-        "works_with",
-        "has_role",
-        "is_a",
-    }
-)
+_OF_THINGS = word_set("uses does_not_use runs_on does_not_run_on version called works_with has_role is_a")
 _OWNED_NAME = re.compile(
     r"\b(?:[Mm]y|[Oo]ur)\s(?:(?:older|younger|little|big|best|old|new|former"
     r"|twin)\s)?(?P<role>[a-zé-]{2,20}),?\s(?P<name>[A-ZÀ-Þ][\w'’-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30})?)"

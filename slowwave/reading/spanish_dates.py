@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+MES = "enero|febrero|marzo|abril|mayo|junio|julio|agosto|sep?tiembre|octubre|noviembre|diciembre"
+DIA = "lunes|martes|mi[ée]rcoles|jueves|viernes|s[áa]bado|domingo"
+"""Months and days of the week as alternatives of a pattern."""
 _WORDS = {
     "enero": "january", "febrero": "february", "marzo": "march", "abril": "april", "mayo": "may", "junio": "june",
     "julio": "july", "agosto": "august", "septiembre": "september", "setiembre": "september", "octubre": "october",
@@ -49,10 +52,8 @@ _PHRASES = tuple(
     )
 )
 _MARK = re.compile(
-    r"\b(?:enero|febrero|marzo|abril|mayo|junio|julio|agosto|sep?tiembre|octubre|noviembre|diciembre|lunes|martes"
-    r"|mi[ée]rcoles|jueves|viernes|s[áa]bado|domingo|d[ií]as?|semanas?|mes(?:es)?|años?|primavera|verano|otoño|invierno"
-    r"|hoy|ayer|anteayer|antier|anoche|mañana|desde|hasta|navidad|nochebuena|nochevieja|en|entre|hace|principios"
-    r"|mediados|finales)\b"
+    rf"\b(?:{MES}|{DIA}|d[ií]as?|semanas?|mes(?:es)?|años?|primavera|verano|otoño|invierno|hoy|ayer|anteayer|antier|anoche"
+    r"|mañana|desde|hasta|navidad|nochebuena|nochevieja|en|entre|hace|principios|mediados|finales)\b"
 )
 
 

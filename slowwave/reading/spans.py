@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import calendar
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
@@ -11,6 +12,8 @@ from typing import Literal
 Tense = Literal["past", "future", "unknown"]
 Precision = Literal["day", "week", "month", "season", "year", "around"]
 
+MONTH = "|".join(calendar.month_name[1:]).lower()
+"""The names of the months as alternatives of a pattern."""
 UNITS = frozenset({"second", "minute", "hour", "day", "week", "weekend", "month", "year", "decade"})
 _RECENT = timedelta(days=122)
 _LENGTHS = {"week": timedelta(days=7), "month": timedelta(days=31), "season": timedelta(days=92)}
@@ -76,15 +79,11 @@ def near_weekday(day: datetime, weekday: int, step: int) -> datetime:
 
 def yearly(make: Callable[[int], Stretch], day: datetime) -> list[Stretch]:
     """What comes once a year, in the years about `day`; leaves out years that have none."""
-    return list(_existing(make, day.year))
-
-
-def _existing(make: Callable[[int], Stretch], about: int) -> Iterator[Stretch]:
-    for year in range(about - 4, about + 5):
-        try:
-            yield make(year)
-        except ValueError:
-            continue
+    found = []
+    for year in range(day.year - 4, day.year + 5):
+        with suppress(ValueError):
+            found.append(make(year))
+    return found
 
 
 def choose(spans: list[Stretch], day: datetime, tense: Tense) -> Stretch | None:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from slowwave import frames
 from slowwave.application.patches import statement_hash
-from slowwave.merging.merges import Merges, Pool, merge_alike, select_seeds
+from slowwave.merging.merge_rules import by_words
+from slowwave.merging.merges import Merges, Pool, merge_by, select_seeds
 from slowwave.merging.questions import PER_FACT, choose_pairs, uses_pairs
 from slowwave.merging.reconciliation import ReconciliationPlan, only_live, plan_reconciliation
 from slowwave.merging.topics import TOPICS, find_topics
@@ -99,7 +100,7 @@ def aspects_of(pool: Pool) -> pl.DataFrame:
 def plan(
     pool: Pool, judged: Sequence[Judged] = (), merges: Merges | None = None, now: datetime = NOW, **more: Any
 ) -> ReconciliationPlan:
-    merges = merge_alike(pool, LIMITS) if merges is None else merges
+    merges = merge_by(pool, by_words(LIMITS)) if merges is None else merges
     return plan_reconciliation(
         pool, merges, judged, more.pop("evidence", evidence_of(pool)), aspects_of(pool), more.pop("limits", LIMITS),
         prompt_version=pool.prompt_version, model="anthropic/claude" if pool.prompt_version else "rules",
@@ -108,7 +109,7 @@ def plan(
 
 
 def questions(pool: Pool, limits: MergeSettings = LIMITS, *, by_pairs: bool = True) -> list[tuple[str, str]]:
-    chosen = choose_pairs(pool, merge_alike(pool, limits), vectors_of(pool), limits, 0.60, by_pairs=by_pairs)
+    chosen = choose_pairs(pool, merge_by(pool, by_words(limits)), vectors_of(pool), limits, 0.60, by_pairs=by_pairs)
     return chosen.select("a_id", "b_id").rows()
 
 
@@ -138,11 +139,11 @@ def row(made: ReconciliationPlan, id_: str) -> dict[str, Any]:
 
 
 def losers(pool: Pool) -> dict[str, str]:
-    return dict(merge_alike(pool, LIMITS).losers.select("loser_id", "winner_id").iter_rows())
+    return dict(merge_by(pool, by_words(LIMITS)).losers.select("loser_id", "winner_id").iter_rows())
 
 
 def guards(pool: Pool) -> list[str]:
-    return merge_alike(pool, LIMITS).undecided["guard"].to_list()
+    return merge_by(pool, by_words(LIMITS)).undecided["guard"].to_list()
 
 
 TEA, CHAI = fact("a", "Ana drinks green tea every morning"), fact("b", "Each morning Ana has a cup of green tea", at=3)
@@ -193,7 +194,7 @@ def test_s1_01_a_failed_pair_is_tried_again_while_attempts_are_left(attempts: in
 
 def test_s1_04_the_same_words_are_merged_without_a_model() -> None:
     pool = pool_of(fact("a", ALIKE[0]), fact("b", ALIKE[1], at=1))
-    merges = merge_alike(pool, LIMITS)
+    merges = merge_by(pool, by_words(LIMITS))
     assert merges.losers.select("loser_id", "winner_id", "stage").rows() == [("b", "a", "text")]
     assert merges.undecided.is_empty()
 
@@ -204,9 +205,10 @@ def test_s1_10_of_equals_the_later_is_absorbed_by_the_earlier() -> None:
 
 def test_the_same_meaning_is_merged_where_every_guard_agrees() -> None:
     a, b = fact("a", "Ana works in the garden"), fact("b", "Ana is working in the garden", at=1)
-    merges = merge_alike(pool_of(a, b, cosine=0.97), MergeSettings(text_dedup=0.99, merge_cosine=0.92))
+    rule = by_words(MergeSettings(text_dedup=0.99, merge_cosine=0.92))
+    merges = merge_by(pool_of(a, b, cosine=0.97), rule)
     assert merges.losers.select("loser_id", "winner_id", "stage").rows() == [("b", "a", "meaning")]
-    assert merge_alike(pool_of(a, b, cosine=0.91), MergeSettings(text_dedup=0.99, merge_cosine=0.92)).losers.is_empty()
+    assert merge_by(pool_of(a, b, cosine=0.91), rule).losers.is_empty()
 
 
 GOLDEN = [
@@ -262,7 +264,7 @@ def test_what_is_bound_to_the_day_it_was_said_is_merged_within_that_day_only() -
 
 def test_s1_09_facts_of_different_scopes_are_never_compared() -> None:
     pool = pool_of(fact("a", ALIKE[0], scope="p1"), fact("b", ALIKE[0], scope="p2"), fact("c", ALIKE[0]))
-    merges = merge_alike(pool, LIMITS)
+    merges = merge_by(pool, by_words(LIMITS))
     assert merges.losers.is_empty()
     assert merges.undecided.is_empty()
 
@@ -318,7 +320,7 @@ def test_twins_that_were_only_measured_with_a_loser_are_merged_too() -> None:
 
 def test_a_pair_without_a_seed_is_left_alone() -> None:
     pool = pool_of(fact("a", ALIKE[0], is_seed=False), fact("b", ALIKE[0], is_seed=False))
-    assert merge_alike(pool, LIMITS).losers.is_empty()
+    assert merge_by(pool, by_words(LIMITS)).losers.is_empty()
 
 
 @pytest.mark.parametrize(("by", "version"), [("person", ""), ("model", VERSION)])
@@ -352,7 +354,7 @@ def test_t28_of_a_chain_at_the_threshold_only_what_is_in_one_cluster_is_asked_ab
         vectors[place] = 0.61 * vectors[place - 1] + np.sqrt(1 - 0.61**2) * vectors[place]
     links = {(f"f{n:02d}", f"f{n + 1:02d}"): 0.61 for n in range(19)}
     pool = Pool(frame(facts), pairs_of(facts, links), prompt_version=VERSION)
-    asked = choose_pairs(pool, merge_alike(pool, LIMITS), vectors, LIMITS, 0.60, by_pairs=False)
+    asked = choose_pairs(pool, merge_by(pool, by_words(LIMITS)), vectors, LIMITS, 0.60, by_pairs=False)
     assert 0 < len(asked) < 19
 
 
@@ -550,7 +552,7 @@ def test_t35_a_replacement_that_would_close_a_circle_is_refused() -> None:
 
 def test_t40_what_died_meanwhile_is_left_out_and_its_question_is_asked_again() -> None:
     pool = pool_of(TEA, CHAI, fact("c", ALIKE[0]), fact("d", ALIKE[0]), cosine=0.75, c__d=0.99)
-    merges, judged = merge_alike(pool, LIMITS), [same("a", "b")]
+    merges, judged = merge_by(pool, by_words(LIMITS)), [same("a", "b")]
     assert merges.losers["loser_id"].to_list() == ["d"]
     left, fewer, answers = only_live(pool, merges, judged, pl.Series(["a", "d"]))
     assert fewer.losers.is_empty()
@@ -562,7 +564,7 @@ def test_t40_what_died_meanwhile_is_left_out_and_its_question_is_asked_again() -
 
 def test_t40_a_loser_that_was_pinned_meanwhile_stays() -> None:
     pool = pool_of(fact("a", ALIKE[0]), fact("b", ALIKE[0], at=1))
-    merges = merge_alike(pool, LIMITS)
+    merges = merge_by(pool, by_words(LIMITS))
     pinned = replace(pool, facts=pool.facts.with_columns(pinned=pl.col("id") == "b"))
     assert plan(pinned, merges=merges).lineage.is_empty()
 
@@ -685,7 +687,7 @@ def test_whatever_a_model_answers_memory_keeps_its_laws(data: st.DataObject) -> 
 @given(st.data())
 def test_consolidating_again_changes_nothing(data: st.DataObject) -> None:
     pool = data.draw(_pools())
-    merges = merge_alike(pool, LIMITS)
+    merges = merge_by(pool, by_words(LIMITS))
     judged = [keep(*pair) for pair in questions(pool)] if pool.prompt_version else []
     made = plan(pool, judged, merges)
     facts = after(pool, made)
@@ -715,7 +717,7 @@ def test_the_order_of_rows_changes_nothing(pool: Pool, chance: Any) -> None:
 @settings(max_examples=5, deadline=None)
 @given(_pools())
 def test_every_merge_passes_its_guards_with_the_survivor_itself(pool: Pool) -> None:
-    merges = merge_alike(pool, LIMITS)
+    merges = merge_by(pool, by_words(LIMITS))
     assert merges.losers["loser_id"].n_unique() == len(merges.losers)
     assert set(merges.losers["loser_id"]).isdisjoint(merges.losers["winner_id"])
     known = {each["id"]: each for each in pool.facts.iter_rows(named=True)}
