@@ -21,10 +21,6 @@ from .printing import err, out, print_json, print_text, short_id, table, told, v
 if TYPE_CHECKING:
     from recall.aspects import Profile, Profiles
 
-NamespacesOption = Annotated[
-    list[str] | None,
-    typer.Option("--namespace", metavar="NAME", help="Which memory; several times for several.", show_default=False),
-]
 CELLS = 20
 BESIDE = 3
 """Namespaces that a terminal has room for beside their sum."""

@@ -28,13 +28,12 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 
 from .engine import task
-from .review import settle_patches, under_approval
+from .review import settle_patches, touched_by, under_approval
 from .runs import Run, store_of
 
 OPEN = "state IN ('open', 'evaluating', 'approved')"
 NEIGHBOURS_PER_FACT = 5
 WORDED_PER_DIRECTIVE = 20
-_ASKED = "action = 'patch' AND state IN ('pending', 'approved', 'rejected')"
 _HELD = "status IN ('active', 'superseded')"
 _PLACES = ("facts", "facts_archive")  # what was moved out of the way is said again, replaced and leant on as before
 
@@ -116,7 +115,13 @@ def _decide(
     )
     approved = verdict.batches.filter(pl.col("state") == "approved")
     passed = verdict.passed.filter(pl.col("patch_batch_id").is_in(approved["id"].to_list()))
-    return _Decided(patch, verdict, _plan(reading, patch, passed, approved, settings, run))
+    revise = _strategy(settings)
+    near = _surroundings(reading, patch, passed, revise, run)
+    messages = _with_speakers(reading, patch.messages, near.evidence)
+    plan = plan_application(
+        passed, patch.directives, messages, approved, near, settings.evaluate, run.now, revise=revise
+    )
+    return _Decided(patch, verdict, plan)
 
 
 def _open_patch(snapshot: Reading, where: str) -> _Patch:
@@ -129,28 +134,6 @@ def _open_patch(snapshot: Reading, where: str) -> _Patch:
         candidates,
         snapshot.by_ids("fact_directives", candidates["id"], list(DIRECTIVES), key="candidate_id"),
         snapshot.by_ids("messages", candidates["message_id"]),
-    )
-
-
-def _plan(
-    reading: Reading,
-    patch: _Patch,
-    passed: pl.DataFrame,
-    approved: pl.DataFrame,
-    settings: IngestSettings,
-    run: Run,
-) -> ApplicationPlan:
-    revise = _strategy(settings)
-    near = _surroundings(reading, patch, passed, revise, run)
-    return plan_application(
-        passed,
-        patch.directives,
-        _with_speakers(reading, patch.messages, near.evidence),
-        approved,
-        near,
-        settings.evaluate,
-        run.now,
-        revise=revise,
     )
 
 
@@ -228,14 +211,14 @@ def _flags(reading: Reading, facts: pl.Series) -> pl.DataFrame:
 
 def _worded(reading: Reading, directives: pl.DataFrame, passed: pl.DataFrame, run: Run) -> pl.DataFrame:
     """Facts that have the words of what a candidate says is over, whatever they are about."""
-    asked = directives.filter(pl.col("known_id").is_null(), pl.col("object").is_not_null())
-    asked = asked.join(passed.select("scope", candidate_id="id"), on="candidate_id").unique(["scope", "object"])
-    texts = asked["object"].to_list()
+    ending = directives.filter(pl.col("known_id").is_null(), pl.col("object").is_not_null())
+    ending = ending.join(passed.select("scope", candidate_id="id"), on="candidate_id").unique(["scope", "object"])
+    texts = ending["object"].to_list()
 
     def by_words(places: np.ndarray, inside: str) -> pl.DataFrame:
         return matching_many(reading, "facts", [texts[place] for place in places], WORDED_PER_DIRECTIVE, inside)
 
-    return _stored(reading, by_scope(asked["scope"], live_sql(run.now), by_words, MATCHED)["id"])
+    return _stored(reading, by_scope(ending["scope"], live_sql(run.now), by_words, MATCHED)["id"])
 
 
 def _contested(
@@ -305,14 +288,14 @@ def write_closings(tx: Transaction, facts: pl.DataFrame, lineage: pl.DataFrame, 
 
 def _neighbours(reading: Reading, candidates: pl.DataFrame, run: Run) -> pl.DataFrame:
     """The live facts and the other candidates of its scope that each candidate is nearest to."""
-    told = candidates.filter(pl.col("vector").is_not_null()).select("id", "scope", "vector")
-    vectors, ids, k = unit_matrix(told["vector"], reading.dims), told["id"], NEIGHBOURS_PER_FACT
+    rows = candidates.filter(pl.col("vector").is_not_null()).select("id", "scope", "vector")
+    vectors, ids, k = unit_matrix(rows["vector"], reading.dims), rows["id"], NEIGHBOURS_PER_FACT
 
     def near(places: np.ndarray, where: str) -> pl.DataFrame:
         live = nearest(reading, "facts", vectors[places], k, where)
         return pl.concat([live, nearest_among(ids.gather(places), vectors[places], k)])
 
-    found = by_scope(told["scope"], live_sql(run.now), near, FOUND)
+    found = by_scope(rows["scope"], live_sql(run.now), near, FOUND)
     named = found.with_columns(candidate_id=ids.gather(found["query"]))
     return named.select("candidate_id", fact_id="id", cosine="cosine").cast(pl.Schema(NEIGHBOURS))
 
@@ -349,7 +332,8 @@ def _with_vectors(tx: Transaction, facts: pl.DataFrame, patch: _Patch, again: Ma
 def _repeats(reading: Reading, originals: pl.Series | None = None) -> pl.DataFrame:
     """Evidence that is still missing: a message refused as a repetition supports what its original said (C13).
 
-    Only for repetitions of the messages `originals`, or for all there are.
+    Only for repetitions of the messages `originals`, or for all there are; without what a person is asked about, or
+    said no to.
     """
     pair, gate = ["subject_id", "similar_to_id"], "gate = 'repeat'"
     repeats = (
@@ -358,32 +342,28 @@ def _repeats(reading: Reading, originals: pl.Series | None = None) -> pl.DataFra
         else reading.by_ids("refusals", originals, pair, key="similar_to_id", where=gate)
     )
     columns = ["fact_id", "message_id", "confidence"]
-    heard = pl.concat([repeats["similar_to_id"], repeats["subject_id"]])
-    known = reading.by_ids("fact_evidence", heard, columns, key="message_id")
+    sources = pl.concat([repeats["similar_to_id"], repeats["subject_id"]])
+    known = reading.by_ids("fact_evidence", sources, columns, key="message_id")
     both = repeats.join(known, left_on="similar_to_id", right_on="message_id").join(
         known, left_on=["subject_id", "fact_id"], right_on=["message_id", "fact_id"], how="anti"
     )
-    both = _unproposed(reading, both)
-    said = reading.by_ids("messages", both["subject_id"], ["id", "content", "occurred_at"])
-    rows = both.join(said, left_on="subject_id", right_on="id")
-    ids = [row_id("v", *pair) for pair in rows.select("fact_id", "subject_id").iter_rows()]
-    return rows.select(
-        pl.Series("id", ids, dtype=pl.String),
-        "fact_id",
-        "confidence",
-        "occurred_at",
-        message_id="subject_id",
-        quote=pl.col("content").str.slice(0, 500),
-    ).unique("id", keep="first", maintain_order=True)
-
-
-def _unproposed(reading: Reading, repeats: pl.DataFrame) -> pl.DataFrame:
-    """Without the evidence that a person is asked about, or said no to."""
-    if repeats.is_empty() or not reading.count("proposals", _ASKED):
-        return repeats
-    touched = reading.frame("proposals", _ASKED, ["touches"])["touches"].explode()
-    ids = [row_id("v", *pair) for pair in repeats.select("fact_id", "subject_id").iter_rows()]
-    return repeats.filter(~pl.Series(ids, dtype=pl.String).is_in(touched.implode()))
+    ids = [row_id("v", *pair) for pair in both.select("fact_id", "subject_id").iter_rows()]
+    proposed = set[str]().union(*touched_by(reading, "patch")) if ids else set[str]()
+    rows = both.with_columns(pl.Series("evidence_id", ids, dtype=pl.String))
+    rows = rows.filter(~pl.col("evidence_id").is_in(list(proposed)))
+    messages = reading.by_ids("messages", rows["subject_id"], ["id", "content", "occurred_at"])
+    return (
+        rows.join(messages, left_on="subject_id", right_on="id")
+        .select(
+            pl.col("evidence_id").alias("id"),
+            "fact_id",
+            "confidence",
+            "occurred_at",
+            message_id="subject_id",
+            quote=pl.col("content").str.slice(0, 500),
+        )
+        .unique("id", keep="first", maintain_order=True)
+    )
 
 
 def _count_repeats(tx: Transaction, originals: pl.Series | None) -> None:

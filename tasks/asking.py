@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -99,22 +98,15 @@ async def judge(
     for group, answer in zip(groups, answers, strict=True):
         asked.errors |= {answer.error} if answer.error else set()
         asked.left |= set() if answer.value else {id_ for a, b, _ in group for id_ in (a, b)}
-        verdicts = _by_number(answer.value.verdicts if answer.value else ())
+        verdicts = answer.value.verdicts if answer.value else ()
+        silence = "" if answer.is_unheard else answer.error or UNANSWERED
         for number, (a, b, _) in enumerate(group, 1):
-            silence = "" if answer.is_unheard else answer.error or UNANSWERED
-            asked.judged.append(_judged(a, b, verdicts[number], silence))
+            asked.judged.append(_judged(a, b, [each for each in verdicts if each.n == number], silence))
     return asked
 
 
 def _numbered(group: Sequence[tuple[str, str, PairQuestion]]) -> tuple[PairQuestion, ...]:
-    return tuple(PairQuestion(n, each.facts, each.attempt) for n, (_, _, each) in enumerate(group, 1))
-
-
-def _by_number(verdicts: Sequence[PairVerdict]) -> Mapping[int, list[PairVerdict]]:
-    found: dict[int, list[PairVerdict]] = defaultdict(list)
-    for each in verdicts:
-        found[each.n].append(each)
-    return found
+    return tuple(replace(each, number=n) for n, (_, _, each) in enumerate(group, 1))
 
 
 def _judged(a: str, b: str, verdicts: Sequence[PairVerdict], silence: str) -> Judged:

@@ -141,7 +141,7 @@ def find_candidates(
         beliefs,
         embed_rows(run, resolution.entities, resolution.to_embed),
         facts.with_columns(embed_model=pl.lit(run.embedder)),
-        _episode_links(claimed.facts),
+        episode_links(claimed.facts),
         states,
         refusals,
     )
@@ -225,8 +225,8 @@ def _directive_rows(directives: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _episode_links(facts: pl.DataFrame) -> pl.DataFrame:
-    """Which entities an episode is about (S2-74)."""
+def episode_links(facts: pl.DataFrame) -> pl.DataFrame:
+    """Which entities each conversation is about, from facts with episode_id and both ends (S2-74)."""
     ends = [facts.select("episode_id", entity_id=end) for end in ("subject_id", "object_id")]
     pairs = pl.concat(ends).drop_nulls().unique(maintain_order=True)
     ids = [row_id("ee", *pair) for pair in pairs.iter_rows()]

@@ -45,7 +45,7 @@ def alias_entity(run: Run, entity: str, alias: str) -> Called:
     """
     store = store_of(run)
     with store.commit(run.id, "entity.alias", run.now) as tx:
-        called, row = _alias(tx, run, entity, alias)
+        called, row = _alias(tx, entity, alias)
         if called.is_new:
             _register(tx, run, row, called.name, "alias", f"A person said that it is also called {called.name!r}.")
     return called
@@ -53,7 +53,7 @@ def alias_entity(run: Run, entity: str, alias: str) -> Called:
 
 def name_also(run: Run, entity: str, alias: str) -> Called:
     """`alias_entity` as a run of its own; raises before it begins where it may not."""
-    called, _ = _alias(existing_store(run).snapshot(), run, entity, alias)
+    called, _ = _alias(existing_store(run).snapshot(), entity, alias)
     if not called.is_new:
         return called
     return as_run(
@@ -62,7 +62,7 @@ def name_also(run: Run, entity: str, alias: str) -> Called:
     )  # fmt: skip
 
 
-def _alias(reading: Reading, run: Run, entity: str, alias: str) -> tuple[Called, dict[str, Any]]:
+def _alias(reading: Reading, entity: str, alias: str) -> tuple[Called, dict[str, Any]]:
     """What the entity would be called, and its row."""
     row, shown = exact_row(reading, entity), name_to_store(alias)
     known = names_in_use(reading, [normalise_name(shown)])
@@ -81,12 +81,12 @@ def rename_entity(run: Run, entity: str, name: str) -> Called:
     what it was; the vector is made anew of the name that was given.
     """
     store = store_of(run)
-    called, row = _rename(store.snapshot(), run, entity, name)
+    called, row = _rename(store.snapshot(), entity, name)
     if not called.is_new:
         return called
     vector = new_vector(run, str(embed_texts(pl.DataFrame([row]))[0]))
     with store.commit(run.id, "entity.rename", run.now) as tx:
-        called, now = _rename(tx, run, entity, name)
+        called, now = _rename(tx, entity, name)
         if called.is_new:
             if embed_texts(pl.DataFrame([now]))[0] != embed_texts(pl.DataFrame([row]))[0]:
                 vector = new_vector(run, str(embed_texts(pl.DataFrame([now]))[0]))
@@ -98,7 +98,7 @@ def rename_entity(run: Run, entity: str, name: str) -> Called:
 
 def rename(run: Run, entity: str, name: str) -> Called:
     """`rename_entity` as a run of its own; raises before it begins where it may not."""
-    called, _ = _rename(existing_store(run).snapshot(), run, entity, name)
+    called, _ = _rename(existing_store(run).snapshot(), entity, name)
     if not called.is_new:
         return called
     return as_run(
@@ -107,7 +107,7 @@ def rename(run: Run, entity: str, name: str) -> Called:
     )  # fmt: skip
 
 
-def _rename(reading: Reading, run: Run, entity: str, name: str) -> tuple[Called, dict[str, Any]]:
+def _rename(reading: Reading, entity: str, name: str) -> tuple[Called, dict[str, Any]]:
     """What the entity would be called, and its row as it would be."""
     row, shown = exact_row(reading, entity), name_to_store(name)
     known = names_in_use(reading, [normalise_name(shown)])

@@ -111,10 +111,7 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
     language = language_of(run, settings.llm)
     is_by_rule = language.is_keyless("extract")
     in_order = not is_by_rule and settings.llm.mode != "batch"
-    taken = (
-        _next_round(snapshot, settings.extract, after) if in_order else _next_batch(snapshot, settings.extract, after)
-    )
-    batch, cursor = taken
+    batch, cursor = _next_batch(snapshot, settings.extract, after, in_order=in_order)
     if batch.is_empty():
         return Extracted(None)
     roster = read_roster(snapshot, batch, settings)
@@ -167,18 +164,6 @@ def _of_documents(claims: pl.DataFrame, batch: pl.DataFrame) -> pl.DataFrame:
     return claims.filter(pl.col("message_id").is_in(documents.implode()))
 
 
-def _next_round(snapshot: Snapshot, settings: ExtractSettings, after: Cursor) -> tuple[pl.DataFrame, Cursor | None]:
-    """The messages from which the next windows are taken: the first that were not tried, as many as a batch has."""
-    room = settings.batch_messages
-    if settings.limit is not None:
-        room = min(room, settings.limit - after.taken)
-    if room <= 0:
-        return snapshot.by_ids("messages", [], with_vector=True), None
-    waiting = next_unfinished(snapshot, settings, Cursor(), room + len(after.tried))
-    fresh = waiting.filter(~pl.col("id").is_in(list(after.tried))).head(room)
-    return snapshot.by_ids("messages", fresh["id"], with_vector=True), after
-
-
 def _passed(after: Cursor, batch: pl.DataFrame, settled: set[str], settings: ExtractSettings) -> Cursor | None:
     """The cursor behind these messages; None where nothing of the batch is left and the batch was not full."""
     taken = after.taken + len(settled)
@@ -188,13 +173,22 @@ def _passed(after: Cursor, batch: pl.DataFrame, settled: set[str], settings: Ext
     return Cursor(taken=taken, tried=after.tried | settled)
 
 
-def _next_batch(snapshot: Snapshot, settings: ExtractSettings, after: Cursor) -> tuple[pl.DataFrame, Cursor | None]:
-    """The messages that come next, and how far they reach; None if nothing waits behind them, or the limit is met."""
+def _next_batch(
+    snapshot: Snapshot, settings: ExtractSettings, after: Cursor, *, in_order: bool
+) -> tuple[pl.DataFrame, Cursor | None]:
+    """The messages that come next, and how far they reach; None if nothing waits behind them, or the limit is met.
+
+    `in_order` the first that were not tried; how far their windows reach is known once these are planned.
+    """
     room = settings.batch_messages
     if settings.limit is not None:
         room = min(room, settings.limit - after.taken)
     if room <= 0:
         return snapshot.by_ids("messages", [], with_vector=True), None
+    if in_order:
+        waiting = next_unfinished(snapshot, settings, Cursor(), room + len(after.tried))
+        untried = waiting.filter(~pl.col("id").is_in(list(after.tried))).head(room)
+        return snapshot.by_ids("messages", untried["id"], with_vector=True), None
     waiting = next_unfinished(snapshot, settings, after, room + 1)
     taken = waiting.head(room)
     batch = snapshot.by_ids("messages", taken["id"], with_vector=True)

@@ -23,7 +23,7 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 
 from .admission import EXCERPT, episode_id, episode_rows
-from .candidates import Found, write
+from .candidates import Found, episode_links, write
 from .engine import task
 from .entity_holdings import names_in_use
 from .naming import resolve_again
@@ -155,18 +155,10 @@ def _found(
         None,
         embed_rows(run, resolution.entities, resolution.to_embed),
         facts.with_columns(embed_model=pl.lit(run.embedder)),
-        _links(facts),
+        episode_links(facts),
         messages,
         _refusals(messages),
     )
-
-
-def _links(facts: pl.DataFrame) -> pl.DataFrame:
-    """Which entities each conversation is about (S2-74)."""
-    ends = [facts.select("episode_id", entity_id=end) for end in ("subject_id", "object_id")]
-    pairs = pl.concat(ends).drop_nulls().unique(maintain_order=True)
-    ids = [row_id("ee", *pair) for pair in pairs.iter_rows()]
-    return pairs.with_columns(pl.Series("id", ids, dtype=pl.String))
 
 
 def _messages(run: Run, reading: Reading, part: Part, fresh: pl.DataFrame) -> pl.DataFrame:

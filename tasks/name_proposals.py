@@ -14,13 +14,12 @@ from slowwave.reading.resolution import UNCLEAR_NAME
 from slowwave.review.proposing import Proposing
 from slowwave.settings import IngestSettings
 from slowwave.validity import live_sql
-from storage.rows import quoted
 from storage.snapshots import Reading
 
 from .engine import task
 from .entities import plan_entity_merge, write_entity_merge
 from .entity_names import new_vector
-from .review import proposing
+from .review import proposing, touched_by
 from .runs import Run, store_of
 from .settling import withdraw_overtaken
 
@@ -70,17 +69,16 @@ def _propose(run: Run, settings: IngestSettings, loser: str, winner: str) -> boo
 
 def _open(reading: Reading, run: Run) -> Iterator[tuple[str, str]]:
     """(who goes, who stays) of each question that nobody was asked yet, where facts hang on the answer."""
-    told = reading.frame("decisions", f"action = '{UNCLEAR_NAME}'", ["subject_id", "ids_out", "at", "id"])
+    unclear = reading.frame("decisions", f"action = '{UNCLEAR_NAME}'", ["subject_id", "ids_out", "at", "id"])
     pairs = dict.fromkeys(
         (subject, other)
-        for subject, others in told.sort("at", "id").select("subject_id", "ids_out").iter_rows()
+        for subject, others in unclear.sort("at", "id").select("subject_id", "ids_out").iter_rows()
         for other in others
         if other != subject
     )
     rows = reading.by_ids("entities", sorted({each for pair in pairs for each in pair}), where="merged_into IS NULL")
     names = dict(rows.select("id", "name").iter_rows())
-    asked = f"action = {quoted(SAME)} AND state IN ('pending', 'approved', 'rejected')"
-    touched = [set(ids) for ids in reading.frame("proposals", asked, ["touches"])["touches"]]
+    touched = touched_by(reading, SAME)
     for one, other in pairs:
         if one not in names or other not in names or any({one, other} <= ids for ids in touched):
             continue

@@ -381,7 +381,7 @@ def fill_vectors(run: Run, settings: ReembedSettings, *, dry_run: bool = False) 
     store.embedding = (snapshot.embed_model, snapshot.dims)
     if not dry_run:
         drop_staged(store, store.embedding)  # a run that was killed after it had published left it
-    found = _lacking(snapshot, seat, settings)
+    found = _lacking(snapshot, seat)
     if dry_run or not found:
         return {name: len(rows) for name, rows in found.items()}
     with store.commit(run.id, f"{KIND}.fill", run.now) as tx:
@@ -392,7 +392,7 @@ def fill_vectors(run: Run, settings: ReembedSettings, *, dry_run: bool = False) 
     return {name: len(rows) for name, rows in found.items()}
 
 
-def _lacking(reading: Reading, seat: Embedder, settings: ReembedSettings) -> dict[str, pl.DataFrame]:
+def _lacking(reading: Reading, seat: Embedder) -> dict[str, pl.DataFrame]:
     """Whole rows with the vectors that they lacked, by table."""
     wording, found = Wording(reading), {}
     for name in (name for name in WITH_VECTORS if name not in OTHERS):

@@ -38,10 +38,11 @@ from storage.transactions import Transaction
 
 from .entities import merge_within
 from .entity_holdings import names_in_use
-from .runs import Run, embedder_of, vector_column
+from .entity_names import new_vector
+from .runs import Run
 
 PERSON = "person"
-AROUND, EPISODES = 12, 400
+AROUND, EPISODES, MOST_ALIASES = 12, 400, 4
 _ENTITY = ["id", "name", "entity_type", "merged_into"]
 
 
@@ -74,8 +75,8 @@ def read_roster(reading: Reading, messages: pl.DataFrame, settings: IngestSettin
     if settings.owner and not owners[NAMESPACE].is_named:
         named = named.after([(NAMESPACE, settings.owner)])
     spoken = messages.filter(is_nameless_row(), ~pl.col("has_injection").fill_null(False)).sort("occurred_at", "id")
-    said = spoken.select(pl.col("scope").fill_null("global"), "content").iter_rows()
-    return named.after((scope, name) for scope, text in said for name in introductions(text or ""))
+    texts = spoken.select(pl.col("scope").fill_null("global"), "content").iter_rows()
+    return named.after((scope, name) for scope, text in texts for name in introductions(text or ""))
 
 
 def _stored_owners(reading: Reading, scopes: Sequence[str]) -> dict[str, Owner]:
@@ -83,15 +84,12 @@ def _stored_owners(reading: Reading, scopes: Sequence[str]) -> dict[str, Owner]:
     rows = {row["id"]: row for row in reading.by_ids("entities", list(ids.values()), _ENTITY).iter_rows(named=True)}
     heirs = [row["merged_into"] for row in rows.values() if row["merged_into"]]
     rows |= {row["id"]: row for row in reading.by_ids("entities", heirs, _ENTITY).iter_rows(named=True)}
-    known = reading.by_ids("entity_aliases", list(rows), ["entity_id", "alias_name"], key="entity_id")
-    aliases = dict(known.group_by("entity_id").agg("alias_name").iter_rows())
+    aliases = _aliases(reading, list(rows))
     owners = {NAMESPACE: Owner(ids[NAMESPACE], is_new=True)}
     for scope, id_ in ids.items():
-        row = rows.get(id_)
-        if row is not None and row["merged_into"]:
+        if (row := rows.get(id_)) is not None:
             row = rows.get(row["merged_into"], row)
-        if row is not None:
-            names = [name for name in sorted(aliases.get(row["id"], ())) if name not in GENERIC_NAMES]
+            names = [name for name in aliases.get(row["id"], ()) if name not in GENERIC_NAMES]
             is_named = row["name"] != UNNAMED
             owners[scope] = Owner(row["id"], row["name"], (row["name"], *names) if is_named else (), scope)
     return owners
@@ -154,24 +152,19 @@ class _Entities:
     def __init__(self, reading: Reading, names: Sequence[str], ids: Sequence[str]) -> None:
         called = names_in_use(reading, names)
         rows = reading.by_ids("entities", [*called["entity_id"], *ids], _ENTITY).filter(pl.col("merged_into").is_null())
-        aliases = reading.by_ids("entity_aliases", rows["id"], ["entity_id", "alias_name"], key="entity_id")
-        others = dict(aliases.group_by("entity_id").agg(pl.col("alias_name").sort()).iter_rows())
-        self._entries = {
-            row["id"]: RosterEntry(
-                0, row["name"], row["entity_type"], row["id"], _aliases(row["name"], others.get(row["id"], ()))
-            )
-            for row in rows.iter_rows(named=True)
-        }
+        aliases = _aliases(reading, rows["id"])
+        self._entries: dict[str, RosterEntry] = {}
+        for id_, name, kind in rows.select("id", "name", "entity_type").iter_rows():
+            others = [other for other in aliases.get(id_, ()) if other != normalise_name(name)]
+            self._entries[id_] = RosterEntry(0, name, kind, id_, tuple(others[:MOST_ALIASES]))
         means = called.filter(pl.col("entity_id").is_in(list(self._entries))).group_by("alias_name")
         self._called = dict(means.agg(pl.col("entity_id").unique()).iter_rows())
 
     @property
     def ids(self) -> list[str]:
-        """Those that were found."""
         return sorted(self._entries)
 
     def by_id(self, entity: str) -> RosterEntry | None:
-        """The entity of this id, if it is stored."""
         return self._entries.get(entity)
 
     def called(self, name: str) -> RosterEntry | None:
@@ -180,8 +173,10 @@ class _Entities:
         return self._entries[ids[0]] if len(ids) == 1 else None
 
 
-def _aliases(name: str, others: Sequence[str]) -> tuple[str, ...]:
-    return tuple(other for other in others if other != normalise_name(name))[:4]
+def _aliases(reading: Reading, ids: Sequence[str] | pl.Series) -> dict[str, list[str]]:
+    """The names of entities by id, sorted."""
+    rows = reading.by_ids("entity_aliases", ids, ["entity_id", "alias_name"], key="entity_id")
+    return dict(rows.group_by("entity_id").agg(pl.col("alias_name").sort()).iter_rows())
 
 
 def known_names(names: pl.DataFrame, in_play: pl.DataFrame) -> pl.DataFrame:
@@ -198,15 +193,15 @@ def as_stored(reading: Reading, said: Said, roster: Roster) -> Said:
     """
     owners = {owner.entity_id for owner in roster.owners.values()}
     ids = {*said.in_play["entity_id"], *said.names["entity_id"]} - {""}
-    heirs = {id_: id_ for id_ in owners}
-    step = {id_: id_ for id_ in ids}
+    heirs, step = {id_: id_ for id_ in owners}, {id_: id_ for id_ in ids}
     for _ in range(MAX_CHAIN):
-        rows = reading.by_ids("entities", list({*step.values()}), _ENTITY)
-        after = {id_: merged or id_ for id_, merged in rows.select("id", "merged_into").iter_rows()}
-        heirs |= {id_: after[now] for id_, now in step.items() if now in after}
-        step = {id_: after[now] for id_, now in step.items() if now in after and after[now] != now}
         if not step:
             break
+        rows = reading.by_ids("entities", list(step.values()), ["id", "merged_into"])
+        after = {id_: merged or id_ for id_, merged in rows.iter_rows()}
+        found = {id_: after[now] for id_, now in step.items() if now in after}
+        heirs |= found
+        step = {id_: heir for id_, heir in found.items() if heir != step[id_]}
 
     def now(rows: pl.DataFrame) -> pl.DataFrame:
         is_there = pl.col("entity_id").is_in([*heirs, ""])
@@ -224,8 +219,8 @@ def write_roster(tx: Transaction, run: Run, before: Roster, said: Said) -> tuple
     stored = _stored_owners(tx, [NAMESPACE, *before.owners])  # what another run wrote meanwhile stands
     owner_ids = [owner.entity_id for owner in (*stored.values(), *before.owners.values())]
     is_owner = pl.col("entity_id").is_in(owner_ids)
-    told = said.names.filter(is_owner).select("scope", "name").iter_rows()
-    after = Roster(stored).after((*before.learned, *told))
+    given = said.names.filter(is_owner).select("scope", "name").iter_rows()
+    after = Roster(stored).after((*before.learned, *given))
     used = set(said.in_play["entity_id"])
     moved: list[str] = []
     for scope, owner in after.owners.items():
@@ -236,7 +231,9 @@ def write_roster(tx: Transaction, run: Run, before: Roster, said: Said) -> tuple
     others = said.names.filter(~is_owner & (pl.col("entity_id") != "")).unique(maintain_order=True)
     for entity, name in others.select("entity_id", "name").iter_rows():
         _name_also(tx, run, entity, name)
-    _note_refused(tx, run, after.refused)
+    for scope, name in dict.fromkeys(after.refused):
+        reason = f"Somebody who speaks as user is called {name!r}, which is not a name of the owner; both stay apart."
+        _decide(tx, run, "refuse", owner_id(), [owner_id()], reason, f"{name} ({scope})")
     return moved, after
 
 
@@ -261,8 +258,7 @@ def _write_owner(tx: Transaction, run: Run, owner: Owner, in_play: pl.DataFrame)
         stored = frames.conform(stored, frames.ENTITIES)
     named = stored.with_columns(name=pl.lit(owner.name), is_renamed=pl.lit(owner.is_named))
     text = str(embed_texts(named)[0])
-    vector = vector_column(embedder_of(run).embed([text]))
-    tx.upsert("entities", named.with_columns(vector=vector, embed_text_hash=pl.lit(digest(text))))
+    tx.upsert("entities", named.with_columns(vector=new_vector(run, text), embed_text_hash=pl.lit(digest(text))))
     generic = () if owner.scope else GENERIC_NAMES
     names = {normalise_name(name) for name in (*owner.names, *generic)}
     first = {name.split()[0] for name in names if " " in name and name not in generic}
@@ -309,20 +305,12 @@ def _name_also(tx: Transaction, run: Run, entity: str, name: str) -> None:
     row = tx.by_ids("entities", [entity], with_vector=True)
     if row.is_empty():
         return
-    known, kind = row.row(0, named=True)["name"], row.row(0, named=True)["entity_type"]
+    known = row["name"][0]
     is_fuller = "'s " in known or (is_same_person(name, known) and len(name) > len(known))
-    if is_fuller and not row["is_renamed"].fill_null(False)[0]:
+    if is_fuller and not row["is_renamed"][0]:
         tx.upsert("entities", row.with_columns(name=pl.lit(name)))
-    fresh = pl.DataFrame({"alias_name": [alias], "entity_type": [kind]})
-    tx.upsert("entity_aliases", alias_rows(fresh, entity))
+    tx.upsert("entity_aliases", alias_rows(row.select(pl.lit(alias).alias("alias_name"), "entity_type"), entity))
     _decide(tx, run, "alias", entity, [entity], f"{known} is also called {name}.", name)
-
-
-def _note_refused(tx: Transaction, run: Run, refused: Sequence[tuple[str, str]]) -> None:
-    for scope, name in dict.fromkeys(refused):
-        owner = owner_id()
-        reason = f"Somebody who speaks as user is called {name!r}, which is not a name of the owner; both stay apart."
-        _decide(tx, run, "refuse", owner, [owner], reason, f"{name} ({scope})")
 
 
 def _decide(

@@ -26,7 +26,7 @@ from .application import surroundings_of, write_closings
 from .comparison import OPEN_PAIRS, waiting_facts
 from .engine import task
 from .reconciliation import write_plan
-from .review import proposing
+from .review import proposing, touched_by
 from .runs import Run, store_of
 
 MERGE, OVERRIDE = "merge", "override"
@@ -94,8 +94,7 @@ def _refused(reading: Reading, run: Run) -> list[Refused]:
     refused = refused_by_rank(reading.frame("decisions", "action = 'refuse'"))
     ids = {fact for each in refused for fact in (each.loser, each.winner)}
     live = set(reading.by_ids("facts", sorted(ids), ["id"], where=live_sql(run.now))["id"])
-    asked = f"action = '{OVERRIDE}' AND state IN ('pending', 'approved', 'rejected')"
-    touched = [set(ids) for ids in reading.frame("proposals", asked, ["touches"])["touches"]]
+    touched = touched_by(reading, OVERRIDE)
     return [
         each
         for each in refused

@@ -26,7 +26,7 @@ from flows.steward import steward
 from flows.upkeep import upkeep
 from inference.embedding import STATIC_MODELS
 from recall.proposals import list_proposals
-from slowwave.errors import Refused, UnknownName
+from slowwave.errors import UnknownName
 from slowwave.review.proposing import Person
 from slowwave.settings import (
     DEFAULT_EMBEDDER,
@@ -282,11 +282,3 @@ ALL = (
 )
 SCENES: Mapping[str, Scene] = {scene.name: scene for scene in ALL}
 BEFORES: Mapping[str, Callable[[Path], object]] = {scene.before.__name__: scene.before for scene in ALL}
-
-
-def tolerant(scene: Scene, place: Path) -> None:
-    """The work once more; that there is nothing left to do is no failure of a second run."""
-    try:
-        scene.work(place)
-    except Refused:
-        return
