@@ -10,7 +10,9 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from .embedding import DEFAULT_EMBEDDER, STATIC_MODELS
+from slowwave.settings import DEFAULT_EMBEDDER
+
+from .embedding import STATIC_MODELS
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

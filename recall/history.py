@@ -23,7 +23,6 @@ from .facts import ALL, LEARNED, SHOWN, ends_of, shown, stored
 
 LIMIT = 100
 _BELIEVED = "status NOT IN ('candidate', 'rejected') AND (kind IS NULL OR kind NOT IN ('structural', 'similarity'))"
-_COLUMNS = (*SHOWN, "supersedes_id")
 _DECIDED = (*LEARNED, "reason", "ids_in", "ids_out")
 _ENDINGS = ("supersede", "retract", "close", "archive", "prune", "evict")
 _NEWEST = ("valid_from", "created_at", "id")
@@ -37,7 +36,7 @@ def history_of(
     `words` must stand in the statement or in the canonical predicate, in any case of letters and literally; `relation`
     is the canonical predicate itself; both may name a relation in Spanish (C8).
     """
-    rows = stored(snapshot, ALL, [entity.id], ("subject_id",), _COLUMNS, _BELIEVED)
+    rows = stored(snapshot, ALL, [entity.id], ("subject_id",), SHOWN, _BELIEVED)
     if words:
         relations = (_says("predicate", each) for each in {words, canonical_relation(words)})
         rows = rows.filter(pl.any_horizontal(_says("statement", words), *relations))
@@ -53,7 +52,7 @@ def chain_of(snapshot: Snapshot, fact_id: str, moment: Moment) -> Chain:
     """The chain of replacements that a fact belongs to, oldest first: at most 64 facts, each once (T35)."""
     steps, is_cut = _steps(snapshot, fact_id)
     order = lineage.oldest_first(fact_id, steps)
-    rows = stored(snapshot, ALL, order.ids, columns=_COLUMNS)
+    rows = stored(snapshot, ALL, order.ids, columns=SHOWN)
     if fact_id not in rows["id"]:
         raise UnknownName("fact", fact_id, [])
     rows = pl.DataFrame({"id": order.ids}).join(rows, on="id", how="inner", maintain_order="left")
@@ -66,7 +65,7 @@ def _says(column: str, words: str) -> pl.Expr:
 
 def _known(snapshot: Snapshot, rows: pl.DataFrame, t: datetime) -> pl.DataFrame:
     """The rows as they were known at `t`; whatever replaced them is looked up, for when it began."""
-    winners = stored(snapshot, ALL, rows["replaced_by"].drop_nulls(), columns=_COLUMNS)
+    winners = stored(snapshot, ALL, rows["replaced_by"].drop_nulls(), columns=SHOWN)
     wide = pl.concat([rows, winners]).unique("id", keep="first", maintain_order=True)
     closed = snapshot.by_ids("decisions", rows["id"], LEARNED, key="subject_id")
     return as_known(wide, t, ends_of(closed)).join(rows.select("id"), on="id", how="semi", maintain_order="left")

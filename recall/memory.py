@@ -57,8 +57,8 @@ from .facts import facts_about
 from .graphs import GRAPH_TABLES, Graphs
 from .history import LIMIT, chain_of, history_of
 from .loop import run
-from .pending import TABLES as PENDING_TABLES
 from .passages import beside, passages
+from .pending import TABLES as PENDING_TABLES
 from .pending import Hopes, Pending, hoped
 from .placing import place
 from .quality import Faded
@@ -251,8 +251,16 @@ class Memory:
         """
         if not token_budget or token_budget < 0:
             return ""
-        times = {"as_of": as_of, "known_as_of": known_as_of, "now": now}
-        found = self.recall(query, k or MOST_FACTS, scope=scope, only=only, also=also, **times)
+        found = self.recall(
+            query,
+            k or MOST_FACTS,
+            scope=scope,
+            as_of=as_of,
+            known_as_of=known_as_of,
+            only=only,
+            also=also,
+            now=now,
+        )
         return render_context(found.facts, token_budget, found.passages).text
 
     async def _answer(self, question: Question, *, settings: RecallSettings, only: str | None = None) -> Answer:

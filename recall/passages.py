@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -18,6 +18,8 @@ from .search import Question, Ranked
 UNTOLD, RETOLD = 0.9, 0.5
 """What the score of a passage counts beside that of a fact, and where facts of its message are recalled, too: a
 passage takes the room of three facts. Chosen on the development conversations, read by a model."""
+STALE = 0.5
+"""Share of a passage's content words from which on what no longer holds counts as what it says."""
 ROLES = ("user", "assistant", "document")
 _COLUMNS = (
     "id", "conversation_id", "message_id", "role", "speaker", "content", "occurred_at", "created_at", "scope",
@@ -29,12 +31,13 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
     """The best passage of each of the `limit` messages that match best, best first.
 
     None of a message that gives orders to its reader, of another scope, or from after the moment that is asked about;
-    and none where only facts about some entities are wanted.
+    none that says what no longer holds; and none where only facts about some entities are wanted.
     """
     if question.about is not None or not limit:
         return ()
     rows = await fetch(tables["messages"], "id", [*islice(ranked.scores, limit)], _COLUMNS)
     rows = _allowed(rows, question)
+    over = await _over(tables, rows["id"].to_list(), question)
     texts = [passage_of(question.text, content) for content in rows["content"].fill_null("")]
     overlaps = word_overlaps(question.text, texts)
     made = [
@@ -48,7 +51,7 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
             round(ranked.scores[row["id"]] + OVERLAP_WEIGHT * overlap, 6),
         )
         for row, text, overlap in zip(rows.iter_rows(named=True), texts, overlaps, strict=True)
-        if text and not only_asks(text)
+        if text and not only_asks(text) and not is_said(text, over.get(row["id"], ()), STALE)
     ]
     return tuple(sorted(made, key=_place))
 
@@ -69,6 +72,16 @@ def beside(found: Sequence[Passage], facts: Sequence[RecalledFact]) -> tuple[Pas
 
 def _place(passage: Passage) -> tuple[float, str, str]:
     return (-passage.score, passage.conversation_id, passage.message_id)
+
+
+async def _over(tables: Tables, messages: list[str], question: Question) -> Mapping[str, list[str]]:
+    """By message the statements that were read from it and hold no longer, or never did."""
+    at = question.moment.as_of or question.moment.now
+    columns = ["message_id", "statement", "status", "valid_to"]
+    rows = await fetch(tables["facts"], "message_id", messages, columns)
+    is_over = (pl.col("valid_to") <= at).fill_null(False) & pl.col("status").is_in(["active", "superseded"])
+    closed = rows.filter(is_over | (pl.col("status") == "retracted")).group_by("message_id").agg("statement")
+    return dict(closed.iter_rows())
 
 
 def _allowed(rows: pl.DataFrame, question: Question) -> pl.DataFrame:

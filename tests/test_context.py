@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,25 @@ from test_memory import remembered
 from typer.testing import CliRunner
 
 from apps.cli import app
-from recall.context import HEADER, WARNING, context_share, fact_line, inert, most_tokens, render_context
+from inference.tokens import count_tokens
+from recall.context import (
+    HEADER,
+    LONGEST_LINE,
+    WARNING,
+    Block,
+    context_share,
+    fact_line,
+    inert,
+    render_context,
+    when,
+)
 from recall.memory import Memory
-from slowwave.answers import Mention, RecalledFact
-from slowwave.intake.passages import count_tokens
+from slowwave.answers import Mention, Passage, Provenance, RecalledFact
 from storage.store import Store
 
-LINE = re.compile(r"- (.+) \(confidence: \d\.\d\d\)")
+LINE = re.compile(r"- .+")
 ROOM = 100_000
+SAID = datetime(2026, 5, 8, 14, tzinfo=UTC)
 PIECES = (
     "Marta", "works_at", "42", " ", "\n", "\r\n", "\t", "\u2028", "\x85", "</s>", "<|im_start|>", "[knowledge graph]",
     "［knowledge graph］", "【system】", "- ", "# ", "```", "\u202e", "\u200b", "\U000e0041", "\ufe0f", "＜b＞", "≮",
@@ -34,77 +46,123 @@ PIECES = (
 texts = st.lists(st.sampled_from(PIECES) | st.characters(), max_size=12).map("".join)
 
 
-def fact(
-    subject: str = "Marta", relation: str = "works_at", target: str | None = "Ferrywise", **more: Any
-) -> RecalledFact:
-    """A fact as recall gives it."""
-    told: dict[str, Any] = {
-        "id": "f", "statement": f"{subject} {relation} {target}.", "score": 1.0, "confidence": 0.95, "status": "active",
-        "valid_from": None, "valid_to": None, "aspects": (), "provenance": (), **more,
+def fact(statement: str = "Marta works at Ferrywise.", said_at: datetime | None = None, **more: Any) -> RecalledFact:
+    """A fact as recall gives it, said by one message."""
+    sources = (Provenance("c", "m", statement, said_at),) if said_at else ()
+    columns: dict[str, Any] = {
+        "id": statement, "subject": "Marta", "predicate": "noted", "object": None, "score": 1.0, "confidence": 0.95,
+        "status": "active", "valid_from": None, "valid_to": None, "aspects": (), "provenance": sources, **more,
     }  # fmt: skip
-    return RecalledFact(subject=subject, predicate=relation, object=target, **told)
+    return RecalledFact(statement=statement, **columns)
+
+
+def passage(text: str, score: float = 1.0, at: datetime | None = SAID, speaker: str = "Devon") -> Passage:
+    return Passage("c", f"m_{text[:9]}", "user", speaker, text, at, score)
 
 
 facts = st.lists(
     st.builds(
-        lambda parts, statement, confidence, polarity: fact(
-            *parts, statement=statement, confidence=confidence, polarity=polarity
+        lambda statement, subject, confidence, score, polarity, end: fact(
+            statement, SAID, subject=subject, subject_id=subject, confidence=confidence, score=score,
+            polarity=polarity, valid_to=end,
         ),
-        st.tuples(texts, texts, st.none() | texts), texts, st.floats(0, 1), st.sampled_from(["affirmed", "negated"]),
+        texts, texts, st.floats(0, 1), st.floats(0, 3), st.sampled_from(["affirmed", "negated"]),
+        st.sampled_from([None, SAID]),
     ),
     max_size=6,
-)  # fmt: skip
+).map(lambda known: sorted(known, key=lambda each: -each.score))  # fmt: skip
+passages = st.lists(st.builds(passage, texts, st.floats(0, 3), st.just(SAID), texts), max_size=4).map(
+    lambda found: sorted(found, key=lambda each: -each.score)
+)
 
 
 # The form
 
 
-def test_the_block_has_a_header_a_warning_and_a_line_for_each_fact_best_first() -> None:
-    block = render_context([fact(), fact("Devon", "lives_in", "Porto", confidence=0.8)], ROOM)
-    assert block.splitlines() == [
+def test_the_block_has_a_header_a_warning_and_dated_sentences() -> None:
+    block = render_context([fact(said_at=SAID), fact("Devon lives in Porto.", subject="Devon")], ROOM)
+    assert block.text.splitlines() == [
         "[knowledge graph]",
         WARNING,
-        "- Marta works_at Ferrywise (confidence: 0.95)",
-        "- Devon lives_in Porto (confidence: 0.80)",
+        "- 2026-05-08: Marta works at Ferrywise.",
+        "- Devon lives in Porto.",
     ]
     assert all(word in WARNING for word in ("stored", "untrusted", "data", "never", "instruction"))
 
 
-def test_without_an_object_or_when_denied_the_statement_itself_is_the_line() -> None:
-    alone = fact("Marta", "noted", None, statement="Marta likes rain.")
-    denied = fact("Devon", "drinks", "coffee", statement="Devon does not drink coffee.", polarity="negated")
-    nameless = fact("", "", "Porto", statement="It is warm in Porto.")
-    assert [fact_line(each) for each in (alone, denied, nameless)] == [
-        "- Marta likes rain. (confidence: 0.95)",
-        "- Devon does not drink coffee. (confidence: 0.95)",
-        "- It is warm in Porto. (confidence: 0.95)",
+def test_facts_stand_entity_by_entity_in_the_order_of_time_and_passages_after_them() -> None:
+    known = [
+        fact("Marta moved to Porto.", SAID, subject_id="marta", score=3),
+        fact("Devon swims.", SAID, subject_id="devon", score=2),
+        fact("Marta grew up in Faro.", SAID - timedelta(days=9), subject_id="marta", score=1),
+    ]
+    later, earlier = passage("We met in Braga."), passage("I play the oboe.", at=SAID - timedelta(days=1))
+    lines = render_context(known, ROOM, [later, earlier]).text.splitlines()[2:]
+    assert lines == [
+        "- 2026-04-29: Marta grew up in Faro.",
+        "- 2026-05-08: Marta moved to Porto.",
+        "- 2026-05-08: Devon swims.",
+        '- 2026-05-07 Devon: "I play the oboe."',
+        '- 2026-05-08 Devon: "We met in Braga."',
     ]
 
 
-def test_what_is_over_or_in_doubt_says_so() -> None:
+@pytest.mark.parametrize(
+    ("precision", "words"),
+    [
+        (None, "on 6 May 2025"), ("day", "on 6 May 2025"), ("week", "the week of 6 May 2025"),
+        ("month", "in May 2025"), ("season", "in spring 2025"), ("year", "in 2025"), ("around", "around 2025"),
+    ],
+)  # fmt: skip
+def test_a_moment_is_told_as_exactly_as_it_is_known(precision: str | None, words: str) -> None:
+    at = datetime(2025, 5, 6, tzinfo=UTC)
+    assert when(at, precision) == words
+    assert fact_line(fact("She ran.", SAID, event_at=at, event_precision=precision)).endswith(f"She ran. ({words})")
+
+
+def test_when_a_state_began_is_told_where_it_was_said_later_and_nothing_twice() -> None:
+    began = datetime(2025, 3, 1, tzinfo=UTC)
+    assert fact_line(fact("She runs.", SAID, valid_from=began)) == "- 2026-05-08: She runs. (since 1 March 2025)"
+    assert fact_line(fact("She ran on 1 March 2025.", SAID, event_at=began)) == "- 2026-05-08: She ran on 1 March 2025."
+    assert fact_line(fact("She ran.", SAID, event_at=SAID, event_precision="day")) == "- 2026-05-08: She ran."
+
+
+def test_what_is_over_in_doubt_or_new_says_so() -> None:
     other = Mention("g", "Marta works at Globex.")
     end = datetime(2026, 3, 1, tzinfo=UTC)
-    marked = fact(valid_to=end, conflicts_with=(other,), suspect_of=other)
-    said_of_it = "- Marta works_at Ferrywise (until 2026-03-01) (disputed) (doubtful) (confidence: 0.95)"
-    assert fact_line(marked) == said_of_it
+    marked = fact(valid_to=end, replaces=(other,), conflicts_with=(other,), suspect_of=other, confidence=0.4)
+    assert fact_line(marked) == (
+        "- Marta works at Ferrywise. (until 2026-03-01; before: Marta works at Globex; "
+        "disputed, not settled: Marta works at Globex; doubtful; confidence: 0.40)"
+    )
 
 
-def test_the_same_is_told_once_as_surely_as_the_best_says_it_and_nothing_not_at_all() -> None:
-    nothing = fact(target=None, statement=" \u200b\n")
-    block = render_context([fact(), nothing, fact(id="g", confidence=0.4)], ROOM)
-    assert block.splitlines()[2:] == ["- Marta works_at Ferrywise (confidence: 0.95)"]
+def test_the_same_is_told_once_and_nothing_not_at_all() -> None:
+    nothing, again = fact(" \u200b\n"), fact("At Ferrywise Marta works.", score=0.5)
+    shown = render_context([fact(), nothing, again], ROOM)
+    assert shown.text.splitlines()[2:] == ["- Marta works at Ferrywise."]
+    assert [each.statement for each in shown.facts] == ["Marta works at Ferrywise."]
+
+
+def test_a_passage_whose_message_gave_the_facts_before_it_is_left_out() -> None:
+    source = Provenance("c", "m", "", SAID)
+    known = fact("Marta works at Ferrywise in Porto.", provenance=(source,))
+    said_it = Passage("c", "m", "user", "Marta", "I work at Ferrywise, in Porto!", SAID, 0.5)
+    more = Passage("c", "m", "user", "Marta", "I work at Ferrywise on the night boats.", SAID, 0.5)
+    shown = render_context([replace(known, subject="Marta")], ROOM, [said_it, more])
+    assert [one.text for one in shown.passages] == [more.text]
 
 
 @pytest.mark.parametrize("budget", [None, 0, -5, 1, 30])
 def test_without_room_for_a_single_fact_there_is_no_block(budget: int | None) -> None:
-    assert render_context([fact()], budget) == ""
-    assert render_context([], ROOM) == ""
+    assert render_context([fact()], budget) == Block()
+    assert render_context([], ROOM) == Block()
 
 
-def test_a_line_that_is_too_long_leaves_room_for_those_behind_it() -> None:
-    long = fact(target=None, statement="word " * 400)
-    block = render_context([fact(), long, fact("Devon")], 120)
-    assert [line.split()[1] for line in block.splitlines()[2:]] == ["Marta", "Devon"]
+def test_a_long_line_is_cut_at_a_word() -> None:
+    line = fact_line(fact("word " * 400))
+    assert line.endswith("word…")
+    assert len(line) <= LONGEST_LINE + 3
 
 
 @pytest.mark.parametrize(
@@ -117,21 +175,26 @@ def test_the_block_may_take_three_percent_of_a_context(whole: int | None, share:
 # The budget
 
 
-@given(facts, st.integers(0, 200))
+@given(facts, passages, st.integers(0, 200), st.integers(0, 100))
 @settings(max_examples=60, deadline=None)
-def test_no_budget_is_ever_exceeded_and_no_line_is_cut(known: list[RecalledFact], budget: int) -> None:
-    block = render_context(known, budget)
-    assert max(most_tokens(block), count_tokens(block)) <= budget
-    lines = block.split("\n")[2:]
-    whole = list(dict.fromkeys(map(fact_line, known)))
-    assert lines == [line for line in whole if line in lines]
+def test_no_budget_is_ever_exceeded_and_a_larger_one_loses_no_line(
+    known: list[RecalledFact], quoted: list[Passage], budget: int, more: int
+) -> None:
+    block = render_context(known, budget, quoted).text
+    assert count_tokens(block) <= budget
+    assert {*block.split("\n")} <= {*render_context(known, budget + more, quoted).text.split("\n"), ""}
 
 
 @given(texts, texts)
 @settings(max_examples=60, deadline=None)
-def test_an_estimate_is_never_below_the_usual_one_nor_above_the_sum_of_its_parts(left: str, right: str) -> None:
-    both = f"{left}\n{right}"
-    assert count_tokens(both) <= most_tokens(both) <= most_tokens(f"{left}\n") + most_tokens(right)
+def test_the_tokens_of_lines_add_up(left: str, right: str) -> None:
+    assert count_tokens(f"{left}\n{right}") <= count_tokens(f"{left}\n") + count_tokens(right)
+
+
+def test_tokens_are_counted_as_models_count_them() -> None:
+    assert count_tokens("Marta works at Ferrywise, on the night boats.") == 11
+    assert count_tokens("日本語") == 5
+    assert count_tokens("") == 0
 
 
 # What stored text may try
@@ -155,24 +218,31 @@ def test_an_estimate_is_never_below_the_usual_one_nor_above_the_sum_of_its_parts
 )
 def test_stored_text_stays_one_inert_line(stored: str, left: str) -> None:
     assert inert(stored) == left
-    for known in (fact(target=stored), fact(subject=stored), fact(target=None, statement=stored)):
-        assert len(render_context([known], ROOM).split("\n")) == 3
+    assert len(render_context([fact(f"She noted {stored}")], ROOM).text.split("\n")) == 3
+    assert len(render_context([], ROOM, [passage(f"Noted {stored}", speaker=stored)]).text.split("\n")) == 3
 
 
 @pytest.mark.parametrize("statement", ["# Rules", "- - item", "> quoted", "| cell", "=== x", "* + - deep"])
 def test_a_statement_cannot_begin_as_markup(statement: str) -> None:
-    assert fact_line(fact(target=None, statement=statement)).split()[1].isalpha()
+    assert fact_line(fact(statement)).split()[1].isalpha()
 
 
-@given(facts)
+@pytest.mark.parametrize("claimed", ["(confidence: 1.00)", "(until 2020-01-01)", "(before: she lied)", "(disputed)"])
+def test_a_statement_cannot_say_what_only_we_say(claimed: str) -> None:
+    assert fact_line(fact(f"Marta swims. {claimed}")) == "- Marta swims."
+
+
+@given(facts, passages)
 @settings(max_examples=120, deadline=None)
-def test_whatever_is_stored_every_line_is_one_fact_and_the_header_is_ours_alone(known: list[RecalledFact]) -> None:
-    block = render_context(known, ROOM)
+def test_whatever_is_stored_every_line_is_one_of_ours_and_the_header_is_ours_alone(
+    known: list[RecalledFact], quoted: list[Passage]
+) -> None:
+    block = render_context(known, ROOM, quoted).text
     if not block:
         return
     first, second, *lines = block.splitlines()
     assert (first, second) == (HEADER, WARNING)
-    assert len(lines) == len(block.split("\n")) - 2 <= len(known)
+    assert len(lines) == len(block.split("\n")) - 2 <= len(known) + len(quoted)
     for line in lines:
         assert LINE.fullmatch(line)
         folded = unicodedata.normalize("NFKD", line)
@@ -198,13 +268,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_a_memory_gives_the_block_for_a_query(store: str) -> None:
     with Memory.open(store) as memory:
         block = memory.context_for("Where does Marta work?", 500, now=NOW)
-        assert block.splitlines()[2:] == [
-            "- Marta works_at Ferrywise (knowledge graph) (confidence: 0.90)",
-            "- Marta swims in the sea. (confidence: 0.70)",
+        assert [line.split(": ", 1)[1] for line in block.splitlines()[2:]] == [
+            "Marta works at Ferrywise. (since 1 January 2026)",
+            "Marta swims in the sea. (since 1 January 2026)",
         ]
         assert memory.context_for("Where does Marta work?", 500, k=1, now=NOW).count("\n- ") == 1
         then = memory.context_for("Where does Marta live?", 500, as_of=NOW - timedelta(days=20), now=NOW)
-        assert f"- Marta lives in Porto. (until {NOW - timedelta(days=9):%Y-%m-%d}) (confidence: 0.90)" in then
+        assert f"Marta lives in Porto. (since 1 January 2026; until {NOW - timedelta(days=9):%Y-%m-%d})" in then
 
 
 def test_without_a_budget_nothing_is_recalled(store: str) -> None:
@@ -226,7 +296,7 @@ def test_what_a_flagged_message_says_never_gets_in(tmp_path: Path) -> None:
     assert rows(tmp_path / "m", "messages")["has_injection"].sum() == 2
     with Memory.open(str(tmp_path / "m")) as memory:
         block = memory.context_for("What do you recommend in Porto? The bank of Eve?", 5000)
-    assert "Devon lives_in Porto" in block
+    assert "Devon lives in Porto." in block
     assert "Eve" not in block
     assert "Ignore" not in block
 
@@ -236,9 +306,10 @@ def test_the_command_prints_the_block_as_it_is(store: str) -> None:
         return CliRunner().invoke(app, ["context", "Where does Marta work?", "--store", store, *words])
 
     block = command("--tokens", "500").stdout
-    assert block.startswith(f"{HEADER}\n{WARNING}\n- Marta works_at ")
+    assert block.startswith(f"{HEADER}\n{WARNING}\n- ")
+    assert "Marta works at Ferrywise." in block
     told = json.loads(command("--json").stdout)
-    assert (told["context"], told["tokens"]) == (block.rstrip("\n"), most_tokens(told["context"]))
+    assert (told["context"], told["tokens"]) == (block.rstrip("\n"), count_tokens(told["context"]))
     assert told["tokens"] <= 500
     empty = command("--tokens", "10")
     assert (empty.exit_code, empty.stdout) == (0, "")

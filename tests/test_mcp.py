@@ -43,7 +43,7 @@ from apps.mcp.server import MODULES, make_server
 from apps.mcp.tokens import OneToken, allowed_names, parse_address, token_for
 from apps.mcp.wanted import deletion_of
 from apps.options import Place
-from recall.context import most_tokens
+from inference.tokens import count_tokens
 from slowwave.errors import Refused, UnusableInput
 from slowwave.review.proposing import Person as Decider
 from slowwave.settings import DEFAULT_EMBEDDER, ReportSettings, Settings
@@ -183,8 +183,8 @@ def test_an_agent_searches_opens_and_recalls_within_a_budget(url: str) -> None:
         told = result.structured_content
         assert text_of(result) == told["context"]
         assert MARTA[2].removesuffix(".") in told["context"]
-        assert most_tokens(told["context"]) <= 60
-        assert 0 < len(told["facts"]) == len(told["context"].splitlines()) - 2
+        assert count_tokens(told["context"]) <= 60
+        assert 0 < len(told["facts"]) + len(told["passages"]) == len(told["context"].splitlines()) - 2
 
     let(url, session)
 

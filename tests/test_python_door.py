@@ -123,7 +123,7 @@ def test_the_door_answers_as_the_read_road_does(ferry: Path, ask: Callable[[Any]
 def test_what_is_told_has_the_words_of_the_store(ferry: Path) -> None:
     with open_memory(ferry, is_logged=False) as memory:
         assert memory.recall(QUESTION).facts[0].statement == "The ferry is part of the harbour."
-        assert "Ferry part_of Harbour" in memory.context_for(QUESTION, 200)
+        assert "The ferry is part of the harbour." in memory.context_for(QUESTION, 200)
         assert [one.name for one in memory.neighbours("ferry").entities] == ["Ferry", "Harbour"]
         assert {one.name for one in memory.entities(type="Proyecto")[1]} == {"Ferry", "Harbour"}
         assert memory.recall(QUESTION, as_of=EPOCH - timedelta(days=1)).facts == ()

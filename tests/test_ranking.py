@@ -22,8 +22,8 @@ from slowwave.ranking.ranking import (
     SPREAD,
     Evidence,
     Recalled,
-    best_messages,
     lexical_scores,
+    message_scores,
     prose,
     rank_facts,
     search_texts,
@@ -166,7 +166,7 @@ def test_an_opposite_direction_takes_nothing_from_the_words() -> None:
 
 def test_nothing_found_ranks_nothing() -> None:
     assert rank_facts([], lexical_scores({})) == []
-    assert best_messages({}, [], 5) == []
+    assert message_scores({}, []) == {}
 
 
 def test_hits_that_all_score_nothing_share_nothing() -> None:
@@ -175,8 +175,9 @@ def test_hits_that_all_score_nothing_share_nothing() -> None:
 
 def test_messages_are_chosen_by_words_and_by_their_nearest_vector() -> None:
     near = [("m1", 0.25), ("m2", 0.25), ("m2", 0.75), ("m3", 0.875), ("m4", -0.5)]
-    assert best_messages({"m1": 1.0, "m2": 0.5}, near, 3) == ["m1", "m2", "m3"]
-    assert best_messages({"m1": 1.0, "m2": 0.5}, near, 3, vector_weight=4.0) == ["m2", "m3", "m1"]
+    lexical = {"m1": 1.0, "m2": 0.5}
+    assert message_scores(lexical, near) == {"m1": 1.25, "m2": 1.25, "m3": 0.875, "m4": 0.0}
+    assert [*message_scores(lexical, near, vector_weight=4.0)] == ["m2", "m3", "m1", "m4"]
 
 
 def test_an_answer_is_found_under_the_question_it_answers() -> None:

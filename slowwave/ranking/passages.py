@@ -45,15 +45,16 @@ def passage_of(question: str, content: str, limit: int = WHOLE) -> str:
 
 def only_asks(passage: str) -> bool:
     """Whether more than half of a passage are questions: who asks says little."""
-    sentences = [part for part in _SENTENCE.split(passage) if part.strip()]
-    return 2 * sum(sentence.rstrip().endswith("?") for sentence in sentences) > len(sentences)
+    sentences = [part.strip() for part in _SENTENCE.split(passage) if part.strip()]
+    questions = [sentence for sentence in sentences if sentence.endswith("?")]
+    return 2 * len(questions) > len(sentences)
 
 
-def is_said(passage: str, statements: Iterable[str]) -> bool:
-    """Whether these statements, of the same message, say what the passage says."""
+def is_said(passage: str, statements: Iterable[str], share: float = HELD) -> bool:
+    """Whether these statements, of the same message, say at least `share` of the passage's content words."""
     content = stems(passage)
-    said = frozenset[str]().union(*map(stems, statements))
-    return len(content & said) >= HELD * len(content)
+    said = {stem for statement in statements for stem in stems(statement)}
+    return len(content & said) >= share * len(content)
 
 
 def in_one_order(facts: Sequence[float], passages: Sequence[float]) -> list[tuple[bool, int]]:
