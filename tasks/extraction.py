@@ -174,7 +174,7 @@ def _passed(after: Cursor, batch: pl.DataFrame, settled: set[str], settings: Ext
 
 
 def _next_batch(
-    snapshot: Snapshot, settings: ExtractSettings, after: Cursor, *, in_order: bool
+    snapshot: Snapshot, settings: ExtractSettings, after: Cursor, *, in_order: bool = False
 ) -> tuple[pl.DataFrame, Cursor | None]:
     """The messages that come next, and how far they reach; None if nothing waits behind them, or the limit is met.
 
