@@ -7,9 +7,9 @@ embedding registry.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -23,9 +23,10 @@ from slowwave.errors import MissingDependency, MissingKey, SlowwaveError, Termin
 from slowwave.settings import DEFAULT_EMBEDDER
 
 if TYPE_CHECKING:
-    from model2vec import StaticModel
+    from tokenizers import Tokenizer
 
 Vectors = NDArray[np.float32]
+Tokenize = Callable[[Sequence[str]], list[list[int]]]
 
 STATIC_MODELS = {DEFAULT_EMBEDDER: Path(__file__).resolve().parent / "models" / "minilm-static-256"}
 STATIC_DIMS = 256
@@ -81,22 +82,55 @@ class StaticEmbedder:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """(n, d) float32, unit rows; zero rows for texts without a known token."""
-        tokenizer, table = _static_model(self.name)
+        tokenize, table = _shipped(self.name) if self.name in STATIC_MODELS else _static_model(self.name)
         batches = _batches([_clean(text, STATIC_CHARACTERS) for text in texts])
-        rows = [_sum_by_text(tokenizer.tokenize(batch), table) for batch in batches]
+        rows = [_sum_by_text(tokenize(batch), table) for batch in batches]
         return _unit(np.concatenate([np.zeros((0, self.dims), np.float32), *rows]))
 
 
 @cache
-def _static_model(name: str) -> tuple[StaticModel, Vectors]:
-    """The tokenizer's owner and its (tokens, d) table in float32; loaded once per process."""
+def tokenizer_of(name: str = DEFAULT_EMBEDDER) -> Tokenizer:
+    """The tokenizer of a shipped model, which neither cuts nor pads; loaded once per process."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(_file_of(name, "tokenizer.json")))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+@cache
+def _shipped(name: str) -> tuple[Tokenize, Vectors]:
+    """What tokenizes, and the (tokens, d) table in float32, of a shipped model; model2vec would take .3 s to import."""
+    from safetensors.numpy import load_file
+
+    parts = load_file(_file_of(name, "model.safetensors"))
+    table: Vectors = parts["embeddings"].astype(np.float32) * parts["weights"].astype(np.float32)[:, None]
+    return partial(_token_ids, tokenizer_of(name)), table
+
+
+def _file_of(name: str, file: str) -> Path:
+    path = STATIC_MODELS[name] / file
+    if not path.is_file():
+        raise Terminal(f"The embedding model {name!r} is not in {path.parent}.", "Reinstall slowwave, which ships it.")
+    return path
+
+
+def _token_ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """Known tokens of each text."""
+    unknown = getattr(tokenizer.model, "unk_token", None)
+    gone = None if unknown is None else tokenizer.token_to_id(unknown)
+    encoded = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+    return [[token for token in each.ids if token != gone] for each in encoded]
+
+
+@cache
+def _static_model(name: str) -> tuple[Tokenize, Vectors]:
+    """The same of a model of model2vec; loaded once per process."""
     from model2vec import StaticModel
 
-    folder = STATIC_MODELS.get(name, name.removeprefix(STATIC))
-    if name in STATIC_MODELS and not (Path(folder) / "model.safetensors").is_file():
-        raise Terminal(f"The embedding model {name!r} is not in {folder}.", "Reinstall slowwave, which ships it.")
     try:
-        model = StaticModel.from_pretrained(folder)
+        model = StaticModel.from_pretrained(name.removeprefix(STATIC))
     except Exception as error:
         said = f"The embedding model {name!r} cannot be loaded: {type(error).__name__}: {str(error).rstrip('.')}."
         raise Terminal(said, "Name a folder, or a model of the Hugging Face hub that can be reached.") from error
@@ -104,7 +138,7 @@ def _static_model(name: str) -> tuple[StaticModel, Vectors]:
     table = model.embedding.astype(np.float32)
     if model.weights is not None:
         table *= model.weights.astype(np.float32)[:, None]
-    return model, table
+    return model.tokenize, table
 
 
 def _batches(texts: list[str]) -> Iterator[list[str]]:

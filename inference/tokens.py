@@ -7,15 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from functools import cache
-from typing import TYPE_CHECKING
 
-from slowwave.settings import DEFAULT_EMBEDDER
-
-from .embedding import STATIC_MODELS
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+from .embedding import tokenizer_of
 
 _FOREIGN = re.compile(r"[^\x00-\u024f\s]+")
 _BYTES_PER_TOKEN = 2
@@ -25,15 +18,5 @@ def count_tokens(text: str) -> int:
     """Tokens; those of several lines are the sum of those of each line."""
     foreign = "".join(_FOREIGN.findall(text))
     known = _FOREIGN.sub(" ", text) if foreign else text
-    pieces = len(_tokenizer().encode(known, add_special_tokens=False).ids) if known.strip() else 0
+    pieces = len(tokenizer_of().encode(known, add_special_tokens=False).ids) if known.strip() else 0
     return pieces + text.count("\n") + math.ceil(len(foreign.encode("utf-8", "replace")) / _BYTES_PER_TOKEN)
-
-
-@cache
-def _tokenizer() -> Tokenizer:
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(STATIC_MODELS[DEFAULT_EMBEDDER] / "tokenizer.json"))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer

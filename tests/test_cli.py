@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,9 +18,11 @@ from messages_api import MessagesApi, message
 from talk import CLAUDE, EXAMPLES, NOW, TALK, contents, extractor, rows, said, started, written
 from test_memory import fact as known_fact
 from test_memory import remembered
+from typer.testing import CliRunner
 
 from apps import printing
-from apps.cli import app, main
+from apps.cli import COMMANDS as LISTED_COMMANDS
+from apps.cli import app, app_for, main
 from storage.store import Store
 
 
@@ -126,19 +129,23 @@ def test_recall_gives_exactly_the_document_that_scripts_rely_on(run: Run, store:
     found = run("recall", "Why Redis Streams?", "--k", 3, "--store", store, "--json")
     assert found.code == 0
     document = found.json
-    assert list(document) == ["query", "facts", "took_ms"]
+    assert list(document) == ["query", "facts", "took_ms", "passages"]
     assert document["query"] == "Why Redis Streams?"
     assert len(document["facts"]) == 3
     for fact in document["facts"]:
         assert list(fact) == [
             "id", "statement", "subject", "predicate", "object", "score", "confidence", "status", "valid_from",
             "valid_to", "aspects", "provenance", "polarity", "event_at", "event_precision",
-            "suspect_of", "conflicts_with",
+            "suspect_of", "conflicts_with", "replaces",
         ]  # fmt: skip
         assert fact["status"] == "active"
         assert isinstance(fact["aspects"], list)
         for source in fact["provenance"]:
             assert list(source) == ["conversation_id", "message_id", "quote", "occurred_at"]
+    for passage in document["passages"]:
+        assert list(passage) == [
+            "conversation_id", "message_id", "role", "speaker", "text", "occurred_at", "score",
+        ]  # fmt: skip
     assert document["facts"][0]["provenance"]
 
 
@@ -639,3 +646,47 @@ def test_the_demo_shows_what_was_learned_refused_and_recalled(run: Run, tmp_path
         assert words in shown.out
     assert rows(tmp_path / "kept", "facts").height > 100
     shutil.rmtree(tmp_path / "kept")
+
+
+# What a command line imports
+
+
+def test_the_list_of_commands_is_that_of_all_modules() -> None:
+    whole = CliRunner().invoke(app, ["--help"]).output
+    assert CliRunner().invoke(app_for(["--help"]), ["--help"]).output == whole
+    assert CliRunner().invoke(app_for([]), []).output == CliRunner().invoke(app, []).output
+    assert {*typer.main.get_command(app).commands} == {*LISTED_COMMANDS}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("words", "absent"),
+    [
+        ("--help", ["lancedb", "polars", "prefect", "numpy"]),
+        ("--version", ["lancedb", "polars", "prefect", "numpy"]),
+        ("recall --help", ["lancedb", "prefect", "anthropic", "hdbscan"]),
+    ],
+)
+def test_help_imports_nothing_heavy(words: str, absent: list[str]) -> None:
+    code = (
+        f"import sys; sys.argv = ['slowwave', *{words.split()}]\n"
+        "from slowwave.launcher import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        f"print('IMPORTED', [name for name in {absent} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1] == "IMPORTED []", done.stdout + done.stderr
+
+
+def test_recall_imports_no_prefect_and_no_model(tmp_path: Path) -> None:
+    remembered(tmp_path / "m", [known_fact("a", "Marta works at Ferrywise.")])
+    absent = ["prefect", "anthropic", "instructor", "hdbscan", "model2vec", "huggingface_hub", "scipy"]
+    code = (
+        f"import sys; sys.argv = ['slowwave', 'recall', 'Marta', '--json', '--store', {str(tmp_path / 'm')!r}]\n"
+        "from slowwave.launcher import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        f"print('IMPORTED', [name for name in {absent} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1] == "IMPORTED []", done.stdout + done.stderr

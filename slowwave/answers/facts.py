@@ -129,7 +129,7 @@ class Recollection:
         shown = {
             "query": self.query,
             "facts": [fact.as_json(explained=explained) for fact in self.facts],
-            "passages": [passage.as_json() for passage in self.passages],
             "took_ms": round(self.took_ms, 2),
+            "passages": [passage.as_json() for passage in self.passages],
         }
         return shown | ({"uncertain": [belief.as_json() for belief in self.uncertain]} if self.uncertain else {})
