@@ -93,7 +93,7 @@ def _flagged(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
 
 def _suspects(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
     """Live facts that lean on one that does not hold: id, statement, owner_entity_id, suspect_of, leans_on."""
-    columns = ["id", "statement", "owner_entity_id", "suspect_of"]
+    columns = ["id", "statement", "owner_entity_id", "suspect_of", "supersedes_id"]
     marked = snapshot.frame("facts", f"suspect_of IS NOT NULL AND {live_sql(now)}", columns)
     doubts = doubts_of(snapshot, marked, Moment(now)) if len(marked) else None
     leaning = {} if doubts is None else {fact: said.statement for fact, said in doubts.suspects.items()}
