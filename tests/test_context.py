@@ -144,6 +144,15 @@ def test_the_same_is_told_once_and_nothing_not_at_all() -> None:
     assert [each.statement for each in shown.facts] == ["Marta works at Ferrywise."]
 
 
+@pytest.mark.parametrize(
+    "other",
+    ["Marta does not work at Ferrywise.", "Marta works at Ferrywise 2 days.", "Marta works at Ferrywise no longer."],
+)
+def test_what_denies_or_counts_otherwise_is_not_the_same(other: str) -> None:
+    assert len(render_context([fact(), fact(other, score=0.5)], ROOM).facts) == 2
+    assert len(render_context([fact(other), fact(score=0.5)], ROOM).facts) == 1 + ("2" not in other)
+
+
 def test_a_passage_whose_message_gave_the_facts_before_it_is_left_out() -> None:
     source = Provenance("c", "m", "", SAID)
     known = fact("Marta works at Ferrywise in Porto.", provenance=(source,))
