@@ -206,7 +206,7 @@ def app_for(words: Sequence[str]) -> typer.Typer:
     name = next((word for word in words if not word.startswith("-")), None)
     if name is not None and name in COMMANDS:
         return _app_of([COMMANDS[name][0]])
-    if name is None and "--show-completion" not in words:
+    if name is None:
         return _overview()
     return whole_app()
 

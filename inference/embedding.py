@@ -104,8 +104,12 @@ def _shipped(name: str) -> tuple[Tokenize, Vectors]:
     """What tokenizes, and the (tokens, d) table in float32, of a shipped model; model2vec would take .3 s to import."""
     from safetensors.numpy import load_file
 
-    parts = load_file(_file_of(name, "model.safetensors"))
-    table: Vectors = parts["embeddings"].astype(np.float32) * parts["weights"].astype(np.float32)[:, None]
+    file = _file_of(name, "model.safetensors")
+    try:
+        parts = load_file(file)
+        table: Vectors = parts["embeddings"].astype(np.float32) * parts["weights"].astype(np.float32)[:, None]
+    except Exception as error:
+        raise Terminal(f"The embedding model {name!r} cannot be loaded from {file}.", "Reinstall slowwave.") from error
     return partial(_token_ids, tokenizer_of(name)), table
 
 

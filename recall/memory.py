@@ -77,6 +77,8 @@ MODELS = 3
 UNASKED = np.zeros(0, np.float32)
 T = TypeVar("T")
 
+WORDINGS = 8
+"""Other wordings of a question that are searched with it, at most."""
 ONLY = ("facts", "messages")
 Answer = tuple[tuple[RecalledFact, ...], tuple[Passage, ...], Hopes]
 
@@ -180,6 +182,8 @@ class Memory:
         _check_at_least_one("k", k)
         if only is not None and only not in ONLY:
             raise UnusableInput(f"There is no {only!r} to recall.", f"Use {' or '.join(ONLY)}, or leave it out.")
+        if isinstance(also, str) or len(also) > WORDINGS or not all(text.strip() for text in also):
+            raise UnusableInput("Other wordings are a list of texts.", f"Give at most {WORDINGS}, none empty.")
         started = time.perf_counter()
         at = now or datetime.now(UTC)
         settings = self._walking(graph)

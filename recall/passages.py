@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -13,6 +14,7 @@ from slowwave.ranking.passages import is_said, only_asks, passage_of
 from slowwave.ranking.ranking import OVERLAP_WEIGHT, word_overlaps
 from storage.warm import Tables, fetch
 
+from .facts import ALL
 from .search import Question, Ranked
 
 UNTOLD, RETOLD = 0.9, 0.5
@@ -21,39 +23,68 @@ passage takes the room of three facts. Chosen on the development conversations, 
 STALE = 0.5
 """Share of a passage's content words from which on what no longer holds counts as what it says."""
 ROLES = ("user", "assistant", "document")
-_COLUMNS = (
-    "id", "conversation_id", "message_id", "role", "speaker", "content", "occurred_at", "created_at", "scope",
-    "has_injection",
-)  # fmt: skip
+MOST = 30
+"""Passages at most; no block has room for more."""
+_META = ("id", "role", "occurred_at", "created_at", "scope", "has_injection")
+_SHOWN = ("id", "conversation_id", "message_id", "role", "speaker", "content", "occurred_at")
+_FACT = ("id", "message_id", "statement", "status", "valid_to", "expired_at")
+_UNDECIDED = ("active", "candidate", "rejected")
 
 
 async def passages(tables: Tables, question: Question, ranked: Ranked, limit: int) -> tuple[Passage, ...]:
-    """The best passage of each of the `limit` messages that match best, best first.
+    """The best passage of each of the `limit` messages that match best, at most `MOST`, best first.
 
     None of a message that gives orders to its reader, of another scope, or from after the moment that is asked about;
     none that says what no longer holds; and none where only facts about some entities are wanted.
     """
     if question.about is not None or not limit:
         return ()
-    rows = await fetch(tables["messages"], "id", [*islice(ranked.scores, limit)], _COLUMNS)
-    rows = _allowed(rows, question)
-    over = await _over(tables, rows["id"].to_list(), question)
+    limit = min(limit, MOST)
+    wanted = [*ranked.scores] if question.is_narrow else [*islice(ranked.scores, 4 * limit)]
+    may = {*_allowed(await fetch(tables["messages"], "id", wanted, _META), question)["id"]}
+    best = [message for message in wanted if message in may][:limit]
+    rows, read = await asyncio.gather(fetch(tables["messages"], "id", best, _SHOWN), _facts_of(tables, best))
     texts = [passage_of(question.text, content) for content in rows["content"].fill_null("")]
     overlaps = word_overlaps(question.text, texts)
-    made = [
-        Passage(
-            row["conversation_id"],
-            row["message_id"],
-            row["role"],
-            row["speaker"] or "",
-            text,
-            row["occurred_at"],
-            round(ranked.scores[row["id"]] + OVERLAP_WEIGHT * overlap, 6),
-        )
-        for row, text, overlap in zip(rows.iter_rows(named=True), texts, overlaps, strict=True)
-        if text and not only_asks(text) and not is_said(text, over.get(row["id"], ()), STALE)
-    ]
+    is_over = _is_over(question)
+    made = []
+    for row, text, overlap in zip(rows.iter_rows(named=True), texts, overlaps, strict=True):
+        own = read.filter(pl.col("said_in") == row["id"])
+        if not text or only_asks(text) or _says_what_is_over(text, own.filter(is_over), own.filter(~is_over)):
+            continue
+        score = round(ranked.scores[row["id"]] + OVERLAP_WEIGHT * overlap, 6)
+        who, source = row["speaker"] or "", (row["conversation_id"], row["message_id"])
+        made.append(Passage(*source, row["role"], who, text, row["occurred_at"], score))
     return tuple(sorted(made, key=_place))
+
+
+async def _facts_of(tables: Tables, messages: list[str]) -> pl.DataFrame:
+    """(said_in, statement, status, valid_to, expired_at) of every fact that each message says, wherever it lies."""
+    evidence = await fetch(tables["fact_evidence"], "message_id", messages, ["fact_id", "message_id"])
+    keys = (("message_id", messages), ("id", evidence["fact_id"].unique().to_list()))
+    parts = await asyncio.gather(*(fetch(tables[name], key, ids, _FACT) for name in ALL for key, ids in keys))
+    facts = pl.concat(parts).unique("id", keep="first", maintain_order=True)
+    own = facts.rename({"message_id": "said_in"})
+    others = evidence.join(facts.drop("message_id"), left_on="fact_id", right_on="id").rename({"message_id": "said_in"})
+    columns = ["said_in", "statement", "status", "valid_to", "expired_at"]
+    return pl.concat([own.select(columns), others.select(columns)]).unique(maintain_order=True)
+
+
+def _is_over(question: Question) -> pl.Expr:
+    """What had ended at the moment, or is retired, archived or taken back; what waits or was refused says nothing."""
+    moment = question.moment
+    known = moment.known_as_of or moment.now
+    ended = pl.col("valid_to") <= (moment.as_of or known)
+    is_gone = ~pl.col("status").is_in(_UNDECIDED) & (pl.col("expired_at").fill_null(known) <= known)
+    is_gone |= (pl.col("status") == "active") & (pl.col("expired_at") <= known)
+    if moment.as_of is not None:
+        is_gone &= pl.col("status") == "retracted"
+    return (ended.fill_null(False) & ~pl.col("status").is_in(_UNDECIDED[1:])) | is_gone.fill_null(False)
+
+
+def _says_what_is_over(text: str, over: pl.DataFrame, holds: pl.DataFrame) -> bool:
+    live = holds.filter(pl.col("status") == "active")
+    return is_said(text, over["statement"], STALE) and not is_said(text, live["statement"], STALE)
 
 
 def beside(found: Sequence[Passage], facts: Sequence[RecalledFact]) -> tuple[Passage, ...]:
@@ -72,16 +103,6 @@ def beside(found: Sequence[Passage], facts: Sequence[RecalledFact]) -> tuple[Pas
 
 def _place(passage: Passage) -> tuple[float, str, str]:
     return (-passage.score, passage.conversation_id, passage.message_id)
-
-
-async def _over(tables: Tables, messages: list[str], question: Question) -> Mapping[str, list[str]]:
-    """By message the statements that were read from it and hold no longer, or never did."""
-    at = question.moment.as_of or question.moment.now
-    columns = ["message_id", "statement", "status", "valid_to"]
-    rows = await fetch(tables["facts"], "message_id", messages, columns)
-    is_over = (pl.col("valid_to") <= at).fill_null(False) & pl.col("status").is_in(["active", "superseded"])
-    closed = rows.filter(is_over | (pl.col("status") == "retracted")).group_by("message_id").agg("statement")
-    return dict(closed.iter_rows())
 
 
 def _allowed(rows: pl.DataFrame, question: Question) -> pl.DataFrame:

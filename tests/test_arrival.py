@@ -177,6 +177,12 @@ def parts(*batches: Sequence[tuple[str, int]]) -> tuple[list[dict[str, Any]], li
 
 
 @given(talks())
+@example(
+    (
+        [job("Umbrella", 4), job("Globex", 5, speaker="Devon"), job("Globex", 6)],
+        [[job("Globex", 5, speaker="Devon")], [job("Globex", 6), job("Umbrella", 4)]],
+    )
+)
 @example(parts([("Umbrella", 12), ("Umbrella", 4)], [("Initech", 2), ("Acme", 11)], [("Initech", 5), ("Initech", 6)]))
 @example(parts([("Globex", 38)], [("Acme", 12)], [("Initech", 0), ("Acme", 6)], [("Globex", 14)]))
 @example(parts([("Initech", 19), ("Globex", 18)], [("Initech", 4), ("Globex", 14), ("Acme", 10), ("Acme", 34)]))

@@ -51,6 +51,8 @@ def test_what_facts_say_already_is_told_by_its_words() -> None:
     assert is_said("I live in Porto!", ["Marta lives in Porto."])
     assert not is_said("I live in Porto, above the bakery.", ["Marta lives in Porto."])
     assert not is_said("I live in Porto!", [])
+    assert passage_of("llama", "alpaca " * 100 + "llama " + "alpaca " * 100).count("llama") == 1
+    assert passage_of("猫がいる", "犬がいる。" * 90 + "猫がいる。").endswith("猫がいる。")
     assert only_asks("Really? And how? Tell me.")
     assert not only_asks("I like it. And you?")
 
@@ -116,6 +118,30 @@ def test_what_a_fact_says_and_what_no_longer_holds_is_not_quoted(store: Path) ->
     assert "Marta lives in Porto." in {one.text for one in then.passages}
 
 
+@pytest.mark.parametrize("status", ["superseded", "retracted", "archived"])
+@pytest.mark.parametrize("is_archived", [False, True])
+def test_what_holds_no_longer_is_not_quoted_wherever_it_lies(tmp_path: Path, status: str, is_archived: bool) -> None:
+    over = fact("city", "Marta lives in Porto.", status=status, expired_at=NOW - timedelta(days=9))
+    facts, archived = ([fact("work", "Marta works at Ferrywise.")], [over]) if is_archived else ([over], [])
+    path = remembered(tmp_path / "m", facts, [("city", "Yes, I live in Porto.")], archived)
+    with Memory.open(str(path)) as memory:
+        found = memory.recall("Where does Marta live? In Porto?", now=NOW)
+    assert not [one for one in found.passages if "Porto" in one.text]
+
+
+def test_of_an_earlier_time_messages_are_found_behind_many_later_ones(store: Path) -> None:
+    later = [
+        message(f"m_{n}", "user", f"Number {n}: I bake a rye loaf at many degrees in the oven.") for n in range(60)
+    ]
+    for row in later:
+        row["occurred_at"] = START + timedelta(days=30)
+    with Store.open(str(store)).commit("later", "later", EPOCH) as tx:
+        tx.upsert("messages", pl.DataFrame(later))
+    with Memory.open(str(store)) as memory:
+        found = memory.recall(QUESTION, 3, as_of=START + timedelta(days=3), scope="global", now=NOW)
+    assert "m_bread" in {one.message_id for one in found.passages}
+
+
 def test_nothing_is_quoted_that_was_said_after_the_moment(store: Path) -> None:
     with Memory.open(str(store)) as memory:
         early = memory.recall(QUESTION, as_of=START + timedelta(days=1), now=NOW)
@@ -132,6 +158,9 @@ def test_one_of_the_two_can_be_left_out(store: Path) -> None:
         assert (messages.facts, bool(messages.passages)) == ((), True)
         with pytest.raises(UnusableInput, match="'links'"):
             memory.recall(QUESTION, only="links")
+        for also in ("bread", [""], ["x"] * 9):
+            with pytest.raises(UnusableInput, match="list of texts"):
+                memory.recall(QUESTION, also=also)
 
 
 def test_other_wordings_find_what_one_alone_does_not(store: Path) -> None:

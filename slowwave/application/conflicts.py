@@ -157,8 +157,7 @@ def say_again(board: Board, rivals: Rivals, fact: Fact, saying: Fact, settings: 
     """A known fact is said once more: of what was left beside it in doubt until then, this may settle which holds."""
     again = {**fact, **{name: saying[name] for name in ("place", "said_at", "valid_from")}}
     for known in rivals.of(again):
-        is_between = fact["said_at"] < known["said_at"] < again["said_at"]
-        if is_between and board.is_open(known) and not board.is_contradicted(again, known):
+        if known["said_at"] < again["said_at"] and board.is_open(known) and not board.is_contradicted(again, known):
             holds = judged(again, known, settings) == fact["id"]
             if holds and not board.refusal(again, again, known) and not rivals.doubt(again, known, again):
                 replace(board, known, again, settings, REASON)

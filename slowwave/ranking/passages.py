@@ -15,16 +15,20 @@ WHOLE = 300
 """Characters up to which a message is shown whole; of a longer one the sentences around the best are."""
 HELD = 0.8
 """Share of a passage's content words from which on facts that are shown say it already."""
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+LOOKED_AT = 20_000
+"""Characters of a message in which its best piece is looked for."""
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+_WORD = re.compile(r"\w+")
 
 
 def passage_of(question: str, content: str, limit: int = WHOLE) -> str:
     """The piece of a message that says most about a question: whole sentences of at most `limit` characters.
 
     The sentence that shares most words with the question, then those before and after it, in turn, as long as they fit;
-    the beginning where no sentence shares a word. A single sentence that is longer is cut, with an ellipsis.
+    the beginning where no sentence shares a word. A single sentence that is longer is cut from a little before the
+    first word that it shares, with an ellipsis.
     """
-    text = prose(content).strip()
+    text = prose(content[:LOOKED_AT]).strip()
     if len(text) <= limit:
         return " ".join(text.split())
     sentences = [" ".join(part.split()) for part in _SENTENCE.split(text) if part.strip()]
@@ -40,7 +44,16 @@ def passage_of(question: str, content: str, limit: int = WHOLE) -> str:
                 first, last = min(first, place), max(last, place + 1)
                 is_growing = True
     piece = " ".join(sentences[first:last])
-    return piece if len(piece) <= limit else piece[: limit - 1].rsplit(" ", 1)[0] + "…"
+    return piece if len(piece) <= limit else _cut(piece, stems(question), limit)
+
+
+def _cut(sentence: str, words: frozenset[str], limit: int) -> str:
+    shared = (match.start() for match in _WORD.finditer(sentence) if stems(match.group()) & words)
+    start = max(min(next(shared, 0) - limit // 4, len(sentence) - limit), 0)
+    start = sentence.find(" ", start) + 1 if start and " " in sentence[start : start + limit // 4] else start
+    piece = sentence[start : start + limit - 2]
+    piece = piece.rsplit(" ", 1)[0] if " " in piece[limit // 2 :] and start + limit - 2 < len(sentence) else piece
+    return ("…" if start else "") + piece + ("…" if start + len(piece) < len(sentence) else "")
 
 
 def only_asks(passage: str) -> bool:
