@@ -21,6 +21,9 @@ from .steps import MOMENTS, Point, Step
 from .trial import Reference, Verdict
 
 LATEST = 0.9  # of the time a step took: the latest "during" it
+# 255 is what multiprocessing says where the fork server could not tell how a child ended (popen_forkserver.poll); who
+# lives to the end ends with 0.
+DIED = (-SIGKILL, 255)
 PARALLEL = 2
 
 
@@ -88,7 +91,7 @@ class Campaign:
         result = place.with_suffix(".verdict")
         self._life(trial.look_and_run_again, name, place, address, self._reference(name), result)
         verdict: Verdict = pickle.loads(result.read_bytes())
-        wrong = [*verdict.wrong, *([] if code == -SIGKILL else [f"it did not die but ended with {code}"])]
+        wrong = [*verdict.wrong, *([] if code in DIED else [f"it did not die but ended with {code}"])]
         again, in_flight = self._paid_twice(name, who, len(asked), verdict.answers_kept)
         if again > in_flight:
             wrong.append(f"{again} questions were paid for twice, {in_flight} were in flight")
