@@ -21,9 +21,8 @@ from .steps import MOMENTS, Point, Step
 from .trial import Reference, Verdict
 
 LATEST = 0.9  # of the time a step took: the latest "during" it
-# 255 is what multiprocessing says where the fork server could not tell how a child ended (popen_forkserver.poll); who
-# lives to the end ends with 0.
-DIED = (-SIGKILL, 255)
+UNREAD = 255
+"""What multiprocessing gives where the fork server could not tell how a child ended (`popen_forkserver.poll`)."""
 PARALLEL = 2
 
 
@@ -83,21 +82,23 @@ class Campaign:
         with ThreadPoolExecutor(PARALLEL) as pool:
             yield from pool.map(lambda point: self._death(name, steps[point.step].what, point), points)
 
-    def _death(self, name: str, step: str, point: Point) -> Death:
-        who = f"{point.step}-{point.moment}"
+    def _death(self, name: str, step: str, point: Point, *, again: bool = False) -> Death:
+        who = f"{point.step}-{point.moment}{'-again' if again else ''}"
         place, address = self._fresh(name, who), self._address(name, who)
         code = self._lived(trial.run_and_die, name, place, address, point)
+        if code == UNREAD and not again:
+            return self._death(name, step, point, again=True)
         asked = self._model.asked(self._who(name, who))
         result = place.with_suffix(".verdict")
         self._life(trial.look_and_run_again, name, place, address, self._reference(name), result)
         verdict: Verdict = pickle.loads(result.read_bytes())
-        wrong = [*verdict.wrong, *([] if code in DIED else [f"it did not die but ended with {code}"])]
-        again, in_flight = self._paid_twice(name, who, len(asked), verdict.answers_kept)
-        if again > in_flight:
-            wrong.append(f"{again} questions were paid for twice, {in_flight} were in flight")
+        wrong = [*verdict.wrong, *([] if code == -SIGKILL else [f"it did not die but ended with {code}"])]
+        twice, in_flight = self._paid_twice(name, who, len(asked), verdict.answers_kept)
+        if twice > in_flight:
+            wrong.append(f"{twice} questions were paid for twice, {in_flight} were in flight")
         if not wrong:
             shutil.rmtree(place)
-        return Death(name, step, point, tuple(wrong), verdict.is_published, again, in_flight)
+        return Death(name, step, point, tuple(wrong), verdict.is_published, twice, in_flight)
 
     def _paid_twice(self, name: str, who: str, asked_before: int, answers_kept: int) -> tuple[int, int]:
         """How many questions more than in a run without a fault, and how many answers the dead run had not kept."""
