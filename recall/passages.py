@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -47,10 +47,13 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
     texts = [passage_of(question.text, content) for content in rows["content"].fill_null("")]
     overlaps = word_overlaps(question.text, texts)
     is_over = _is_over(question)
+    over = _by_message(read.filter(is_over))
+    live = _by_message(read.filter(~is_over, pl.col("status") == "active"))
     made = []
     for row, text, overlap in zip(rows.iter_rows(named=True), texts, overlaps, strict=True):
-        own = read.filter(pl.col("said_in") == row["id"])
-        if not text or only_asks(text) or _says_what_is_over(text, own.filter(is_over), own.filter(~is_over)):
+        gone, holds = over.get(row["id"], ()), live.get(row["id"], ())
+        is_stale = is_said(text, gone, STALE) and not is_said(text, holds, STALE)
+        if not text or only_asks(text) or is_stale:
             continue
         score = round(ranked.scores[row["id"]] + OVERLAP_WEIGHT * overlap, 6)
         who, source = row["speaker"] or "", (row["conversation_id"], row["message_id"])
@@ -82,9 +85,9 @@ def _is_over(question: Question) -> pl.Expr:
     return (ended.fill_null(False) & ~pl.col("status").is_in(_UNDECIDED[1:])) | is_gone.fill_null(False)
 
 
-def _says_what_is_over(text: str, over: pl.DataFrame, holds: pl.DataFrame) -> bool:
-    live = holds.filter(pl.col("status") == "active")
-    return is_said(text, over["statement"], STALE) and not is_said(text, live["statement"], STALE)
+def _by_message(facts: pl.DataFrame) -> Mapping[str, list[str]]:
+    """The statements of facts by the message that says them."""
+    return dict(facts.group_by("said_in").agg("statement").iter_rows())
 
 
 def beside(found: Sequence[Passage], facts: Sequence[RecalledFact]) -> tuple[Passage, ...]:

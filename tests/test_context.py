@@ -33,6 +33,7 @@ from recall.context import (
     when,
 )
 from recall.memory import Memory
+from recall.passages import beside
 from slowwave.answers import Mention, Passage, Provenance, RecalledFact
 from storage.store import Store
 
@@ -159,7 +160,8 @@ def test_a_passage_whose_message_gave_the_facts_before_it_is_left_out() -> None:
     known = fact("Marta works at Ferrywise in Porto.", provenance=(source,))
     said_it = Passage("c", "m", "user", "Marta", "I work at Ferrywise, in Porto!", SAID, 0.5)
     more = Passage("c", "m", "user", "Marta", "I work at Ferrywise on the night boats.", SAID, 0.5)
-    shown = render_context([replace(known, subject="Marta")], ROOM, [said_it, more])
+    known = replace(known, subject="Marta")
+    shown = render_context([known], ROOM, beside([said_it, more], [known]))
     assert [one.text for one in shown.passages] == [more.text]
 
 
