@@ -7,7 +7,7 @@ closed (T10, T21), by nothing weaker (S1-22), and never by what was said before 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import polars as pl
@@ -15,6 +15,7 @@ import polars as pl
 from slowwave import aspects, frames
 from slowwave.application.application_story import decision_rows
 from slowwave.application.arrival import (
+    Replay,
     apart,
     early,
     in_order,
@@ -22,14 +23,17 @@ from slowwave.application.arrival import (
     known_speakers,
     lasted,
     moved_back,
+    news,
     remembered,
+    replayed,
+    revived_by,
     sayings_of,
     times_of,
     unfold,
 )
 from slowwave.application.board import Closings
 from slowwave.application.closing import ACTIONS, READ, REPEAT, Tools, close_facts
-from slowwave.application.conflicts import Rivals
+from slowwave.application.conflicts import Rivals, single_valued
 from slowwave.application.evidence import evidence_rows, heard_of, with_evidence, without_evidence
 from slowwave.application.implicit import find_implicit_conflicts, flag_doubts, settle_flags
 from slowwave.application.past import is_past, joined, settle_past
@@ -129,10 +133,17 @@ def plan_application(
     others = known_facts(near, now)
     undecided = _undecided(passed, near.facts, messages)
     past, fresh = undecided.filter(is_past(now)), undecided.filter(~is_past(now))
-    fresh, others = unfold(fresh, others, near.facts, near.evidence)
-    fresh = with_keys(in_order(fresh))
-    pairs = pairs_of(fresh, others, near.neighbours)
-    outcome = _carry_out(fresh, others, pairs, directives, messages, near, settings, revise, now)
+    single = single_valued(fresh["predicate"], near.predicates) if revise.conflicts else frozenset[str]()
+    spared = frozenset[str]()
+    while True:
+        unfolded, around = unfold(fresh, others, near.facts, near.evidence, Replay(single, spared))
+        unfolded = with_keys(in_order(unfolded))
+        pairs = pairs_of(unfolded, around, near.neighbours)
+        outcome = _carry_out(unfolded, around, pairs, directives, messages, near, settings, revise, now)
+        if not (revived := revived_by(around, outcome.closings)):
+            break
+        spared |= revived
+    others, outcome = around, replace(outcome, closings=news(outcome.closings, around))
     over = settle_past(past, others, outcome.closings.facts["id"], now)
     fresh, repeats = _but_old_sayings(outcome.fresh, outcome.repeats)
     again = fresh.filter(pl.col("again_of").is_not_null()).select("id", "again_of")
@@ -216,7 +227,7 @@ def _carry_out(
         revisions = dict(doubts.group_by("id", maintain_order=True).agg("target_id").iter_rows())
         may_revise = {id_: tuple(ids) for id_, ids in revisions.items()}
         tools = Tools(revise, names, rivals, may_revise, speakers, joined)
-        closings = close_facts(fresh, repeats, others, ordered, tools, now)
+        closings = close_facts(fresh, repeats, moved_back(replayed(known, fresh), fresh, joined), ordered, tools, now)
         again = came_back(fresh, repeats, closings.ended, others)
         is_settled = again["segment"].equals(fresh["segment"], null_equal=True)
         # What comes back may end an early one, so whether that lasted is seen once all that came back is known.

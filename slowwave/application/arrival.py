@@ -8,11 +8,13 @@ between), and what was said first only after it in the same words (one stretch o
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import cast
 
 import polars as pl
 
 from slowwave import frames
-from slowwave.application.board import Closings
+from slowwave.application.board import ENDED_BY, Closings
 from slowwave.application.closing import READ, RETRACT, SUPERSEDE
 from slowwave.application.patches import DIRECTIVES
 from slowwave.application.repeats import TEXT_KEY, ends_later, in_words
@@ -25,34 +27,113 @@ _ORDER = ("said_at", "valid_from", "id")
 _OWN = ["message_id", "valid_from", "statement", "statement_hash", "object_text", "object_id", "quote", "confidence"]
 
 
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What is decided once more from the first statement on where a candidate comes late.
+
+    `single`: the relations that allow one object. `spared`: ids of facts whose class is not.
+    """
+
+    single: frozenset[str] = frozenset()
+    spared: frozenset[str] = frozenset()
+
+
 def in_order(fresh: pl.DataFrame) -> pl.DataFrame:
     """The candidates in the order in which they were said, with their place in it."""
     return fresh.sort(*_ORDER).with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64))
 
 
 def unfold(
-    fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame, evidence: pl.DataFrame
+    fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame, evidence: pl.DataFrame, replay: Replay
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Candidates and facts, with each fact as it was known when the next candidate about its subject was said.
 
     What was said of the fact after that is a candidate again (`again_of` names the fact, null for all others): if the
-    fact ended in between, it is a stretch of its own. `known` are FACTS of any status, `evidence` FACT_EVIDENCE.
+    fact ended in between, it is a stretch of its own. `known` are FACTS of any status, `evidence` FACT_EVIDENCE. Of
+    relations that allow one object, all is decided once more from its first statement on where a candidate comes late:
+    `others` say by `is_replayed` which facts these are.
     """
     fresh = fresh.with_columns(again_of=pl.lit(None, dtype=pl.String))
     said = evidence.select(again_of="fact_id", message_id="message_id", at="occurred_at").drop_nulls()
     sayings = others.select(*_ABOUT, again_of="id").join(said, on="again_of")
+    again = _come_late(fresh, others, sayings, replay)
+    others = others.with_columns(is_replayed=pl.col("id").is_in(again["id"].implode()))
     later = sayings.group_by(*_ABOUT, "again_of").agg(first=pl.col("at").min())
     later = later.join(fresh.select(*_ABOUT, "said_at").unique(), on=_ABOUT).filter(
         pl.col("said_at") >= pl.col("first")
     )
     cuts = later.group_by("again_of").agg(cut=pl.col("said_at").min())
     torn = sayings.join(cuts, on="again_of").filter((pl.col("at").max() > pl.col("cut")).over("again_of"))
-    if torn.is_empty():
+    torn = torn.join(again, left_on="again_of", right_on="id", how="anti")
+    whole = sayings.join(again, left_on="again_of", right_on="id", how="semi")
+    if torn.is_empty() and whole.is_empty():
         return fresh, others
     before = torn.filter(pl.col("at") <= pl.col("cut")).group_by(id="again_of").agg(said_at=pl.col("at").max())
-    return _with_sayings(fresh, others, known, torn.filter(pl.col("at") > pl.col("cut"))), others.update(
-        before, on="id"
+    whole = pl.concat([torn.filter(pl.col("at") > pl.col("cut")).drop("cut"), whole])
+    return _with_sayings(fresh, others, known, whole), others.update(before, on="id")
+
+
+def _come_late(fresh: pl.DataFrame, others: pl.DataFrame, sayings: pl.DataFrame, replay: Replay) -> pl.DataFrame:
+    """(id): the facts of a relation that allows one object of which more was said later than some candidate was.
+
+    Or that ended later: somebody said so.
+    """
+    of_one = pl.col("predicate").is_in(list(replay.single)) & (pl.col("polarity") != "negated").fill_null(True)
+    is_spared = pl.col("id").is_in(list(replay.spared)).any().over(*_ABOUT, "predicate")
+    classes = others.filter(of_one).filter(~is_spared).select(*_ABOUT, "predicate", "id", "valid_to")
+    last = classes.join(sayings.group_by(id="again_of").agg(at=pl.col("at").max()), on="id")
+    last = last.with_columns(last=pl.max_horizontal("at", "valid_to"))
+    new = fresh.filter(of_one).select(*_ABOUT, "predicate", "said_at").group_by(*_ABOUT, "predicate").min()
+    late = last.join(new, on=[*_ABOUT, "predicate"]).filter(pl.col("said_at") < pl.col("last"))
+    return classes.join(late, on=[*_ABOUT, "predicate"], how="semi").select("id")
+
+
+def replayed(others: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
+    """The facts, those that are decided once more as they were when first said: nothing has ended them yet."""
+    first = fresh.filter(pl.col("again_of").is_not_null()).sort("place").unique("again_of", keep="first")
+    first = first.select("said_at", "place", id="again_of").join(others.filter("is_replayed"), on="id", how="semi")
+    opened = pl.when(~_is_ended())
+    kinds = {"valid_to": frames.TIME, "replaced_by": pl.String(), "status_reason": pl.String()}
+    return others.with_columns(
+        *(opened.then(name).otherwise(pl.lit(None, dtype=kind)).alias(name) for name, kind in kinds.items()),
+        status=opened.then("status").otherwise(pl.lit("active")),
+        is_live=pl.col("is_live") | _is_ended(),
+    ).update(first, on="id")
+
+
+def revived_by(others: pl.DataFrame, closings: Closings) -> frozenset[str]:
+    """Ids of facts that were over and that nothing ends once all is decided again: their class must stay as it is."""
+    return frozenset(others.filter(_is_ended()).join(closings.facts, on="id", how="anti")["id"])
+
+
+def news(closings: Closings, others: pl.DataFrame) -> Closings:
+    """The closings without what was decided before, in the same way, of facts that were decided once more."""
+    again = others.filter("is_replayed")
+    same = list(again.join(closings.facts, on=["id", "valid_to", "replaced_by"], how="semi", nulls_equal=True)["id"])
+    known, changed = frozenset(again["id"]), frozenset(closings.facts["id"]) - frozenset(same)
+
+    facts, retired, ended = (
+        part.filter(~pl.col("id").is_in(same)) for part in (closings.facts, closings.retired, closings.ended)
     )
+    return replace(
+        closings,
+        facts=facts,
+        retired=retired,
+        ended=ended,
+        decisions=[
+            row
+            for row in closings.decisions
+            if row["subject_id"] in changed or not known.issuperset(cast(list[str], row["ids_in"]))
+        ],
+        doubts=tuple(doubt for doubt in closings.doubts if not known.issuperset(doubt[:2])),
+    )
+
+
+def _is_ended() -> pl.Expr:
+    """Whether a fact that is decided once more was ended by what was said: by another fact, or by a directive."""
+    by_other = (pl.col("status") == "superseded") & pl.col("replaced_by").is_not_null()
+    is_told = pl.col("status_reason").fill_null("").str.starts_with(ENDED_BY)
+    return pl.col("is_replayed") & pl.col("valid_to").is_not_null() & (by_other | is_told)
 
 
 def _with_sayings(fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame, torn: pl.DataFrame) -> pl.DataFrame:
@@ -62,9 +143,11 @@ def _with_sayings(fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame
     sayings = sayings.unique(["again_of", "message_id"], keep="first", maintain_order=True).drop(_ABOUT)
     rows = sayings.join(others, left_on="again_of", right_on="id", suffix="_of", maintain_order="left")
     worded = pl.col("statement").is_not_null()
+    is_own = (pl.col("message_id") == pl.col("message_id_of")) & (pl.col("at") == pl.col("first_at"))
+    own_beginning = pl.when(is_own).then("valid_from_of")
     rows = rows.with_columns(
         *(pl.when(worded).then(name).otherwise(f"{name}_of").alias(name) for name in _OWN[2:]),
-        valid_from=pl.coalesce("valid_from", "at"),
+        valid_from=pl.coalesce("valid_from", own_beginning, "at"),
         said_at="at",
         first_at="at",
         status=pl.lit("candidate"),

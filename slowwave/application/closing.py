@@ -10,7 +10,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave.application.board import ENDED_BY, Board, Closings, Fact
-from slowwave.application.conflicts import Rivals, come_before, say_again, settle_conflicts
+from slowwave.application.conflicts import Rivals, say_again, settle_conflicts
 from slowwave.application.predicates import domain_of
 from slowwave.application.revision import revise_beliefs
 from slowwave.application.rivals import plain
@@ -113,8 +113,8 @@ def close_facts(
             continue
         may = speaker["id"] in may_conflict
         if speaker["id"] in roots:
-            if may and speaker["id"] in tools.joined:
-                come_before(board, tools.rivals, winner, tools.settings)
+            if may and speaker["place"] == winner["place"]:
+                settle_conflicts(board, tools.rivals, winner, tools.settings)
             elif may and board.is_open(winner):
                 say_again(board, tools.rivals, winner, speaker, tools.settings)
         elif board.is_open(winner):

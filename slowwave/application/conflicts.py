@@ -15,7 +15,6 @@ from datetime import datetime
 import polars as pl
 
 from slowwave.application.board import NOTHING, Board, Fact
-from slowwave.application.entrenchment import rank_of
 from slowwave.application.evidence import Heard
 from slowwave.application.predicates import canonicalise, domain_of
 from slowwave.application.rivals import (
@@ -30,7 +29,6 @@ from slowwave.application.rivals import (
     tells_what_ended,
 )
 from slowwave.settings import ReviseSettings
-from slowwave.validity import is_out_of_order
 
 REASON, LATE = "conflict", "late"
 BOTH = ""
@@ -148,30 +146,23 @@ def _is_said() -> pl.Expr:
 
 def settle_conflicts(board: Board, rivals: Rivals, new: Fact, settings: ReviseSettings) -> None:
     """Carry out what a new fact means for the others of its class, oldest first."""
-    mates = _settled_mates(board, rivals, new, settings)
-    if board.is_open(new):
-        _find_place(board, rivals, new, mates)
-
-
-def say_again(board: Board, rivals: Rivals, fact: Fact, saying: Fact, settings: ReviseSettings) -> None:
-    """A known fact is said once more: of what was left beside it in doubt until then, this may settle which holds."""
-    again = {**fact, **{name: saying[name] for name in ("place", "said_at", "valid_from")}}
-    for known in rivals.of(again):
-        if known["said_at"] < again["said_at"] and board.is_open(known) and not board.is_contradicted(again, known):
-            holds = judged(again, known, settings) == fact["id"]
-            if holds and not board.refusal(again, again, known) and not rivals.doubt(again, known, again):
-                replace(board, known, again, settings, REASON)
-
-
-def _settled_mates(board: Board, rivals: Rivals, new: Fact, settings: ReviseSettings) -> list[Fact]:
-    """The others of its class, oldest first, of which those that are open were settled with it."""
     mates = sorted(rivals.of(new), key=lambda fact: (fact["valid_from"], fact["id"]))
     for known in mates:
         if not board.is_open(new):
             break
         if board.is_open_at(known, new["valid_from"]) and not board.is_contradicted(new, known):
             _settle(board, rivals, new, known, settings)
-    return mates
+
+
+def say_again(board: Board, rivals: Rivals, fact: Fact, saying: Fact, settings: ReviseSettings) -> None:
+    """A known fact is said once more: of what was left beside it in doubt until then, this may settle which holds."""
+    again = {**fact, **{name: saying[name] for name in ("place", "said_at", "valid_from")}}
+    for known in rivals.of(again):
+        is_open = known["said_at"] < again["said_at"] and board.is_open_at(known, again["valid_from"])
+        if is_open and not board.is_contradicted(again, known):
+            holds = judged(again, known, settings) == fact["id"]
+            if holds and not board.refusal(again, again, known) and not rivals.doubt(again, known, again):
+                replace(board, known, again, settings, REASON)
 
 
 def _settle(board: Board, rivals: Rivals, new: Fact, known: Fact, settings: ReviseSettings) -> None:
@@ -262,61 +253,6 @@ def come_late(board: Board, new: Fact, known: Fact, settings: ReviseSettings) ->
         _note(board, "refuse", known, new, settings, refusal, board.would(LATE, known, known, new))
         return
     board.comes_late(new, known, max(known["valid_from"], new["valid_from"]), REASON)
-
-
-def come_before(board: Board, rivals: Rivals, fact: Fact, settings: ReviseSettings) -> None:
-    """A known fact holds since earlier than was known: what ended with it ended earlier, and what came is settled."""
-    mates = _settled_mates(board, rivals, fact, settings)
-    if not board.is_open(fact):
-        for candidate in mates:
-            if board.is_open(candidate) and candidate["place"] >= 0:
-                _come_before_next(board, rivals, candidate, fact)
-    _end_earlier(board, rivals, fact, _over(board, mates))
-
-
-def _find_place(board: Board, rivals: Rivals, new: Fact, mates: list[Fact]) -> None:
-    """Where a late fact stands among those that are over: before the next one, and after the one whose end it tells.
-
-    A(2020) ended with C(2024) because nothing in between was known; B(2022) arrives: A ended with B, B with C.
-    """
-    over = _over(board, mates)
-    for mate in over:
-        _come_before_next(board, rivals, new, mate)
-    _end_earlier(board, rivals, new, over)
-
-
-def _come_before_next(board: Board, rivals: Rivals, new: Fact, over: Fact) -> None:
-    """A candidate was over when one began that is over itself, if it was said or began before that."""
-    is_late = rivals.is_event(new) or is_out_of_order(new["said_at"], over["said_at"])
-    is_next = is_late and over["valid_from"] > new["valid_from"]
-    if is_next and not board.refusal(over, over, new) and not rivals.doubt(over, new, over):
-        board.comes_late(new, over, over["valid_from"], REASON)
-
-
-def _end_earlier(board: Board, rivals: Rivals, new: Fact, over: list[Fact]) -> None:
-    for mate in over:
-        is_inferred = mate["status"] == "superseded" and str(mate["status_reason"]).startswith(f"{REASON}:")
-        is_inferred |= board.was_open(mate, new["said_at"])
-        inside = mate["valid_from"] <= new["valid_from"] < (mate["valid_to"] or new["valid_from"])
-        may = rank_of(new["entrenchment"]) >= rank_of(mate["entrenchment"]) and not board.refusal(new, new, mate)
-        if is_inferred and inside and mate["said_at"] <= new["said_at"] and may and not rivals.doubt(new, mate, new):
-            until, before = mate["valid_to"], mate["replaced_by"]
-            board.supersede(mate, new, REASON, f"replaced by {new['id']}", ends=new["valid_from"])
-            board.end(mate, new["said_at"])
-            seen = {"valid_to": [until, mate["valid_to"]], "replaced_by": [before, mate["replaced_by"]]}
-            late = "A message that came late tells what followed it."
-            board.decide("shorten", mate["id"], [mate["id"], new["id"]], [mate["id"]], late, seen)
-
-
-def _over(board: Board, mates: Iterable[Fact]) -> list[Fact]:
-    """Those that held for some time and are over."""
-    return [
-        mate
-        for mate in mates
-        if not board.is_open(mate)
-        and mate["status"] != "retracted"
-        and (mate["valid_to"] is None or mate["valid_to"] > mate["valid_from"])
-    ]
 
 
 def _note(
