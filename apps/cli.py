@@ -36,6 +36,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "read_commands",
         "Ranked facts that answer a question, with their validity and source, and passages of messages beside them.",
     ),
+    "ask": (
+        "ask_command",
+        "Answer a question from what is remembered, in one call of a model, with what the answer rests on.",
+    ),
     "facts": (
         "read_commands",
         "What is known about an entity.",
