@@ -36,10 +36,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "read_commands",
         "Ranked facts that answer a question, with their validity and source, and passages of messages beside them.",
     ),
-    "ask": (
-        "ask_command",
-        "Answer a question from what is remembered, in one call of a model, with what the answer rests on.",
-    ),
     "facts": (
         "read_commands",
         "What is known about an entity.",
@@ -63,6 +59,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "quality": (
         "read_commands",
         "What was refused, by which gate and why; and how recalls steer what is kept.",
+    ),
+    "ask": (
+        "ask_command",
+        "Answer a question from what is remembered, in one call of a model, with what the answer rests on.",
     ),
     "consolidate": (
         "maintain_commands",

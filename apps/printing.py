@@ -75,8 +75,8 @@ def _plain(value: Any) -> Any:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "") -> RenderableType:
-    """A table under its title; stored text is printed as text, never as markup."""
-    made = Table(header_style="bold cyan")
+    """A table under its title; stored text is printed as text, never as markup. Columns without names have no head."""
+    made = Table(header_style="bold cyan", show_header=any(columns))
     for column in columns:
         justify: JustifyMethod = "right" if column in NUMBERS else "left"
         made.add_column(column, overflow="fold", justify=justify, no_wrap=column in ("run", "id"))

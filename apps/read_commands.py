@@ -141,12 +141,13 @@ def facts(
             told(fact, now),
             shown_relation(fact.predicate, place.locale),
             validity(fact.valid_from, fact.valid_to, fact.status == "active"),
-            fact.status,
+            *([fact.status] if everything else []),
             short_id(fact.id),
         )
         for fact in known
     ]
-    out.print(table(_title(entity, place.locale), ("fact", "relation", "valid", "status", "id"), rows))
+    status = ("status",) if everything else ()  # of facts of one time there is only one
+    out.print(table(_title(entity, place.locale), ("fact", "relation", "valid", *status, "id"), rows))
 
 
 def _title(entity: Entity, locale: Locale) -> str:
