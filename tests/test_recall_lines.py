@@ -63,7 +63,7 @@ def test_a_line_begins_with_the_time_of_the_fact_unless_it_is_the_day_of_the_mes
     assert "(~2025) Marta will play in Lisbon." in text
     assert "(2025-03-01 → 2050-08-" in text
     assert ") Marta plays the violin" not in text
-    assert "doubtful) Marta plays go. [red]now[/]" in text
+    assert "doubtful) Marta plays go.[31m [red]now[/]" in text
     assert "\x1b[31m" not in text
     assert "\u202e" not in text
 
