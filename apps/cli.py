@@ -60,6 +60,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "read_commands",
         "What was refused, by which gate and why; and how recalls steer what is kept.",
     ),
+    "ask": (
+        "ask_command",
+        "Answer a question from what is remembered, in one call of a model, with what the answer rests on.",
+    ),
     "consolidate": (
         "maintain_commands",
         "Merge facts that say the same, with lineage to the originals. A second run changes nothing and costs nothing.",

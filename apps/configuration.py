@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from slowwave.errors import UnknownName, UnusableInput
 from slowwave.seed_names import by_own_names, translated
-from slowwave.settings import Group, Settings
+from slowwave.settings import Group, LanguageSettings, Settings
 
 from .setting_errors import plain_error
 
@@ -77,6 +77,12 @@ def with_flags(section: str, settings: Group, llm: Mapping[str, Any], **others: 
     values = settings.model_dump()
     values["llm"] |= _given(llm)
     return parse_settings({section: values | _given(others)}, "the command line")
+
+
+def answering(settings: Settings, model: str | None = None) -> LanguageSettings:
+    """Who answers questions and within which limits: as for reading, or the model that a flag names."""
+    llm = settings.ingest.llm
+    return llm.model_copy(update={"model": model, "answer_model": ""}) if model is not None else llm
 
 
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:

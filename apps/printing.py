@@ -75,8 +75,8 @@ def _plain(value: Any) -> Any:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "") -> RenderableType:
-    """A table under its title; stored text is printed as text, never as markup."""
-    made = Table(header_style="bold cyan")
+    """A table under its title; stored text is printed as text, never as markup. Columns without names have no head."""
+    made = Table(header_style="bold cyan", show_header=any(columns))
     for column in columns:
         justify: JustifyMethod = "right" if column in NUMBERS else "left"
         made.add_column(column, overflow="fold", justify=justify, no_wrap=column in ("run", "id"))
@@ -102,6 +102,19 @@ def shown(value: Any) -> str:
 def short_id(id: str) -> str:
     """Enough of an id for `slowwave why`."""
     return id.rpartition("_")[2][:8]
+
+
+def day_of(at: datetime, precision: str | None = None) -> str:
+    """A moment as exactly as it is known: 2023-05-07, 2023-05, 2023, ~2023, summer 2023, week of 2023-05-01."""
+    season = ("winter", "spring", "summer", "autumn")[at.month % 12 // 3]
+    day = f"{at:%Y-%m-%d}"
+    return {
+        "week": f"week of {day}",
+        "month": f"{at:%Y-%m}",
+        "season": f"{season} {at:%Y}",
+        "year": f"{at:%Y}",
+        "around": f"~{at:%Y}",
+    }.get(precision or "day", day)
 
 
 def validity(start: datetime | None, end: datetime | None, is_held: bool = True) -> str:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from slowwave.answers import Added
 from slowwave.errors import Refused
 
-from .configuration import load_settings, store_uri
+from .configuration import answering, load_settings, store_uri
 
 if TYPE_CHECKING:
     from recall.memory import Memory
+    from slowwave.settings import LanguageSettings
 
 
 _process = 0  # the one that first used a memory; a child that is forked from it inherits the number
@@ -51,6 +52,10 @@ class Opened:
                 recall = self._settings.recall
                 self._memory = Memory.open(self._uri, self._namespace, settings=recall, is_logged=self._is_logged)
             return self._memory
+
+    def answering(self, model: str | None) -> LanguageSettings:
+        """Who answers questions, and within which limits."""
+        return answering(self._settings, model)
 
     def add_observations(self, entity: str, texts: Sequence[str], type: str | None, *, create: bool) -> Added:
         """A run of its own on the write road; a store that does not exist is made with `create`."""

@@ -16,13 +16,22 @@ from slowwave.labels import Locale, shown_relation, shown_type
 from .history_tables import history_table, print_story
 from .options import AlsoOption, AsOf, JsonOption, KnownAsOf, NamespaceOption, OnlyOption, Place, StoreOption, time_of
 from .printing import err, out, print_json, short_id, table, told, validity
-from .recall_tables import parts_table, passages_table, recall_table, uncertain_table
+from .recall_tables import (
+    SHOWN_PASSAGES,
+    Speakers,
+    fact_lines,
+    parts_table,
+    passage_lines,
+    passages_table,
+    recall_table,
+    uncertain_table,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from recall.memory import Memory
-    from slowwave.answers import Entity
+    from slowwave.answers import Entity, Recollection
 
 USE = ("learning", "learning_events", "prune_threshold", "min_quality", "facts_scored", "facts_below_min_quality")
 _FACT_ID = re.compile(r"f_[0-9a-f][0-9a-f_]*")
@@ -63,6 +72,7 @@ def recall(
     ] = None,
     only: OnlyOption = None,
     also: AlsoOption = None,
+    full: Annotated[bool, typer.Option("--full", help="Whole texts, with their scores and ids.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Also how each fact came to its place.")] = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
@@ -74,19 +84,37 @@ def recall(
             query, k, scope=scope, as_of=time_of(as_of), known_as_of=time_of(known_as_of), graph=graph,
             episode=conversation, last=last, only=only, also=also or (),
         )  # fmt: skip
+        speakers = {} if as_json or full else memory.speakers(found.facts)
     if as_json:
         print_json(found.as_json(explained=explain))
         return
     if not (found.facts or found.passages):
         out.print("Nothing is known about that. Try other words, or `slowwave entities`.")
-    if found.facts:
-        out.print(recall_table(found))
-    if found.passages:
-        out.print(passages_table(found))
+    if full:
+        _show_whole(found)
+    else:
+        _show_lines(found, speakers)
     if found.facts and explain:
         out.print(parts_table(found))
     if found.uncertain:
         out.print(uncertain_table(found.uncertain))
+
+
+def _show_whole(found: Recollection) -> None:
+    if found.facts:
+        out.print(recall_table(found))
+    if found.passages:
+        out.print(passages_table(found))
+
+
+def _show_lines(found: Recollection, speakers: Speakers) -> None:
+    if found.facts:
+        took = f"{found.took_ms:.0f} ms; --full shows whole texts, scores and ids"
+        out.print(fact_lines(found.query, found.facts, speakers, took))
+    if found.passages:
+        best = found.passages[:SHOWN_PASSAGES]
+        more = len(found.passages) - len(best)
+        out.print(passage_lines("In messages", best, f"…and {more} more: --full" if more else ""))
 
 
 def facts(
@@ -113,12 +141,13 @@ def facts(
             told(fact, now),
             shown_relation(fact.predicate, place.locale),
             validity(fact.valid_from, fact.valid_to, fact.status == "active"),
-            fact.status,
+            *([fact.status] if everything else []),
             short_id(fact.id),
         )
         for fact in known
     ]
-    out.print(table(_title(entity, place.locale), ("fact", "relation", "valid", "status", "id"), rows))
+    status = ("status",) if everything else ()  # of facts of one time there is only one
+    out.print(table(_title(entity, place.locale), ("fact", "relation", "valid", *status, "id"), rows))
 
 
 def _title(entity: Entity, locale: Locale) -> str:

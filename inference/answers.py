@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from slowwave.records import Usage
 
-Role = Literal["extract", "resolve", "consolidate", "summarize", "judge"]
+Role = Literal["extract", "resolve", "consolidate", "summarize", "judge", "answer"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 T = TypeVar("T", bound=BaseModel)

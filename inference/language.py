@@ -70,6 +70,7 @@ class Language:
             "consolidate": settings.consolidate_model,
             "judge": settings.judge_model,
             "summarize": settings.summarize_model,
+            "answer": settings.answer_model,
         }
         self._choices = {role: choose(named.get(role) or settings.model) for role in ROLES}
         self._free: dict[Choice, Free] = {c: _free(c) for c in self._choices.values() if c.provider in FREE}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from prompts.responses import (
     ArtifactLinks,
     CommunitySummaries,
     NameResolution,
+    QuestionAnswer,
     Reconciliation,
     RelationNames,
     SessionSummaries,
@@ -46,10 +47,11 @@ RESPONSES: Mapping[str, type[BaseModel]] = MappingProxyType(
         "link_artifacts": ArtifactLinks,
         "summarize_communities": CommunitySummaries,
         "summarize_sessions": SessionSummaries,
+        "answer_question": QuestionAnswer,
     }
 )
-URGENT = frozenset({"resolve_names", "name_relations"})
-"""Prompts on whose answers the next step of a batch of messages waits."""
+URGENT = frozenset({"resolve_names", "name_relations", "answer_question"})
+"""Prompts on whose answers the next step of a batch of messages waits, or whoever asks."""
 
 
 class _Inert(str):
@@ -198,3 +200,8 @@ def render_communities(communities: tuple[CommunityQuestion, ...]) -> Prompt:
 def render_sessions(conversations: tuple[SessionQuestion, ...]) -> Prompt:
     """The prompt that is answered with `SessionSummaries` (S4-23); `prompts.packing` says how many fit into one."""
     return _asking("summarize_sessions", "conversations", conversations)
+
+
+def render_question(question: str, lines: Sequence[str], today: datetime, as_of: datetime | None = None) -> Prompt:
+    """The prompt that is answered with a `QuestionAnswer`; lines are numbered from 1, as the answer names them."""
+    return _asking("answer_question", "lines", tuple(lines), question=question, today=today, as_of=as_of)

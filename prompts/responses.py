@@ -302,3 +302,20 @@ class SessionSummaries(Summaries):
     def told(self) -> list[tuple[int, str]]:
         """Number and cleaned text of each summary, in the order of the answer."""
         return [(each.conversation, cleaned_answer(each.summary)) for each in self.summaries]
+
+
+class QuestionAnswer(Response):
+    """The answer to a question, from numbered lines."""
+
+    known: bool = Field(description="Whether the lines tell it, or a part of it.")
+    answer: str = Field(default="", description="The answer; empty where known is false.")
+    lines: Usable[int] = Field(default_factory=list, description="Numbers of the lines that it rests on.")
+
+    @model_validator(mode="after")
+    def _is_founded(self) -> Self:
+        """What claims to be known has words and lines; else the model is asked to put it right."""
+        if self.known and not any(map(str.isalnum, self.answer)):
+            raise ValueError("known is true, but there is no answer")
+        if self.known and not self.lines:
+            raise ValueError("known is true, but no line is named that the answer rests on")
+        return self

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar, get_args
+from typing import Any, Self, TypeVar, get_args
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from slowwave.answers import (
     RankedEntity,
     RecalledFact,
     Recollection,
+    Reply,
     Story,
     UncertainFact,
     Version,
@@ -33,7 +34,7 @@ from slowwave.answers import (
 from slowwave.errors import StoreMismatch, UnusableInput
 from slowwave.moments import Moment
 from slowwave.ranking.placing import Step
-from slowwave.settings import BeliefSettings, GraphMode, RecallSettings
+from slowwave.settings import BeliefSettings, GraphMode, LanguageSettings, RecallSettings
 from storage.disk import told_plainly
 from storage.snapshots import Snapshot
 from storage.store import Store
@@ -45,7 +46,7 @@ from .artifacts import Artifact, artifacts, versions_of
 from .aspects import Profile, aspects, facts_with_aspect, stored_aspects
 from .beliefs import uncertain
 from .communities import communities, community_of
-from .context import MOST_FACTS, render_context
+from .context import MOST_FACTS, ROOM, Block, render_context
 from .doubts import Conflicts
 from .duplicates import duplicates_of
 from .entities import find_entity, list_entities
@@ -64,6 +65,7 @@ from .placing import place
 from .quality import Faded
 from .search import NO_WALK, PAST_TABLES, TABLES, Question, Walk, search, together
 from .session import entities_of_last, messages_of
+from .speakers import speakers_of
 from .stories import fact_named, story_of
 from .telemetry import note_recall
 from .traversal import FARTHEST, known_types, neighbours_of, path_between
@@ -253,19 +255,46 @@ class Memory:
         more than any block has room for. `recall.context.context_share` gives the budget that is due to it in a whole
         context.
         """
-        if not token_budget or token_budget < 0:
-            return ""
-        found = self.recall(
+        return self.block_for(
             query,
-            k or MOST_FACTS,
+            token_budget,
+            k=k,
             scope=scope,
             as_of=as_of,
             known_as_of=known_as_of,
             only=only,
             also=also,
             now=now,
-        )
-        return render_context(found.facts, token_budget, found.passages).text
+        ).text
+
+    def block_for(self, query: str, token_budget: int | None, *, k: int | None = None, **how: Any) -> Block:
+        """The block of `context_for` with the facts and passages that stand in it; `how` are its other arguments."""
+        if not token_budget or token_budget < 0:
+            return Block()
+        found = self.recall(query, k or MOST_FACTS, **how)
+        return render_context(found.facts, token_budget, found.passages)
+
+    def ask(
+        self,
+        question: str,
+        llm: LanguageSettings,
+        token_budget: int = ROOM,
+        *,
+        scope: str | None = None,
+        as_of: datetime | None = None,
+        known_as_of: datetime | None = None,
+        also: Sequence[str] = (),
+        now: datetime | None = None,
+    ) -> Reply:
+        """What a model answers from the block of `context_for`, in one call, with what the answer rests on.
+
+        The model and the limits of `llm` are those of the role "answer". Raises as `recall.asking.ask`.
+        """
+        from .asking import ask  # imports the model seat, which no other read needs
+
+        at = now or datetime.now(UTC)
+        how: dict[str, Any] = {"scope": scope, "as_of": as_of, "known_as_of": known_as_of, "also": also, "now": at}
+        return ask(question, lambda: self.block_for(question, token_budget, **how), self._store, llm, at, as_of)
 
     async def _answer(self, question: Question, *, settings: RecallSettings, only: str | None = None) -> Answer:
         """Asked of the state that was seen last while the head is read, and once more where the head has moved."""
@@ -492,6 +521,10 @@ class Memory:
     ) -> tuple[int, tuple[RecalledFact, ...]]:
         """How many live facts touch an aspect, and the strongest of them; `UnknownName` lists the fourteen."""
         return facts_with_aspect(self.snapshot, slug, Moment(now or datetime.now(UTC)), limit)
+
+    def speakers(self, facts: Sequence[RecalledFact]) -> dict[tuple[str, str], str]:
+        """Who said each message that these facts rest on, by its conversation and its id there."""
+        return speakers_of(self.snapshot, (source for fact in facts for source in fact.provenance))
 
     def why(self, asked: str, *, now: datetime | None = None) -> Story:
         """The whole story of a fact, message, entity, community, conversation or run."""

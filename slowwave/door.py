@@ -24,6 +24,7 @@ from slowwave.answers import (
     Path,
     RecalledFact,
     Recollection,
+    Reply,
     Story,
     Version,
 )
@@ -127,6 +128,33 @@ class OpenMemory:
             as_of=_time(as_of),
             known_as_of=_time(known_as_of),
             only=only,
+            also=also,
+        )
+
+    def ask(
+        self,
+        question: str,
+        token_budget: int = 2000,
+        *,
+        as_of: Time | None = None,
+        known_as_of: Time | None = None,
+        scope: str | None = None,
+        also: Sequence[str] = (),
+        model: str | None = None,
+    ) -> Reply:
+        """What a model answers from the block of `context_for`, in one paid call, with what the answer rests on.
+
+        `model` is provider/model, in place of that of the settings ([ingest.llm], whose limits count). Where nothing is
+        found nobody is asked. Raises `MissingKey` where there is no model, `BudgetReached` where the limits leave no
+        room, `Transient` where the model does not answer now, and `Terminal` where its answer is no use.
+        """
+        return self._opened.memory.ask(
+            _text("question", question),
+            self._opened.answering(model),
+            token_budget,
+            scope=scope,
+            as_of=_time(as_of),
+            known_as_of=_time(known_as_of),
             also=also,
         )
 

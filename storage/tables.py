@@ -727,7 +727,7 @@ _LLM_CALLS = Table(
     {
         "provider": _text("Provider."),
         "model": _text("Model."),
-        "role": _text("extract, resolve, consolidate, summarize or judge."),
+        "role": _text("extract, resolve, consolidate, summarize, judge or answer."),
         "prompt_name": _text("Which prompt."),
         "prompt_hash": _text("Hash of the rendered prompt."),
         "schema_hash": _text("Hash of the response schema."),
@@ -749,7 +749,7 @@ _LLM_BATCHES = Table(
     {
         "provider": _text("Provider."),
         "model": _text("Model."),
-        "role": _text("extract, resolve, consolidate, summarize or judge."),
+        "role": _text("extract, resolve, consolidate, summarize, judge or answer."),
         "schema_hash": _text("Hash of the response schema."),
         "state": _text("submitting, unsure, submitted, collected, lost or foreign.", required=True),
         "batch_id": _text("What the provider calls it; empty until it is known."),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from recall.asking import PROMPT as QUESTIONS
 from slowwave.intake.pastes import embedded_text
 from slowwave.intake.sessions import TOLD
 from slowwave.maintenance import erasure
@@ -21,7 +22,7 @@ from .community_questions import PROMPT as COMMUNITIES
 from .sessions import PROMPT as SESSIONS
 
 FACTS = ("facts", "facts_archive")
-SUMMARIES = (COMMUNITIES, SESSIONS)
+IN_OWN_WORDS = (COMMUNITIES, SESSIONS, QUESTIONS)
 LOGS = tuple(tables_of(Role.LOG))
 REQUIRED = {name: {c for c, spec in table.columns.items() if not spec.nullable} for name, table in TABLES.items()}
 LEAST_WORDS = 3  # of a statement that is looked for elsewhere
@@ -65,17 +66,17 @@ def plan_erasure(reading: Reading, entity_id: str, names: Names) -> Plan:
         kept = frame.filter(pl.col("action") != "forget") if table == "decisions" else frame
         keys[table] = erasure.keys_of(kept)
     gone = _gone(keys, named, entity_id, names)
-    gone["llm_calls"] |= {*summaries_among(reading.frame("llm_calls", columns=["id", "prompt_name"]))}
+    gone["llm_calls"] |= {*retold_among(reading.frame("llm_calls", columns=["id", "prompt_name"]))}
     return _Striking(reading, names, named, keys, gone).plan()
 
 
-def summaries_among(calls: pl.DataFrame) -> pl.Series:
-    """Ids of the answers (id, prompt_name) that are summaries: none of them stays when anything is forgotten.
+def retold_among(calls: pl.DataFrame) -> pl.Series:
+    """Ids of the calls (id, prompt_name) that summarise or answer questions: none stays when anything is forgotten.
 
     They tell in words of their own what was known of somebody, perhaps without a name, and of communities that are no
     more; to lose one costs a call where that very question is put again.
     """
-    return calls.filter(pl.col("prompt_name").is_in(SUMMARIES))["id"]
+    return calls.filter(pl.col("prompt_name").is_in(IN_OWN_WORDS))["id"]
 
 
 def _gone(keys: Keys, named: Keys, entity_id: str, names: Names) -> dict[str, set[str]]:

@@ -33,7 +33,7 @@ from storage.snapshots import Reading
 from storage.store import Store
 from storage.tables import Role, tables_of
 
-from .erasure_plan import LOGS, REQUIRED, Plan, plan_erasure, summaries_among
+from .erasure_plan import LOGS, REQUIRED, Plan, plan_erasure, retold_among
 from .profiles import refresh_profiles
 from .runs import Run, embed_rows, recorded, store_of
 
@@ -281,7 +281,7 @@ def _purge_again(store: Store, plan: Plan, names: Names) -> None:
     for name in LOGS:
         rows = store.log(name)
         about = rows.filter(pl.any_horizontal(pl.lit(False), *(pl.col(c).is_in(ids.implode()) for c in REQUIRED[name])))
-        told = summaries_among(rows) if name == "llm_calls" else ()
+        told = retold_among(rows) if name == "llm_calls" else ()
         if gone := {*erasure.naming(rows, names)["id"], *about["id"], *told}:
             purge_log(store, name, gone)
 

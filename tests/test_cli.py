@@ -111,7 +111,7 @@ def test_every_command_takes_the_common_options() -> None:
 def test_the_commands_of_this_version_are_all_there() -> None:
     known = {" ".join(command) for command in COMMANDS}
     assert {*READING, "demo", "init", "ingest", "undo", "doctor", "runs", "atlas", "report"} <= known
-    assert {"aspects", "context", "communities refresh"} <= known
+    assert {"aspects", "ask", "context", "communities refresh"} <= known
     assert {"consolidate", "steward", "decay", "upkeep", "sleep", "archived", "restore", "forget", "pin"} <= known
     assert {f"entity {verb}" for verb in ("merge", "alias", "rename", "pin")} <= known
     assert {"neighbours", "path", "find"} <= known

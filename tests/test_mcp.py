@@ -57,6 +57,7 @@ READS = {
     "find_split_candidates", "analyze_entity_split", "propose_entity_split_tool", "consolidation_report",
     "list_proposals",
 }  # fmt: skip
+PAYS = {"ask"}
 DESTROYS = {"delete_observations", "execute_entity_split_tool", "review"}
 NIGHT: Any = ("decay",)
 DOCUMENT = Path(__file__).parents[1] / "docs" / "mcp.md"
@@ -109,10 +110,11 @@ def let(url: str, body: Callable[..., Coroutine[Any, Any, Any]], person: Person 
 def test_tools_say_which_only_read_and_which_destroy(url: str) -> None:
     tools = {tool.name: tool for tool in let(url, lambda client: client.list_tools()).tools}
     hints = {name: tool.annotations for name, tool in tools.items()}
-    assert {name for name, hint in hints.items() if hint.read_only_hint} == READS
+    assert {name for name, hint in hints.items() if hint.read_only_hint} == READS | PAYS
     assert {name for name, hint in hints.items() if hint.destructive_hint} == DESTROYS
-    assert set(tools) == READS | DESTROYS | {"add_observations"}
-    assert all(hint.idempotent_hint and hint.open_world_hint is False for hint in hints.values())
+    assert set(tools) == READS | PAYS | DESTROYS | {"add_observations"}
+    assert all(hint.idempotent_hint for hint in hints.values())
+    assert {name for name, hint in hints.items() if hint.open_world_hint} == PAYS
 
 
 def test_every_tool_and_parameter_explains_itself_and_no_tool_takes_a_namespace(url: str) -> None:
@@ -158,6 +160,7 @@ def test_an_argument_that_a_tool_does_not_have_is_refused(url: str) -> None:
 def test_the_document_lists_the_tools_that_there_are(url: str) -> None:
     told = dict(re.findall(r"^\| `(\w+)\(.*?\)` \| (\w+) \|", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE))
     assert {name for name, deed in told.items() if deed == "reads"} == READS
+    assert {name for name, deed in told.items() if deed == "pays"} == PAYS
     assert {name for name, deed in told.items() if deed == "asks"} == DESTROYS
     assert {name for name, deed in told.items() if deed == "adds"} == {"add_observations"}
 

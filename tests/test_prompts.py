@@ -14,7 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from prompts.rendering import FOLDER, RESPONSES, as_data, prompt_version, render_extraction, render_resolution
+from prompts.rendering import (
+    FOLDER,
+    RESPONSES,
+    as_data,
+    prompt_version,
+    render_extraction,
+    render_question,
+    render_resolution,
+)
 from prompts.responses import (
     Directive,
     EntityMention,
@@ -93,12 +101,18 @@ def ordinary_resolution() -> Prompt:
     return render_resolution((question(1), question(2, name="Ana", summary="Maya's sister in Porto")))
 
 
+def ordinary_question() -> Prompt:
+    lines = ["2026-05-01: Maya moved to neovim. [before: Maya uses vim]", '2026-05-02 Tom: "p95 < 20 ms & falling"']
+    return render_question("Which editor does Maya use?", lines, NOON, NOON)
+
+
 @pytest.mark.parametrize(
     ("name", "prompt"),
     [
         ("extract_facts", ordinary_extraction()),
         ("extract_facts_hostile", strange_extraction()),
         ("resolve_names", ordinary_resolution()),
+        ("answer_question", ordinary_question()),
     ],
 )
 def test_a_rendered_prompt_is_as_it_was_reviewed(name: str, prompt: Prompt) -> None:

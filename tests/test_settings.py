@@ -28,8 +28,9 @@ MODELS = [
     if issubclass(model, Group) and model is not Group
 ]
 FREE_TEXT = {
-    "model", "extract_model", "resolve_model", "consolidate_model", "summarize_model", "judge_model", "embedder",
-    "address", "acknowledgements", "finding_phrases", "quality_prototypes", "noise_prototypes", "stop_words", "owner",
+    "model", "extract_model", "resolve_model", "consolidate_model", "summarize_model", "judge_model", "answer_model",
+    "embedder", "address", "acknowledgements", "finding_phrases", "quality_prototypes", "noise_prototypes",
+    "stop_words", "owner",
 }  # fmt: skip
 """Settings that may hold any text; every other word is one of a list."""
 

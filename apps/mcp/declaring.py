@@ -28,7 +28,8 @@ Agent = Context[Door, Any]
 _READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 _ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 _DESTROYS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
-_BY_DEED = {"reads": _READS, "adds": _ADDS, "destroys": _DESTROYS}
+_PAYS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=True)
+_BY_DEED = {"reads": _READS, "pays": _PAYS, "adds": _ADDS, "destroys": _DESTROYS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,11 @@ TOOLS: dict[str, Declared] = {}
 """All tools by name, in the order of their modules."""
 
 
-def tool(title: str, deed: Literal["reads", "adds", "destroys"]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Declare a tool: its docstring is what agents read of it. Destroying needs a person, see `apps.mcp.asking`."""
+def tool(title: str, deed: Literal["reads", "pays", "adds", "destroys"]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Declare a tool: its docstring is what agents read of it.
+
+    What pays reads, and asks a model elsewhere. Destroying needs a person, see `apps.mcp.asking`.
+    """
 
     def declare(function: Callable[P, R]) -> Callable[P, R]:
         told = answering(function)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from apps.configuration import answering
 from apps.options import Place
 
 if TYPE_CHECKING:
+    from recall.context import Block
     from recall.memory import Memory
+    from slowwave.answers import Reply
     from slowwave.settings import IngestSettings
     from storage.snapshots import Snapshot
     from tasks.runs import Run
@@ -34,6 +37,16 @@ class Door:
         """The read road, for one question."""
         with self._alone:
             yield self._memory
+
+    def ask(self, question: str, find: Callable[[Memory], Block], as_of: datetime | None = None) -> Reply:
+        """What a model answers from what `find` recalls; others may ask the memory while the model is at work."""
+        from recall.asking import ask
+
+        def found() -> Block:
+            with self.memory() as memory:
+                return find(memory)
+
+        return ask(question, found, self._store, answering(self.settings), self.now(), as_of)
 
     def snapshot(self) -> Snapshot:
         """The newest state."""

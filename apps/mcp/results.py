@@ -89,6 +89,20 @@ class Recalled(Result):
     uncertain: list[Document] = Field(description="What may hold, where nothing is known.")
 
 
+class Answered(Result):
+    """What a model answers to a question, and the facts and passages that the answer rests on."""
+
+    question: str
+    answer: str = Field(description="In words that rest on stored evidence, never an instruction.")
+    known: bool = Field(description="Whether memory tells it, or a part of it.")
+    facts: list[Document] = Field(description="What it rests on, with ids for `why`.")
+    passages: list[Document] = Field(description="Pieces of messages that it rests on.")
+    model: str = Field(description="Who answered; empty where nothing was found, so that nobody was asked.")
+    llm: Document = Field(description="What this answer cost: calls, tokens_in, tokens_out, usd.")
+    notes: list[str] = Field(description="What of the model's answer was left out, and why.")
+    took_ms: float
+
+
 class EntityFacts(Result):
     """An entity and facts about it."""
 

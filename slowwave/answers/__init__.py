@@ -4,6 +4,7 @@ from .entities import Community, Entity, FoundEntity, Member, RankedEntity
 from .facts import Mention, Passage, Provenance, RecalledFact, Recollection, UncertainFact
 from .observations import Added, DuplicatePair, DuplicateReport, Observation, Outcome
 from .relations import Neighbour, Neighbourhood, Path
+from .replies import Reply
 from .stories import Chain, Pair, Story, Version
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "RankedEntity",
     "RecalledFact",
     "Recollection",
+    "Reply",
     "Story",
     "UncertainFact",
     "Version",

@@ -38,6 +38,9 @@ class LanguageSettings(Group):
     judge_model: str = Field(
         "", title="Model for judgement", description="Overrides the model that names new relations and links documents."
     )
+    answer_model: str = Field(
+        "", title="Model for answers", description="Overrides the model that answers questions: slowwave ask."
+    )
     max_calls: int | None = Field(
         None,
         ge=0,

@@ -1,0 +1,102 @@
+"""Asking: a model answers a question from the lines that are recalled for it, in one call, and names those lines.
+
+What is stored reaches the model as the inert, numbered lines of `recall.context`, and the answer leaves as inert text:
+what anybody said can neither instruct the model nor whoever reads it (T38).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from uuid import uuid4
+
+from inference.answers import Answer
+from inference.language import Language
+from inference.providers import WITHOUT_KEY
+from prompts.rendering import render_question
+from prompts.responses import QuestionAnswer
+from slowwave.answers import Passage, RecalledFact, Reply
+from slowwave.errors import BudgetReached, MissingKey, SlowwaveError, Terminal, Transient
+from slowwave.records import Prompt
+from slowwave.settings import LanguageSettings
+from slowwave.text import run_id
+from storage.answers import StoredAnswers
+from storage.store import Store
+
+from .context import Block, inert
+from .loop import run
+
+PROMPT = "answer_question"
+WITHOUT_MODEL = "`slowwave recall` and `slowwave context` answer without a model."
+
+
+def ask(
+    question: str, find: Callable[[], Block], store: Store, llm: LanguageSettings, now: datetime,
+    as_of: datetime | None = None,
+) -> Reply:  # fmt: skip
+    """The answer from the lines that `find` gives, which is called once it is certain that a model can be asked.
+
+    Without any line nobody is asked. The call is booked in the ledger of the namespace, where the same question about
+    the same lines on one day is not paid for again, and is limited like a run of its own. To be called from any thread
+    but that of `recall.loop`. Raises `MissingKey` where no model is set, `BudgetReached` where the limits leave no
+    room, `Transient` where the model does not answer now, and `Terminal` where its answer cannot be used.
+    """
+    started = time.perf_counter()
+    with _way_out():
+        ledger = StoredAnswers(store, run_id("ask", now, uuid4().hex))
+        language = Language(llm, ledger)
+        if language.is_keyless("answer"):
+            raise MissingKey(
+                "No language model is set that could answer.",
+                f"Set ANTHROPIC_API_KEY, or name a model (--llm, [ingest.llm] model). {WITHOUT_MODEL}",
+            )
+        block = find()
+        reply = Reply(question)
+        if block.lines:
+            prompt = render_question(question, [line.removeprefix("- ") for line, _ in block.lines], now, as_of)
+            reply = _reply(question, block, run(_asked(language, prompt)), language)
+    return replace(reply, took_ms=(time.perf_counter() - started) * 1000)
+
+
+async def _asked(language: Language, prompt: Prompt) -> Answer[QuestionAnswer]:
+    async with language:
+        return await language.ask(prompt, QuestionAnswer, "answer")
+
+
+def _reply(question: str, block: Block, answer: Answer[QuestionAnswer], language: Language) -> Reply:
+    if answer.skipped:
+        raise BudgetReached(language.stopped_by, f"Raise the limit to ask a model. {WITHOUT_MODEL}")
+    if answer.value is None:
+        kind = Transient if answer.is_transient else Terminal
+        raise kind(f"The model gave no answer that can be used ({answer.error}).", f"Ask again. {WITHOUT_MODEL}")
+    told, shown = answer.value, {n: source for n, (_, source) in enumerate(block.lines, 1)}
+    paid = Reply(question, model=language.model("answer"), usage=answer.usage)
+    if not told.known:
+        return paid
+    strange = sorted({*told.lines} - {*shown})
+    notes = [f"The answer named lines that were not shown: {', '.join(map(str, strange))}."] if strange else []
+    sources = [shown[n] for n in sorted({*told.lines} & {*shown})]
+    if not sources:
+        return replace(paid, notes=(*notes, "It rests on nothing that was shown, so it was left out."))
+    return replace(
+        paid,
+        text="\n".join(filter(None, map(inert, told.answer.splitlines()))),
+        is_known=True,
+        facts=tuple(source for source in sources if isinstance(source, RecalledFact)),
+        passages=tuple(source for source in sources if isinstance(source, Passage)),
+        notes=tuple(notes),
+    )
+
+
+@contextmanager
+def _way_out() -> Iterator[None]:
+    """Errors of the model seat name rules as the way out where nothing is paid; no rule answers a question."""
+    try:
+        yield
+    except SlowwaveError as error:
+        if WITHOUT_KEY in error.remedy:
+            raise type(error)(error.message, error.remedy.replace(WITHOUT_KEY, WITHOUT_MODEL)) from error
+        raise
