@@ -447,6 +447,21 @@ def test_a_named_person_is_known_by_a_role_that_one_can_have_once() -> None:
     assert meaning(memory.take(people("Evan's sister"))) == {"evan's sister": new_id("evan's sister", "person")}
 
 
+def test_a_second_sister_and_the_next_wife_are_not_the_first() -> None:
+    memory = Memory()
+    memory.take(people("Evan's sister"))
+    memory.take(kin("Ines", known_as="evan's sister"))
+    assert meaning(memory.take(kin("Mara", known_as="evan's sister"))) == {"mara": new_id("mara", "person")}
+    memory.take(kin("Lotte", known_as="evan's wife"))
+    assert meaning(memory.take(kin("Jane", known_as="evan's wife"))) == {"jane": new_id("jane", "person")}
+
+
+def test_a_sister_without_a_name_is_neither_of_two_that_a_batch_names() -> None:
+    both = pl.concat([kin("Ines", known_as="ben's sister"), kin("Mara", known_as="ben's sister")])
+    done = Memory().take(pl.concat([both, kin("Ben's sister")]))
+    assert len(set(meaning(done).values())) == 3
+
+
 def test_my_manager_is_nobody_where_nobody_knows_whose() -> None:
     assert Memory().take(kin("my manager")).names.is_empty()
 
