@@ -123,6 +123,12 @@ _REPLIED_TO = re.compile(
     r"^(?:On\s.{5,200}\swrote:|El\s.{5,200}\sescribió:|Am\s.{5,200}\sschrieb.{0,80}:|-{3,}\s?(?:Original|Forwarded).*)$",
     re.MULTILINE,
 )
+_ANOTHERS = re.compile(
+    r"^.*\b(?:e?-?mails?|letters?|messages?|notes?|drafts?|post|bio|template|scripts?|wrote|writes?|got|received|sent|forwarded"
+    r"|starts?|begins?|reads?|goes|says|went|like|translate|rewrite|proofread|summari[sz]e|correo|carta|traduce|escribe)\b"
+    r"[^\n:]*:(?=\s)",
+    re.MULTILINE | re.IGNORECASE,
+)  # what follows may be anybody's
 _SENTENCE_START = re.compile(r"[.!?\n](?:\s|$)")
 MAX_CHARS = 20_000
 _SPACES, _BLANKS = re.compile(r"[ \t]{2,}"), re.compile(r"\s*\n\s*")
@@ -143,8 +149,9 @@ def introductions(text: str) -> list[str]:
 def _own_words(text: str) -> str:
     """The text without code, quotations and the message that it replies to."""
     bare = _BLANKS.sub("\n", _SPACES.sub(" ", strip_code(text)))  # many of them take the patterns below quadratic time
-    if reply := _REPLIED_TO.search(bare):
-        bare = bare[: reply.start()]
+    for sign in (_REPLIED_TO, _ANOTHERS):
+        if found := sign.search(bare):
+            bare = bare[: found.start()]
     lines = [line for line in bare.split("\n") if not line.lstrip().startswith(">")]
     return _QUOTED.sub('""', "\n".join(lines))
 
