@@ -56,6 +56,14 @@ _ELIDED = re.compile(
 )
 
 
+_SUPPOSED = re.compile(
+    r"\b(?:(?:goes|says|said|writes|wrote|asked|replied)(?:\s\w+){0,2}:\s|if|unless|suppos(?:e|ing)|imagine|pretend|assuming|hypothetically|[Oo]nce\s$"
+    r"|for\s(?:the\ssake|argument)|in\s(?:\w+\s){1,2}?(?:story|novel|dream|book(?!\sclub)|film|movie|play|script|scenario))",
+    re.IGNORECASE,
+)
+_AIMS = word_set("wants_to plans_to considers")
+
+
 def extract_window(window: Window) -> dict[str, Any]:
     """Judgements, entities and facts of the window's new messages, shaped as a model's answer would be (S2-18)."""
     speakers = frozenset(
@@ -240,6 +248,7 @@ def _by_clause(message: Message, sentence: str, spotted: list[names.Name]) -> It
                     subject_type=triple.subject_type or kind or ("person" if triple.relation in PERSONAL else ""))
             for triple in relations.relate(clause)
             if clause.kind != "the" or triple.relation in _OF_THINGS
+            if triple.relation in _AIMS or not _SUPPOSED.search(sentence, 0, start)
         ] if subject else []  # fmt: skip
         if triples:
             known.append((start, subject if clause.kind == "third" else "", triples))
