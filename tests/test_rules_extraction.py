@@ -41,6 +41,8 @@ RELATIONS = [
     ("I have worked for Blue Harbor Labs since 2019.", (ANA, "works_at", "Blue Harbor Labs")),
     ("I joined Contoso in March.", (ANA, "joined", "Contoso")),
     ("I left Contoso last week.", (ANA, "works_at", "Contoso")),
+    ("I quit my job at Contoso.", (ANA, "works_at", "Contoso")),
+    ("I left my old position with Contoso in May.", (ANA, "works_at", "Contoso")),
     ("I don't work at Contoso.", (ANA, "does_not_work_at", "Contoso")),
     ("I report to Ingrid.", (ANA, "reports_to", "Ingrid")),
     ("I'm the tech lead of the payments team.", (ANA, "has_role", "tech lead of the payments team")),
@@ -213,12 +215,41 @@ def test_what_will_not_matter_in_a_month_is_refused_with_its_reason(text: str, r
         ("The a11y argument convinced me.", 'Ana Lima: "The a11y argument convinced me."'),
         ('We call it "the barn".', "Ana Lima: \"We call it 'the barn'.\""),
         ("Gonna repaint the kitchen on Sunday.", "Ana Lima is gonna repaint the kitchen on Sunday."),
+        ("On Monday I met my cousin.", 'Ana Lima: "On Monday I met my cousin."'),
+        ("In my dream I lived in Tokyo.", 'Ana Lima: "In my dream I lived in Tokyo."'),
+        ("On Monday I visit Bath.", "On Monday Ana Lima visits Bath."),
+        ("I literally hate Mondays.", "Ana Lima literally hates Mondays."),
+        ("I nearly always fly to Bath.", "Ana Lima nearly always flies to Bath."),
+        ("I rely on the tram.", "Ana Lima relies on the tram."),
         ("We sell ferry tickets.", 'Ana Lima: "We sell ferry tickets."'),
         ("The van is back at the dock.", 'Ana Lima: "The van is back at the dock."'),
     ],
 )
 def test_a_statement_stands_alone_with_the_speaker_named(sentence: str, statement: str) -> None:
     assert facts(sentence)[0]["statement"] == statement
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "If we sell the flat, we move to Porto in May.",
+        "We stay in Faro, but if they raise the rent, we move to Porto in May.",
+        "If Contoso makes an offer, I work at Contoso from August.",
+        "Unless they object, I work at Contoso.",
+        "Once I live in Porto, life will be good.",
+        "In the story, I live in Narnia.",
+        "In the novel I'm writing, I work at Contoso.",
+        "For the sake of argument, I use Linux.",
+        "Suppose they agree, we use Linux.",
+        "The guy goes: I work at Contoso.",
+    ],
+)
+def test_what_is_supposed_or_made_up_is_no_relation(sentence: str) -> None:
+    assert facts(sentence) and not triples(sentence)
+
+
+def test_a_plan_under_a_condition_is_a_plan() -> None:
+    assert triples("If all goes well, I want to visit Porto.") == [(ANA, "wants_to", "visit Porto")]
 
 
 def test_she_and_he_are_the_one_person_named_before() -> None:
