@@ -245,7 +245,26 @@ def test_a_statement_stands_alone_with_the_speaker_named(sentence: str, statemen
     ],
 )
 def test_what_is_supposed_or_made_up_is_no_relation(sentence: str) -> None:
-    assert facts(sentence) and not triples(sentence)
+    assert facts(sentence)
+    assert not triples(sentence)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Clara Reis and Clara Holm live in Faro.",
+        "My wife and Clara work at Contoso.",
+        "Nobody but Bruno works at Contoso.",
+    ],
+)
+def test_what_several_do_is_not_told_of_the_last_alone(sentence: str) -> None:
+    assert facts(sentence)
+    assert not triples(sentence)
+
+
+def test_what_we_do_is_told_of_who_speaks() -> None:
+    assert triples("My wife and I live in Faro.") == [(ANA, "lives_in", "Faro")]
+    assert triples("Yes, Bruno lives in Faro.") == [("Bruno", "lives_in", "Faro")]
 
 
 def test_a_plan_under_a_condition_is_a_plan() -> None:
