@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from slowwave.reading.phrases import ACTS
 from slowwave.text import word_set
 
 _FIRST = re.compile(r"\b(I(?:['’](?:m|ve|ll|d))?|[Mm]y|me|[Mm]yself|mine)(?![\w'’.-]*[@/])(?![\w-])", re.UNICODE)
@@ -17,7 +18,7 @@ _OPENING = re.compile(
 _POINTS = re.compile(
     r"\b(?:I|[Mm]y|[Mm]e|[Mm]ine|[Mm]yself|[Ww]e|[Uu]s|[Oo]urs?|[Oo]urselves|[Yy]ou(?:rs?|rself)?)\b(?![.@/]\w)"
 )
-_ELSEWHERE = re.compile(r"\b(?:there|hers|theirs)\b")
+_ELSEWHERE = re.compile(rf"\b(?:there|hers|theirs|(?:and|but|or)\s{ACTS}(?=\s\w))\b")
 _QUOTES = re.compile(r"[\"“”]")
 _LOWER_I = re.compile(r"(?<![\w.'’])i(?=(?:['’](?:m|ve|ll|d))?[\s,])(?!\.)")
 _WORD = re.compile(r"\s*([\w'’]+)")
