@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from patchwork import Memory, claim
+from talk import START, learn, rows, said, written
 
 from slowwave.merging.observations import screen
 from slowwave.reading.findings import accepted_part, accepts
@@ -237,3 +239,10 @@ def test_words_close_nothing_in_another_scope() -> None:
     memory.tell(said_by_anna("Our caterer is Blume.", 1, to="other"))
     memory.tell(taken_back("Blume", "We replaced Blume with Kantine Ost."))
     assert len(memory.live()) == 2
+
+
+def test_a_date_that_was_moved_holds_no_longer_although_the_new_one_is_to_come(tmp_path: Path) -> None:
+    turns = [("Ana", "The deadline is 12 June."), ("Ana", "The deadline moved from 12 June to 30 June.")]
+    learn(written(tmp_path / "talk.jsonl", said(turns)), tmp_path / "memory")
+    old = rows(tmp_path / "memory", "facts", "object_text = '12 June'").row(0, named=True)
+    assert (old["status"], old["valid_to"].date()) == ("superseded", START.date())
