@@ -214,6 +214,10 @@ class _Plan:
             return
         (entity,) = known
         mention = int(str(row["mention"]))
+        if kin.may_be_several and (row["kin"] is not None or self._called(entity)):
+            if not self._called(entity):  # "my sister", and Eva: a person is asked, for there may be a Mia
+                self.twins[mention] = {entity, self._meaning(row)}
+            return
         own = [str(row["name"])] if row["kin"] is not None else sorted(self.kin_names.get(kin.called(), ()))
         called = {*self._called(entity), *self.kin_names.get(kin.called(), ())}
         if any(_are_two(one, other) for one in own for other in called):
