@@ -271,6 +271,58 @@ def test_what_we_do_is_told_of_who_speaks() -> None:
     assert triples("Yes, Bruno lives in Faro.") == [("Bruno", "lives_in", "Faro")]
 
 
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "I moved to Faro in 2015 and came back in 2018.",
+        "We moved to Lisbon in May, but we returned last week.",
+        "I relocated to Porto and moved on to Bath in 2019.",
+        "I lived in Faro as a child.",
+        "I worked at Contoso and left in 2018.",
+        "I played the cello at school.",
+        "I graduate in January.",
+        "We met Friday.",
+        "I work on Mondays in May.",
+        "In two weeks I start chemo.",
+        "I start my new job in May.",
+        "I marry Bruno in June.",
+        "We visit Oslo in August.",
+        "I'm joining Contoso in May.",
+    ],
+)
+def test_what_is_over_or_still_to_come_is_no_relation_that_holds(sentence: str) -> None:
+    assert facts(sentence) and not triples(sentence)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "relation"),
+    [
+        ("I moved to Lisbon with Bruno and Tom in 2015.", "lives_in"),
+        ("I lived in Faro from 2012 to 2015.", "lives_in"),
+        ("I've worked at Contoso for six years.", "works_at"),
+        ("I graduated from Kiel University in 2011.", "graduated_from"),
+        ("I have visited Oslo twice.", "visited"),
+        ("I start at Contoso in May.", "works_at"),
+    ],
+)
+def test_what_holds_or_happened_is_one(sentence: str, relation: str) -> None:
+    assert [found[1] for found in triples(sentence)] == [relation]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "hint"),
+    [
+        ("I grew up in Faro and lived in Kiel until 2019.", None),
+        ("I live in Faro and have worked at Contoso since 2019.", None),
+        ("I moved to Faro in 2015 and taught in Kiel until 2019.", "in 2015"),
+        ("In 2019 I moved to Lisbon and rented a flat.", "In 2019"),
+        ("I moved to Lisbon with Ana and Tom in 2015.", "in 2015"),
+    ],
+)
+def test_a_time_belongs_to_the_verb_before_it(sentence: str, hint: str | None) -> None:
+    assert facts(sentence)[0]["temporal_hint"] == hint
+
+
 def test_a_plan_under_a_condition_is_a_plan() -> None:
     assert triples("If all goes well, I want to visit Porto.") == [(ANA, "wants_to", "visit Porto")]
 

@@ -249,6 +249,7 @@ def _by_clause(message: Message, sentence: str, spotted: list[names.Name]) -> It
             for triple in relations.relate(clause)
             if clause.kind != "the" or triple.relation in _OF_THINGS
             if triple.relation in _AIMS or not _SUPPOSED.search(sentence, 0, start)
+            if clause.head not in verbs.MOVES or not relations.has_moved_on(sentence[start:], triple.object)
         ] if subject else []  # fmt: skip
         if triples:
             known.append((start, subject if clause.kind == "third" else "", triples))

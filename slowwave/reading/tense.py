@@ -131,6 +131,11 @@ def _nearest(parts: list[str]) -> Telling | None:
     return None
 
 
+def has_verb(clause: str) -> bool:
+    """Whether a clause has a verb that tells a tense."""
+    return _of_clause(clause) is not None
+
+
 def _of_clause(clause: str) -> Telling | None:
     if _MISSED.search(clause):
         return Telling("past", is_missed=True)
