@@ -323,6 +323,36 @@ def test_a_time_belongs_to_the_verb_before_it(sentence: str, hint: str | None) -
     assert facts(sentence)[0]["temporal_hint"] == hint
 
 
+@pytest.mark.parametrize(
+    ("sentence", "relation", "thing"),
+    [
+        ("I used to play the oboe, now I play the harp.", "plays", "oboe"),
+        ("I used to work for Contoso.", "works_at", "Contoso"),
+        ("I used to drink coffee as a student.", "drinks", "coffee"),
+        ("I used to live in Faro until my son was born.", "lives_in", "Faro"),
+    ],
+)
+def test_what_somebody_used_to_do_has_ended(sentence: str, relation: str, thing: str) -> None:
+    (found,) = facts(sentence)
+    assert (found["relation"], found["object"], found["ended"]) == (relation, thing, True)
+    assert [each["object"] for each in found["resolves"]] == [thing]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "I used to play the oboe, but now I play it every day.",
+        "I used to play the oboe badly.",
+        "I used to drink coffee before breakfast.",
+        "I used to hate tea.",
+        "I didn't use to play the oboe.",
+        "I used to work at Contoso, and I still do.",
+    ],
+)
+def test_that_it_was_done_otherwise_ends_nothing(sentence: str) -> None:
+    assert not any(found["ended"] or found["resolves"] for found in facts(sentence))
+
+
 def test_a_plan_under_a_condition_is_a_plan() -> None:
     assert triples("If all goes well, I want to visit Porto.") == [(ANA, "wants_to", "visit Porto")]
 

@@ -245,6 +245,22 @@ def test_nobody_else_ends_a_habit_that_a_person_told_of_himself() -> None:
     assert "Anna uses vim in the office." in memory.live()
 
 
+@pytest.mark.parametrize(
+    ("words", "is_left"),
+    [
+        ("Forget the weekly digest.", False),
+        ("Ok, scrap the weekly digest.", False),
+        ("The weekly digest is off.", True),
+        ("Ben replaced the weekly digest with a page.", True),
+    ],
+)
+def test_a_wish_is_withdrawn_by_who_says_so_and_not_by_what_happens(words: str, is_left: bool) -> None:
+    memory = Memory()
+    memory.tell(claim("Anna wants a weekly digest.", relation="wants", obj="weekly digest", at=1))
+    memory.tell(taken_back("weekly digest", words, action="retract"))
+    assert ("Anna wants a weekly digest." in memory.live()) == is_left
+
+
 def test_words_close_nothing_in_another_scope() -> None:
     memory = Memory()
     memory.tell(said_by_anna("Our caterer is Blume.", 1, to="other"))

@@ -64,6 +64,10 @@ _EVENTS = word_set(
 _OF_PAST = word_set("bought sold flew went gone took wrote won lost met began begun got")
 _WERE = word_set("lived worked played studied owned managed supervised led maintained used reported volunteered hosted")
 _ENDED = re.compile(r"\b(?:until|till|from\s.{2,30}?\sto|between)\b")
+_USED_TO = re.compile(
+    r"to\s(?P<verb>live|work|play|study|own|use|drink|eat|teach|collect)\s(?P<rest>[^,.;!]+?)"
+    r"(?=\s*(?:[,.;!]|$)|\s(?:but|and\snow|until|as\sa\s(?:child|kid|student|teenager))\b)"
+)
 _TASTES = word_set("likes prefers dislikes wants fears minds tolerates age called value")
 _RETURNED = re.compile(
     r"\b(?:(?:came|went|moved|come|gone|moving)\s(?:right\s|straight\s)?(?:back|home|away|on|out|again|to|from)|(?:have\s|has\s)?returned"
@@ -83,6 +87,9 @@ def relate(clause: Clause) -> Iterator[Triple]:
         return
     if clause.modal in ("would", "could", "should"):
         return
+    if clause.head == "used" and (before := _what_was(clause)):
+        yield before
+        return
     if clause.head in ("be", "have", "has", "had", "got") and (owned := _named_role(clause)):
         yield owned
         return
@@ -99,6 +106,16 @@ def relate(clause: Clause) -> Iterator[Triple]:
             ):
                 yield Triple("has_role", told)
             return
+
+
+def _what_was(clause: Clause) -> Triple | None:
+    """ "I used to play the cello": that it is over, where nothing says that only the way or the place is."""
+    found = _USED_TO.match(clause.rest)
+    if not found or clause.negated:
+        return None
+    past = next(relate(replace(clause, head=found["verb"], rest=found["rest"], ended=True)), None)
+    is_whole = past is not None and past.ended and found["rest"].endswith(past.object)
+    return None if not is_whole or re.search(r"\b[a-z]+ly$", found["rest"]) else past
 
 
 def _further_tools(rest: str, first: Triple) -> Iterator[Triple]:

@@ -61,6 +61,7 @@ _SUPPOSED = re.compile(
     r"|for\s(?:the\ssake|argument)|in\s(?:\w+\s){1,2}?(?:story|novel|dream|book(?!\sclub)|film|movie|play|script|scenario))",
     re.IGNORECASE,
 )
+_STILL = re.compile(r"\b(?:it|them|that|one|again|still|less|more|only|just|every|even|once|too|also|sometimes)\b")
 _AIMS = word_set("wants_to plans_to considers")
 
 
@@ -249,6 +250,7 @@ def _by_clause(message: Message, sentence: str, spotted: list[names.Name]) -> It
             for triple in relations.relate(clause)
             if clause.kind != "the" or triple.relation in _OF_THINGS
             if triple.relation in _AIMS or not _SUPPOSED.search(sentence, 0, start)
+            if clause.head != "used" or not triple.ended or not _STILL.search(sentence, start)
             if clause.head not in verbs.MOVES or not relations.has_moved_on(sentence[start:], triple.object)
         ] if subject else []  # fmt: skip
         if triples:
