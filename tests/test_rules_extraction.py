@@ -353,6 +353,23 @@ def test_that_it_was_done_otherwise_ends_nothing(sentence: str) -> None:
     assert not any(found["ended"] or found["resolves"] for found in facts(sentence))
 
 
+@pytest.mark.parametrize(
+    ("sentence", "triple"),
+    [
+        ("My birthday is 9 July.", (ANA, "birthday", "9 July")),
+        ("My new rent is 800 euros.", (ANA, "rent", "800 euros")),
+        ("My salary went up to 4,100 euros.", (ANA, "salary", "4,100 euros")),
+        ("My brother's birthday is 9 July.", (f"{ANA}'s brother", "birthday", "9 July")),
+        ("My cat's weight is 4 kg.", (f"{ANA}'s cat", "weight", "4 kg")),
+        ("My server's port is 8081.", ("server", "port", "8081")),
+        ("Our deadline is 9 July.", ("deadline", "value", "9 July")),
+        ("My package weight is 4 kg.", ("package weight", "value", "4 kg")),
+    ],
+)
+def test_what_belongs_to_a_person_is_told_of_that_person(sentence: str, triple: tuple[str, str, str]) -> None:
+    assert triples(sentence) == [triple]
+
+
 def test_a_plan_under_a_condition_is_a_plan() -> None:
     assert triples("If all goes well, I want to visit Porto.") == [(ANA, "wants_to", "visit Porto")]
 

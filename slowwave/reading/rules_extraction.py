@@ -12,6 +12,7 @@ from typing import Any
 
 from slowwave.gates import durability
 from slowwave.reading import clauses, decisions, findings, names, relations, requests, spanish, verbs
+from slowwave.reading.kin import read_kin
 from slowwave.reading.readings import (
     FIRST_PERSON,
     JOIN_CHARS,
@@ -204,12 +205,21 @@ def _triples(
         edge = "causal" if reason else triple.edge_type
         yield (
             statement_of(message, sentence + reason),
-            replace(triple, subject=triple.subject or speaker, edge_type=edge),
+            replace(triple, subject=_whose(triple.subject, speaker), edge_type=edge),
         )
     if message.turn.role != "assistant":
         yield from _introductions(message, sentence)
     if not turns:
         yield from _by_clause(message, sentence, spotted)
+
+
+def _whose(subject: str, speaker: str) -> str:
+    """Who or what a value belongs to: "my" is who speaks, "my sister" hers, "my sister Eva" is Eva."""
+    if not subject or subject == "my":
+        return speaker
+    owned = subject.removeprefix("my ")
+    kin = read_kin(subject) if owned != subject else None
+    return subject if owned == subject else kin.name if kin and kin.name else f"{speaker}'s {owned}" if kin else owned
 
 
 def _introductions(message: Message, sentence: str) -> Iterator[tuple[str, Triple]]:
