@@ -370,6 +370,24 @@ def test_what_belongs_to_a_person_is_told_of_that_person(sentence: str, triple: 
     assert triples(sentence) == [triple]
 
 
+@pytest.mark.parametrize(
+    ("sentence", "thing"),
+    [
+        ("Prefiero el té al café.", "té"),
+        ("Prefiero el mar a la montaña.", "mar"),
+        ("Prefiero los gatos antes que los perros.", "gatos"),
+        ("Prefiero ir a la playa.", "ir a la playa"),
+    ],
+)
+def test_in_spanish_too_what_is_preferred_ends_before_what_it_is_preferred_to(sentence: str, thing: str) -> None:
+    assert triples(sentence) == [(ANA, "prefers", thing)]
+
+
+@pytest.mark.parametrize("text", ["Btw my name's Ana", "Hey there, Ana Lima here.", "Hi, the name is Ana Lima."])
+def test_an_introduction_alone_is_no_fact(text: str) -> None:
+    assert facts(text) == []
+
+
 def test_a_plan_under_a_condition_is_a_plan() -> None:
     assert triples("If all goes well, I want to visit Porto.") == [(ANA, "wants_to", "visit Porto")]
 

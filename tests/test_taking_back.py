@@ -78,7 +78,9 @@ ORDERS = [
     "wait, undo that last change please.", "let's continue tomorrow.", "make the button blue.",
     "Add a test for the empty basket.", "sort the list by price and keep the header.", "use the second variant",
     "go ahead and merge it.", "could you have another look at the layout.", "delete that branch",
-    "stop, that's the wrong file",
+    "stop, that's the wrong file", "[x] Bo: rename repo", "- [ ] Fix the header", "[ ] Lea Maes: add tests for login",
+    "Haz commit y push.", "Ejecuta los tests otra vez.", "Vale, ahora arregla el botón.", "Dime qué falta.",
+    "Renombra la función por favor.",
 ]  # fmt: skip
 FACTS = [
     "Never push to main directly.", "Always answer me in English.", "Use tabs in Makefiles.",
@@ -87,6 +89,8 @@ FACTS = [
     "Build times went down to four minutes.", "Call me Ilse.", "Prefer spaces from now on.",
     "Run 3 was the best one, with 81 points.", "I want to learn Portuguese.",
     "Forget Redis, we keep the sessions in Postgres.", "We decided to keep Svelte.",
+    "[x] We decided to use Loki.", "Haz siempre commits pequeños.", "Nunca hagas push los viernes.", "Corre maratones.",
+    "Ejecuta los tests cada noche.", "Prueba de embarazo positiva.", "Ana escribe código en Rust.",
 ]  # fmt: skip
 
 

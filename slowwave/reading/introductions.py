@@ -22,9 +22,8 @@ _HELLO = (
     r"(?:hi|hello|hey|hiya|greetings|good\s(?:morning|afternoon|evening)|hola|buenas(?:\s(?:tardes|noches))?"
     r"|buenos\sdías|hallo|guten\s(?:tag|morgen|abend)|moin|servus|grüß\sgott)"
 )
-_GREETED = (
-    rf"(?:^|[\n.!])\s*{_HELLO}(?:\s(?:all|there|everyone|everybody|team|folks|claude|zusammen|a\stodos))?[\s,.!:–—-]+"
-)
+_ALL = r"(?:all|there|everyone|everybody|team|folks|claude|again|zusammen|a\stodos)"
+_GREETED = rf"(?:^|[\n.!])\s*{_HELLO}(?:\s{_ALL})?[\s,.!:–—-]+"
 # The words before a name that say that it is the writer's. A sure one also takes a name in small letters.
 _SURE = re.compile(
     r"\b(?:my\s(?:full\s|real\s|first\s)?name(?:\sis|['’]s)|i\s(?:go\sby|am\scalled)|i['’]m\scalled"
@@ -46,7 +45,7 @@ _AFTER_HELLO = re.compile(
 _I_AM_GERMAN = re.compile(r"\b[Ii]ch\sbin\s(?:(?:die|der)\s)?")
 _SPEAKING = re.compile(rf"(?:(?i:this\sis)|(?i:hier\sspricht))\s{_NAME}(?=\s(?:speaking|here)\b|\s*[.,!]|$)")
 _HERE = re.compile(
-    rf"^\s*(?:(?i:{_HELLO})[\s,.!]+)?{_NAME}\s(?:here|speaking)(?=\s*[.,!:;–—-]|\s(?:from|with|again|und)\b|\s*$)"
+    rf"^\s*(?:(?i:{_HELLO})(?:\s(?i:{_ALL}))?[\s,.!]+)?{_NAME}\s(?:here|speaking)(?=\s*[.,!:;–—-]|\s(?:from|with|again|und)\b|\s*$)"
 )
 _CALLED_GERMAN = re.compile(rf"\bmich\s(?:einfach\s|ruhig\s|auch\s)?{_NAME}\snennen\b")
 _NAME_AT = re.compile(_NAME)

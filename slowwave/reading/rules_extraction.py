@@ -62,6 +62,11 @@ _SUPPOSED = re.compile(
     r"|for\s(?:the\ssake|argument)|in\s(?:\w+\s){1,2}?(?:story|novel|dream|book(?!\sclub)|film|movie|play|script|scenario))",
     re.IGNORECASE,
 )
+_BEARER = r"[A-ZÀ-Þ][\w'’-]+(?:\s[A-ZÀ-Þ][\w'’-]+)?"
+_INTRODUCED = re.compile(
+    rf"(?:(?:there|all|everyone|team),\s)?(?:(?:I['’]m|I am|[MmTt](?:y|he) name(?:['’]s| is)|[Tt]his is)\s+(?P<name>{_BEARER})"
+    rf"|(?P<here>{_BEARER}) (?:here|speaking))(?:[,.!]|\sand\b|$)\s*(?:and\s)?"
+)
 _STILL = re.compile(r"\b(?:it|them|that|one|again|still|less|more|only|just|every|even|once|too|also|sometimes)\b")
 _AIMS = word_set("wants_to plans_to considers")
 
@@ -126,12 +131,8 @@ def _without_headings(turn: Turn) -> str:
 
 def _without_introduction(sentence: str, speaker: str) -> str:
     """The sentence without "I'm Ana," and the like."""
-    said = re.match(
-        r"(?:I['’]m|I am|[Mm]y name is|[Tt]his is)\s+([A-ZÀ-Þ][\w'’-]+(?:\s[A-ZÀ-Þ][\w'’-]+)?)(?:[,.]"
-        r"|\sand\b|$)\s*(?:and\s)?",
-        sentence,
-    )
-    return sentence[said.end() :] if said and said[1].lower() in speaker.lower() else sentence
+    said = _INTRODUCED.match(sentence)
+    return sentence[said.end() :] if said and (said["name"] or said["here"]).lower() in speaker.lower() else sentence
 
 
 def _with_subject(found: re.Match[str]) -> str:
