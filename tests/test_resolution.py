@@ -151,6 +151,13 @@ def test_strict_types_keep_one_name_apart() -> None:
     assert memory.entities.height == 2
 
 
+def test_a_name_of_two_other_types_means_neither() -> None:
+    memory, strict = Memory(), ResolveSettings(type_strict=True)
+    for kind in ("project", "place"):
+        memory.take(raw(("Mercury", kind)), settings=strict)
+    assert meaning(memory.take(raw(("mercury", "tool"))))["mercury"] == new_id("mercury", "tool")
+
+
 def test_a_name_said_under_several_types_takes_the_commonest_that_is_not_concept() -> None:
     done = Memory().take(
         raw(
