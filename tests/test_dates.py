@@ -94,7 +94,7 @@ def test_a_bare_date_lies_where_the_tense_of_its_sentence_points(words: str, sta
     ("words", "statement", "start"),
     [
         ("in February", "My parents visit in February.", "2027-02-01"),
-        ("in January", "Ana Lima: \"We marry in January.\"", "2027-01-01"),
+        ("in January", 'Ana Lima: "We marry in January."', "2027-01-01"),
         ("in March", "The second shop opens in March.", "2027-03-01"),
         ("on 3 January", "My cousin graduates on 3 January.", "2027-01-03"),
         ("In March", "In March we both fly to Oslo.", "2027-03-01"),
@@ -135,6 +135,7 @@ def test_what_happened_holds_from_then() -> None:
 def test_a_state_begins_and_ends_without_happening() -> None:
     since = resolve_times("since 2021", NOVEMBER, "Ana has lived in Faro since 2021.")
     until = resolve_times("until 31 January", NOVEMBER, "I'm on leave until 31 January.")
+    assert day(resolve_times("since Monday", SAID, "We're on the new version since Monday.").valid_from) == "2026-04-06"
     both = resolve_times("from 2011 to 2014", NOVEMBER, "I lived in Graz from 2011 to 2014.", kind="state")
     assert (day(since.valid_from), since.valid_to, since.event_at) == ("2021-01-01", None, None)
     assert (until.valid_from, day(until.valid_to), until.event_at) == (NOVEMBER, "2025-02-01", None)

@@ -85,8 +85,8 @@ def test_an_unknown_edge_type_is_semantic_and_never_drops_the_claim(said: str | 
 
 @pytest.mark.parametrize(
     ("relation", "stored"),
-    [("caused_by", "causal"), ("due_to", "causal"), ("fixed", "causal"), ("manages", "hierarchical"), ("joined", "temporal"),
-     ("uses", "semantic")],
+    [("caused_by", "causal"), ("due_to", "causal"), ("fixed", "causal"), ("manages", "hierarchical"),
+     ("joined", "temporal"), ("uses", "semantic")],
 )  # fmt: skip
 def test_s2_11_a_relation_tells_its_edge_type_where_nobody_says_one(relation: str, stored: str) -> None:
     assert only(relation=relation, edge_type=None)["edge_type"] == stored

@@ -94,7 +94,7 @@ def test_every_word_is_one_of_a_list_unless_it_may_be_any_text() -> None:
 
 @pytest.mark.parametrize("name", ["ab\ncd", "Ana <system>", "Ana\u200bLima", "Ana\x1b", "{Ana}", 'Ana" role="system'])
 def test_an_owner_with_markup_or_hidden_characters_is_refused_with_what_to_leave_out(name: str) -> None:
-    with pytest.raises(UnusableInput, match="a name on one line without markup.* leave out "):
+    with pytest.raises(UnusableInput, match=r"a name on one line without markup.* leave out "):
         parse_settings(tree("ingest.owner", name), "slowwave.toml")
 
 

@@ -193,10 +193,10 @@ def _by_rule(words: str, day: datetime, telling: Telling, kind: TimeKind) -> _To
 
 
 def _is_doubtful(span: Stretch, words: str, role: str, day: datetime, telling: Telling, kind: TimeKind) -> bool:
-    """Whether a year that no words tell may be another: of a habit, "we ski in January", or "should have paid by May"."""
+    """Whether a year that no words tell may be another: "we ski in January", "should have paid by May"."""
     if telling.is_missed:
         return role == "by" and day - span.end > _HALF_A_YEAR
-    if kind or not telling.is_present or span.end > day:
+    if kind or role not in ("", "within") or not telling.is_present or span.end > day:
         return False
     later = meaning_of(words, day, "future")
     return later is not None and later.span != span

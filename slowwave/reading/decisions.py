@@ -82,7 +82,8 @@ _CHANGED = re.compile(
     re.IGNORECASE,
 )
 _OF_PERSON = re.compile(
-    r"(?:(?:new|current|home|own|monthly)\s)?(?:birthday|age|weight|height|phone\snumber|salary|rent|address)", re.IGNORECASE
+    r"(?:(?:new|current|home|own|monthly)\s)?(?:birthday|age|weight|height|phone\snumber|salary|rent|address)",
+    re.IGNORECASE,
 )
 _OWN = re.compile(r"\b(?:my|our)\s$", re.IGNORECASE)
 _LISTENS = re.compile(

@@ -214,8 +214,8 @@ class _Plan:
             return
         (entity,) = known
         mention = int(str(row["mention"]))
-        if kin.may_be_several and (row["kin"] is not None or self._called(entity)):
-            if not self._called(entity):  # "my sister", and Eva: a person is asked, for there may be a Mia
+        if kin.may_be_several and entity in self._stored and (row["kin"] is not None or self._called(entity)):
+            if not self._called(entity):  # "my sister", and another time Eva: a person is asked, there may be a Mia
                 self.twins[mention] = {entity, self._meaning(row)}
             return
         own = [str(row["name"])] if row["kin"] is not None else sorted(self.kin_names.get(kin.called(), ()))

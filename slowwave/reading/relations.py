@@ -58,8 +58,8 @@ _EMPTY_GOAL = re.compile(
     re.IGNORECASE,
 )
 _EVENTS = word_set(
-    """joined adopted bought sold visited travelled_to went_to went attended painted wrote won lost met hired signed finished
-    graduated_from started released married moved_into"""
+    """joined adopted bought sold visited travelled_to went_to went attended painted wrote won lost met hired signed
+    finished graduated_from started released married moved_into"""
 )
 _OF_PAST = word_set("bought sold flew went gone took wrote won lost met began begun got")
 _WERE = word_set("lived worked played studied owned managed supervised led maintained used reported volunteered hosted")

@@ -397,9 +397,7 @@ def _alias_rows(mentioned: pl.DataFrame, aliases: pl.DataFrame, entities: pl.Dat
     return frames.conform(new.with_columns(id=pl.Series(ids, dtype=pl.String)), frames.ALIASES)
 
 
-def _kin_aliases(
-    mentioned: pl.DataFrame, aliases: pl.DataFrame, entities: pl.DataFrame
-) -> dict[tuple[str, str], str]:
+def _kin_aliases(mentioned: pl.DataFrame, aliases: pl.DataFrame, entities: pl.DataFrame) -> dict[tuple[str, str], str]:
     """By whom the bearers of names are known, where that can mean one: "my wife Anna" is "ben's wife" from now on.
 
     Until the next one is named: then it means her, unless she was named before the one who is known by it was met.

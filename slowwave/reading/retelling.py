@@ -18,7 +18,9 @@ _OPENING = re.compile(
 _POINTS = re.compile(
     r"\b(?:I|[Mm]y|[Mm]e|[Mm]ine|[Mm]yself|[Ww]e|[Uu]s|[Oo]urs?|[Oo]urselves|[Yy]ou(?:rs?|rself)?)\b(?![.@/]\w)"
 )
-_ELSEWHERE = re.compile(rf"\b(?:there|hers|theirs|(?:and|but|or)\s(?:{ACTS}|have|am|want|need|like|go|plan|hope|get|do)(?=\s\w))\b")
+_ELSEWHERE = re.compile(
+    rf"\b(?:there|hers|theirs|(?:and|but|or)\s(?:{ACTS}|have|am|want|need|like|go|plan|hope|get|do)(?=\s\w))\b"
+)
 _QUOTES = re.compile(r"[\"“”]")
 _LOWER_I = re.compile(r"(?<![\w.'’])i(?=(?:['’](?:m|ve|ll|d))?[\s,])(?!\.)")
 _WORD = re.compile(r"\s*([\w'’]+)")

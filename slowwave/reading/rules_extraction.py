@@ -64,8 +64,8 @@ _SUPPOSED = re.compile(
 )
 _BEARER = r"[A-ZÀ-Þ][\w'’-]+(?:\s[A-ZÀ-Þ][\w'’-]+)?"
 _INTRODUCED = re.compile(
-    rf"(?:(?:there|all|everyone|team),\s)?(?:(?:I['’]m|I am|[MmTt](?:y|he) name(?:['’]s| is)|[Tt]his is)\s+(?P<name>{_BEARER})"
-    rf"|(?P<here>{_BEARER}) (?:here|speaking))(?:[,.!]|\sand\b|$)\s*(?:and\s)?"
+    r"(?:(?:there|all|everyone|team),\s)?(?:(?:I['’]m|I am|[MmTt](?:y|he) name(?:['’]s| is)|[Tt]his is)\s+"
+    rf"(?P<name>{_BEARER})|(?P<here>{_BEARER}) (?:here|speaking))(?:[,.!]|\sand\b|$)\s*(?:and\s)?"
 )
 _STILL = re.compile(r"\b(?:it|them|that|one|again|still|less|more|only|just|every|even|once|too|also|sometimes)\b")
 _AIMS = word_set("wants_to plans_to considers")

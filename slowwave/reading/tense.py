@@ -36,14 +36,18 @@ _PERFECT = re.compile(
     re.IGNORECASE,
 )
 _MISSED = re.compile(
-    rf"\b(?:should|ought to|could|might|must|would|needn't|shouldn't|couldn't)(?: not)?(?: have|'ve) (?:(?!to\b)\w+ ){{0,2}}?{_PARTICIPLE}\b",
+    r"\b(?:should|ought to|could|might|must|would|needn't|shouldn't|couldn't)(?: not)?(?: have|'ve)"
+    rf" (?:(?!to\b)\w+ ){{0,2}}?{_PARTICIPLE}\b",
     re.IGNORECASE,
 )
 _PAST = re.compile(
-    r"\b(?:re|over|under|with)?(?:was|were|wasn't|weren't|did|didn't|had|hadn't|went|got|left|quit|met|made|took|began|became|came|saw|bought"
-    r"|built|gave|found|lost|won|sold|told|said|felt|fell|flew|drove|wrote|ran|sang|sat|slept|spoke|spent|stood|taught"
+    r"\b(?:re|over|under|with)?(?:was|were|wasn't|weren't|did|didn't|had|hadn't|went|got|left|quit|met|made|took"
+    r"|began|became|came|saw|bought|built"
+    r"|gave|found|lost|won|sold|told|said|felt|fell|flew|drove|wrote|ran|sang|sat|slept|spoke|spent|stood|taught"
     r"|thought|threw|wore|kept|knew|heard|held|paid|sent|broke|brought|caught|chose|ate|drank|grew|led|rode|rose|shot"
-    r"|swam|shook|fought|froze|hung|blew|dug|rang|sank|slid|swung|swept|wept|withdrew|undertook|overcame|fled|cost|understood|woke|born|could|used to|drew|forgot|hid|lay|meant|sought|stole|struck|stuck|swore|tore|dealt|hit"
+    r"|swam|shook|fought|froze|hung|blew|dug|rang|sank|slid|swung|swept|wept|withdrew"
+    r"|undertook|overcame|fled|cost|understood|woke|born|could|used to|drew|forgot|hid|lay|meant|sought|stole"
+    r"|struck|stuck|swore|tore|dealt|hit"
     rf"|(?!{_ADJECTIVE}\b)\w{{2,}}ed"
     r"|fui|fue|fuimos|fueron|era|eran|éramos|estuv\w+|tuv\w+|hic\w+|hizo|vin[eo]|había\w*|hubo|di|dio|pud[eo]|pus[eo]"
     r"|\w{3,}(?:ó|aron|ieron|aba|aban|ábamos|ían|íamos)|(?!(?:caf|beb|qu|porqu|jos)é)\w{2,}é)\b",
@@ -58,12 +62,14 @@ _PRESENT = re.compile(
 )
 _ADVERB = r"(?:(?:both|all|also|then|only|just|finally|still|\w+ly) ){0,2}"
 _HAPPENS = re.compile(
-    r"\b(?:(?:i|we|they|you|people|children|men|women|(?!\w*(?:ss|us|is)\b)\w{2,}s|\w+ and (?:my |his |her |our )?\w+)"
-    rf" {_ADVERB}(?:marry|wed|visit|leave|start|fly|arrive|move|graduate|begin|open|close|meet|return|come|go|launch|depart"
-    r"|travel|retire|relocate|finish|end|land|join|resume|become|turn|get (?:married|engaged|divorced))"
-    rf"|(?!(?:the|an?|my|our|your|his|her|its|their|these|those|all|many|some|of|for|in)\b)\w+ {_ADVERB}(?:marries|weds|visits"
-    r"|leaves|starts|flies|arrives|moves|graduates|begins|opens|closes|meets|returns|comes|goes|launches|departs|travels"
-    r"|retires|relocates|finishes|ends|lands|joins|resumes|becomes|turns|expires|premieres|gets (?:married|engaged|divorced)))\b",
+    r"\b(?:(?:i|we|they|you|people|children|men|women|(?!\w*(?:ss|us|is)\b)\w{2,}s"
+    r"|\w+ and (?:my |his |her |our )?\w+)"
+    rf" {_ADVERB}(?:marry|wed|visit|leave|start|fly|arrive|move|graduate|begin|open|close|meet|return|come|go|launch"
+    r"|depart|travel|retire|relocate|finish|end|land|join|resume|become|turn|get (?:married|engaged|divorced))"
+    r"|(?!(?:the|an?|my|our|your|his|her|its|their|these|those|all|many|some|of|for|in)\b)\w+"
+    rf" {_ADVERB}(?:marries|weds|visits|leaves|starts|flies|arrives|moves|graduates|begins|opens|closes"
+    r"|meets|returns|comes|goes|launches|departs|travels|retires|relocates|finishes|ends|lands|joins|resumes"
+    r"|becomes|turns|expires|premieres|gets (?:married|engaged|divorced)))\b",
     re.IGNORECASE,
 )  # verbs that tell in the present of what is to come: "we marry in June"
 _HABIT = re.compile(
@@ -94,7 +100,7 @@ _SHARED = frozenset({",", "and", "or", "then", "y"})  # what follows may have th
 @dataclass(frozen=True, slots=True)
 class Telling:
     """Tense of the clause about a date; `is_perfect`: "has worked", which reaches until now; `is_moved`: an
-    appointment was put on that date; `is_missed`: "should have paid"; `is_present`: it tells of no time that is over."""
+    appointment was put on that date; `is_missed`: "should have paid"; `is_present`: of no time that is over."""
 
     tense: Tense
     is_perfect: bool = False

@@ -13,7 +13,7 @@ from .keeping import ApprovalSettings, RetentionSettings
 from .language import LanguageSettings
 from .merging import MergeSettings
 
-_MARKUP = frozenset("<>{}[]|`\\\"")
+_MARKUP = frozenset('<>{}[]|`\\"')
 
 
 class IngestSettings(Group):
