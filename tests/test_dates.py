@@ -90,6 +90,38 @@ def test_a_bare_date_lies_where_the_tense_of_its_sentence_points(words: str, sta
     assert day(resolve_times(words, SAID, statement).event_at) == start
 
 
+@pytest.mark.parametrize(
+    ("words", "statement", "start"),
+    [
+        ("in February", "My parents visit in February.", "2027-02-01"),
+        ("in January", 'Ana Lima: "We marry in January."', "2027-01-01"),
+        ("in March", "The second shop opens in March.", "2027-03-01"),
+        ("on 3 January", "My cousin graduates on 3 January.", "2027-01-03"),
+        ("In March", "In March we both fly to Oslo.", "2027-03-01"),
+        ("in January", "We get married in January.", "2027-01-01"),
+        ("in January", "Our move in January cost a lot.", "2026-01-01"),
+        ("in March", "Our product launches in March were a mess.", "2026-03-01"),
+        ("in February", "The visit in February was great.", "2026-02-01"),
+        ("in January", "I cut my hair in January.", "2026-01-01"),
+        ("in January", "We ski in January.", None),
+        ("in February", "My aunt usually visits in February.", None),
+        ("in January", "I should have gone to Rome in January.", "2026-01-01"),
+        ("in March", "She could have left in March.", "2026-03-01"),
+        ("by 31 March", "I will have paid the tax by 31 March.", "2027-03-31"),
+    ],
+)
+def test_what_is_told_in_the_present_is_not_over_and_what_should_have_been_is(
+    words: str, statement: str, start: str | None
+) -> None:
+    assert day(resolve_times(words, SAID, statement).event_at) == start
+
+
+def test_what_should_have_been_done_by_a_date_has_no_date_to_come() -> None:
+    tax, tiles = "I should have paid the tax by 31 March.", "We ought to have laid the tiles by June."
+    assert resolve_times("by 31 March", SAID, tax).kind == "before"
+    assert resolve_times("by June", SAID, tiles) == Times(SAID)  # June of which year
+
+
 def test_what_is_planned_is_known_from_when_it_was_said_and_happens_later() -> None:
     plan = resolve_times("on November 25", NOVEMBER, "My interview is on November 25.")
     assert (plan.valid_from, day(plan.event_at), day(plan.event_until)) == (NOVEMBER, "2024-11-25", "2024-11-26")
@@ -103,6 +135,7 @@ def test_what_happened_holds_from_then() -> None:
 def test_a_state_begins_and_ends_without_happening() -> None:
     since = resolve_times("since 2021", NOVEMBER, "Ana has lived in Faro since 2021.")
     until = resolve_times("until 31 January", NOVEMBER, "I'm on leave until 31 January.")
+    assert day(resolve_times("since Monday", SAID, "We're on the new version since Monday.").valid_from) == "2026-04-06"
     both = resolve_times("from 2011 to 2014", NOVEMBER, "I lived in Graz from 2011 to 2014.", kind="state")
     assert (day(since.valid_from), since.valid_to, since.event_at) == ("2021-01-01", None, None)
     assert (until.valid_from, day(until.valid_to), until.event_at) == (NOVEMBER, "2025-02-01", None)

@@ -92,6 +92,7 @@ def test_what_a_survivor_said_again_since_clashes_and_is_not_closed() -> None:
     around = near(fact("Oslo", 1), fact("Oslo town", 2, again=15), fact("Bergen", 9))
     found = ended(around, Judged("Oslo", "Bergen", "updates"), roots={"Oslo": "Oslo town"})
     assert (closed(found), found.clashes) == ({}, {("Bergen", "Oslo town")})
+    assert [(each["action"], each["model"]) for each in found.decisions] == [("contradict", "some/model")]
 
 
 @pytest.mark.parametrize(

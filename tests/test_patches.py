@@ -83,6 +83,15 @@ def test_an_unknown_edge_type_is_semantic_and_never_drops_the_claim(said: str | 
     assert only(edge_type=said)["edge_type"] == stored
 
 
+@pytest.mark.parametrize(
+    ("relation", "stored"),
+    [("caused_by", "causal"), ("due_to", "causal"), ("fixed", "causal"), ("manages", "hierarchical"),
+     ("joined", "temporal"), ("uses", "semantic")],
+)  # fmt: skip
+def test_s2_11_a_relation_tells_its_edge_type_where_nobody_says_one(relation: str, stored: str) -> None:
+    assert only(relation=relation, edge_type=None)["edge_type"] == stored
+
+
 @pytest.mark.parametrize(("given_", "stored"), [(None, 0.8), (1.7, 1.0), (-1.0, 0.0), (float("nan"), 0.8), (0.3, 0.3)])
 def test_confidence_is_between_zero_and_one_and_has_a_default(given_: float | None, stored: float) -> None:
     assert only(confidence=given_)["confidence"] == stored

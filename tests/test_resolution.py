@@ -151,6 +151,13 @@ def test_strict_types_keep_one_name_apart() -> None:
     assert memory.entities.height == 2
 
 
+def test_a_name_of_two_other_types_means_neither() -> None:
+    memory, strict = Memory(), ResolveSettings(type_strict=True)
+    for kind in ("project", "place"):
+        memory.take(raw(("Mercury", kind)), settings=strict)
+    assert meaning(memory.take(raw(("mercury", "tool"))))["mercury"] == new_id("mercury", "tool")
+
+
 def test_a_name_said_under_several_types_takes_the_commonest_that_is_not_concept() -> None:
     done = Memory().take(
         raw(
@@ -445,6 +452,53 @@ def test_a_named_person_is_known_by_a_role_that_one_can_have_once() -> None:
     assert meaning(memory.take(people("Evan's wife"))) == {"evan's wife": new_id("lotte", "person")}
     memory.take(kin("Ines", known_as="evan's sister"))
     assert meaning(memory.take(people("Evan's sister"))) == {"evan's sister": new_id("evan's sister", "person")}
+
+
+def test_a_second_sister_and_the_next_wife_are_not_the_first() -> None:
+    memory = Memory()
+    memory.take(people("Evan's sister"))
+    memory.take(kin("Ines", known_as="evan's sister"))
+    assert meaning(memory.take(kin("Mara", known_as="evan's sister"))) == {"mara": new_id("mara", "person")}
+    memory.take(kin("Lotte", known_as="evan's wife"))
+    assert meaning(memory.take(kin("Jane", known_as="evan's wife"))) == {"jane": new_id("jane", "person")}
+
+
+@pytest.mark.parametrize("role", ["sister", "brother", "son", "daughter", "dog", "roommate"])
+def test_of_a_role_that_several_can_have_no_name_is_joined_and_a_person_is_asked_of_each(role: str) -> None:
+    memory, known_as = Memory(), f"evan's {role}"
+    memory.take(people(known_as))
+    for name in ("Ines", "Mara"):
+        done = memory.take(kin(name, known_as=known_as))
+        assert meaning(done) == {name.lower(): new_id(name.lower(), "person")}
+        asked = done.decisions.filter(pl.col("action") == UNCLEAR_NAME)["ids_out"].to_list()
+        assert [set(ids) for ids in asked] == [{new_id(known_as, "person"), new_id(name.lower(), "person")}]
+
+
+@pytest.mark.parametrize("role", ["manager", "wife", "boss", "therapist", "landlord"])
+@pytest.mark.parametrize("first", [[], ["ada's {role}"]])
+def test_a_role_that_one_has_means_who_was_named_last(role: str, first: list[str]) -> None:
+    memory, known_as = Memory(), f"ada's {role}"
+    for each in first:
+        memory.take(people(each.format(role=role)))
+    memory.take(kin("Ingrid Holm", known_as=known_as))
+    before = meaning(memory.take(people(known_as)))[known_as]
+    memory.take(kin("Bruno Reis", known_as=known_as))
+    assert meaning(memory.take(people(known_as))) == {known_as: new_id("bruno reis", "person")}
+    assert before != new_id("bruno reis", "person")
+    assert memory.aliases.filter(alias_name=known_as).height == 1
+
+
+def test_who_was_named_earlier_and_is_read_later_does_not_take_a_role_back() -> None:
+    memory = Memory()
+    memory.take(kin("Bruno Reis", known_as="ada's manager"))
+    memory.take(kin("Ingrid Holm", known_as="ada's manager").with_columns(seen_at=pl.lit(NOW - timedelta(days=9))))
+    assert meaning(memory.take(people("Ada's manager"))) == {"ada's manager": new_id("bruno reis", "person")}
+
+
+def test_a_sister_without_a_name_is_neither_of_two_that_a_batch_names() -> None:
+    both = pl.concat([kin("Ines", known_as="ben's sister"), kin("Mara", known_as="ben's sister")])
+    done = Memory().take(pl.concat([both, kin("Ben's sister")]))
+    assert len(set(meaning(done).values())) == 3
 
 
 def test_my_manager_is_nobody_where_nobody_knows_whose() -> None:

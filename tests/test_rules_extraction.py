@@ -40,7 +40,12 @@ RELATIONS = [
     ("I work at Northwind as a data engineer.", (ANA, "has_role", "data engineer")),
     ("I have worked for Blue Harbor Labs since 2019.", (ANA, "works_at", "Blue Harbor Labs")),
     ("I joined Contoso in March.", (ANA, "joined", "Contoso")),
+    ("I work at Contoso and live in Faro.", (ANA, "works_at", "Contoso")),
+    ("I live in Faro and work at Contoso.", (ANA, "lives_in", "Faro")),
+    ("I like food and drink.", (ANA, "likes", "food and drink")),
     ("I left Contoso last week.", (ANA, "works_at", "Contoso")),
+    ("I quit my job at Contoso.", (ANA, "works_at", "Contoso")),
+    ("I left my old position with Contoso in May.", (ANA, "works_at", "Contoso")),
     ("I don't work at Contoso.", (ANA, "does_not_work_at", "Contoso")),
     ("I report to Ingrid.", (ANA, "reports_to", "Ingrid")),
     ("I'm the tech lead of the payments team.", (ANA, "has_role", "tech lead of the payments team")),
@@ -213,12 +218,179 @@ def test_what_will_not_matter_in_a_month_is_refused_with_its_reason(text: str, r
         ("The a11y argument convinced me.", 'Ana Lima: "The a11y argument convinced me."'),
         ('We call it "the barn".', "Ana Lima: \"We call it 'the barn'.\""),
         ("Gonna repaint the kitchen on Sunday.", "Ana Lima is gonna repaint the kitchen on Sunday."),
+        ("I work at Contoso and live in Faro.", 'Ana Lima: "I work at Contoso and live in Faro."'),
+        ("On Monday I met my cousin.", 'Ana Lima: "On Monday I met my cousin."'),
+        ("In my dream I lived in Tokyo.", 'Ana Lima: "In my dream I lived in Tokyo."'),
+        ("On Monday I visit Bath.", "On Monday Ana Lima visits Bath."),
+        ("I literally hate Mondays.", "Ana Lima literally hates Mondays."),
+        ("I nearly always fly to Bath.", "Ana Lima nearly always flies to Bath."),
+        ("I rely on the tram.", "Ana Lima relies on the tram."),
         ("We sell ferry tickets.", 'Ana Lima: "We sell ferry tickets."'),
         ("The van is back at the dock.", 'Ana Lima: "The van is back at the dock."'),
     ],
 )
 def test_a_statement_stands_alone_with_the_speaker_named(sentence: str, statement: str) -> None:
     assert facts(sentence)[0]["statement"] == statement
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "If we sell the flat, we move to Porto in May.",
+        "We stay in Faro, but if they raise the rent, we move to Porto in May.",
+        "If Contoso makes an offer, I work at Contoso from August.",
+        "Unless they object, I work at Contoso.",
+        "Once I live in Porto, life will be good.",
+        "In the story, I live in Narnia.",
+        "In the novel I'm writing, I work at Contoso.",
+        "For the sake of argument, I use Linux.",
+        "Suppose they agree, we use Linux.",
+        "The guy goes: I work at Contoso.",
+    ],
+)
+def test_what_is_supposed_or_made_up_is_no_relation(sentence: str) -> None:
+    assert facts(sentence)
+    assert not triples(sentence)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Clara Reis and Clara Holm live in Faro.",
+        "My wife and Clara work at Contoso.",
+        "Nobody but Bruno works at Contoso.",
+    ],
+)
+def test_what_several_do_is_not_told_of_the_last_alone(sentence: str) -> None:
+    assert facts(sentence)
+    assert not triples(sentence)
+
+
+def test_what_we_do_is_told_of_who_speaks() -> None:
+    assert triples("My wife and I live in Faro.") == [(ANA, "lives_in", "Faro")]
+    assert triples("Yes, Bruno lives in Faro.") == [("Bruno", "lives_in", "Faro")]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "I moved to Faro in 2015 and came back in 2018.",
+        "We moved to Lisbon in May, but we returned last week.",
+        "I relocated to Porto and moved on to Bath in 2019.",
+        "I lived in Faro as a child.",
+        "I worked at Contoso and left in 2018.",
+        "I played the cello at school.",
+        "I graduate in January.",
+        "We met Friday.",
+        "I work on Mondays in May.",
+        "In two weeks I start chemo.",
+        "I start my new job in May.",
+        "I marry Bruno in June.",
+        "We visit Oslo in August.",
+        "I'm joining Contoso in May.",
+    ],
+)
+def test_what_is_over_or_still_to_come_is_no_relation_that_holds(sentence: str) -> None:
+    assert facts(sentence)
+    assert not triples(sentence)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "relation"),
+    [
+        ("I moved to Lisbon with Bruno and Tom in 2015.", "lives_in"),
+        ("I lived in Faro from 2012 to 2015.", "lives_in"),
+        ("I've worked at Contoso for six years.", "works_at"),
+        ("I graduated from Kiel University in 2011.", "graduated_from"),
+        ("I have visited Oslo twice.", "visited"),
+        ("I start at Contoso in May.", "works_at"),
+    ],
+)
+def test_what_holds_or_happened_is_one(sentence: str, relation: str) -> None:
+    assert [found[1] for found in triples(sentence)] == [relation]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "hint"),
+    [
+        ("I grew up in Faro and lived in Kiel until 2019.", None),
+        ("I live in Faro and have worked at Contoso since 2019.", None),
+        ("I moved to Faro in 2015 and taught in Kiel until 2019.", "in 2015"),
+        ("In 2019 I moved to Lisbon and rented a flat.", "In 2019"),
+        ("I moved to Lisbon with Ana and Tom in 2015.", "in 2015"),
+    ],
+)
+def test_a_time_belongs_to_the_verb_before_it(sentence: str, hint: str | None) -> None:
+    assert facts(sentence)[0]["temporal_hint"] == hint
+
+
+@pytest.mark.parametrize(
+    ("sentence", "relation", "thing"),
+    [
+        ("I used to play the oboe, now I play the harp.", "plays", "oboe"),
+        ("I used to work for Contoso.", "works_at", "Contoso"),
+        ("I used to drink coffee as a student.", "drinks", "coffee"),
+        ("I used to live in Faro until my son was born.", "lives_in", "Faro"),
+    ],
+)
+def test_what_somebody_used_to_do_has_ended(sentence: str, relation: str, thing: str) -> None:
+    (found,) = facts(sentence)
+    assert (found["relation"], found["object"], found["ended"]) == (relation, thing, True)
+    assert [each["object"] for each in found["resolves"]] == [thing]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "I used to play the oboe, but now I play it every day.",
+        "I used to play the oboe badly.",
+        "I used to drink coffee before breakfast.",
+        "I used to hate tea.",
+        "I didn't use to play the oboe.",
+        "I used to work at Contoso, and I still do.",
+    ],
+)
+def test_that_it_was_done_otherwise_ends_nothing(sentence: str) -> None:
+    assert not any(found["ended"] or found["resolves"] for found in facts(sentence))
+
+
+@pytest.mark.parametrize(
+    ("sentence", "triple"),
+    [
+        ("My birthday is 9 July.", (ANA, "birthday", "9 July")),
+        ("My new rent is 800 euros.", (ANA, "rent", "800 euros")),
+        ("My salary went up to 4,100 euros.", (ANA, "salary", "4,100 euros")),
+        ("My brother's birthday is 9 July.", (f"{ANA}'s brother", "birthday", "9 July")),
+        ("My cat's weight is 4 kg.", (f"{ANA}'s cat", "weight", "4 kg")),
+        ("My server's port is 8081.", ("server", "port", "8081")),
+        ("Our deadline is 9 July.", ("deadline", "value", "9 July")),
+        ("My package weight is 4 kg.", ("package weight", "value", "4 kg")),
+    ],
+)
+def test_what_belongs_to_a_person_is_told_of_that_person(sentence: str, triple: tuple[str, str, str]) -> None:
+    assert triples(sentence) == [triple]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "thing"),
+    [
+        ("Prefiero el té al café.", "té"),
+        ("Prefiero el mar a la montaña.", "mar"),
+        ("Prefiero los gatos antes que los perros.", "gatos"),
+        ("Prefiero ir a la playa.", "ir a la playa"),
+    ],
+)
+def test_in_spanish_too_what_is_preferred_ends_before_what_it_is_preferred_to(sentence: str, thing: str) -> None:
+    assert triples(sentence) == [(ANA, "prefers", thing)]
+
+
+@pytest.mark.parametrize("text", ["Btw my name's Ana", "Hey there, Ana Lima here.", "Hi, the name is Ana Lima."])
+def test_an_introduction_alone_is_no_fact(text: str) -> None:
+    assert facts(text) == []
+
+
+def test_a_plan_under_a_condition_is_a_plan() -> None:
+    assert triples("If all goes well, I want to visit Porto.") == [(ANA, "wants_to", "visit Porto")]
 
 
 def test_she_and_he_are_the_one_person_named_before() -> None:

@@ -93,6 +93,17 @@ def test_every_word_is_one_of_a_list_unless_it_may_be_any_text() -> None:
     assert any(get_origin(info.annotation) is Literal for *_, info in fields())
 
 
+@pytest.mark.parametrize("name", ["ab\ncd", "Ana <system>", "Ana\u200bLima", "Ana\x1b", "{Ana}", 'Ana" role="system'])
+def test_an_owner_with_markup_or_hidden_characters_is_refused_with_what_to_leave_out(name: str) -> None:
+    with pytest.raises(UnusableInput, match=r"a name on one line without markup.* leave out "):
+        parse_settings(tree("ingest.owner", name), "slowwave.toml")
+
+
+@pytest.mark.parametrize("name", ["", "Ana Lima", "José O'Neil-Paz, Jr.", "Ж. Иванова"])
+def test_an_owner_with_a_name_is_taken(name: str) -> None:
+    assert IngestSettings(owner=name).owner == name
+
+
 def test_no_number_of_a_file_passes_beyond_its_range() -> None:
     for path, value in (("ingest.llm.max_usd", float("inf")), ("recall.k", 0), ("ingest.llm.timeout_s", float("nan"))):
         with pytest.raises(UnusableInput, match=re.escape(path)):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from patchwork import Memory, claim
+from talk import START, learn, rows, said, written
 
 from slowwave.merging.observations import screen
 from slowwave.reading.findings import accepted_part, accepts
@@ -35,6 +37,9 @@ TAKEN_BACK = [
     ("Forget Redis, we keep the sessions in Postgres.", "Redis"),
     ("The trip to Lisbon is off.", "trip to Lisbon"),
     ("The party is cancelled.", "party"),
+    ("Our dinner with Mia on Friday is off, she is ill.", "dinner with Mia"),
+    ("The sale of the boat fell through.", "sale of the boat"),
+    ("The beta launch is dead.", "beta launch"),
     ("I changed my mind: no second shop in Gouda.", "second shop in Gouda"),
     ("I changed my mind about Globex.", "Globex"),
     ("Ya no uso el correo, ahora uso Signal.", "correo"),
@@ -55,6 +60,14 @@ NOTHING = [
     "It works, not only for me.",
     "Talk to Lea, not to Anna.",
     "Forget it.",
+    "The oven is off.",
+    "The heating is off again.",
+    "The wedding cake is off.",
+    "My laptop is dead.",
+    "The camera is no longer on.",
+    "The printer was dropped.",
+    "The project is off to a good start.",
+    "Mia fell through the ice.",
     "Never mind that.",
     "I live in Porto.",
     "We drove from Oslo to Bergen.",
@@ -65,7 +78,9 @@ ORDERS = [
     "wait, undo that last change please.", "let's continue tomorrow.", "make the button blue.",
     "Add a test for the empty basket.", "sort the list by price and keep the header.", "use the second variant",
     "go ahead and merge it.", "could you have another look at the layout.", "delete that branch",
-    "stop, that's the wrong file",
+    "stop, that's the wrong file", "[x] Bo: rename repo", "- [ ] Fix the header", "[ ] Lea Maes: add tests for login",
+    "Haz commit y push.", "Ejecuta los tests otra vez.", "Vale, ahora arregla el botón.", "Dime qué falta.",
+    "Renombra la función por favor.",
 ]  # fmt: skip
 FACTS = [
     "Never push to main directly.", "Always answer me in English.", "Use tabs in Makefiles.",
@@ -74,6 +89,8 @@ FACTS = [
     "Build times went down to four minutes.", "Call me Ilse.", "Prefer spaces from now on.",
     "Run 3 was the best one, with 81 points.", "I want to learn Portuguese.",
     "Forget Redis, we keep the sessions in Postgres.", "We decided to keep Svelte.",
+    "[x] We decided to use Loki.", "Haz siempre commits pequeños.", "Nunca hagas push los viernes.", "Corre maratones.",
+    "Ejecuta los tests cada noche.", "Prueba de embarazo positiva.", "Ana escribe código en Rust.",
 ]  # fmt: skip
 
 
@@ -232,8 +249,31 @@ def test_nobody_else_ends_a_habit_that_a_person_told_of_himself() -> None:
     assert "Anna uses vim in the office." in memory.live()
 
 
+@pytest.mark.parametrize(
+    ("words", "is_left"),
+    [
+        ("Forget the weekly digest.", False),
+        ("Ok, scrap the weekly digest.", False),
+        ("The weekly digest is off.", True),
+        ("Ben replaced the weekly digest with a page.", True),
+    ],
+)
+def test_a_wish_is_withdrawn_by_who_says_so_and_not_by_what_happens(words: str, is_left: bool) -> None:
+    memory = Memory()
+    memory.tell(claim("Anna wants a weekly digest.", relation="wants", obj="weekly digest", at=1))
+    memory.tell(taken_back("weekly digest", words, action="retract"))
+    assert ("Anna wants a weekly digest." in memory.live()) == is_left
+
+
 def test_words_close_nothing_in_another_scope() -> None:
     memory = Memory()
     memory.tell(said_by_anna("Our caterer is Blume.", 1, to="other"))
     memory.tell(taken_back("Blume", "We replaced Blume with Kantine Ost."))
     assert len(memory.live()) == 2
+
+
+def test_a_date_that_was_moved_holds_no_longer_although_the_new_one_is_to_come(tmp_path: Path) -> None:
+    turns = [("Ana", "The deadline is 12 June."), ("Ana", "The deadline moved from 12 June to 30 June.")]
+    learn(written(tmp_path / "talk.jsonl", said(turns)), tmp_path / "memory")
+    old = rows(tmp_path / "memory", "facts", "object_text = '12 June'").row(0, named=True)
+    assert (old["status"], old["valid_to"].date()) == ("superseded", START.date())

@@ -242,6 +242,9 @@ def _share_an_end(fact: Fact, speaker: Fact) -> bool:
     return bool(ends & {speaker["subject_id"], speaker["object_id"]})
 
 
+_DATED = ("value", "scheduled_for")
+
+
 def close(board: Board, directive: Fact, speaker: Fact, winner: Fact, target: Fact) -> None:
     """Do to the target what a directive says, unless rank or the order of saying forbids it."""
     ids = [target["id"], speaker["id"]]
@@ -265,8 +268,11 @@ def _retire(
     """Close the target: superseded by the winner, retracted as a mistake, or ended with its past kept."""
     ids, reason = [target["id"], speaker["id"]], directive["reason"]
     is_mistake = reason == "correction"
-    # It ended no earlier than it began, no later than was known before, and with a plan when that is carried out.
-    ends = max(speaker["valid_from"], target["valid_from"], speaker["event_at"] or speaker["valid_from"])
+    # It ended no earlier than it began, no later than was known before, and with a plan when that is carried out; what
+    # was itself planned, and a value that is a date, ends when the new one is told.
+    is_planned = target["event_at"] or speaker["predicate"] in _DATED
+    happens = speaker["valid_from"] if is_planned else speaker["event_at"] or speaker["valid_from"]
+    ends = max(speaker["valid_from"], target["valid_from"], happens)
     ends = min(ends, target["valid_to"]) if target["valid_to"] else ends
     measures = {**measures, "valid_to": [target["valid_to"], ends]}
     if directive["action"] == SUPERSEDE:

@@ -45,6 +45,9 @@ _OF_TASTE = re.compile(
     r"|prefier\w*|gusta\w*|taste\w*|stand|use)\b",
     re.IGNORECASE,
 )
+_WITHDRAWN = re.compile(
+    r"(?:(?:ok|okay|please|actually|well|so)[,\s]+)?(?:forget|never\s?mind|scrap|ditch|drop)\b", re.IGNORECASE
+)
 _UNIT_BEHIND = re.compile(r"^\s[a-z]+")
 _CLAUSE = re.compile(r"[,;:–—]\s|\s-\s")
 _DROPPED = (
@@ -130,7 +133,8 @@ def _may_mean(fact: Fact, speaker: Fact, old: str, action: str, names: Names) ->
 def are_other_cases(fact: Fact, speaker: Fact, old: str) -> bool:
     """Whether two statements tell of different cases: of the shop and the blog, or of a taste and no taste."""
     words = said_words(speaker["statement"])
-    if fact["predicate"] in _TASTES and not _OF_TASTE.search(words):
+    is_withdrawn = fact["predicate"] == "wants" and _WITHDRAWN.match(words)
+    if fact["predicate"] in _TASTES and not _OF_TASTE.search(words) and not is_withdrawn:
         return True
     one, other = _qualified(said_words(fact["statement"]), old), _qualified(words, old)
     return any(one[by].isdisjoint(other[by]) for by in one.keys() & other.keys())

@@ -120,10 +120,22 @@ class Clause:
 def split(sentence: str) -> list[tuple[int, str]]:
     """The clauses of a sentence with their offsets; each begins with something that may be its subject."""
     lead = _LEAD_IN.match(sentence)
-    borders = [found.span() for found in _BORDER.finditer(sentence)]
-    starts = [lead.end() if lead else 0, *(end for _, end in borders)]
+    first = lead.end() if lead else 0
+    borders = [
+        found.span() for found in _BORDER.finditer(sentence) if not _joins_subjects(sentence, first, *found.span())
+    ]
+    starts = [first, *(end for _, end in borders)]
     ends = [*(start for start, _ in borders), len(sentence)]
     return [(start, sentence[start:end]) for start, end in zip(starts, ends, strict=True) if end - start > 3]
+
+
+def _joins_subjects(sentence: str, start: int, border: int, end: int) -> bool:
+    """Whether what stands before is one more subject of the clause after it: "Lena and Mia live", "nobody but Karl"."""
+    parts = re.split(r",\s(?!and\b)|,?\sand\s", sentence[start:border])
+    if sentence[border:end].startswith((",", ";", ":", "–", "—")) and len(parts) == 1:
+        return False  # "Yes, Mia lives in Kiel"
+    has_no_verb = all(_subject(f"{part} ", 0)[1] >= len(part) > 1 for part in parts)
+    return has_no_verb and not _FIRST.match(sentence, end)
 
 
 def parse(text: str, start: int, is_verb: Callable[[str], bool]) -> Clause | None:

@@ -25,6 +25,7 @@ SURE, ALONE, DISPUTED = 1.0, 0.8, 0.6
 
 _MAX_WORDS = 80
 _FARTHEST_YEARS = 150
+_HALF_A_YEAR = timedelta(days=183)
 _FARTHEST_AHEAD = 50  # where only a model says so
 _LEAD = re.compile(
     r"(?P<since>ever since|since|as of|dating back to|back to)\s+"
@@ -182,11 +183,23 @@ def _by_rule(words: str, day: datetime, telling: Telling, kind: TimeKind) -> _To
         found = replace(found, is_range=False)
     if found is None or abs(found.span.start.year - day.year) > _FARTHEST_YEARS:
         return None
+    if _is_doubtful(found.span, rest, role, day, telling, kind):
+        return None
     span = found.span.roughly() if rough else found.span
     if role in ("by", "until") and re.match(r"(?:the )?end of (?!(?:the |this )?week)", rest):
         span = unit_span(span.end - timedelta(1), "day")
     role = "" if found.is_range else role
     return _Told(span, _kind_of(role, span, found, day, telling, kind), found.is_range)
+
+
+def _is_doubtful(span: Stretch, words: str, role: str, day: datetime, telling: Telling, kind: TimeKind) -> bool:
+    """Whether a year that no words tell may be another: "we ski in January", "should have paid by May"."""
+    if telling.is_missed:
+        return role == "by" and day - span.end > _HALF_A_YEAR
+    if kind or role not in ("", "within") or not telling.is_present or span.end > day:
+        return False
+    later = meaning_of(words, day, "future")
+    return later is not None and later.span != span
 
 
 def _of_length(

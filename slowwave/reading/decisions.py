@@ -81,6 +81,11 @@ _CHANGED = re.compile(
     rf"|extended|pushed)(?:\sup|\sdown|\sback)?\s(?:from\s(?P<old>[$€£]?\d(?:[^,;]|,(?=\d)){{0,30}}?)\s)?[^\d]{{0,50}}?{_AMOUNT}",
     re.IGNORECASE,
 )
+_OF_PERSON = re.compile(
+    r"(?:(?:new|current|home|own|monthly)\s)?(?:birthday|age|weight|height|phone\snumber|salary|rent|address)",
+    re.IGNORECASE,
+)
+_OWN = re.compile(r"\b(?:my|our)\s$", re.IGNORECASE)
 _LISTENS = re.compile(
     rf"{_THING}\s(?:listens?|runs?|is|are|answers)\s(?:on|at)\sport\s(?P<o>\d{{2,5}})\b", re.IGNORECASE
 )
@@ -221,12 +226,14 @@ def _value(sentence: str) -> list[Triple]:
         subject = _thing(groups.get("s") or "")
         if not subject and "attr" not in groups:
             continue
+        if _OWN.search(sentence[: found.start("s" if subject else "attr")]):
+            subject = f"my {subject}" if subject else "my" if _OF_PERSON.fullmatch(groups["attr"]) else ""
         if not subject:
             subject, relation = groups["attr"].strip(), "value"
         old = groups.get("old") or ""
         instead = _INSTEAD.search(sentence, found.end("o") - len(groups["o"]))
         before = old or (instead["old"] if instead else "")
-        if thing and len(subject) > 2:
+        if thing and (len(subject) > 2 or subject == "my"):
             return [Triple(relation, thing, subject=subject, subject_type="" if relation != "value" else "config",
                            replaced=before.rstrip(" .,"), confidence=CERTAIN)]  # fmt: skip
     return []

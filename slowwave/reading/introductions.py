@@ -22,9 +22,8 @@ _HELLO = (
     r"(?:hi|hello|hey|hiya|greetings|good\s(?:morning|afternoon|evening)|hola|buenas(?:\s(?:tardes|noches))?"
     r"|buenos\sdías|hallo|guten\s(?:tag|morgen|abend)|moin|servus|grüß\sgott)"
 )
-_GREETED = (
-    rf"(?:^|[\n.!])\s*{_HELLO}(?:\s(?:all|there|everyone|everybody|team|folks|claude|zusammen|a\stodos))?[\s,.!:–—-]+"
-)
+_ALL = r"(?:all|there|everyone|everybody|team|folks|claude|again|zusammen|a\stodos)"
+_GREETED = rf"(?:^|[\n.!])\s*{_HELLO}(?:\s{_ALL})?[\s,.!:–—-]+"
 # The words before a name that say that it is the writer's. A sure one also takes a name in small letters.
 _SURE = re.compile(
     r"\b(?:my\s(?:full\s|real\s|first\s)?name(?:\sis|['’]s)|i\s(?:go\sby|am\scalled)|i['’]m\scalled"
@@ -46,7 +45,7 @@ _AFTER_HELLO = re.compile(
 _I_AM_GERMAN = re.compile(r"\b[Ii]ch\sbin\s(?:(?:die|der)\s)?")
 _SPEAKING = re.compile(rf"(?:(?i:this\sis)|(?i:hier\sspricht))\s{_NAME}(?=\s(?:speaking|here)\b|\s*[.,!]|$)")
 _HERE = re.compile(
-    rf"^\s*(?:(?i:{_HELLO})[\s,.!]+)?{_NAME}\s(?:here|speaking)(?=\s*[.,!:;–—-]|\s(?:from|with|again|und)\b|\s*$)"
+    rf"^\s*(?:(?i:{_HELLO})(?:\s(?i:{_ALL}))?[\s,.!]+)?{_NAME}\s(?:here|speaking)(?=\s*[.,!:;–—-]|\s(?:from|with|again|und)\b|\s*$)"
 )
 _CALLED_GERMAN = re.compile(rf"\bmich\s(?:einfach\s|ruhig\s|auch\s)?{_NAME}\snennen\b")
 _NAME_AT = re.compile(_NAME)
@@ -123,6 +122,12 @@ _REPLIED_TO = re.compile(
     r"^(?:On\s.{5,200}\swrote:|El\s.{5,200}\sescribió:|Am\s.{5,200}\sschrieb.{0,80}:|-{3,}\s?(?:Original|Forwarded).*)$",
     re.MULTILINE,
 )
+_ANOTHERS = re.compile(
+    r"^.*\b(?:e?-?mails?|letters?|messages?|notes?|drafts?|post|bio|template|scripts?|wrote|writes?|got|received|sent|forwarded"
+    r"|starts?|begins?|reads?|goes|says|went|like|translate|rewrite|proofread|summari[sz]e|correo|carta|traduce|escribe)\b"
+    r"[^\n:]*:(?=\s)",
+    re.MULTILINE | re.IGNORECASE,
+)  # what follows may be anybody's
 _SENTENCE_START = re.compile(r"[.!?\n](?:\s|$)")
 MAX_CHARS = 20_000
 _SPACES, _BLANKS = re.compile(r"[ \t]{2,}"), re.compile(r"\s*\n\s*")
@@ -143,8 +148,9 @@ def introductions(text: str) -> list[str]:
 def _own_words(text: str) -> str:
     """The text without code, quotations and the message that it replies to."""
     bare = _BLANKS.sub("\n", _SPACES.sub(" ", strip_code(text)))  # many of them take the patterns below quadratic time
-    if reply := _REPLIED_TO.search(bare):
-        bare = bare[: reply.start()]
+    for sign in (_REPLIED_TO, _ANOTHERS):
+        if found := sign.search(bare):
+            bare = bare[: found.start()]
     lines = [line for line in bare.split("\n") if not line.lstrip().startswith(">")]
     return _QUOTED.sub('""', "\n".join(lines))
 

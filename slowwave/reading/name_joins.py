@@ -92,6 +92,7 @@ class _Plan:
         self.names: dict[str, set[str]] = defaultdict(set)  # entity → its names
         self.type: dict[str, str] = {}
         self.owner: dict[str, str] = {}  # name of a person → entity
+        self.kin_names: dict[str, set[str]] = defaultdict(set)  # "evan's sister" → names of the batch
         self._by_word: dict[tuple[str, str], set[str]] = defaultdict(set)
         self._becomes: dict[str, str] = {}
         self._stored = set(known["entity_id"])
@@ -102,6 +103,8 @@ class _Plan:
     def meet(self, row: Mapping[str, object]) -> None:
         """A name of the batch is known to the others, under the entity that it will be."""
         self._add(self._meaning(row), str(row["entity_type"]), str(row["name"]))
+        if row["kin"] is not None:
+            self.kin_names[normalise_name(str(row["kin"]))].add(str(row["name"]))
 
     def _meaning(self, row: Mapping[str, object]) -> str:
         mention = int(str(row["mention"]))
@@ -211,6 +214,14 @@ class _Plan:
             return
         (entity,) = known
         mention = int(str(row["mention"]))
+        if kin.may_be_several and entity in self._stored and (row["kin"] is not None or self._called(entity)):
+            if not self._called(entity):  # "my sister", and another time Eva: a person is asked, there may be a Mia
+                self.twins[mention] = {entity, self._meaning(row)}
+            return
+        own = [str(row["name"])] if row["kin"] is not None else sorted(self.kin_names.get(kin.called(), ()))
+        called = {*self._called(entity), *self.kin_names.get(kin.called(), ())}
+        if any(_are_two(one, other) for one in own for other in called):
+            return  # the second sister, the next manager
         if mention not in self.exact and mention not in self.joined:
             self._join(row, entity, "kin")
         elif not self._called(entity):
@@ -232,6 +243,12 @@ class _Plan:
         if entity is None and len(whole := self._whole_people(possessor)) == 1:
             entity = next(iter(whole))
         return None if entity is None else self.now(entity)
+
+
+def _are_two(one: str, other: str) -> bool:
+    """Whether two names cannot be one person's."""
+    is_one = short_form(one, other) or short_form(other, one) or match_names(one, other, "person").is_same
+    return normalise_name(one) != normalise_name(other) and not is_one
 
 
 def _keys(name: str, kind: str) -> set[str]:

@@ -6,12 +6,15 @@ import re
 
 from slowwave.reading.names import is_pronoun
 
+ACTS = r"(?:live|work|love|hate|prefer|drink|eat|play|speak|study|teach|own|sing|drive|write|build|make|take|keep)"
+"""Verbs that go on with a sentence whose subject is not said again: "I work at Acme and live in Bath"."""
 _STOP = re.compile(
     r"[,;!?()\[\]…–—]|[.:](?!\d)|\s-\s|\s(?:in|on|at|for|with|as|since|because|but|which|who|that|where"
     r"|when|while|so|to|from|after|before|until|till|during|by|through|though|although|if|than|without"
     r"|except"
     r"|about|and\s(?:i|we|he|she|they|it|my|the|now|have|am|was|is|has|can|will|had|then|i'm|it's|a|an"
-    r"|also|not|our|want|need|use|like|think|feel|know|got|get|went|did|\w{3,}ed|\w{3,}s\sto)\b|yesterday"
+    r"|also|not|our|want|need|use|like|think|feel|know|got|get|went|did|\w{3,}ed|\w{3,}s\sto)\b"
+    rf"|and\s{ACTS}(?=\s\w)|yesterday"
     r"|today|tomorrow|tonight|last|next|this|now|anymore|any\smore|again|too|also|either"
     r"|recently|lately|already|every|a\slot|a\sfew|so\smuch|very\smuch|a\scouple|ago|these\sdays|instead"
     r"|rather|right|straight|there|here|back|together|two|three|once|twice|almost|only|whenever|just"

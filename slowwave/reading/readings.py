@@ -10,6 +10,8 @@ from slowwave.reading import hints, names, spanish
 from slowwave.reading.relations import LIKELY, Triple
 from slowwave.reading.retelling import quote, retell
 from slowwave.reading.reversals import Reversal
+from slowwave.reading.tense import has_verb
+from slowwave.reading.verbs import is_verb
 from slowwave.records import Turn, Window
 from slowwave.text import cut_bytes, normalise_name, word_set
 
@@ -26,6 +28,7 @@ PERSONAL = word_set(
 )
 _CONFIRMABLE = PERSONAL - word_set("wants_to plans_to considers likes dislikes studies")
 _CONFIRMABLE |= word_set("root_cause caused_by fixed_by")
+_JOINED = re.compile(r"(?:,\s)?\b(?:and|but|then|or|before|after)\s(?:(?:then|later|also|now)\s)?|;\s")
 _HIERARCHICAL = frozenset({"reports_to", "manages", "member_of", "leads", "has_role"})
 _DENIES = re.compile(r"(?:does|do|did|is|was|has)_not_|not_")
 FIRST_PERSON = re.compile(r"\b(?:I|i|my|My|me|we|We|our|Our|us)\b")
@@ -196,7 +199,16 @@ def _hint(words: str, triple: Triple) -> str | None:
     """The words that say when, unless they are part of what is wished, corrected or set."""
     hint = hints.find_hint(words[:PARSED_CHARS])
     inside = triple.object if triple.reason == "temporal_change" else f"{triple.object} {triple.replaced}"
+    between, found, _ = words.partition(triple.object or words)[2].partition(hint or words)
+    if found and _is_of_another(between):
+        return None
     return hint if hint and hint not in inside and hint.split(" ", 1)[-1] not in inside else None
+
+
+def _is_of_another(between: str) -> bool:
+    """Whether another verb stands between a thing and a time: "in Graz, and lived in Kiel until 2019"."""
+    parts = (part.strip() for part in _JOINED.split(between)[1:])
+    return any(part and (is_verb(part.split()[0].lower()) or has_verb(part)) for part in parts)
 
 
 def _directive(reader: Reading, triple: Triple, old: str, action: str) -> dict[str, Any]:

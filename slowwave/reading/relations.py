@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from slowwave.application.places import is_known
 from slowwave.reading.clauses import ANIMALS, PEOPLE, ROLES, Clause
+from slowwave.reading.hints import find_hint
 from slowwave.reading.names import spot, type_of
 from slowwave.reading.phrases import ADDRESSED, ARTICLE, read_object
 from slowwave.reading.retelling import impersonal
@@ -56,6 +57,22 @@ _EMPTY_GOAL = re.compile(
     r"|be\sa\s(?:big|great)|meet\sthis)\b",
     re.IGNORECASE,
 )
+_EVENTS = word_set(
+    """joined adopted bought sold visited travelled_to went_to went attended painted wrote won lost met hired signed
+    finished graduated_from started released married moved_into"""
+)
+_OF_PAST = word_set("bought sold flew went gone took wrote won lost met began begun got")
+_WERE = word_set("lived worked played studied owned managed supervised led maintained used reported volunteered hosted")
+_ENDED = re.compile(r"\b(?:until|till|from\s.{2,30}?\sto|between)\b")
+_USED_TO = re.compile(
+    r"to\s(?P<verb>live|work|play|study|own|use|drink|eat|teach|collect)\s(?P<rest>[^,.;!]+?)"
+    r"(?=\s*(?:[,.;!]|$)|\s(?:but|and\snow|until|as\sa\s(?:child|kid|student|teenager))\b)"
+)
+_TASTES = word_set("likes prefers dislikes wants fears minds tolerates age called value")
+_RETURNED = re.compile(
+    r"\b(?:(?:came|went|moved|come|gone|moving)\s(?:right\s|straight\s)?(?:back|home|away|on|out|again|to|from)|(?:have\s|has\s)?returned"
+    r"|left(?=\s*(?:[.,;!]|$)|\s(?:again|in|after|last|it|there|two|three|a)\b))\b"
+)
 _DENIED_WISH = {"plans_to": "plan_to", "wants_to": "want_to", "considers": "consider"}
 _CALLED = re.compile(
     r"\b(?P<role>[a-z]{3,15})(?:,)?\s(?:called|named)\s(?P<name>[A-ZÀ-Þ][\w'’-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30}){0,2})"
@@ -69,6 +86,9 @@ def relate(clause: Clause) -> Iterator[Triple]:
         yield from _wished(clause)
         return
     if clause.modal in ("would", "could", "should"):
+        return
+    if clause.head == "used" and (before := _what_was(clause)):
+        yield before
         return
     if clause.head in ("be", "have", "has", "had", "got") and (owned := _named_role(clause)):
         yield owned
@@ -86,6 +106,16 @@ def relate(clause: Clause) -> Iterator[Triple]:
             ):
                 yield Triple("has_role", told)
             return
+
+
+def _what_was(clause: Clause) -> Triple | None:
+    """ "I used to play the cello": that it is over, where nothing says that only the way or the place is."""
+    found = _USED_TO.match(clause.rest)
+    if not found or clause.negated:
+        return None
+    past = next(relate(replace(clause, head=found["verb"], rest=found["rest"], ended=True)), None)
+    is_whole = past is not None and past.ended and found["rest"].endswith(past.object)
+    return None if not is_whole or re.search(r"\b[a-z]+ly$", found["rest"]) else past
 
 
 def _further_tools(rest: str, first: Triple) -> Iterator[Triple]:
@@ -112,7 +142,7 @@ def _triple(clause: Clause, rule: Rule, found: re.Match[str]) -> Triple | None:
         if rule.relation == "age"
         else _role_of(raw)
     )
-    if not thing or not _fits(rule, thing, raw):
+    if not thing or not _fits(rule, thing, raw) or not _is_so(clause, rule, thing):
         return None
     if rule.type == "switch" and not _is_tool(thing, raw, groups):
         return None
@@ -143,6 +173,24 @@ def _triple(clause: Clause, rule: Rule, found: re.Match[str]) -> Triple | None:
             triple, relation="plans_to", object=f"move to {thing}", object_type="", replaced="", confidence=WEAK
         )
     return triple
+
+
+def _is_so(clause: Clause, rule: Rule, thing: str) -> bool:
+    """Whether the relation holds or happened: not "I start chemo in May", "I lived in Kiel", "I work on Monday"."""
+    is_past = clause.perfect or clause.negated or clause.head in _OF_PAST or clause.head.endswith("ed")
+    if rule.relation in _EVENTS and not is_past:
+        return False
+    is_over = clause.head in _WERE and rule.relation != "used_to"
+    if is_over and not (clause.perfect or clause.negated or clause.copula or _ENDED.search(clause.rest)):
+        return False
+    is_time = any(find_hint(words) == words for words in (f"in {thing}", f"on {thing.removesuffix('s')}"))
+    return rule.relation in _TASTES or not is_time
+
+
+def has_moved_on(words: str, place: str) -> bool:
+    """Whether words that tell of a move to a place go on to another: "I moved to Kiel and came back"."""
+    _, _, then = words.partition(place)
+    return bool(_RETURNED.search(then))
 
 
 def _is_tool(thing: str, raw: str, groups: Mapping[str, str | None]) -> bool:

@@ -43,9 +43,19 @@ _CHOICE = re.compile(
     rf"{_LEAD}use\s(?:(?:the\s)?(?:first|second|third|other|last|latter|former|same)(?:\s\w+){{0,3}}|that|this|it)[\s.!]*",
     re.IGNORECASE,
 )
+_BOX = re.compile(r"(?:[-*•]\s)?\[[ xX✓]?\]\s(?:@?[\w.-]+(?:\s[A-ZÀ-Þ]\w+)?:\s)?")
+_SPANISH_ORDER = re.compile(
+    r"(?:(?:ok|vale|bien|ahora|luego|también|por\sfavor|y|sí|no|entonces|espera|primero)[\s,.!:]+)*(?:(?:haz|hazlo|haga|pon|ponlo|dime|dame"
+    r"|muéstrame|explícame|enséñame|ayúdame|vuelve\sa\s\w+(?:ar|er|ir))\b.*"
+    r"|(?:ejecuta|corre|lanza|arregla|corrige|añade|agrega|quita|elimina|borra|cambia|renombra|mueve|crea|abre|cierra|muestra|explica"
+    r"|escribe|reescribe|traduce|resume|revisa|comprueba|prueba|sube|despliega|instala|actualiza|genera|busca|compara|formatea)\s"
+    r"(?:.*\s)?(?:otra\svez|de\snuevo|por\sfavor|tests?|pruebas?|commits?|push|merge|build|ramas?|script|función|archivos?|ficheros?"
+    r"|código|botón|líneas?|errores|error|bug|repo|cambios)\b.*)",
+    re.IGNORECASE,
+)
 _STANDING = re.compile(
     r"\b(?:never|always|don['’]t|do\snot|from\snow\son|prefer|remember|note\sthat|every\s(?:time|day|week|month|morning|release)"
-    r"|whenever|each\stime|in\sfuture|in\sthe\sfuture|by\sdefault|instead|no\slonger|any\s?more|rather|not)\b",
+    r"|whenever|each\stime|in\sfuture|in\sthe\sfuture|by\sdefault|instead|no\slonger|any\s?more|rather|not|siempre|nunca|jamás|cada|a\spartir\sde)\b",
     re.IGNORECASE,
 )
 _STATES = re.compile(
@@ -74,7 +84,11 @@ def request_of(sentence: str) -> str:
         return "request"
     if _TAKEN.search(sentence):
         return ""
-    is_order = _SURE_ORDER.fullmatch(sentence) or (sentence[:1].islower() and _ORDER.fullmatch(sentence))
+    box = _BOX.match(sentence)
+    sentence = sentence[box.end() :] if box else sentence
+    is_said = sentence[:1].islower() or box
+    is_order = _SURE_ORDER.fullmatch(sentence) or (is_said and _ORDER.fullmatch(sentence))
+    is_order = is_order or _SPANISH_ORDER.fullmatch(sentence)
     return "order to an agent" if is_order and not _is_statement(sentence) else ""
 
 

@@ -179,7 +179,7 @@ def finish(plan: ResolutionPlan, answers: Mapping[int, bool], now: datetime) -> 
         mentioned.select(id="entity_id"), on="id", how="semi", maintain_order="left"
     )
     entities = _entity_rows(mentioned, plan.entities)
-    aliases = _alias_rows(mentioned, plan.aliases)
+    aliases = _alias_rows(mentioned, plan.aliases, plan.entities)
     types = pl.concat([plan.entities.select("id", "entity_type"), entities.select("id", "entity_type")]).unique("id")
     links = plan.mentions.links.join(resolved.select("mention", "entity_id"), on="mention", maintain_order="left")
     names = (
@@ -378,35 +378,39 @@ def _summary(old: str | None, said: list[dict[str, str | bool | None]]) -> str |
     return old
 
 
-def _alias_rows(mentioned: pl.DataFrame, aliases: pl.DataFrame) -> pl.DataFrame:
+def _alias_rows(mentioned: pl.DataFrame, aliases: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
     """Names under which an entity was met that are not registered yet, and whole names that were cut (S2-08)."""
-    names = [
-        (alias, kind, entity)
-        for canonical, clean, kind, entity in mentioned.select(
-            "canonical_name", "clean_name", "entity_type", "entity_id"
-        ).iter_rows()
-        for alias in dict.fromkeys((canonical, clean.lower() if len(clean.encode()) > MAX_NAME_BYTES else canonical))
-    ]
-    names += _kin_aliases(mentioned, aliases)
+    named = mentioned.select("canonical_name", "clean_name", "entity_type", "entity_id").iter_rows()
+    meant = {
+        (alias, kind): entity
+        for canonical, clean, kind, entity in named
+        for alias in (canonical, clean.lower() if len(clean.encode()) > MAX_NAME_BYTES else canonical)
+    }
+    kin = _kin_aliases(mentioned, aliases, entities)
+    names = [(alias, kind, entity) for (alias, kind), entity in {**meant, **kin}.items()]
     rows = pl.DataFrame(
         names, schema=["alias_name", "entity_type", "entity_id"], orient="row", schema_overrides=dict(frames.ALIASES)
     )
-    new = rows.unique(maintain_order=True).join(
-        aliases, on=["alias_name", "entity_type", "entity_id"], how="anti", maintain_order="left"
-    )
-    ids = [row_id("a", *row) for row in new.iter_rows()]
+    new = rows.join(aliases, on=["alias_name", "entity_type", "entity_id"], how="anti", maintain_order="left")
+    before = {(alias, kind): id_ for alias, kind, id_ in aliases.select("alias_name", "entity_type", "id").iter_rows()}
+    ids = [(before.get(row[:2]) if row[:2] in kin else None) or row_id("a", *row) for row in new.iter_rows()]
     return frames.conform(new.with_columns(id=pl.Series(ids, dtype=pl.String)), frames.ALIASES)
 
 
-def _kin_aliases(mentioned: pl.DataFrame, aliases: pl.DataFrame) -> list[tuple[str, str, str]]:
-    """By whom the bearers of names are known, where that can mean one: "my wife Anna" is "ben's wife" from now on."""
-    taken = dict(aliases.select("alias_name", "entity_id").iter_rows())
-    rows: list[tuple[str, str, str]] = []
-    for known_as, kind, entity in mentioned.select("kin", "entity_type", "entity_id").drop_nulls("kin").iter_rows():
-        kin = read_kin(known_as)
-        if kin is not None and not kin.may_be_several and taken.setdefault(known_as, entity) == entity:
-            rows.append((known_as, kind, entity))
-    return rows
+def _kin_aliases(mentioned: pl.DataFrame, aliases: pl.DataFrame, entities: pl.DataFrame) -> dict[tuple[str, str], str]:
+    """By whom the bearers of names are known, where that can mean one: "my wife Anna" is "ben's wife" from now on.
+
+    Until the next one is named: then it means her, unless she was named before the one who is known by it was met.
+    """
+    since = dict(entities.select("id", "first_seen_at").iter_rows())
+    bearers = dict(aliases.select("alias_name", "entity_id").iter_rows())
+    known: dict[tuple[str, str], str] = {}
+    told = mentioned.select("kin", "entity_type", "entity_id", "last_seen_at").drop_nulls("kin")
+    for known_as, kind, entity, seen in told.sort("last_seen_at", maintain_order=True).iter_rows():
+        kin, met = read_kin(known_as), since.get(bearers.get(known_as, entity))
+        if kin is not None and not kin.may_be_several and (met is None or seen is None or met <= seen):
+            known[known_as, kind] = entity
+    return known
 
 
 def _to_embed(entities: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:

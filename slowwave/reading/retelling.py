@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import re
 
+from slowwave.reading.phrases import ACTS
 from slowwave.text import word_set
 
 _FIRST = re.compile(r"\b(I(?:['’](?:m|ve|ll|d))?|[Mm]y|me|[Mm]yself|mine)(?![\w'’.-]*[@/])(?![\w-])", re.UNICODE)
 _OPENING = re.compile(
-    r"(?P<lead>(?:(?:Last|This|Next)\s\w+|(?:In|On|Since|At|For|During)\s[^,;:.!?]{2,30}|Yesterday|Today|Recently|Lately|Now"
-    r"|From\snow\son),?\s)?(?P<who>I(?:['’](?:m|ve|ll|d))?|[Mm]y)(?=\s)"
+    r"(?P<lead>(?:(?:Last|This|Next)\s\w+|(?:In|On|Since|At|For|During)\s[^,;:.!?]{2,30}?|Yesterday|Today|Recently|Lately"
+    r"|Now|From\snow\son),?\s)?(?P<who>I(?:['’](?:m|ve|ll|d))?|[Mm]y)(?=\s)"
 )
 _POINTS = re.compile(
     r"\b(?:I|[Mm]y|[Mm]e|[Mm]ine|[Mm]yself|[Ww]e|[Uu]s|[Oo]urs?|[Oo]urselves|[Yy]ou(?:rs?|rself)?)\b(?![.@/]\w)"
 )
-_ELSEWHERE = re.compile(r"\b(?:there|hers|theirs)\b")
+_ELSEWHERE = re.compile(
+    rf"\b(?:there|hers|theirs|(?:and|but|or)\s(?:{ACTS}|have|am|want|need|like|go|plan|hope|get|do)(?=\s\w))\b"
+)
 _QUOTES = re.compile(r"[\"“”]")
 _LOWER_I = re.compile(r"(?<![\w.'’])i(?=(?:['’](?:m|ve|ll|d))?[\s,])(?!\.)")
 _WORD = re.compile(r"\s*([\w'’]+)")
@@ -27,6 +30,7 @@ _ADVERBS = word_set(
     kinda once both then first generally rarely hardly almost truly personally officially normally
     typically constantly deeply strongly especially particularly no longer"""
 )
+_VERBS_IN_LY = word_set("fly apply reply rely supply comply imply multiply ally bully rally tally sully")
 _UNCHANGED = word_set(
     """will would can could may might shall should must ought did had was went got made took said came saw
     knew thought found gave told became left felt put brought began kept held wrote stood heard let
@@ -55,7 +59,7 @@ def retell(words: str, name: str) -> str:
     """The words as a sentence about `name`, or as a quotation where they cannot surely be put into the third person."""
     original, words = words, _LOWER_I.sub("I", words)
     opening = _OPENING.match(words)
-    if not opening or _POINTS.search(words, opening.end()) or _ELSEWHERE.search(words):
+    if not opening or len(_POINTS.findall(words)) > 1 or _ELSEWHERE.search(words):
         return quote(original, name)
     found = opening["who"].replace("’", "'")
     lead = opening["lead"] or ""
@@ -97,12 +101,16 @@ def _subject(words: str, at: int, contraction: str, name: str) -> tuple[str, int
 def _conjugated(words: str, at: int, who: str) -> tuple[str, int]:
     """The name, the adverbs after it and the verb in the third person."""
     ahead, lead = _WORD.match(words, at), at
-    while ahead and ahead[1].lower() in _ADVERBS:
+    while ahead and _is_adverb(ahead[1].lower()):
         lead = ahead.end()
         ahead = _WORD.match(words, lead)
     if not ahead:
         return who, at
     return f"{who}{words[at:lead]} {third_person(ahead[1])}", ahead.end()
+
+
+def _is_adverb(word: str) -> bool:
+    return word in _ADVERBS or (word.endswith("ly") and word not in _VERBS_IN_LY)
 
 
 def third_person(verb: str) -> str:

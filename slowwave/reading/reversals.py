@@ -17,7 +17,7 @@ from slowwave.text import word_set
 MAX_CHARS = 400
 _SIGNS = re.compile(
     r"\b(?:from|instead|rather|replac\w+|swap\w+|not|no|longer|any\s?more|forget|scrap\w*|never|drop|ditch\w*|off"
-    r"|cancel\w*|minds?|dead|out|over|ya|vez|lugar|stopp?\w*|quit|gave|given|moved|was|were)\b|n['’]t\b",
+    r"|cancel\w*|minds?|dead|history|fell|out|over|ya|vez|lugar|stopp?\w*|quit|gave|given|moved|was|were)\b|n['’]t\b",
     re.IGNORECASE,
 )
 _UNREAL = re.compile(
@@ -84,11 +84,26 @@ _FORGET = re.compile(
     rf"(?:forget(?:\sabout)?|scrap|never\s?mind(?:\sabout)?|ditch|drop)\s(?!that\b|it\b|this\b|to\b|what\b|about\sit\b)(?P<old>{_B}+)",
     re.IGNORECASE,
 )
+_SINCE = "now|because|since|so|as|after|due|again|for|this|next|until|and|but|then|I|we|they|he|she"
+_EVENT = re.compile(
+    r"^(?:(?!(?:to|in|with|of|for|at|on|by|from|near|around|between|about|after|before|next|this)\s)\S+\s){0,5}?"
+    r"(?:trip|tour|cruise|flight|ride|hike|walk|party|meeting|meetup|wedding|marriage|engagement|dinner|lunch|brunch|breakfast|supper"
+    r"|barbecue|bbq|picnic|drinks|date|appointment|concert|gig|festival|conference|congress|workshop|webinar|seminar|lecture|talk"
+    r"|call|interview|audition|visit|holidays?|vacation|weekend|retreat|offsite|game|match|race|marathon|tournament|launch|release"
+    r"|roll-?out|migration|relocation|move|rewrite|redesign|renovation|refactoring|project|plan|deal|sale|merger|acquisition"
+    r"|takeover|purchase|collaboration|partnership|cooperation|event|gathering|reunion|celebration|ceremony|exam|lesson|course"
+    r"|session|rehearsal|exhibition|demo|experiment|strike|sleepover|playdate|surgery|operation|training|sprint|expedition"
+    r"|excursion|journey|idea|viaje|reunión|fiesta|boda|cita)s?(?=\s(?:to|in|with|of|for|at|on|by|from|near|around|between|about"
+    r"|after|before|next|this)\s|$)",
+    re.IGNORECASE,
+)  # what happens at a time: it is off when it will not be, a device when nobody uses it
 _OFF = re.compile(
-    rf"(?:^|[,;:]\s(?:and\s|but\s|so\s)?)(?P<old>{_A}{{3,60}}?)\s(?:(?:is|are)\s(?:now\s|all\s)?(?:off(?:\sthe\stable)?"
-    r"|cancell?ed|called\soff|scrapped|dead|history|out\sof\sthe\s(?:question|race)|not\shappening|no\slonger\s(?:happening|planned"
-    r"|on|needed|valid))|(?:was|were|has\sbeen|have\sbeen|got)\s(?:now\s)?(?:cancell?ed|called\soff|scrapped|dropped|abandoned"
-    r"|axed)|(?:won['’]t|will\snot|isn['’]t|is\snot|aren['’]t)\s(?:happen|happening|take\splace|taking\splace)|fell\sthrough)\b",
+    rf"(?:^|[,;:]\s(?:and\s|but\s|so\s)?)(?P<old>{_A}{{3,60}}?)\s(?:(?P<bare>(?:is|are)\s(?:now\s|all\s)?(?:off(?!\sthe\stable)"
+    r"|dead|history|no\slonger\s(?:on|needed))|(?:was|were|has\sbeen|have\sbeen|got)\s(?:now\s)?(?:dropped|abandoned)|fell\sthrough)"
+    rf"(?=\s*(?:[.,;:!–—-]|$)|\s(?:{_SINCE})\b)|(?:(?:is|are)\s(?:now\s|all\s)?(?:off\sthe\stable"
+    r"|cancell?ed|called\soff|scrapped|out\sof\sthe\s(?:question|race)|not\shappening|no\slonger\s(?:happening|planned"
+    r"|valid))|(?:was|were|has\sbeen|have\sbeen|got)\s(?:now\s)?(?:cancell?ed|called\soff|scrapped|axed)"
+    r"|(?:won['’]t|will\snot|isn['’]t|is\snot|aren['’]t)\s(?:happen|happening|take\splace|taking\splace))\b)",
     re.IGNORECASE,
 )
 _CANCELLED = re.compile(
@@ -188,7 +203,8 @@ def _called_off(text: str, previous: str) -> Iterator[Reversal]:
     """What will not be: plans that were dropped, events that were cancelled, minds that were changed."""
     is_doubted = re.search(r"\b(?:if|whether|might|maybe|unless)\b|\?", text, re.IGNORECASE)
     for pattern in () if is_doubted else (_FORGET, _OFF, _CANCELLED):
-        if found := pattern.search(text):
+        found = pattern.search(text)
+        if found and (pattern is not _OFF or not found["bare"] or _EVENT.match(found["old"])):
             yield Reversal(_phrase(found["old"]), "retract")
     turned = _MIND.search(text)
     if turned and not _KEEPS_MIND.search(text):

@@ -12,6 +12,7 @@ from typing import Any
 
 from slowwave.gates import durability
 from slowwave.reading import clauses, decisions, findings, names, relations, requests, spanish, verbs
+from slowwave.reading.kin import read_kin
 from slowwave.reading.readings import (
     FIRST_PERSON,
     JOIN_CHARS,
@@ -54,6 +55,20 @@ _ELIDED = re.compile(
     r"|won|opened|launched|graduated|love|hate|prefer))\b"
     r"(?=\s(?!by\b|in\spull|that\b|this\b|you|how\b|it\b|the\sway|be\s))"
 )
+
+
+_SUPPOSED = re.compile(
+    r"\b(?:(?:goes|says|said|writes|wrote|asked|replied)(?:\s\w+){0,2}:\s|if|unless|suppos(?:e|ing)|imagine|pretend|assuming|hypothetically|[Oo]nce\s$"
+    r"|for\s(?:the\ssake|argument)|in\s(?:\w+\s){1,2}?(?:story|novel|dream|book(?!\sclub)|film|movie|play|script|scenario))",
+    re.IGNORECASE,
+)
+_BEARER = r"[A-ZÀ-Þ][\w'’-]+(?:\s[A-ZÀ-Þ][\w'’-]+)?"
+_INTRODUCED = re.compile(
+    r"(?:(?:there|all|everyone|team),\s)?(?:(?:I['’]m|I am|[MmTt](?:y|he) name(?:['’]s| is)|[Tt]his is)\s+"
+    rf"(?P<name>{_BEARER})|(?P<here>{_BEARER}) (?:here|speaking))(?:[,.!]|\sand\b|$)\s*(?:and\s)?"
+)
+_STILL = re.compile(r"\b(?:it|them|that|one|again|still|less|more|only|just|every|even|once|too|also|sometimes)\b")
+_AIMS = word_set("wants_to plans_to considers")
 
 
 def extract_window(window: Window) -> dict[str, Any]:
@@ -116,12 +131,8 @@ def _without_headings(turn: Turn) -> str:
 
 def _without_introduction(sentence: str, speaker: str) -> str:
     """The sentence without "I'm Ana," and the like."""
-    said = re.match(
-        r"(?:I['’]m|I am|[Mm]y name is|[Tt]his is)\s+([A-ZÀ-Þ][\w'’-]+(?:\s[A-ZÀ-Þ][\w'’-]+)?)(?:[,.]"
-        r"|\sand\b|$)\s*(?:and\s)?",
-        sentence,
-    )
-    return sentence[said.end() :] if said and said[1].lower() in speaker.lower() else sentence
+    said = _INTRODUCED.match(sentence)
+    return sentence[said.end() :] if said and (said["name"] or said["here"]).lower() in speaker.lower() else sentence
 
 
 def _with_subject(found: re.Match[str]) -> str:
@@ -195,12 +206,21 @@ def _triples(
         edge = "causal" if reason else triple.edge_type
         yield (
             statement_of(message, sentence + reason),
-            replace(triple, subject=triple.subject or speaker, edge_type=edge),
+            replace(triple, subject=_whose(triple.subject, speaker), edge_type=edge),
         )
     if message.turn.role != "assistant":
         yield from _introductions(message, sentence)
     if not turns:
         yield from _by_clause(message, sentence, spotted)
+
+
+def _whose(subject: str, speaker: str) -> str:
+    """Who or what a value belongs to: "my" is who speaks, "my sister" hers, "my sister Eva" is Eva."""
+    if not subject or subject == "my":
+        return speaker
+    owned = subject.removeprefix("my ")
+    kin = read_kin(subject) if owned != subject else None
+    return subject if owned == subject else kin.name if kin and kin.name else f"{speaker}'s {owned}" if kin else owned
 
 
 def _introductions(message: Message, sentence: str) -> Iterator[tuple[str, Triple]]:
@@ -240,6 +260,9 @@ def _by_clause(message: Message, sentence: str, spotted: list[names.Name]) -> It
                     subject_type=triple.subject_type or kind or ("person" if triple.relation in PERSONAL else ""))
             for triple in relations.relate(clause)
             if clause.kind != "the" or triple.relation in _OF_THINGS
+            if triple.relation in _AIMS or not _SUPPOSED.search(sentence, 0, start)
+            if clause.head != "used" or not triple.ended or not _STILL.search(sentence, start)
+            if clause.head not in verbs.MOVES or not relations.has_moved_on(sentence[start:], triple.object)
         ] if subject else []  # fmt: skip
         if triples:
             known.append((start, subject if clause.kind == "third" else "", triples))

@@ -63,6 +63,8 @@ _STOP = re.compile(
     r"[,;.!?()]|\s(?:y|e|pero|porque|desde|así|con|sin|que|cuando|donde|para|hace|en|ahora|ya|como|ni|o|hoy|ayer)\s",
     re.IGNORECASE,
 )
+_RATHER_THAN = re.compile(r"\s(?:al?|antes\sque|sobre)\s", re.IGNORECASE)
+_INFINITIVE = re.compile(r"\w{2,}[aei]r\b|ir\b", re.IGNORECASE)
 _ARTICLE = re.compile(r"^(?:el|la|los|las|un|una|unos|unas|mi|su)\s", re.IGNORECASE)
 
 
@@ -105,8 +107,10 @@ def relate(sentence: str, speaker: str, last_person: str) -> Iterator[Triple]:
 
 
 def _triple(rest: str, relation: str, kind: str, who: str) -> Iterator[Triple]:
+    if "prefer" in relation and not _INFINITIVE.match(rest):
+        rest = _RATHER_THAN.split(rest, maxsplit=1)[0]
     stop = _STOP.search(rest)
     thing = _ARTICLE.sub("", (rest[: stop.start()] if stop else rest).strip())[:80]
-    if relation and len(thing) > 2 and not (kind in ("place", "organization", "person") and not thing[0].isupper()):
+    if relation and len(thing) > 1 and not (kind in ("place", "organization", "person") and not thing[0].isupper()):
         known = kind if kind and thing[0].isupper() else type_of(thing, "")
         yield Triple(relation, thing, known, subject=who, subject_type="person", confidence=LIKELY)

@@ -11,7 +11,8 @@ from slowwave.reading.spans import Tense
 _PARTICIPLE = (
     r"(?:been|had|gone|done|taken|known|seen|sung|grown|written|lost|got|gotten|made|won|left|become|begun|come|run|given"
     r"|held|kept|led|met|paid|spent|taught|told|thought|worn|driven|eaten|fallen|felt|flown|found|heard|read|sold|sent"
-    r"|slept|spoken|stood|built|bought|brought|drawn|drunk|played|\w{2,}ed)"
+    r"|slept|spoken|stood|built|bought|brought|caught|chosen|broken|forgotten|stolen|thrown|hidden|ridden|shown|laid|understood|hung"
+    r"|lent|woken|dealt|dug|swept|drawn|drunk|played|\w{2,}ed)"
 )
 _ADJECTIVE = (
     r"(?:excited|interested|tired|worried|scheduled|planned|supposed|expected|pleased|married|need|bed|red|speed|feed"
@@ -34,11 +35,19 @@ _PERFECT = re.compile(
     r"|\b(?:llevo|llevamos|lleva|llevan)\b",
     re.IGNORECASE,
 )
+_MISSED = re.compile(
+    r"\b(?:should|ought to|could|might|must|would|needn't|shouldn't|couldn't)(?: not)?(?: have|'ve)"
+    rf" (?:(?!to\b)\w+ ){{0,2}}?{_PARTICIPLE}\b",
+    re.IGNORECASE,
+)
 _PAST = re.compile(
-    r"\b(?:re|over|under|with)?(?:was|were|wasn't|weren't|did|didn't|had|hadn't|went|got|left|quit|met|made|took|began|became|came|saw|bought"
-    r"|built|gave|found|lost|won|sold|told|said|felt|fell|flew|drove|wrote|ran|sang|sat|slept|spoke|spent|stood|taught"
+    r"\b(?:re|over|under|with)?(?:was|were|wasn't|weren't|did|didn't|had|hadn't|went|got|left|quit|met|made|took"
+    r"|began|became|came|saw|bought|built"
+    r"|gave|found|lost|won|sold|told|said|felt|fell|flew|drove|wrote|ran|sang|sat|slept|spoke|spent|stood|taught"
     r"|thought|threw|wore|kept|knew|heard|held|paid|sent|broke|brought|caught|chose|ate|drank|grew|led|rode|rose|shot"
-    r"|swam|understood|woke|born|could|used to|drew|forgot|hid|lay|meant|sought|stole|struck|stuck|swore|tore|dealt|hit"
+    r"|swam|shook|fought|froze|hung|blew|dug|rang|sank|slid|swung|swept|wept|withdrew"
+    r"|undertook|overcame|fled|cost|understood|woke|born|could|used to|drew|forgot|hid|lay|meant|sought|stole"
+    r"|struck|stuck|swore|tore|dealt|hit"
     rf"|(?!{_ADJECTIVE}\b)\w{{2,}}ed"
     r"|fui|fue|fuimos|fueron|era|eran|éramos|estuv\w+|tuv\w+|hic\w+|hizo|vin[eo]|había\w*|hubo|di|dio|pud[eo]|pus[eo]"
     r"|\w{3,}(?:ó|aron|ieron|aba|aban|ábamos|ían|íamos)|(?!(?:caf|beb|qu|porqu|jos)é)\w{2,}é)\b",
@@ -51,6 +60,26 @@ _PRESENT = re.compile(
     r"|(?:i|we|they|you|he|she)\s+(?:\w+ly\s+)?[a-z]+)\b|'m\b|'re\b|\b(?:it|he|she|there)'s\b",
     re.IGNORECASE,
 )
+_ADVERB = r"(?:(?:both|all|also|then|only|just|finally|still|\w+ly) ){0,2}"
+_HAPPENS = re.compile(
+    r"\b(?:(?:i|we|they|you|people|children|men|women|(?!\w*(?:ss|us|is)\b)\w{2,}s"
+    r"|\w+ and (?:my |his |her |our )?\w+)"
+    rf" {_ADVERB}(?:marry|wed|visit|leave|start|fly|arrive|move|graduate|begin|open|close|meet|return|come|go|launch"
+    r"|depart|travel|retire|relocate|finish|end|land|join|resume|become|turn|get (?:married|engaged|divorced))"
+    r"|(?!(?:the|an?|my|our|your|his|her|its|their|these|those|all|many|some|of|for|in)\b)\w+"
+    rf" {_ADVERB}(?:marries|weds|visits|leaves|starts|flies|arrives|moves|graduates|begins|opens|closes"
+    r"|meets|returns|comes|goes|launches|departs|travels|retires|relocates|finishes|ends|lands|joins|resumes"
+    r"|becomes|turns|expires|premieres|gets (?:married|engaged|divorced)))\b",
+    re.IGNORECASE,
+)  # verbs that tell in the present of what is to come: "we marry in June"
+_HABIT = re.compile(
+    r"\b(?:always|usually|often|every|each|normally|generally|typically|mostly|sometimes|never|rarely|seldom|tend)\b",
+    re.IGNORECASE,
+)
+_EITHER = re.compile(
+    r"\b(?:i|we|they|you|he|she) (?:\w+ly )?(?:cut|put|set|read|let|hurt|shut|beat|bet|split|spread|cast|quit|upset)\b",
+    re.IGNORECASE,
+)  # present or past
 _PASSIVE = re.compile(r"\b(is|are|am|'s|'re|'m|gets?)\s+(?:(?:now|still|also|always)\s+)?\w{2,}ed\b", re.IGNORECASE)
 _ARRANGED = re.compile(
     r"(?P<was>\b(?:was|were)\s+)?\b(?:(?P<moved>reschedul|postpon|mov|push|delay|shift|brought forward|chang|slip)"
@@ -71,11 +100,13 @@ _SHARED = frozenset({",", "and", "or", "then", "y"})  # what follows may have th
 @dataclass(frozen=True, slots=True)
 class Telling:
     """Tense of the clause about a date; `is_perfect`: "has worked", which reaches until now; `is_moved`: an
-    appointment was put on that date."""
+    appointment was put on that date; `is_missed`: "should have paid"; `is_present`: of no time that is over."""
 
     tense: Tense
     is_perfect: bool = False
     is_moved: bool = False
+    is_missed: bool = False
+    is_present: bool = False
 
 
 @lru_cache(maxsize=4096)
@@ -88,7 +119,10 @@ def telling_of(words: str, statement: str) -> Telling:
     arranged = _ARRANGED.search(before) or _ARRANGED.search(f"{before} {words.split(' ', 1)[0]}")
     if arranged:
         return Telling("unknown" if arranged["was"] else "future", is_moved=arranged["moved"] is not None)
-    return _nearest(_CLAUSE.split(before)[::-1]) or _nearest(_CLAUSE.split(after)) or Telling("unknown")
+    told = _nearest(_CLAUSE.split(before)[::-1])
+    if told is None or (told != Telling("past") and _PAST.match(after.lstrip())):  # "our launches in May were late"
+        told = _nearest(_CLAUSE.split(after)) or told
+    return told or Telling("unknown")
 
 
 def _nearest(parts: list[str]) -> Telling | None:
@@ -103,11 +137,21 @@ def _nearest(parts: list[str]) -> Telling | None:
     return None
 
 
+def has_verb(clause: str) -> bool:
+    """Whether a clause has a verb that tells a tense."""
+    return _of_clause(clause) is not None
+
+
 def _of_clause(clause: str) -> Telling | None:
+    if _MISSED.search(clause):
+        return Telling("past", is_missed=True)
     if _FUTURE.search(clause):
         return Telling("future")
     if _PERFECT.search(clause):
         return Telling("past", is_perfect=True)
     if _PAST.search(_PASSIVE.sub(r"\1", clause)):
         return Telling("past")
-    return Telling("unknown") if _PRESENT.search(clause) else None
+    if _HAPPENS.search(clause) and not _HABIT.search(clause):
+        return Telling("future")
+    is_present = bool(_PRESENT.search(clause) or _HAPPENS.search(clause))
+    return Telling("unknown", is_present=not _EITHER.search(clause)) if is_present else None

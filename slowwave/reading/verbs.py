@@ -161,6 +161,8 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
 _ENDINGS: tuple[tuple[str, str, str, str], ...] = (
     # verbs that say that something is over · how it goes on · relation that ends · type
     ("left", r"(?P<o>(?:the\s)?[A-Z]\S.*)", "works_at", "organization"),
+    ("left quit", r"(?:my|the)\s(?:\w+\s)?(?:job|position|role|post)\s(?:at|with)\s(?P<o>(?:the\s)?[A-Z]\S.*)",
+     "works_at", "organization"),
     ("left quit", r"(?:my|the)\s(?P<o>(?:\w+\s)?(?:job|company|team|position)\b.*)", "works_at", ""),
     ("left quit leave",
      r"(?:the|my|our)\s(?P<o>(?:[\w'’-]+\s){0,4}(?:club|team|band|group|choir|gym|society"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from .deciding import BeliefSettings, EvaluateSettings, ReviseSettings
 from .groups import Group, alias
@@ -12,6 +12,8 @@ from .intake import ExtractSettings, NoiseSettings, ResolveSettings, SessionSett
 from .keeping import ApprovalSettings, RetentionSettings
 from .language import LanguageSettings
 from .merging import MergeSettings
+
+_MARKUP = frozenset('<>{}[]|`\\"')
 
 
 class IngestSettings(Group):
@@ -80,6 +82,15 @@ class IngestSettings(Group):
         title="Approval",
         description="What waits for a person; on the command line the [approval] of the file.",
     )
+
+    @field_validator("owner")
+    @classmethod
+    def _plain(cls, name: str) -> str:
+        if bad := sorted({char for char in name if not char.isprintable() or char in _MARKUP}):
+            raise ValueError(
+                f"owner is a name on one line without markup, as in 'Ana Lima'; leave out {', '.join(map(ascii, bad))}"
+            )
+        return name
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
