@@ -35,6 +35,7 @@ from slowwave.moments import Moment
 from slowwave.ranking.placing import Step
 from slowwave.settings import BeliefSettings, GraphMode, RecallSettings
 from storage.disk import told_plainly
+from storage.residents import Residents
 from storage.snapshots import Snapshot
 from storage.store import Store
 from storage.warm import Tables, WarmTables
@@ -62,7 +63,7 @@ from .pending import TABLES as PENDING_TABLES
 from .pending import Hopes, Pending, hoped
 from .placing import place
 from .quality import Faded
-from .search import NO_WALK, PAST_TABLES, TABLES, Question, Walk, search, together
+from .search import HELD, NO_WALK, PAST_TABLES, TABLES, Question, Walk, search, together
 from .session import entities_of_last, messages_of
 from .stories import fact_named, story_of
 from .telemetry import note_recall
@@ -117,8 +118,11 @@ class Memory:
         self._reads = {
             (past, walked): _tables(past, walked, settings.limbic) for past in (False, True) for walked in (False, True)
         }
+        residents = Residents(HELD)
         self._warm = {
-            names: WarmTables(store.db.uri, names, store.db.storage_options, pinned)
+            names: WarmTables(
+                store.db.uri, names, store.db.storage_options, pinned, None if names == ENTITY_TABLES else residents
+            )
             for names in {*self._reads.values(), ENTITY_TABLES}
         }
         self._names, self._conflicts, self._faded = Names(), Conflicts(), Faded(settings.min_quality)
