@@ -55,10 +55,10 @@ _PAST = ("created_at", "replaced_by", "status_reason")
 _SAID = (*_HEARD, "role", "speaker", "content", "created_at", "scope", "has_injection")
 HELD = {
     "messages": Held(_SAID, words="search_text", has_vectors=True),
-    "facts": Held((*_FACT, *_PAST, "scope"), has_vectors=True),
-    "facts_archive": Held((*_FACT, *_PAST, "scope"), has_vectors=True),
+    "facts": Held((*_FACT, *_PAST, "scope"), has_vectors=True, end="valid_to"),
+    "facts_archive": Held((*_FACT, *_PAST, "scope"), has_vectors=True, end="valid_to"),
     "fact_evidence": Held(EVIDENCE),
-    "entities": Held(("id", "name")),
+    "entities": Held(("id", "name", "merged_into", "status", "parent_entity_id"), has_vectors=True),
 }
 """What of a namespace is held in memory, if it is not too large, so that a question makes no query."""
 
@@ -103,12 +103,17 @@ class Question:
     @property
     def condition(self) -> Condition:
         """`where`, for frames too."""
+        if self.moment.is_past:
+            return Condition(self.where, self._may_answer)
+        return Condition(self.where, self._may_answer, f"{self.scope!r} {sorted(self.about or ())}", self.moment.now)
+
+    def _may_answer(self) -> pl.Expr:
         met = self.moment.may_answer
         if self.scope is not None:
             met &= pl.col("scope") == self.scope
         if self.about is not None:
             met &= pl.any_horizontal(pl.col("subject_id", "object_id").is_in(sorted(self.about)))
-        return Condition(self.where, met)
+        return met
 
     @property
     def is_narrow(self) -> bool:
@@ -264,7 +269,7 @@ async def _by_words(tables: Tables, question: Question, limit: int) -> _Heard:
     inside = f"scope = {quoted(question.scope)}" if question.scope is not None else None
     held = tables.residents.get("messages")
     if held is not None:
-        within = Condition(inside, pl.col("scope") == question.scope) if inside is not None else None
+        within = Condition(inside, lambda: pl.col("scope") == question.scope) if inside is not None else None
         places, scores = held.matching(asked, limit, within)
         rows = held.rows(places)
         return _Heard({row["id"]: row for row in rows}, _by_id(rows, scores), held.vectors[places])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +19,16 @@ class WordIndex:
     Where an index of `earlier` texts is given, only texts that it does not have are taken apart.
     """
 
-    def __init__(self, texts: Sequence[str], earlier: WordIndex | None = None) -> None:
+    def __init__(self, texts: Iterable[str], earlier: WordIndex | None = None) -> None:
         self._numbers: dict[str, int] = dict(earlier._numbers) if earlier is not None else {}
         self._known: dict[int, Words] = {}  # by hash: the texts themselves would be held twice
         known = earlier._known if earlier is not None else {}
+        said = []
         for text in texts:
             key = hash(text)
             if key not in self._known:
                 self._known[key] = known[key] if key in known else self._taken_apart(text)
-        said = [self._known[hash(text)] for text in texts]
+            said.append(self._known[key])
         lengths = np.fromiter(map(len, said), np.int64, len(said))
         words = np.concatenate([np.zeros(0, np.int32), *said]).astype(np.int64)
         self.size = len(said)
