@@ -62,6 +62,7 @@ from .passages import beside, passages
 from .pending import TABLES as PENDING_TABLES
 from .pending import Hopes, Pending, hoped
 from .placing import place
+from .quality import TABLES as QUALITY_TABLES
 from .quality import Faded
 from .search import HELD, NO_WALK, PAST_TABLES, TABLES, Question, Walk, search, together
 from .session import entities_of_last, messages_of
@@ -594,6 +595,8 @@ def _check_at_least_one(name: str, number: int | None) -> None:
         raise UnusableInput(f"{name} is {number}.", "Ask for one or more, or leave it out.")
 
 
-def answers_alike(one: Snapshot, other: Snapshot) -> bool:
-    """Whether recall answers every question about now in two states of a store alike: all that it reads is the same."""
-    return all(one.versions.get(name, 1) == other.versions.get(name, 1) for name in _tables(False, True, True))
+def read_versions(state: Snapshot, settings: RecallSettings) -> tuple[int, ...]:
+    """The versions of all that a question about now reads: in two states that share them it has the same answer."""
+    unread = () if settings.min_quality else QUALITY_TABLES
+    names = _tables(False, settings.graph != "none", settings.limbic)
+    return tuple(state.versions.get(name, 1) for name in names if name not in unread)

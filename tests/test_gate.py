@@ -27,7 +27,7 @@ from slowwave.ranking.ranking import stems
 from slowwave.settings import GateSettings, RecallSettings, StewardSettings
 from storage.store import Store
 from tasks.gate import Frozen, check_recall, freeze_probes
-from tasks.runs import Run, existing_run, recorded, store_of
+from tasks.runs import Run, existing_run, phases_of, recorded, store_of
 from tasks.steward import is_learning
 from tasks.tallies import Tally
 
@@ -245,6 +245,36 @@ def test_a_gate_that_is_off_or_has_nothing_to_ask_about_stays_open(memory: Path,
     assert freeze_probes(run, GATE.model_copy(update={"enabled": False})) is None
     assert freeze_probes(replace(run, store=str(tmp_path / "nothing")), GATE) is None
     assert check_recall(run, None, GATE, [run.id]) is None
+
+
+@pytest.fixture
+def asked_of_recall(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The questions that are really asked, in their order."""
+    queries: list[str] = []
+    recall_many = Memory.recall_many
+
+    def noted(self: Memory, some: Sequence[str], *args: Any, **how: Any) -> Any:
+        queries.extend(some)
+        return recall_many(self, some, *args, **how)
+
+    monkeypatch.setattr(Memory, "recall_many", noted)
+    return queries
+
+
+def test_the_phases_of_a_night_ask_the_same_and_each_state_once(memory: Path, asked_of_recall: list[str]) -> None:
+    night = new(memory)
+    with phases_of(night):
+        first, second = frozen_of(new(memory)), frozen_of(new(memory))
+        assert first == second
+        assert asked_of_recall == [probe.query for probe in first.probes]
+        scores = pl.DataFrame({"id": ["f000"], "quality_score": [0.5]})
+        with store_of(night).commit("scored", "test", NOW) as tx:  # which recall does not read
+            tx.upsert("fact_scores", scores)
+        assert verdict_of(new(memory), first).recall_after == verdict_of(new(memory), first).recall_before
+        assert len(asked_of_recall) == len(first.probes)
+        verdict_of(changed(new(memory), ["f000"], confidence=pl.lit(0.8)), first)
+        assert len(asked_of_recall) == 2 * len(first.probes)
+    assert frozen_of(new(memory)).probes != first.probes
 
 
 def test_a_harmless_run_passes_and_is_not_taken_back(memory: Path, frozen: Frozen) -> None:
