@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -14,7 +14,7 @@ from recall.memory import Memory
 from slowwave import frames
 from slowwave.errors import SlowwaveError
 from slowwave.maintenance.probe_outcomes import Standing, Verdict, compare
-from slowwave.maintenance.probes import FIRST_PLACES, KINDS, Probe, plan_probes, staying
+from slowwave.maintenance.probes import FIRST_PLACES, KINDS, Probe, Said, plan_probes, said_by, staying
 from slowwave.settings import GateSettings, RecallSettings, StewardSettings
 from slowwave.text import as_json, run_id, timed_id
 from slowwave.validity import MAX_CHAIN, live_sql
@@ -31,20 +31,21 @@ from .usage import RECALLS, use_so_far
 
 __all__ = ["Frozen", "Verdict", "check_recall", "freeze_probes", "note_unpublished", "weigh"]
 
-_STANDING = ("id", "statement", "status", "valid_to", "replaced_by")
+_STANDING = ("id", "statement", "status", "valid_from", "valid_to", "replaced_by")
 _ASKED = (
-    "id", "kind", "subject_id", "predicate", "object_id", "object_text", "statement", "status", "valid_to",
-    "expired_at", "entrenchment", "pinned", "evidence_count", "content_score", "created_at",
+    "id", "kind", "subject_id", "predicate", "object_id", "object_text", "statement", "status", "valid_from",
+    "valid_to", "expired_at", "entrenchment", "pinned", "evidence_count", "content_score", "created_at",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """The probes of a run, and which expected facts each found at a commit before it."""
+    """The probes of a run, which expected facts each found at a commit before it, and what all these said then."""
 
     probes: tuple[Probe, ...]
     found: tuple[frozenset[str], ...]
     commit: int
+    said: Mapping[str, Said]
 
 
 @task("freeze the questions of the gate")
@@ -67,9 +68,11 @@ def freeze_probes(
     snapshot = store_of(run).snapshot(commit=commit or newest)
     if not snapshot.count("facts"):
         return None
-    probes = _drawn(run, snapshot, settings, steward)
+    facts = _facts(snapshot, run.now)
+    probes = _drawn(run, snapshot, facts, settings, steward)
+    said = said_by(facts, {id_ for probe in probes for id_ in probe.expected})
     answers = recalled(run, snapshot, _queries(probes), settings.k)
-    return Frozen(probes, _found(run, snapshot, probes, answers)[0], snapshot.sequence)
+    return Frozen(probes, _found(run, snapshot, probes, said, answers)[0], snapshot.sequence, said)
 
 
 @task("check recall")
@@ -83,7 +86,7 @@ def check_recall(run: Run, frozen: Frozen | None, settings: GateSettings, undo: 
         return None
     now = store_of(run).snapshot()
     answers = recalled(run, now, _queries(frozen.probes), settings.k)
-    after, standing = _found(run, now, frozen.probes, answers)
+    after, standing = _found(run, now, frozen.probes, frozen.said, answers)
     verdict = compare(frozen.probes, frozen.found, after, standing, settings)
     if not verdict.fell:
         return verdict
@@ -106,7 +109,8 @@ def weigh(
     `stay` is called after some questions each, to keep a lease.
     """
     memory = Memory(store, seat, RecallSettings(k=settings.k), is_logged=False, snapshot=state)
-    after, standing = _found(run, state, frozen.probes, asked(run, memory, _queries(frozen.probes), stay))
+    answers = asked(run, memory, _queries(frozen.probes), stay)
+    after, standing = _found(run, state, frozen.probes, frozen.said, answers)
     return compare(frozen.probes, frozen.found, after, standing, settings)
 
 
@@ -120,9 +124,10 @@ def note_unpublished(run: Run, verdict: Verdict) -> Verdict:
     return done
 
 
-def _drawn(run: Run, snapshot: Snapshot, settings: GateSettings, steward: StewardSettings) -> tuple[Probe, ...]:
+def _drawn(
+    run: Run, snapshot: Snapshot, facts: pl.DataFrame, settings: GateSettings, steward: StewardSettings
+) -> tuple[Probe, ...]:
     store = store_of(run)
-    facts = _facts(snapshot, run.now)
     if not is_learning(run, steward):  # until then nothing is pruned or hidden
         facts = staying(facts, use_so_far(snapshot, store), run.now, steward)
     queries = store.log("recalled_queries", columns=["query", "query_hash", "at"])
@@ -145,11 +150,11 @@ def _queries(probes: Sequence[Probe]) -> list[str]:
 
 
 def _found(
-    run: Run, snapshot: Snapshot, probes: Sequence[Probe], recalled: Sequence[Recalled]
+    run: Run, snapshot: Snapshot, probes: Sequence[Probe], said: Mapping[str, Said], answers: Sequence[Recalled]
 ) -> tuple[tuple[frozenset[str], ...], Standing]:
     """Which of its expected facts each probe finds in a state of the store, and what became of them by then."""
     standing = _standing(snapshot, {id_ for probe in probes for id_ in probe.expected}, run.now)
-    return tuple(standing.found(*pair) for pair in zip(probes, recalled, strict=True)), standing
+    return tuple(standing.found(*pair, said) for pair in zip(probes, answers, strict=True)), standing
 
 
 def _standing(snapshot: Snapshot, ids: Iterable[str], now: datetime) -> Standing:
