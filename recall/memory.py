@@ -46,7 +46,6 @@ from .artifacts import Artifact, artifacts, versions_of
 from .aspects import Profile, aspects, facts_with_aspect, stored_aspects
 from .beliefs import uncertain
 from .communities import communities, community_of
-from .context import MOST_FACTS, render_context
 from .doubts import Conflicts
 from .duplicates import duplicates_of
 from .entities import find_entity, list_entities
@@ -297,6 +296,8 @@ class Memory:
         """
         if not token_budget or token_budget < 0:
             return ""
+        from .context import MOST_FACTS, render_context  # what tells facts apart by their words is slow to import
+
         found = self.recall(
             query,
             k or MOST_FACTS,
