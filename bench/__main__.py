@@ -25,7 +25,7 @@ from .figures import Absent, Figure, Options, measured
 BENCHMARKS: Mapping[str, str] = {
     "embedding": "texts per second of the embedder",
     "ingest": "keyless ingest: rate, time by stage, memory",
-    "latency": "recall over 10,000 and 100,000 facts",
+    "latency": "recall over 500, 10,000 and 100,000 facts, one at a time and many at once",
     "modes": "which way of recalling finds most, and what it costs",
     "examples": "evidence recall on the bundled examples",
     "consolidation": "planted repetitions and contradictions; LoCoMo said twice",

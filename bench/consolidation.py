@@ -14,8 +14,8 @@ import polars as pl
 from flows.consolidate import consolidate
 from inference.embedding import open_embedder
 from recall.memory import Memory
-from slowwave.application.patches import statement_hash
 from slowwave.settings import ConsolidateSettings
+from slowwave.text import statement_hash
 from storage.store import Store
 
 from . import data, paraphrases, synthetic

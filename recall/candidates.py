@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from slowwave.validity import MAX_CHAIN
-from storage.warm import Tables, fetch
+from storage.residents import Found
+from storage.warm import Tables, fetch, found_in
 
 from .facts import LEARNED, ends_of
 
@@ -19,44 +21,58 @@ if TYPE_CHECKING:
 
 async def candidates(
     tables: Tables, messages: list[str], question: Question, walk: Collection[str]
-) -> tuple[pl.DataFrame, Iterable[tuple[str, str]]]:
+) -> tuple[Found, Iterable[tuple[str, str]]]:
     """The facts that the messages support, or the walk came by, and that may answer; and which message supports which.
 
     What the walk alone came by stands for the message that said it first.
     """
-    asked = [("message_id", messages), *([("id", sorted(walk))] if walk else [])]
-    support, *found = await asyncio.gather(
-        fetch(tables["fact_evidence"], "message_id", messages, ["fact_id", "message_id"]),
-        *(_facts(tables, key, ids, question) for key, ids in asked),
-    )
-    first = pl.concat(found).unique("id", keep="first", maintain_order=True)
-    elsewhere = sorted({*support["fact_id"]} - {*first["id"]})
-    if elsewhere:
-        first = pl.concat([first, await _facts(tables, "id", elsewhere, question)])
-    facts = await _held(tables, first, question)
+    support = await tables.rows("fact_evidence", "message_id", messages, ["fact_id", "message_id"])
+    supported = {row["fact_id"] for row in support}
+    if question.moment.is_past:
+        facts = await _of_the_past(tables, messages, sorted({*walk, *supported}), question)
+    else:
+        facts = await _live(tables, messages, sorted({*walk, *supported}), question)
     wanted = set(messages)
-    own = {*zip(facts["id"], facts["message_id"], strict=True)}
-    pairs = {(fact, said) for fact, said in own if said in wanted} | {*support.iter_rows()}
+    own = {(row["id"], row["message_id"]) for row in facts.rows}
+    pairs = {(fact, said) for fact, said in own if said in wanted}
+    pairs |= {(row["fact_id"], row["message_id"]) for row in support}
     reached = {*walk} - {fact for fact, _ in pairs}
     return facts, sorted(pairs | {(fact, said) for fact, said in own if fact in reached})
 
 
+async def _live(tables: Tables, messages: list[str], ids: list[str], question: Question) -> Found:
+    """The facts of these messages and ids that may answer, each once."""
+    said, named = await asyncio.gather(
+        tables.with_vectors("facts", "message_id", messages, question.columns, question.condition),
+        tables.with_vectors("facts", "id", ids, question.columns, question.condition),
+    )
+    known = {row["id"] for row in said.rows}
+    more = [place for place, row in enumerate(named.rows) if row["id"] not in known]
+    rows = [*said.rows, *(named.rows[place] for place in more)]
+    return Found(rows, np.concatenate([said.vectors, named.vectors[more]]))
+
+
+async def _of_the_past(tables: Tables, messages: list[str], ids: list[str], question: Question) -> Found:
+    """The same about the past, which depends on replacements and so on more rows than those that answer."""
+    found = await asyncio.gather(_facts(tables, "message_id", messages, question), _facts(tables, "id", ids, question))
+    return found_in(await _held(tables, pl.concat(found).unique("id", keep="first", maintain_order=True), question))
+
+
 async def _facts(tables: Tables, key: str, ids: list[str], question: Question) -> pl.DataFrame:
     """Facts by a key, out of every table that may answer, each once."""
-    parts = await asyncio.gather(*(fetch(tables[name], key, ids, question.columns) for name in question.tables))
-    return parts[0] if len(parts) == 1 else pl.concat(parts).unique("id", keep="first", maintain_order=True)
+    columns = [*question.columns, "vector"]
+    parts = await asyncio.gather(*(fetch(tables[name], key, ids, columns) for name in question.tables))
+    return pl.concat(parts).unique("id", keep="first", maintain_order=True)
 
 
 async def _held(tables: Tables, rows: pl.DataFrame, question: Question) -> pl.DataFrame:
-    """Only what may answer: what holds at the moment, and is of the scope.
+    """Only what may answer: what held at the moment, and is of the scope.
 
-    About the past this depends on replacements, which are looked up step by step where they are not among the rows.
+    Replacements are looked up step by step where they are not among the rows.
     """
     kept = rows if question.scope is None else rows.filter(pl.col("scope") == question.scope)
     if question.about is not None:
         kept = kept.filter(pl.any_horizontal(pl.col("subject_id", "object_id").is_in(sorted(question.about))))
-    if not question.moment.is_past:
-        return question.moment.facts(kept)
     wide, asked = kept, {*kept["id"]}
     for _ in range(MAX_CHAIN):
         missing = {*wide["replaced_by"].drop_nulls()} - asked

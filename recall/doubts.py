@@ -3,17 +3,19 @@ they took the place of."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from slowwave import frames
 from slowwave.answers import Mention, RecalledFact
 from slowwave.moments import JUDGED, Moment
+from storage.residents import Row
 from storage.snapshots import Snapshot
-from storage.warm import Tables, fetch
+from storage.warm import Tables
 
 if TYPE_CHECKING:
     from lancedb import AsyncTable
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 PENDING = "kind = 'implicit_conflict' AND outcome = 'pending'"
 PAIR = ("a_id", "b_id", "at", "expires_at")
 _OTHER = (*JUDGED, "statement")
+_SCHEMA = {name: frames.FACTS.get(name, frames.TIME) for name in _OTHER}  # created_at is a stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +62,19 @@ class Conflicts:
         return self._held
 
 
-async def doubts(tables: Tables, rows: pl.DataFrame, conflicts: Conflicts, moment: Moment) -> Doubts:
+async def doubts(tables: Tables, rows: Sequence[Row], conflicts: Conflicts, moment: Moment) -> Doubts:
     """What others say about rows of facts (id, suspect_of, supersedes_id); reads nothing more where nothing does."""
     pairs = await conflicts.of(tables["pair_decisions"], tables.versions["pair_decisions"])
-    pending = _both_ways(pairs, rows["id"], moment) if len(pairs) else {}
+    pending = _both_ways(pairs, (row["id"] for row in rows), moment) if len(pairs) else {}
     others = _others(rows, pending)
     if not others:
         return NO_DOUBTS
-    found = await fetch(tables["facts"], "id", others, _OTHER)
-    gone = sorted({*others} - {*found["id"]})
+    found = await tables.rows("facts", "id", others, _OTHER)
+    gone = sorted({*others} - {row["id"] for row in found})
     if gone:
-        found = pl.concat([found, await fetch(tables["facts_archive"], "id", gone, _OTHER)])
-    return _doubts(rows, pending, found, moment)
+        found = [*found, *await tables.rows("facts_archive", "id", gone, _OTHER)]
+    said = [{name: row[name] for name in _OTHER} for row in found]
+    return _doubts(rows, pending, pl.DataFrame(said, _SCHEMA), moment)
 
 
 def doubts_of(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> Doubts:
@@ -78,11 +82,12 @@ def doubts_of(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> Doubts:
     ids: list[str] = rows["id"].to_list() if snapshot.count("pair_decisions") else []
     pairs = [snapshot.by_ids("pair_decisions", ids, PAIR, key=end, where=PENDING) for end in ("a_id", "b_id")]
     pending = _both_ways(pl.concat(pairs), rows["id"], moment)
-    others = _others(rows, pending)
+    facts = rows.select("id", "suspect_of", "supersedes_id").rows(named=True)
+    others = _others(facts, pending)
     if not others:
         return NO_DOUBTS
     found = pl.concat([snapshot.by_ids(name, others, _OTHER) for name in ("facts", "facts_archive")])
-    return _doubts(rows, pending, found, moment)
+    return _doubts(facts, pending, found, moment)
 
 
 def _both_ways(pairs: pl.DataFrame, ids: Iterable[str], moment: Moment) -> dict[str, list[str]]:
@@ -99,12 +104,12 @@ def _both_ways(pairs: pl.DataFrame, ids: Iterable[str], moment: Moment) -> dict[
     return {name: sorted(others) for name, others in found.items()}
 
 
-def _others(rows: pl.DataFrame, pending: Mapping[str, list[str]]) -> list[str]:
-    named = pl.concat([rows["suspect_of"], rows["supersedes_id"]]).drop_nulls()
-    return sorted({*named, *(other for against in pending.values() for other in against)})
+def _others(rows: Sequence[Row], pending: Mapping[str, list[str]]) -> list[str]:
+    named = {row[name] for row in rows for name in ("suspect_of", "supersedes_id") if row[name] is not None}
+    return sorted(named | {other for against in pending.values() for other in against})
 
 
-def _doubts(rows: pl.DataFrame, pending: Mapping[str, list[str]], others: pl.DataFrame, moment: Moment) -> Doubts:
+def _doubts(rows: Sequence[Row], pending: Mapping[str, list[str]], others: pl.DataFrame, moment: Moment) -> Doubts:
     """A fact is suspect while what it leans on does not hold, and contradicted while the other one does.
 
     Of the past nothing is suspect that leans on what held then.
@@ -112,11 +117,11 @@ def _doubts(rows: pl.DataFrame, pending: Mapping[str, list[str]], others: pl.Dat
     holding = {*replace(moment, as_of=None).facts(others)["id"]}
     held = {*moment.facts(others)["id"]} if moment.as_of is not None else holding
     named = {name: Mention(name, words) for name, words in others.select("id", "statement").iter_rows()}
-    leaning = rows.select("id", "suspect_of").drop_nulls().iter_rows()
+    leaning = ((row["id"], row["suspect_of"]) for row in rows)
     against = {name: tuple(named[other] for other in found if other in holding) for name, found in pending.items()}
     lasted = (pl.col("status") == "superseded") & (pl.col("valid_to") > pl.col("valid_from"))
     over = {*others.filter(lasted)["id"]} if moment.known_as_of is None else set()
-    took = rows.select("id", "supersedes_id").drop_nulls().iter_rows()
+    took = ((row["id"], row["supersedes_id"]) for row in rows)
     return Doubts(
         {name: named[other] for name, other in leaning if other in named and other not in holding | held},
         {name: found for name, found in against.items() if found},

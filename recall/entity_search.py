@@ -13,6 +13,7 @@ import polars as pl
 
 from slowwave.answers import FoundEntity
 from slowwave.graph.name_index import NameIndex, index_names
+from storage.residents import Condition
 from storage.search import nearest
 
 if TYPE_CHECKING:
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 SEARCH_TABLES = ("entities", "entity_aliases")
 LISTED = "merged_into IS NULL AND (status IS NULL OR status != 'archived')"
 WHOLE = f"{LISTED} AND parent_entity_id IS NULL"
+_WHOLE = Condition(
+    WHOLE,
+    lambda: pl.all_horizontal(
+        pl.col("merged_into", "parent_entity_id").is_null(), pl.col("status").ne_missing("archived")
+    ),
+)
 _ENTITY, _ALIAS = ("id", "name", "summary", "parent_entity_id"), ("entity_id", "alias_name")
 
 Vector = npt.NDArray[np.float32]
@@ -95,6 +102,11 @@ def find_entities(
 
 async def near_entities(tables: Tables, vector: Vector, limit: int) -> dict[str, float]:
     """Entities whose descriptions are near in meaning, with cosines above 0; none that was split from another one."""
+    held = tables.residents.get("entities")
+    if held is not None:
+        places, cosines = held.nearest(vector, limit, _WHOLE)
+        named = zip(held.rows(places), cosines, strict=True)
+        return {row["id"]: cosine for row, cosine in named if cosine > 0.0}
     query = tables["entities"].query().nearest_to(vector).column("vector").distance_type("dot")
     found = pl.from_arrow(await query.where(WHOLE).limit(limit).select(["id", "_distance"]).to_arrow())
     assert isinstance(found, pl.DataFrame)

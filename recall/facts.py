@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -12,6 +12,7 @@ from slowwave.moments import Moment
 from slowwave.ranking.ranking import Recalled
 from slowwave.splitting.structure import is_filed_elsewhere
 from slowwave.validity import MAX_CHAIN
+from storage.residents import Row
 from storage.snapshots import Snapshot
 
 from .doubts import NO_DOUBTS, Doubts, doubts_of
@@ -113,22 +114,26 @@ def shown(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> tuple[Recal
     names = dict(snapshot.by_ids("entities", ends, ["id", "name"]).iter_rows())
     evidence = snapshot.by_ids("fact_evidence", rows["id"], EVIDENCE, key="fact_id")
     said = ["id", "conversation_id", "message_id", "occurred_at"]
-    messages = snapshot.by_ids("messages", evidence["message_id"], said)
-    return recalled(rows, names, evidence, messages, {}, doubts_of(snapshot, rows, moment))
+    messages = snapshot.by_ids("messages", evidence["message_id"], said).rows_by_key("id", named=True, unique=True)
+    doubtful = doubts_of(snapshot, rows, moment)
+    return recalled(rows.rows(named=True), names, evidence.rows(named=True), messages, {}, doubtful)
 
 
 def recalled(
-    rows: pl.DataFrame,
+    rows: Iterable[Row],
     names: Mapping[str, str],
-    evidence: pl.DataFrame,
-    messages: pl.DataFrame,
+    evidence: Iterable[Row],
+    messages: Mapping[str, Row],
     places: Mapping[str, Recalled],
     doubts: Doubts = NO_DOUBTS,
 ) -> tuple[RecalledFact, ...]:
-    """Facts in the order of the rows; `places` gives score, its parts and the messages to name first, by fact."""
+    """Facts in the order of the rows; `places` gives score, its parts and the messages to name first, by fact.
+
+    Rows are those of NEEDED, EVIDENCE and, by id, of messages.
+    """
     said = _provenance(evidence, messages)
     made = []
-    for position, row in enumerate(rows.iter_rows(named=True), 1):
+    for position, row in enumerate(rows, 1):
         fact = _fact(row, names, said.get(row["id"], []), places.get(row["id"], _NO_PLACE), position)
         made.append(doubts.about(fact))
     return tuple(made)
@@ -167,13 +172,19 @@ def _fact(
     )
 
 
-def _provenance(evidence: pl.DataFrame, messages: pl.DataFrame) -> dict[str, list[tuple[str, Provenance]]]:
+def _provenance(evidence: Iterable[Row], messages: Mapping[str, Row]) -> dict[str, list[tuple[str, Provenance]]]:
     """By fact: the row id of each message that says it, with how it is shown; in order of time."""
-    both = evidence.join(messages, left_on="message_id", right_on="id", how="left", suffix="_said")
-    timed = both.with_columns(at=pl.coalesce("occurred_at", "occurred_at_said")).sort("at", "message_id")
+    timed = [(row, messages.get(row["message_id"], {})) for row in evidence]
     found: dict[str, list[tuple[str, Provenance]]] = {}
-    for row in timed.iter_rows(named=True):
-        name = row["message_id_said"] or row["message_id"]
-        said = Provenance(row["conversation_id"] or "", name, row["quote"] or "", row["at"])
+    for row, message in sorted(timed, key=_said_at):
+        at = row["occurred_at"] or message.get("occurred_at")
+        name = message.get("message_id") or row["message_id"]
+        said = Provenance(message.get("conversation_id") or "", name, row["quote"] or "", at)
         found.setdefault(row["fact_id"], []).append((row["message_id"], said))
     return found
+
+
+def _said_at(pair: tuple[Row, Row]) -> tuple[bool, float, str]:
+    """When, as far as it is known; what is not known comes first."""
+    at = pair[0]["occurred_at"] or pair[1].get("occurred_at")
+    return (at is not None, at.timestamp() if at is not None else 0.0, pair[0]["message_id"] or "")

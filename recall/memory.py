@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from slowwave.moments import Moment
 from slowwave.ranking.placing import Step
 from slowwave.settings import BeliefSettings, GraphMode, LanguageSettings, RecallSettings
 from storage.disk import told_plainly
+from storage.residents import Residents
 from storage.snapshots import Snapshot
 from storage.store import Store
 from storage.warm import Tables, WarmTables
@@ -46,7 +47,6 @@ from .artifacts import Artifact, artifacts, versions_of
 from .aspects import Profile, aspects, facts_with_aspect, stored_aspects
 from .beliefs import uncertain
 from .communities import communities, community_of
-from .context import MOST_FACTS, ROOM, Block, render_context
 from .doubts import Conflicts
 from .duplicates import duplicates_of
 from .entities import find_entity, list_entities
@@ -62,8 +62,9 @@ from .passages import beside, passages
 from .pending import TABLES as PENDING_TABLES
 from .pending import Hopes, Pending, hoped
 from .placing import place
+from .quality import TABLES as QUALITY_TABLES
 from .quality import Faded
-from .search import NO_WALK, PAST_TABLES, TABLES, Question, Walk, search, together
+from .search import HELD, NO_WALK, PAST_TABLES, TABLES, Question, Walk, search, together
 from .session import entities_of_last, messages_of
 from .speakers import speakers_of
 from .stories import fact_named, story_of
@@ -73,7 +74,14 @@ from .use import TABLES as USE_TABLES
 from .use import Use
 from .walking import walked
 
+if TYPE_CHECKING:
+    from .context import Block
+
 GRAPHS = get_args(GraphMode)
+AT_ONCE = 32
+"""Questions of one call that are answered at a time: their cosines to 100,000 facts take 13 MB."""
+OFTEN = 8
+"""Questions of one call that are worth reading a namespace into memory for, if it may be."""
 MODELS = 3
 """How often a question is embedded anew where the model of the namespace changes while it is asked."""
 UNASKED = np.zeros(0, np.float32)
@@ -119,8 +127,11 @@ class Memory:
         self._reads = {
             (past, walked): _tables(past, walked, settings.limbic) for past in (False, True) for walked in (False, True)
         }
+        residents = Residents(HELD, settings.held_mb << 20)
         self._warm = {
-            names: WarmTables(store.db.uri, names, store.db.storage_options, pinned)
+            names: WarmTables(
+                store.db.uri, names, store.db.storage_options, pinned, None if names == ENTITY_TABLES else residents
+            )
             for names in {*self._reads.values(), ENTITY_TABLES}
         }
         self._names, self._conflicts, self._faded = Names(), Conflicts(), Faded(settings.min_quality)
@@ -181,41 +192,74 @@ class Memory:
         do. Facts of the conversation `episode` come a little sooner, and with `last` only facts about entities of so
         many last conversations come at all (S2-74).
         """
-        _check_at_least_one("k", k)
-        if only is not None and only not in ONLY:
-            raise UnusableInput(f"There is no {only!r} to recall.", f"Use {' or '.join(ONLY)}, or leave it out.")
         if isinstance(also, str) or len(also) > WORDINGS or not all(text.strip() for text in also):
             raise UnusableInput("Other wordings are a list of texts.", f"Give at most {WORDINGS}, none empty.")
-        started = time.perf_counter()
         at = now or datetime.now(UTC)
-        settings = self._walking(graph)
         question = Question(
             query,
             UNASKED,
-            k or settings.k,
+            k or self._settings.k,
             Moment(at, as_of, known_as_of),
             scope,
             None if last is None else entities_of_last(self.snapshot, last),
             frozenset() if episode is None else messages_of(self.snapshot, episode),
             others=tuple((text, UNASKED) for text in dict.fromkeys(also) if text != query),
         )
-        facts, quoted, hopes = self._asked(question, partial(self._answer, settings=settings, only=only))
-        perhaps = self._perhaps(question, hopes)
-        self._accesses.note(query, facts, question.k, at)
-        recalled = Recollection(query, facts, (time.perf_counter() - started) * 1000, perhaps, quoted)
+        return self._recollect([question], k, graph, only)[0]
+
+    def recall_many(
+        self,
+        queries: Sequence[str],
+        k: int | None = None,
+        *,
+        scope: str | None = None,
+        as_of: datetime | None = None,
+        known_as_of: datetime | None = None,
+        graph: str | None = None,
+        only: str | None = None,
+        now: datetime | None = None,
+    ) -> list[Recollection]:
+        """What `recall` answers to each of these queries, in their order, of one state and at one time; much faster.
+
+        All are embedded in one call and compared with all facts in one product. `took_ms` is the mean of all.
+        """
+        if isinstance(queries, str):
+            raise UnusableInput("The queries are one text.", "Give a list of them, or use `recall`.")
+        moment = Moment(now or datetime.now(UTC), as_of, known_as_of)
+        questions = [Question(query, UNASKED, k or self._settings.k, moment, scope) for query in queries]
+        return self._recollect(questions, k, graph, only)
+
+    def _recollect(
+        self, questions: Sequence[Question], k: int | None, graph: str | None, only: str | None
+    ) -> list[Recollection]:
+        """What is recalled to these questions; all that is known of a call beside them is checked here."""
+        _check_at_least_one("k", k)
+        if only is not None and only not in ONLY:
+            raise UnusableInput(f"There is no {only!r} to recall.", f"Use {' or '.join(ONLY)}, or leave it out.")
+        settings, started = self._walking(graph), time.perf_counter()
+        if not questions:
+            return []
+        answered = self._asked(questions, partial(self._answer, settings=settings, only=only))
+        perhaps = [self._perhaps(question, hopes) for question, (_, _, hopes) in zip(questions, answered, strict=True)]
+        for question, (facts, _, _) in zip(questions, answered, strict=True):
+            self._accesses.note(question.text, facts, question.k, question.moment.now)
+        took_ms = (time.perf_counter() - started) * 1000 / len(questions)
+        recalled = [
+            Recollection(question.text, facts, took_ms, uncertain, quoted)
+            for question, (facts, quoted, _), uncertain in zip(questions, answered, perhaps, strict=True)
+        ]
         if self._accesses.is_logged:  # what maintenance asks says nothing about how people are served
-            note_recall(recalled, question.k)
+            for question, one in zip(questions, recalled, strict=True):
+                note_recall(one, question.k)
         return recalled
 
-    def _asked(self, question: Question, ask: Callable[[Question], Coroutine[None, None, T]]) -> T:
-        """The answer to a question; asked again where the namespace was re-embedded since the last one."""
+    def _asked(self, questions: Sequence[Question], ask: Callable[[Sequence[Question]], Coroutine[None, None, T]]) -> T:
+        """The answer to questions; asked again where the namespace was re-embedded since the last one."""
         for _ in range(MODELS):
             seat = self._embedder
             try:
                 with told_plainly(str(self._store.db.uri)):
-                    own, *others = seat.embed([question.text, *(text for text, _ in question.others)])
-                    wordings = tuple((text, vector) for (text, _), vector in zip(question.others, others, strict=True))
-                    return run(ask(replace(question, vector=own, model=seat.name, others=wordings)))
+                    return run(ask(_embedded(questions, seat)))
             except _Reembedded as other:
                 self._embedder = self._seat(str(other))
         raise StoreMismatch("The namespace was re-embedded again and again while it was asked.", "Ask again.")
@@ -269,6 +313,8 @@ class Memory:
 
     def block_for(self, query: str, token_budget: int | None, *, k: int | None = None, **how: Any) -> Block:
         """The block of `context_for` with the facts and passages that stand in it; `how` are its other arguments."""
+        from .context import MOST_FACTS, Block, render_context  # slow to import: what tells facts apart by words
+
         if not token_budget or token_budget < 0:
             return Block()
         found = self.recall(query, k or MOST_FACTS, **how)
@@ -278,7 +324,7 @@ class Memory:
         self,
         question: str,
         llm: LanguageSettings,
-        token_budget: int = ROOM,
+        token_budget: int = 2000,
         *,
         scope: str | None = None,
         as_of: datetime | None = None,
@@ -296,18 +342,35 @@ class Memory:
         how: dict[str, Any] = {"scope": scope, "as_of": as_of, "known_as_of": known_as_of, "also": also, "now": at}
         return ask(question, lambda: self.block_for(question, token_budget, **how), self._store, llm, at, as_of)
 
-    async def _answer(self, question: Question, *, settings: RecallSettings, only: str | None = None) -> Answer:
+    async def _answer(
+        self, questions: Sequence[Question], *, settings: RecallSettings, only: str | None = None
+    ) -> list[Answer]:
         """Asked of the state that was seen last while the head is read, and once more where the head has moved."""
-        warm = self._warm[self._reads[question.moment.is_past, settings.graph != "none"]]
-        held = warm.held
-        guess = asyncio.create_task(self._answer_from(held, question, settings, only)) if held else None
-        newest = await warm.newest()
-        if guess is not None and newest is held and newest.embed_model == question.model:
+        warm = self._warm[self._reads[questions[0].moment.is_past, settings.graph != "none"]]
+        held, model = warm.held, questions[0].model
+        guess = asyncio.create_task(self._answers_from(held, questions, settings, only)) if held else None
+        newest = await warm.newest(is_asked_often=len(questions) >= OFTEN)
+        if guess is not None and newest is held and newest.embed_model == model:
             return await guess
         if guess is not None:
             guess.cancel()
-        _check(newest, question)
-        return await self._answer_from(newest, question, settings, only)
+        _check(newest, model)
+        return await self._answers_from(newest, questions, settings, only)
+
+    async def _answers_from(
+        self, tables: Tables, questions: Sequence[Question], settings: RecallSettings, only: str | None
+    ) -> list[Answer]:
+        """Some at a time; the vectors of many are compared with what is held in memory at once."""
+        answered: list[Answer] = []
+        for start in range(0, len(questions), AT_ONCE):
+            some = questions[start : start + AT_ONCE]
+            if len(some) > 1:
+                vectors = np.stack([question.vector for question in some])
+                for held in (tables.residents[name] for name in some[0].tables if name in tables.residents):
+                    held.foresee(vectors)
+            asked = (self._answer_from(tables, question, settings, only) for question in some)
+            answered += await asyncio.gather(*asked)
+        return answered
 
     async def _answer_from(
         self, tables: Tables, question: Question, settings: RecallSettings, only: str | None
@@ -466,13 +529,13 @@ class Memory:
         """The entities that a query means, by meaning, words and use; best first (S0-26)."""
         at = now or datetime.now(UTC)
         question = Question(query, UNASKED, limit or self._settings.k, Moment(at))
-        found = self._asked(question, self._find_entities)
+        found = self._asked([question], self._find_entities)
         self._accesses.note_entities([entity.id for entity in found], query, at)
         return found
 
-    async def _find_entities(self, question: Question) -> tuple[RankedEntity, ...]:
-        tables = await self._warm[ENTITY_TABLES].newest()
-        _check(tables, question)
+    async def _find_entities(self, questions: Sequence[Question]) -> tuple[RankedEntity, ...]:
+        question, tables = questions[0], await self._warm[ENTITY_TABLES].newest()
+        _check(tables, question.model)
         names = (await self._graphs.names.at(tables)).every
         return await ranked_entities(tables, names, question, self._settings, self._use)
 
@@ -543,9 +606,24 @@ class Memory:
         self.close()
 
 
-def _check(tables: Tables, question: Question) -> None:
+def _embedded(questions: Sequence[Question], seat: Embedder) -> list[Question]:
+    """The questions with the vectors of all their wordings, embedded in one call."""
+    texts = [text for question in questions for text in (question.text, *(other for other, _ in question.others))]
+    vectors = iter(seat.embed(texts))
+    return [
+        replace(
+            question,
+            vector=next(vectors),
+            model=seat.name,
+            others=tuple((text, next(vectors)) for text, _ in question.others),
+        )
+        for question in questions
+    ]
+
+
+def _check(tables: Tables, model: str) -> None:
     """Vectors of two models cannot be compared."""
-    if tables.embed_model != question.model:
+    if tables.embed_model != model:
         raise _Reembedded(tables.embed_model)
 
 
@@ -554,6 +632,8 @@ def _check_at_least_one(name: str, number: int | None) -> None:
         raise UnusableInput(f"{name} is {number}.", "Ask for one or more, or leave it out.")
 
 
-def answers_alike(one: Snapshot, other: Snapshot) -> bool:
-    """Whether recall answers every question about now in two states of a store alike: all that it reads is the same."""
-    return all(one.versions.get(name, 1) == other.versions.get(name, 1) for name in _tables(False, True, True))
+def read_versions(state: Snapshot, settings: RecallSettings) -> tuple[int, ...]:
+    """The versions of all that a question about now reads: in two states that share them it has the same answer."""
+    unread = () if settings.min_quality else QUALITY_TABLES
+    names = _tables(False, settings.graph != "none", settings.limbic)
+    return tuple(state.versions.get(name, 1) for name in names if name not in unread)

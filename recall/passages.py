@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
-
-import polars as pl
+from datetime import datetime
+from itertools import chain, islice
 
 from slowwave.answers import Passage, RecalledFact
+from slowwave.moments import Moment
 from slowwave.ranking.passages import is_said, only_asks, passage_of
 from slowwave.ranking.ranking import OVERLAP_WEIGHT, word_overlaps
-from storage.warm import Tables, fetch
+from storage.residents import Row
+from storage.warm import Tables
 
 from .facts import ALL
 from .search import Question, Ranked
@@ -41,18 +42,17 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
         return ()
     limit = min(limit, MOST)
     wanted = [*ranked.scores] if question.is_narrow else [*islice(ranked.scores, 4 * limit)]
-    may = {*_allowed(await fetch(tables["messages"], "id", wanted, _META), question)["id"]}
+    read = await tables.rows("messages", "id", wanted, _META)
+    may = {row["id"] for row in read if _is_allowed(row, question)}
     best = [message for message in wanted if message in may][:limit]
-    rows, read = await asyncio.gather(fetch(tables["messages"], "id", best, _SHOWN), _facts_of(tables, best))
-    texts = [passage_of(question.text, content) for content in rows["content"].fill_null("")]
+    rows, facts = await asyncio.gather(tables.rows("messages", "id", best, _SHOWN), _facts_of(tables, best))
+    texts = [passage_of(question.text, row["content"] or "") for row in rows]
     overlaps = word_overlaps(question.text, texts)
-    is_over = _is_over(question)
-    over = _by_message(read.filter(is_over))
-    live = _by_message(read.filter(~is_over, pl.col("status") == "active"))
+    over, live = _told(facts, question.moment)
     made = []
-    for row, text, overlap in zip(rows.iter_rows(named=True), texts, overlaps, strict=True):
+    for row, text, overlap in zip(rows, texts, overlaps, strict=True):
         gone, holds = over.get(row["id"], ()), live.get(row["id"], ())
-        is_stale = is_said(text, gone, STALE) and not is_said(text, holds, STALE)
+        is_stale = bool(gone) and is_said(text, gone, STALE) and not is_said(text, holds, STALE)
         if not text or only_asks(text) or is_stale:
             continue
         score = round(ranked.scores[row["id"]] + OVERLAP_WEIGHT * overlap, 6)
@@ -61,33 +61,44 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
     return tuple(sorted(made, key=_place))
 
 
-async def _facts_of(tables: Tables, messages: list[str]) -> pl.DataFrame:
-    """(said_in, statement, status, valid_to, expired_at) of every fact that each message says, wherever it lies."""
-    evidence = await fetch(tables["fact_evidence"], "message_id", messages, ["fact_id", "message_id"])
-    keys = (("message_id", messages), ("id", evidence["fact_id"].unique().to_list()))
-    parts = await asyncio.gather(*(fetch(tables[name], key, ids, _FACT) for name in ALL for key, ids in keys))
-    facts = pl.concat(parts).unique("id", keep="first", maintain_order=True)
-    own = facts.rename({"message_id": "said_in"})
-    others = evidence.join(facts.drop("message_id"), left_on="fact_id", right_on="id").rename({"message_id": "said_in"})
-    columns = ["said_in", "statement", "status", "valid_to", "expired_at"]
-    return pl.concat([own.select(columns), others.select(columns)]).unique(maintain_order=True)
+async def _facts_of(tables: Tables, messages: list[str]) -> list[tuple[str, Row]]:
+    """(message, fact) for every fact that each message says, wherever it lies."""
+    evidence = await tables.rows("fact_evidence", "message_id", messages, ["fact_id", "message_id"])
+    keys = (("message_id", messages), ("id", sorted({row["fact_id"] for row in evidence})))
+    parts = await asyncio.gather(*(tables.rows(name, key, ids, _FACT) for name in ALL for key, ids in keys))
+    facts: dict[str, Row] = {}
+    for row in chain.from_iterable(parts):
+        facts.setdefault(row["id"], row)
+    said = dict.fromkeys((row["message_id"], name) for name, row in facts.items())
+    said |= dict.fromkeys((row["message_id"], row["fact_id"]) for row in evidence if row["fact_id"] in facts)
+    return [(message, facts[name]) for message, name in said]
 
 
-def _is_over(question: Question) -> pl.Expr:
+def _told(facts: Sequence[tuple[str, Row]], moment: Moment) -> tuple[Mapping[str, list[str]], Mapping[str, list[str]]]:
+    """By message: the statements that are over, and those that hold."""
+    over: dict[str, list[str]] = {}
+    live: dict[str, list[str]] = {}
+    for message, row in facts:
+        if _is_over(row, moment):
+            over.setdefault(message, []).append(row["statement"])
+        elif row["status"] == "active":
+            live.setdefault(message, []).append(row["statement"])
+    return over, live
+
+
+def _is_over(fact: Row, moment: Moment) -> bool:
     """What had ended at the moment, or is retired, archived or taken back; what waits or was refused says nothing."""
-    moment = question.moment
     known = moment.known_as_of or moment.now
-    ended = pl.col("valid_to") <= (moment.as_of or known)
-    is_gone = ~pl.col("status").is_in(_UNDECIDED) & (pl.col("expired_at").fill_null(known) <= known)
-    is_gone |= (pl.col("status") == "active") & (pl.col("expired_at") <= known)
-    if moment.as_of is not None:
-        is_gone &= pl.col("status") == "retracted"
-    return (ended.fill_null(False) & ~pl.col("status").is_in(_UNDECIDED[1:])) | is_gone.fill_null(False)
-
-
-def _by_message(facts: pl.DataFrame) -> Mapping[str, list[str]]:
-    """The statements of facts by the message that says them."""
-    return dict(facts.group_by("said_in").agg("statement").iter_rows())
+    status: str = fact["status"]
+    ended: datetime | None = fact["valid_to"]
+    expired: datetime | None = fact["expired_at"]
+    if status in _UNDECIDED[1:]:
+        return False
+    if ended is not None and ended <= (moment.as_of or known):
+        return True
+    if moment.as_of is not None and status != "retracted":
+        return False
+    return expired <= known if expired is not None else status != "active"
 
 
 def beside(found: Sequence[Passage], facts: Sequence[RecalledFact]) -> tuple[Passage, ...]:
@@ -108,13 +119,11 @@ def _place(passage: Passage) -> tuple[float, str, str]:
     return (-passage.score, passage.conversation_id, passage.message_id)
 
 
-def _allowed(rows: pl.DataFrame, question: Question) -> pl.DataFrame:
+def _is_allowed(message: Row, question: Question) -> bool:
     moment = question.moment
-    kept = rows.filter(pl.col("role").is_in(ROLES), ~pl.col("has_injection").fill_null(False))
-    if question.scope is not None:
-        kept = kept.filter(pl.col("scope") == question.scope)
-    if moment.as_of is not None:
-        kept = kept.filter(pl.col("occurred_at") <= moment.as_of)
-    if moment.known_as_of is not None:
-        kept = kept.filter(pl.col("created_at") <= moment.known_as_of)
-    return kept
+    if message["role"] not in ROLES or message["has_injection"]:
+        return False
+    if question.scope is not None and message["scope"] != question.scope:
+        return False
+    limits = (("occurred_at", moment.as_of), ("created_at", moment.known_as_of))
+    return all(t is None or (message[name] is not None and message[name] <= t) for name, t in limits)

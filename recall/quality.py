@@ -10,11 +10,12 @@ from slowwave.maintenance.steward import ENDS, is_kept
 from storage.warm import Tables, fetch
 
 LEARNING = "steward.learning"
+TABLES = ("fact_scores", "metadata")
 _READ = ("id", "kind", "pinned", "entrenchment", *ENDS)
 
 
 class Faded:
-    """Ids of facts whose score is below a limit in (0, 1], kept once they were read as long as no commit changes them.
+    """Ids of facts whose score is below a limit in [0, 1], kept once they were read as long as no commit changes them.
 
     Empty while the steward learns. Facts without a score are not among them; pinned ones and axioms never fade.
     """
@@ -22,13 +23,15 @@ class Faded:
     def __init__(self, limit: float) -> None:
         self._limit = limit
         self._low: frozenset[str] = frozenset()
-        self._low_at = (0, 0)
+        self._low_at: tuple[int, ...] = ()
         self._kept: dict[str, bool] = {}
         self._pinned: frozenset[str] = frozenset()
         self._kept_at = (0, 0)
 
     async def among(self, tables: Tables, ids: Sequence[str]) -> list[str]:
         """Those of these live facts that are not to be recalled."""
+        if self._limit <= 0.0:
+            return []
         below = await self._below(tables)
         low = [fact for fact in ids if fact in below]
         if not low:
@@ -38,10 +41,10 @@ class Faded:
 
     async def _below(self, tables: Tables) -> frozenset[str]:
         """Facts below the limit; read again only where scores or the mark of learning may have changed."""
-        versions = (tables.versions["fact_scores"], tables.versions["metadata"])
+        versions = tuple(tables.versions[name] for name in TABLES)
         if versions != self._low_at:
             marks = await fetch(tables["metadata"], "id", [LEARNING], ["number"])
-            is_over = self._limit > 0 and len(marks) > 0 and not marks["number"][0]
+            is_over = len(marks) > 0 and not marks["number"][0]
             rows = await _column(tables, "fact_scores", f"quality_score < {self._limit}") if is_over else []
             self._low, self._low_at = frozenset(rows), versions
         return self._low

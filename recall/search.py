@@ -8,10 +8,9 @@ how they are put together; what becomes of the scores afterwards is in `placing`
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -30,16 +29,14 @@ from slowwave.ranking.ranking import (
     word_overlaps,
 )
 from slowwave.settings import RecallSettings
-from storage.rows import empty_frame, quoted
+from storage.residents import Condition, Held, Row
+from storage.rows import quoted
 from storage.search import words
-from storage.warm import Tables
+from storage.warm import Tables, found_in, frame_of
 
 from .candidates import candidates
-from .facts import ALL, HOT, NEEDED
+from .facts import ALL, EVIDENCE, HOT, NEEDED
 from .quality import Faded
-
-if TYPE_CHECKING:
-    from lancedb import AsyncTable
 
 TABLES = (
     "messages", "facts", "fact_evidence", "entities", "pair_decisions", "facts_archive", "fact_scores", "metadata"
@@ -52,9 +49,18 @@ FARTHEST = 64  # times the usual reach
 LOUDEST = 5  # matching messages whose neighbours are looked at; those of thirty find no more
 _PROBES = 20
 MESSAGE = ("id", "conversation_id", "message_id", "occurred_at")
-_HEARD = (*MESSAGE, "ordinal", "vector")
-_FACT = (*NEEDED, "message_id", "quote", "evidence_count", "expired_at", "vector")  # no column more: each costs
+_HEARD = (*MESSAGE, "ordinal")
+_FACT = (*NEEDED, "message_id", "quote", "evidence_count", "expired_at")  # no column more: each costs
 _PAST = ("created_at", "replaced_by", "status_reason")
+_SAID = (*_HEARD, "role", "speaker", "content", "created_at", "scope", "has_injection")
+HELD = {
+    "messages": Held(_SAID, words="search_text", has_vectors=True),
+    "facts": Held((*_FACT, *_PAST, "scope"), has_vectors=True, end="valid_to"),
+    "facts_archive": Held((*_FACT, *_PAST, "scope"), has_vectors=True, end="valid_to"),
+    "fact_evidence": Held(EVIDENCE),
+    "entities": Held(("id", "name", "merged_into", "status", "parent_entity_id"), has_vectors=True),
+}
+"""What of a namespace is held in memory, if it is not too large, so that a question makes no query."""
 
 Vector = npt.NDArray[np.float32]
 
@@ -95,6 +101,21 @@ class Question:
         return " AND ".join(parts)
 
     @property
+    def condition(self) -> Condition:
+        """`where`, for frames too."""
+        if self.moment.is_past:
+            return Condition(self.where, self._may_answer)
+        return Condition(self.where, self._may_answer, f"{self.scope!r} {sorted(self.about or ())}", self.moment.now)
+
+    def _may_answer(self) -> pl.Expr:
+        met = self.moment.may_answer
+        if self.scope is not None:
+            met &= pl.col("scope") == self.scope
+        if self.about is not None:
+            met &= pl.any_horizontal(pl.col("subject_id", "object_id").is_in(sorted(self.about)))
+        return met
+
+    @property
     def is_narrow(self) -> bool:
         """Whether most live facts may not answer."""
         return self.scope is not None or self.about is not None or self.moment.is_past
@@ -112,14 +133,16 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The ranked facts with their rows (NEEDED and more), and those messages that were read on the way.
+    """The ranked facts, and by id the rows (NEEDED and more) and vectors of all that were compared.
 
-    `scores` are those of the messages that may answer themselves, best first.
+    `messages` are rows of those that were read on the way; `scores` those of the messages that may answer themselves,
+    best first.
     """
 
     order: list[Recalled]
-    facts: pl.DataFrame
-    messages: pl.DataFrame
+    facts: Mapping[str, Row]
+    vectors: Mapping[str, Vector]
+    messages: Mapping[str, Row]
     scores: Mapping[str, float]
 
 
@@ -134,11 +157,12 @@ def together(found: Sequence[Ranked]) -> Ranked:
     for ranked in found:
         for message, score in ranked.scores.items():
             scores[message] = max(score, scores.get(message, 0.0))
-    facts, messages = (
-        pl.concat([getattr(ranked, name) for ranked in found]).unique("id", keep="first", maintain_order=True)
-        for name in ("facts", "messages")
+    facts, vectors, messages = (
+        {name: row for ranked in reversed(found) for name, row in getattr(ranked, kind).items()}
+        for kind in ("facts", "vectors", "messages")
     )
-    return Ranked([*best.values()], facts, messages, dict(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))))
+    scores = dict(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0])))
+    return Ranked([*best.values()], facts, vectors, messages, scores)
 
 
 Walk = Mapping[str, Step]
@@ -172,107 +196,131 @@ async def _search(
     wide = max(question.k, LEAST) * reach
     limit = settings.expansion * wide
     (heard, lexical), (near, is_near_all) = await asyncio.gather(
-        _lexical(tables["messages"], question, limit, settings.neighbours), _by_meaning(tables, question, limit)
+        _lexical(tables, question, limit, settings.neighbours), _by_meaning(tables, question, limit)
     )
-    compared = [*zip(heard["id"], _cosines(heard, question.vector), strict=True), *near.iter_rows()]
+    compared = [*zip(heard.messages, _cosines(heard.vectors, question.vector), strict=True), *near]
     scores = message_scores(lexical, compared, settings.vector_weight)
     top = [*scores][: MESSAGES_PER_FACT * wide]
-    is_all = len(heard) < limit and is_near_all and {message for message, _ in compared} <= {*top}
+    is_all = len(heard.messages) < limit and is_near_all and {message for message, _ in compared} <= {*top}
     met = await walk if walk is not None else NO_WALK
     facts, evidence = await candidates(tables, top, question, met)
-    if not question.moment.is_past and (low := await faded.among(tables, facts["id"].to_list())):
-        facts = facts.filter(~pl.col("id").is_in(low))
-    overlaps = word_overlaps(question.text, facts["statement"].to_list())
-    measured = dict(zip(facts["id"], zip(_cosines(facts, question.vector), overlaps, strict=True), strict=True))
-    told = [Evidence(fact, message, *measured[fact]) for fact, message in evidence if fact in measured]
-    order = _each_sentence_once(rank_facts(told, lexical, settings.vector_weight), facts)
-    return Ranked(order, facts, heard.select(MESSAGE), scores), is_all
+    low: Collection[str] = ()
+    if not question.moment.is_past:
+        low = await faded.among(tables, [row["id"] for row in facts.rows])
+    rows = {row["id"]: row for row in facts.rows if row["id"] not in low}
+    vectors = {row["id"]: vector for row, vector in zip(facts.rows, facts.vectors, strict=True)}
+    cosines = {row["id"]: one for row, one in zip(facts.rows, _cosines(facts.vectors, question.vector), strict=True)}
+    overlaps = dict(zip(rows, word_overlaps(question.text, [row["statement"] for row in rows.values()]), strict=True))
+    told = [Evidence(fact, message, cosines[fact], overlaps[fact]) for fact, message in evidence if fact in rows]
+    order = _each_sentence_once(rank_facts(told, lexical, settings.vector_weight), rows)
+    return Ranked(order, rows, vectors, heard.messages, scores), is_all
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """Messages that match in words, by id, best first, with their BM25 and (n, d) vectors."""
+
+    messages: Mapping[str, Row]
+    scores: Mapping[str, float]
+    vectors: Vector
 
 
 async def _lexical(
-    messages: AsyncTable, question: Question, limit: int, neighbours: float
-) -> tuple[pl.DataFrame, dict[str, float]]:
+    tables: Tables, question: Question, limit: int, neighbours: float
+) -> tuple[_Heard, dict[str, float]]:
     """The messages that match in words, and the lexical scores of these and, by a share, of the turns beside them."""
-    heard = await _by_words(messages, question, limit)
-    lexical = lexical_scores(dict(heard.select("id", "_score").iter_rows()))
+    heard = await _by_words(tables, question, limit)
+    lexical = lexical_scores(heard.scores)
     if neighbours:
-        loudest = heard.sort("_score", "id", descending=[True, False]).head(LOUDEST)
-        lexical = with_neighbours(lexical, await _beside(messages, loudest), neighbours)
+        loudest = sorted(heard.scores, key=lambda name: (-heard.scores[name], name))[:LOUDEST]
+        beside = await _beside(tables, [heard.messages[name] for name in loudest])
+        lexical = with_neighbours(lexical, beside, neighbours)
     return heard, lexical
 
 
-async def _beside(messages: AsyncTable, heard: pl.DataFrame) -> list[tuple[str, str]]:
+async def _beside(tables: Tables, heard: Sequence[Row]) -> list[tuple[str, str]]:
     """The turns right before and after these, as pairs of messages (of `heard`, beside it)."""
-    placed = heard.select("conversation_id", "ordinal", heard="id").drop_nulls()
-    turns = pl.concat([placed.with_columns(pl.col("ordinal") + step) for step in (-1, 1)])
-    if turns.is_empty():
+    turns: dict[tuple[str, int], list[str]] = {}
+    for row in heard:
+        if row["conversation_id"] is not None and row["ordinal"] is not None:
+            for step in (-1, 1):
+                turns.setdefault((row["conversation_id"], row["ordinal"] + step), []).append(row["id"])
+    if not turns:
         return []
-    talks = ", ".join(map(quoted, turns["conversation_id"].unique().sort()))
-    places = ", ".join(map(str, turns["ordinal"].unique().sort()))
-    query = messages.query().where(f"conversation_id IN ({talks}) AND ordinal IN ({places})")
-    found = _frame(await query.select(["id", "conversation_id", "ordinal"]).to_arrow())
-    return turns.join(found, on=["conversation_id", "ordinal"]).select("heard", "id").rows()
+    found = await tables.at_turns("messages", [*turns], ["id", "conversation_id", "ordinal"])
+    return [(name, row["id"]) for row in found for name in turns.get((row["conversation_id"], row["ordinal"]), ())]
 
 
-def _each_sentence_once(order: Iterable[Recalled], facts: pl.DataFrame) -> list[Recalled]:
+def _each_sentence_once(order: Iterable[Recalled], facts: Mapping[str, Row]) -> list[Recalled]:
     """Of facts that were read from one sentence, only the best: it would be told twice."""
-    sentences = zip(facts["message_id"], facts["statement"], strict=True)
-    said = dict(zip(facts["id"], sentences, strict=True))
     kept: dict[tuple[str, str], Recalled] = {}
     for place in order:
         if place.fact_id is not None:
-            kept.setdefault(said[place.fact_id], place)
+            row = facts[place.fact_id]
+            kept.setdefault((row["message_id"], row["statement"]), place)
     return list(kept.values())
 
 
-async def _by_words(messages: AsyncTable, question: Question, limit: int) -> pl.DataFrame:
-    """The messages whose text, with the turn before, matches best: _HEARD and _score."""
+async def _by_words(tables: Tables, question: Question, limit: int) -> _Heard:
+    """The messages whose text, with the turn before, matches best."""
     asked = words(prose(question.text), QUERY_BYTES)
     if not asked:
-        return empty_frame("messages", len(question.vector)).select(*_HEARD, _score=pl.lit(0.0))
-    query = await messages.search(asked, query_type="fts", fts_columns="search_text")
-    if question.scope is not None:
-        query = query.where(f"scope = {quoted(question.scope)}")
-    return _frame(await query.limit(limit).select([*_HEARD, "_score"]).to_arrow())
+        return _Heard({}, {}, np.zeros((0, len(question.vector)), np.float32))
+    inside = f"scope = {quoted(question.scope)}" if question.scope is not None else None
+    held = tables.residents.get("messages")
+    if held is not None:
+        within = Condition(inside, lambda: pl.col("scope") == question.scope) if inside is not None else None
+        places, scores = held.matching(asked, limit, within)
+        rows = held.rows(places)
+        return _Heard({row["id"]: row for row in rows}, _by_id(rows, scores), held.vectors[places])
+    query = await tables["messages"].search(asked, query_type="fts", fts_columns="search_text")
+    query = query.where(inside) if inside is not None else query
+    found = found_in(frame_of(await query.limit(limit).select([*_HEARD, "vector", "_score"]).to_arrow()))
+    scores = [row["_score"] for row in found.rows]
+    return _Heard({row["id"]: row for row in found.rows}, _by_id(found.rows, scores), found.vectors)
 
 
-async def _by_meaning(tables: Tables, question: Question, limit: int) -> tuple[pl.DataFrame, bool]:
+def _by_id(rows: Sequence[Row], values: Sequence[float]) -> dict[str, float]:
+    return {row["id"]: value for row, value in zip(rows, values, strict=True)}
+
+
+async def _by_meaning(tables: Tables, question: Question, limit: int) -> tuple[list[tuple[str, float]], bool]:
     """Messages of the facts nearest in meaning (message_id, cosine), and whether there are no others."""
     if not question.has_meaning:
-        return pl.DataFrame(schema={"message_id": pl.String, "cosine": pl.Float64}), True
-    parts = await asyncio.gather(*(_nearest(tables[name], question, limit) for name in question.tables))
-    return pl.concat([near for near, _ in parts]), all(is_all for _, is_all in parts)
+        return [], True
+    parts = await asyncio.gather(*(_nearest(tables, name, question, limit) for name in question.tables))
+    return [pair for near, _ in parts for pair in near], all(is_all for _, is_all in parts)
 
 
-async def _nearest(facts: AsyncTable, question: Question, limit: int) -> tuple[pl.DataFrame, bool]:
+async def _nearest(tables: Tables, name: str, question: Question, limit: int) -> tuple[list[tuple[str, float]], bool]:
     """Of one table.
 
-    The status is looked at afterwards, which costs less than a filter while most facts are live, and everything about
-    liveness is asked for in the query when too few are left, or when the question is about another time or a scope.
+    By queries, the status is looked at afterwards, which costs less than a filter while most facts are live, and
+    everything about liveness is asked for in the query when too few are left, or when the question is about another
+    time or a scope.
     """
+    held = tables.residents.get(name)
+    if held is not None:
+        places, cosines = held.nearest(question.vector, limit, question.condition)
+        near = [(row["message_id"], one) for row, one in zip(held.rows(places), cosines, strict=True)]
+        return near, len(near) < limit
     columns = ["message_id", "_distance", "status"]
-    query = facts.query().nearest_to(question.vector).column("vector").distance_type("dot").limit(limit).select(columns)
+    facts = tables[name].query().nearest_to(question.vector).column("vector").distance_type("dot")
+    query = facts.limit(limit).select(columns)
     if not question.is_narrow:
-        found = _frame(await query.nprobes(_PROBES).to_arrow())
+        found = frame_of(await query.nprobes(_PROBES).to_arrow())
         active = found.filter(pl.col("status") == "active")
         if len(active) >= limit // 2:
             return _near(active), len(found) < limit
-    exact = _frame(await query.where(question.where).minimum_nprobes(_PROBES).maximum_nprobes(0).to_arrow())
+    exact = frame_of(await query.where(question.where).minimum_nprobes(_PROBES).maximum_nprobes(0).to_arrow())
     return _near(exact), len(exact) < limit
 
 
-def _near(found: pl.DataFrame) -> pl.DataFrame:
-    return found.select("message_id", cosine=1.0 - pl.col("_distance").cast(pl.Float64))
+def _near(found: pl.DataFrame) -> list[tuple[str, float]]:
+    return found.select("message_id", cosine=1.0 - pl.col("_distance").cast(pl.Float64)).rows()
 
 
-def _cosines(rows: pl.DataFrame, vector: Vector) -> list[float]:
-    """Of rows with a vector to it; 0 for those without. Rounded, so that equal rows tie wherever they lie."""
-    products = np.nan_to_num(rows["vector"].to_numpy().reshape(-1, len(vector))) @ vector
-    cosines: list[float] = products.astype(np.float64).round(6).tolist()
+def _cosines(vectors: Vector, vector: Vector) -> list[float]:
+    """Of vectors (n, d) to one; 0 for rows of zeros. Rounded, so that equal rows tie wherever they lie."""
+    cosines: list[float] = (vectors @ vector).astype(np.float64).round(6).tolist()
     return cosines
-
-
-def _frame(rows: object) -> pl.DataFrame:
-    frame = pl.from_arrow(rows)
-    assert isinstance(frame, pl.DataFrame)
-    return frame

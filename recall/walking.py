@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("slowwave")
 
+SHORT_WALK = 20_000
+"""Relations up to which a walk takes less time than it takes to hand it to another thread."""
 _WALKS = {"bfs": breadth_first, "spread": spread}
 
 
@@ -64,6 +66,8 @@ async def walked(
     seeds = _seeds(land, found, settings.walk)
     if not len(seeds.nodes):
         return ()
+    if len(land.graph.edges) <= SHORT_WALK:
+        return _walked(land, seeds, question, settings)
     return await asyncio.to_thread(_walked, land, seeds, question, settings)
 
 
@@ -72,7 +76,8 @@ def _named(names: NameIndex, query: str, settings: WalkSettings) -> dict[str, fl
     best: dict[str, float] = {}
     for word in query_words(query):
         found = names.find(word, 2 * settings.seeds)
-        for entity, score in zip(names.ids.gather(found.places), found.scores.tolist(), strict=True):
+        for place, score in zip(found.places.tolist(), found.scores.tolist(), strict=True):
+            entity = names.listed[place]
             best[entity] = max(best.get(entity, 0.0), score)
     return best
 
@@ -89,8 +94,8 @@ async def _near(tables: Tables, question: Question, settings: WalkSettings) -> d
 
 
 def _seeds(land: Landscape, found: Mapping[str, float], settings: WalkSettings) -> Seeds:
-    nodes = land.graph.places(list(found))
-    scores = np.array([found[entity] for entity in land.graph.ids.gather(nodes)])
+    known = {land.graph.place_of[entity]: score for entity, score in found.items() if entity in land.graph.place_of}
+    nodes, scores = np.array([*known], np.int32), np.array([*known.values()], np.float64)
     return choose_seeds(land.graph, nodes, scores, land.communities, settings)
 
 

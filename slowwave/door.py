@@ -107,6 +107,33 @@ class OpenMemory:
             also=also,
         )
 
+    def recall_many(
+        self,
+        queries: Sequence[str],
+        k: int | None = None,
+        *,
+        as_of: Time | None = None,
+        known_as_of: Time | None = None,
+        scope: str | None = None,
+        graph: GraphMode | None = None,
+        only: Literal["facts", "messages"] | None = None,
+    ) -> list[Recollection]:
+        """What `recall` answers to each of many queries, in their order, all of one state; much faster than one by one.
+
+        `took_ms` of each is the mean of all.
+        """
+        if isinstance(queries, str):
+            raise UnusableInput("The queries are one text.", "Give a list of them, or use `recall`.")
+        return self._opened.memory.recall_many(
+            [_text("query", query) for query in queries],
+            k,
+            scope=scope,
+            as_of=_time(as_of),
+            known_as_of=_time(known_as_of),
+            graph=graph,
+            only=only,
+        )
+
     def context_for(
         self,
         query: str,

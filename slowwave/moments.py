@@ -8,7 +8,16 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
-from slowwave.validity import as_of_sql, is_live, known_as_of_sql, live_sql, time_sql, valid_facts
+from slowwave.validity import (
+    as_of,
+    as_of_sql,
+    is_live,
+    known_as_of,
+    known_as_of_sql,
+    live_sql,
+    time_sql,
+    valid_facts,
+)
 
 ENDS: frames.Schema = {
     "id": frames.TEXT,
@@ -49,6 +58,16 @@ class Moment:
             return f"{believed} AND {known_as_of_sql(self.known_as_of)}"
         known = f"created_at <= {time_sql(self.known_as_of)}"
         return f"{believed} AND {known} AND valid_from <= {time_sql(self.as_of)}"
+
+    @property
+    def may_answer(self) -> pl.Expr:
+        """`where`, of rows in a frame."""
+        if self.known_as_of is None:
+            return is_live(self.now) if self.as_of is None else as_of(self.as_of)
+        believed = ~pl.col("status").is_in(_NEVER_BELIEVED)
+        if self.as_of is None:
+            return believed & known_as_of(self.known_as_of)
+        return believed & (pl.col("created_at") <= self.known_as_of) & (pl.col("valid_from") <= self.as_of)
 
     def facts(self, rows: pl.DataFrame, ends: pl.DataFrame | None = None) -> pl.DataFrame:
         """Those that answer, as they were then.

@@ -47,6 +47,11 @@ def normalise_statement(statement: str) -> str:
     return _SPACE.sub(" ", folded).strip(" \t\n" + string.punctuation)
 
 
+def statement_hash(statement: str) -> str:
+    """What repetitions are found by: the hash of the normalised statement (§6.2 S1)."""
+    return digest(normalise_statement(statement))
+
+
 def tokens(text: str) -> frozenset[str]:
     """Whitespace-split lower-cased words without outer ASCII punctuation (S0-03)."""
     return frozenset(word for raw in text.lower().split() if (word := raw.strip(string.punctuation)))

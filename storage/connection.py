@@ -118,21 +118,22 @@ def freshness(uri: str) -> timedelta | None:
     return None if is_remote(uri) else timedelta(0)
 
 
-def newest_on_disk(db: DBConnection, table: str) -> int | None:
+def newest_on_disk(address: str, table: str) -> int | None:
     """The newest version of a table by the names of its manifests; None where they do not tell, as on object storage.
 
     A manifest is named by how far its version is from the largest one, so that the newest is listed first. Opening
     every table to ask it takes a commit many times as long.
     """
-    if is_remote(str(db.uri)):
+    if is_remote(address):
         return None
     try:
-        entries = [entry.name for entry in os.scandir(_root(str(db.uri)) / f"{table}.lance" / "_versions")]
+        entries = os.listdir(_root(address) / f"{table}.lance" / "_versions")
     except OSError:
         return None
     named = [name.removesuffix(".manifest") for name in entries if name.endswith(".manifest")]
-    inverted = [int(name) for name in named if len(name) == LONGEST and name.isdecimal()]
-    return LARGEST - min(inverted) if inverted and len(inverted) == len(named) else None
+    if not named or not all(len(name) == LONGEST and name.isdecimal() for name in named):
+        return None
+    return LARGEST - int(min(named))
 
 
 def manifest_name(version: int) -> str:

@@ -216,7 +216,7 @@ class Transaction(Reading):
 
     def _recover(self, name: str, is_repair: bool = False) -> None:
         version = self._held.versions[name]
-        if newest_on_disk(self._db, name) == version:
+        if newest_on_disk(str(self._db.uri), name) == version:
             return
         try:
             table = self._handles.get(name) or self._db.open_table(name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -11,11 +10,11 @@ from uuid import uuid4
 import polars as pl
 
 from inference.embedding import Embedder
-from recall.memory import Memory, answers_alike
+from recall.memory import Memory
 from slowwave import frames
 from slowwave.errors import SlowwaveError
 from slowwave.maintenance.probe_outcomes import Standing, Verdict, compare
-from slowwave.maintenance.probes import FIRST_PLACES, KINDS, Probe, plan_probes, staying
+from slowwave.maintenance.probes import FIRST_PLACES, KINDS, Probe, Said, plan_probes, said_by, staying
 from slowwave.settings import GateSettings, RecallSettings, StewardSettings
 from slowwave.text import as_json, run_id, timed_id
 from slowwave.validity import MAX_CHAIN, live_sql
@@ -25,29 +24,28 @@ from storage.undo import undo as take_back
 
 from .engine import task
 from .events import GATE_FAILED, announce
-from .runs import Run, newest_commit, store_of
+from .probe_answers import Recalled, asked, recalled
+from .runs import Run, newest_commit, night_of, store_of
 from .steward import is_learning
 from .usage import RECALLS, use_so_far
 
 __all__ = ["Frozen", "Verdict", "check_recall", "freeze_probes", "note_unpublished", "weigh"]
 
-Recalled = Mapping[str, str]  # id → statement
-CONCURRENT = 4  # recall waits for the disk half of the time
-_STANDING = ("id", "statement", "status", "valid_to", "replaced_by")
+_STANDING = ("id", "statement", "status", "valid_from", "valid_to", "replaced_by")
 _ASKED = (
-    "id", "kind", "subject_id", "predicate", "object_id", "object_text", "statement", "status", "valid_to",
-    "expired_at", "entrenchment", "pinned", "evidence_count", "content_score", "created_at",
+    "id", "kind", "subject_id", "predicate", "object_id", "object_text", "statement", "status", "valid_from",
+    "valid_to", "expired_at", "entrenchment", "pinned", "evidence_count", "content_score", "created_at",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """The probes of a run; which expected facts each found at a commit before it, and all that it recalled."""
+    """The probes of a run, which expected facts each found at a commit before it, and what all these said then."""
 
     probes: tuple[Probe, ...]
     found: tuple[frozenset[str], ...]
     commit: int
-    recalled: tuple[Recalled, ...] = ()
+    said: Mapping[str, Said]
 
 
 @task("freeze the questions of the gate")
@@ -61,8 +59,8 @@ def freeze_probes(
     """Draw the questions of this run and ask them; None if the gate is off or nothing is stored. Writes nothing.
 
     What fades by the settings of the `steward` is not asked about. With `commit` the state after that one is asked, for
-    a run that goes on with an interrupted one. The run's id is the salt of the draw: each run is asked something else,
-    and the draw can be made again.
+    a run that goes on with an interrupted one. The id of the run, or of the night that it is a phase of, is the salt of
+    the draw: each night is asked something else, all its phases the same, and the draw can be made again.
     """
     newest = newest_commit(run) if settings.enabled else 0
     if not newest:
@@ -70,9 +68,11 @@ def freeze_probes(
     snapshot = store_of(run).snapshot(commit=commit or newest)
     if not snapshot.count("facts"):
         return None
-    probes = _drawn(run, snapshot, settings, steward)
-    recalled = _recalled(run, snapshot.sequence, probes, settings.k)
-    return Frozen(probes, _found(run, snapshot, probes, recalled)[0], snapshot.sequence, recalled)
+    facts = _facts(snapshot, run.now)
+    probes = _drawn(run, snapshot, facts, settings, steward)
+    said = said_by(facts, {id_ for probe in probes for id_ in probe.expected})
+    answers = recalled(run, snapshot, _queries(probes), settings.k)
+    return Frozen(probes, _found(run, snapshot, probes, said, answers)[0], snapshot.sequence, said)
 
 
 @task("check recall")
@@ -84,11 +84,9 @@ def check_recall(run: Run, frozen: Frozen | None, settings: GateSettings, undo: 
     """
     if frozen is None:
         return None
-    store = store_of(run)
-    before, now = store.snapshot(commit=frozen.commit), store.snapshot()
-    is_same = answers_alike(before, now)
-    recalled = frozen.recalled if is_same else _recalled(run, now.sequence, frozen.probes, settings.k)
-    after, standing = _found(run, now, frozen.probes, recalled)
+    now = store_of(run).snapshot()
+    answers = recalled(run, now, _queries(frozen.probes), settings.k)
+    after, standing = _found(run, now, frozen.probes, frozen.said, answers)
     verdict = compare(frozen.probes, frozen.found, after, standing, settings)
     if not verdict.fell:
         return verdict
@@ -108,10 +106,11 @@ def weigh(
 ) -> Verdict:
     """What the frozen questions find in a state that nobody else sees yet; nothing is taken back or noted.
 
-    `stay` is called after each question, to keep a lease.
+    `stay` is called after some questions each, to keep a lease.
     """
     memory = Memory(store, seat, RecallSettings(k=settings.k), is_logged=False, snapshot=state)
-    after, standing = _found(run, state, frozen.probes, _asked(run, memory, frozen.probes, stay))
+    answers = asked(run, memory, _queries(frozen.probes), stay)
+    after, standing = _found(run, state, frozen.probes, frozen.said, answers)
     return compare(frozen.probes, frozen.found, after, standing, settings)
 
 
@@ -125,14 +124,15 @@ def note_unpublished(run: Run, verdict: Verdict) -> Verdict:
     return done
 
 
-def _drawn(run: Run, snapshot: Snapshot, settings: GateSettings, steward: StewardSettings) -> tuple[Probe, ...]:
+def _drawn(
+    run: Run, snapshot: Snapshot, facts: pl.DataFrame, settings: GateSettings, steward: StewardSettings
+) -> tuple[Probe, ...]:
     store = store_of(run)
-    facts = _facts(snapshot, run.now)
     if not is_learning(run, steward):  # until then nothing is pruned or hidden
         facts = staying(facts, use_so_far(snapshot, store), run.now, steward)
     queries = store.log("recalled_queries", columns=["query", "query_hash", "at"])
     events = store.log(RECALLS, f"rank <= {FIRST_PLACES}", ["fact_id", "query_hash", "rank", "at"])
-    return plan_probes(facts, queries, events, settings, run.id, run.now)
+    return plan_probes(facts, queries, events, settings, night_of(run), run.now)
 
 
 def _facts(reading: Reading, now: datetime) -> pl.DataFrame:
@@ -145,30 +145,16 @@ def _facts(reading: Reading, now: datetime) -> pl.DataFrame:
     return facts
 
 
+def _queries(probes: Sequence[Probe]) -> list[str]:
+    return [probe.query for probe in probes]
+
+
 def _found(
-    run: Run, snapshot: Snapshot, probes: Sequence[Probe], recalled: Sequence[Recalled]
+    run: Run, snapshot: Snapshot, probes: Sequence[Probe], said: Mapping[str, Said], answers: Sequence[Recalled]
 ) -> tuple[tuple[frozenset[str], ...], Standing]:
     """Which of its expected facts each probe finds in a state of the store, and what became of them by then."""
     standing = _standing(snapshot, {id_ for probe in probes for id_ in probe.expected}, run.now)
-    return tuple(standing.found(*pair) for pair in zip(probes, recalled, strict=True)), standing
-
-
-def _recalled(run: Run, commit: int, probes: Sequence[Probe], k: int) -> tuple[Recalled, ...]:
-    """What each query recalls; without a trace in the logs: maintenance is no use (T27)."""
-    settings = RecallSettings(k=k)
-    with Memory.open(run.store, run.namespace, settings=settings, is_logged=False, commit=commit) as memory:
-        return _asked(run, memory, probes)
-
-
-def _asked(
-    run: Run, memory: Memory, probes: Sequence[Probe], stay: Callable[[], None] = lambda: None
-) -> tuple[Recalled, ...]:
-    recalled: list[Recalled] = []
-    with ThreadPoolExecutor(CONCURRENT) as pool:
-        for facts in pool.map(lambda probe: memory.recall(probe.query, only="facts", now=run.now).facts, probes):
-            recalled.append({fact.id: fact.statement for fact in facts})
-            stay()
-    return tuple(recalled)
+    return tuple(standing.found(*pair, said) for pair in zip(probes, answers, strict=True)), standing
 
 
 def _standing(snapshot: Snapshot, ids: Iterable[str], now: datetime) -> Standing:

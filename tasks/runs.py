@@ -162,6 +162,11 @@ def phases_of(run: Run) -> Iterator[None]:
         _night.reset(token)
 
 
+def night_of(run: Run) -> str:
+    """The id of the run that this one is a phase of, or its own."""
+    return _night.get() or run.id
+
+
 @contextmanager
 def recorded(run: Run, counted: Summary, parameters: dict[str, Any], *, dry_run: bool = False) -> Iterator[Run]:
     """Record the run from start to end, however it ends; a dry run leaves no trace, not even a new store."""

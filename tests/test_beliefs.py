@@ -17,8 +17,9 @@ from recall.memory import Memory
 from slowwave import frames
 from slowwave.application.belief_growth import decayed, decayed_at, noisy_or
 from slowwave.application.beliefs import BeliefPlan, Held, plan_beliefs
-from slowwave.application.patches import DIRECTIVES, MESSAGES, Candidates, statement_hash
+from slowwave.application.patches import DIRECTIVES, MESSAGES, Candidates
 from slowwave.settings import BeliefSettings
+from slowwave.text import statement_hash
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo

@@ -19,9 +19,8 @@ from apps.cli import app
 from flows.consolidate import consolidate
 from inference.embedding import open_embedder
 from recall.memory import Memory
-from slowwave.application.patches import statement_hash
 from slowwave.settings import ConsolidateSettings
-from slowwave.text import normalise_name, row_id
+from slowwave.text import normalise_name, row_id, statement_hash
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo

@@ -24,14 +24,13 @@ from slowwave import frames
 from slowwave.application.belief_growth import noisy_or
 from slowwave.application.belief_merges import join_beliefs
 from slowwave.application.belief_routes import belief_ids
-from slowwave.application.patches import statement_hash
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.maintenance.entity_holdings import ENDS
 from slowwave.maintenance.entity_merges import ancestors, joined_summary, refusal
 from slowwave.reading.mentions import embed_texts, mentions_in, new_id
 from slowwave.reading.resolution import LIKENESS, finish, plan_resolution
 from slowwave.settings import DEFAULT_EMBEDDER, ResolveSettings
-from slowwave.text import as_json, row_id
+from slowwave.text import as_json, row_id, statement_hash
 from slowwave.validity import live_sql
 from storage.doctor import examine
 from storage.store import Store

@@ -20,10 +20,10 @@ from flows.consolidate import consolidate
 from recall.memory import Memory
 from slowwave import frames
 from slowwave.application.lineage import oldest_first
-from slowwave.application.patches import statement_hash
 from slowwave.merging.absorption import CONSOLIDATED, DEDUP
 from slowwave.moments import ENDS, Moment, as_known
 from slowwave.settings import ConsolidateSettings
+from slowwave.text import statement_hash
 from slowwave.validity import MAX_CHAIN, is_live, valid_facts
 from storage.store import Store
 

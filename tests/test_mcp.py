@@ -9,6 +9,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -586,9 +587,12 @@ def _count_up(memory: Path, stop: threading.Event) -> None:
 
 def test_two_agents_ask_while_the_night_runs_and_see_whole_commits_only(url: str, memory: Path) -> None:
     from flows.sleep import sleep
+    from slowwave.settings import NightGateSettings, SleepSettings
 
     stop = threading.Event()
-    night = threading.Thread(target=lambda: done.append(asyncio.run(sleep(store=str(memory), phases=NIGHT))))
+    settings = SleepSettings(gate=NightGateSettings(enabled=False))  # it would take the counting for stale facts
+    work = partial(sleep, store=str(memory), phases=NIGHT, settings=settings)
+    night = threading.Thread(target=lambda: done.append(asyncio.run(work())))
     done: list[dict[str, Any]] = []
     writer = threading.Thread(target=_count_up, args=(memory, stop))
 

@@ -21,14 +21,14 @@ from talk import CLAUDE, assert_same, contents, kept_apart, overtaken, rows, ver
 
 from inference.embedding import open_embedder
 from slowwave import frames
-from slowwave.application.patches import MAX_STATEMENT_BYTES, statement_hash
+from slowwave.application.patches import MAX_STATEMENT_BYTES
 from slowwave.maintenance.usage import usage_of
 from slowwave.merging.blocking import find_nearest_pairs
 from slowwave.merging.combining import combine, combined_notes
 from slowwave.merging.merge_rules import by_use
 from slowwave.merging.merges import Merges, Pool, merge_by
 from slowwave.settings import StewardSettings
-from slowwave.text import row_id
+from slowwave.text import row_id, statement_hash
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave import frames
-from slowwave.application.patches import statement_hash
 from slowwave.merging.merge_rules import by_words
 from slowwave.merging.merges import Merges, Pool, merge_by, select_seeds
 from slowwave.merging.questions import PER_FACT, choose_pairs, uses_pairs
@@ -23,7 +22,7 @@ from slowwave.merging.topics import TOPICS, find_topics
 from slowwave.merging.verdicts import Judged
 from slowwave.settings import MergeSettings
 from slowwave.similarity import Vectors, jaccard
-from slowwave.text import row_id
+from slowwave.text import row_id, statement_hash
 from slowwave.validity import check_transition, is_live, successors, valid_facts
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

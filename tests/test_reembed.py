@@ -84,14 +84,22 @@ def told(place: Path, run: str, *statements: str) -> None:
         tx.upsert("facts", frame.with_columns(vectors, embed_model=pl.lit(seat.name)))
 
 
+BY_MEANING = (
+    "colleagues coming back", "moving house", "message brokers", "storage engines", "deployment environments",
+    "timetables", "choosing technology", "employment", "data imports", "vacations", "hobbies", "residence",
+)  # fmt: skip
+
+
 @pytest.fixture
 def place(memory: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(memory, tmp_path / "memory"))
 
 
-def turn(place: Path, model: str, *, dry_run: bool = False, batch: int = 2048, probes: int = 0) -> dict[str, Any]:
+def turn(
+    place: Path, model: str, *, dry_run: bool = False, batch: int = 2048, probes: int = 0, k: int = 1
+) -> dict[str, Any]:
     """One run of `reembed`, with a gate where it has so many questions."""
-    gate = NightGateSettings(enabled=bool(probes), probes=probes or 200, k=1)
+    gate = NightGateSettings(enabled=bool(probes), probes=probes or 200, k=k)
     settings = ReembedSettings(batch_size=batch, gate=gate)
     return asyncio.run(reembed(store=str(place), embedder=model, settings=settings, dry_run=dry_run))
 
@@ -252,8 +260,10 @@ def test_a_killed_run_is_gone_on_with_where_it_was_and_what_was_written_meanwhil
 @pytest.mark.proof
 def test_nothing_is_published_where_recall_would_fall(place: Path, own: str) -> None:
     before = rows(place, "facts", columns=["id", "vector"])
+    with Memory.open(str(place)) as memory:
+        memory.recall_many(BY_MEANING, 3)  # the words of most facts are found without their vectors
     with pytest.raises(RecallFell, match="nothing was published") as fell:
-        turn(place, f"{own}/noise", probes=30)
+        turn(place, f"{own}/noise", probes=30, k=3)
     assert fell.value.told["undone"] == []
     assert embedding(place) == (DEFAULT_EMBEDDER, 256)
     assert rows(place, "facts", columns=["id", "vector"]).equals(before, null_equal=True)

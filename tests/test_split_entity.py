@@ -23,13 +23,12 @@ from recall.memory import Memory
 from recall.proposals import list_proposals
 from recall.splits import analyze_split, find_split_candidates, scan_entities, suggest_split
 from slowwave import frames
-from slowwave.application.patches import statement_hash
 from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
 from slowwave.reading.mentions import new_id
 from slowwave.review.proposing import Person
 from slowwave.settings import DEFAULT_EMBEDDER, SplitSettings
 from slowwave.splitting.split_plan import Split
-from slowwave.text import row_id
+from slowwave.text import row_id, statement_hash
 from slowwave.validity import live_sql
 from storage.doctor import examine
 from storage.store import Store

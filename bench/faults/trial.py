@@ -175,4 +175,4 @@ def _with_twins(store: Store) -> list[str]:
 def versions(place: Path) -> Mapping[str, int | None]:
     """The newest version of each table on disk."""
     store = opened(place)
-    return {name: newest_on_disk(store.db, name) for name in store.head.versions} if store else {}
+    return {name: newest_on_disk(str(store.db.uri), name) for name in store.head.versions} if store else {}

@@ -17,17 +17,7 @@ from slowwave.graph.graph import EDGE_ALIASES, EDGE_TYPES
 from slowwave.merging.guard_words import FUNCTION_WORDS, POLARITY
 from slowwave.reading.dates import Times, resolve_times
 from slowwave.settings import ExtractSettings
-from slowwave.text import (
-    ENDING,
-    cut_bytes,
-    digest,
-    normalise_name,
-    normalise_statement,
-    readable,
-    row_id,
-    sentences,
-    timed_id,
-)
+from slowwave.text import ENDING, cut_bytes, normalise_name, readable, row_id, sentences, statement_hash, timed_id
 
 MAX_STATEMENT_BYTES = 2048
 MAX_QUOTE = 500
@@ -240,11 +230,6 @@ def _facts(
         id=pl.Series(ids, dtype=pl.String),
         statement_hash=pl.col("statement").replace_strict(hashes, return_dtype=pl.String),
     )
-
-
-def statement_hash(statement: str) -> str:
-    """What repetitions are found by: the hash of the normalised statement (§6.2 S1)."""
-    return digest(normalise_statement(statement))
 
 
 def _cleaned(statements: pl.Series) -> pl.Series:

@@ -6,7 +6,7 @@ Neighbours lie in compressed sparse rows: those of node `i` are the places `star
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import get_args
@@ -71,6 +71,11 @@ class Graph:
     def degree(self) -> Offsets:
         """Relations of each node, (n,)."""
         return np.diff(self.starts)
+
+    @cached_property
+    def place_of(self) -> Mapping[str, int]:
+        """The place of each entity, for a question that asks for a few."""
+        return {name: place for place, name in enumerate(self.ids)}
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -52,6 +53,11 @@ class NameIndex:
     names: str
     lines: Offsets
     owners: Places
+
+    @cached_property
+    def listed(self) -> list[str]:
+        """`ids` as a list."""
+        return self.ids.to_list()
 
     def find(self, query: str, limit: int) -> Found:
         """At most `limit` entities: by words (BM25), or because another name of theirs holds the whole query."""

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 
 import polars as pl
 
-from slowwave.application.patches import statement_hash
 from slowwave.gates.durability import prose_of, refusal_of, trim, without_question
 from slowwave.gates.noise import ContentScorer, plan_gates
 from slowwave.intake.foreign.records import Foreign
@@ -16,7 +15,7 @@ from slowwave.maintenance.audit_pairs import compare
 from slowwave.maintenance.audit_report import Audit, Example, Finding, Items
 from slowwave.settings import EvaluateSettings, MergeSettings, NoiseSettings
 from slowwave.similarity import Vectors
-from slowwave.text import normalise_name
+from slowwave.text import normalise_name, statement_hash
 
 EXAMPLE_CHARS = 160
 _ALONE = ("too short to tell anything",)  # an item stands beside what it is about

@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
 
 from slowwave.errors import RecallFell
-from slowwave.maintenance.probes import Probe
+from slowwave.maintenance.probes import Probe, Said
+from slowwave.ranking.ranking import stems
 from slowwave.settings import GateSettings
 from slowwave.validity import successors
 
 FEWEST = 10  # probes below which one of them says nothing about all
 LEAST_LOST = 2  # probes, net: one may turn on a hair
 NAMED = 3
+RETOLD = 0.5  # share of a statement's content words that another wording of it says
+SAME = 0.9  # that share where the fact is the same
+NOTHING: Mapping[str, Said] = MappingProxyType({})
 _ROUNDING = 1e-9
 _GOES_ON = ("active", "superseded")  # with an end that has come and no replacement, such a fact is over
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What became of facts: who replaced whom, what each says, and which no longer answer anything by right."""
+    """What became of facts: who replaced whom, what each says, which no longer answer by right, and since when."""
 
     replaced_by: Mapping[str, str]
     statements: Mapping[str, str]
     over: frozenset[str] = frozenset()
+    since: Mapping[str, datetime] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
     def of(cls, rows: pl.DataFrame, now: datetime) -> Standing:
-        """From rows (id, statement, status, valid_to, replaced_by) of facts and all that replaced them.
+        """From rows (id, statement, status, valid_from, valid_to, replaced_by) of facts and all that replaced them.
 
         Over is what was retracted, or has ended without a replacement, itself or as the last that replaced it: the
         world changed. What was archived is not over.
@@ -41,20 +47,36 @@ class Standing:
         is_last = pl.col("replaced_by").is_null()
         ended = {*rows.filter(is_last & has_ended)["id"], *rows.filter(pl.col("status") == "retracted")["id"]}
         over = frozenset(id_ for id_ in rows["id"] if [id_, *successors(id_, steps)][-1] in ended)
-        return cls(steps, dict(rows.select("id", "statement").iter_rows()), over)
+        since = dict(rows.select("id", "valid_from").drop_nulls().iter_rows())
+        return cls(steps, dict(rows.select("id", "statement").iter_rows()), over, since)
 
-    def found(self, probe: Probe, recalled: Mapping[str, str]) -> frozenset[str]:
+    def found(self, probe: Probe, recalled: Mapping[str, str], was: Mapping[str, Said] = NOTHING) -> frozenset[str]:
         """Which of the expected facts were recalled (id → statement): themselves, what replaced them, or their twins.
 
-        A twin says the same sentence; recall tells a sentence once.
+        A twin says the same sentence; recall tells a sentence once. What `was` said when the questions were drawn tells
+        a stale answer: something older, or put into the same place, that says otherwise.
         """
         said = set(recalled.values())
-        heirs = {id_: (id_, *successors(id_, self.replaced_by)) for id_ in probe.expected}
-        return frozenset(
-            id_
-            for id_, chain in heirs.items()
-            if any(one in recalled or self.statements.get(one) in said for one in chain)
-        )
+        found = set()
+        for id_ in probe.expected:
+            before = was.get(id_)
+            chain = (id_, *successors(id_, self.replaced_by))
+            right = [one for one in chain if before is None or not self._is_stale(id_, one, before)]
+            is_said_again = before is not None and before.statement in said
+            if is_said_again or any(one in recalled or self.statements.get(one) in said for one in right):
+                found.add(id_)
+        return frozenset(found)
+
+    def _is_stale(self, expected: str, one: str, was: Said) -> bool:
+        """Whether a fact, or what took its place, says something else, and did not begin later."""
+        statement, since = self.statements.get(one, ""), self.since.get(one)
+        if statement == was.statement:
+            return False
+        share = len(stems(statement) & stems(was.statement)) / max(len(stems(was.statement)), 1)
+        if one == expected:
+            return share < SAME
+        is_later = since is not None and was.since is not None and since > was.since
+        return not is_later and not (was.answer <= stems(statement) and share >= RETOLD)
 
 
 @dataclass(frozen=True, slots=True)

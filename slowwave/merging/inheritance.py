@@ -9,10 +9,9 @@ import polars as pl
 from slowwave import frames
 from slowwave.application.application import activated
 from slowwave.application.entrenchment import entrenchment_named, entrenchment_rank
-from slowwave.application.patches import statement_hash
 from slowwave.aspects import SLUGS
 from slowwave.merging.absorption import Absorption
-from slowwave.text import row_id
+from slowwave.text import row_id, statement_hash
 
 
 def evidence_of(done: Absorption, evidence: pl.DataFrame) -> pl.DataFrame:

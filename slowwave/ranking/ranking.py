@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import lru_cache
 from math import log1p
 
 import polars as pl
@@ -26,6 +27,7 @@ that answer a question it brings .81 and .90 into 3,000 characters, 1 brings .64
 OVERLAP_WEIGHT = 0.5  # below the channels: it decides among the facts of a message and between messages that are close
 CONTEXT_CHARACTERS = 200
 CONTEXT_ROLES = ("user", "assistant")
+SHORT = 400  # characters of texts whose words are kept: some 10 MB of them
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 
 
@@ -124,13 +126,27 @@ def word_overlaps(query: str, statements: Sequence[str]) -> list[float]:
     counts = Counter(stem for words in said for stem in words)
     weights = {stem: log1p(len(said) / counts[stem]) for stem in stems(query) if counts[stem]}
     whole = sum(weights.values())
-    return [sum(weights.get(stem, 0.0) for stem in words) / whole if whole else 0.0 for words in said]
+    if not whole:
+        return [0.0] * len(said)  # rounded, since the words of a set come in any order
+    return [round(sum(weights.get(stem, 0.0) for stem in words) / whole, 12) for words in said]
 
 
 def stems(text: str) -> frozenset[str]:
     """The content words of a text, lower-cased, without common endings, so that "works" meets "work"."""
+    return _stems_of_short(text) if len(text) <= SHORT else _stems(text)
+
+
+def _stems(text: str) -> frozenset[str]:
     words = (word.removesuffix("'s") for word in _WORD.findall(text.lower().replace("’", "'")))
-    return frozenset(without_ending(word, 4) for word in words if word not in FUNCTION_WORDS)
+    return frozenset(_stem(word) for word in words if word not in FUNCTION_WORDS)
+
+
+_stems_of_short = lru_cache(8_192)(_stems)  # statements are compared by many questions
+
+
+@lru_cache(16_384)
+def _stem(word: str) -> str:
+    return without_ending(word, 4)
 
 
 def rank_facts(
@@ -152,7 +168,8 @@ def rank_facts(
         seen[fact.sources[0]] += 1
         nth = seen[fact.sources[0]]
         score = fact.score / nth**SPREAD
-        spread.append(replace(fact, score=score, parts={**fact.parts, "place": float(nth), "search": score}))
+        parts = {**fact.parts, "place": float(nth), "search": score}
+        spread.append(Recalled(fact.fact_id, fact.sources, fact.cosine, fact.lexical, score, parts))
     return sorted(spread, key=_place)
 
 

@@ -162,3 +162,11 @@ class RecallSettings(Group):
         0.9, title="Suspect facts", description="What a fact counts that leans on one which no longer holds."
     )
     walk: WalkSettings = Field(default_factory=WalkSettings, title="Walk", description="How relations are followed.")
+    held_mb: int = Field(
+        320,
+        ge=0,
+        le=1_000_000,
+        title="Held in memory",
+        description="Megabytes of messages and facts up to which a namespace is read into memory and answers from "
+        "there, some 100,000 facts; it takes about twice as much. A larger one is asked by its indexes; 0: every one.",
+    )

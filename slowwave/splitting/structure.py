@@ -12,8 +12,7 @@ from typing import Any
 import polars as pl
 
 from slowwave import frames
-from slowwave.application.patches import statement_hash
-from slowwave.text import timed_id
+from slowwave.text import statement_hash, timed_id
 
 KIND = "structural"
 HIERARCHICAL = "hierarchical"
