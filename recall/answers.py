@@ -12,29 +12,8 @@ from storage.warm import Tables
 
 from .doubts import Conflicts, doubts
 from .facts import EVIDENCE, recalled
+from .names import Names
 from .search import MESSAGE, Ranked
-
-NAMES_KEPT = 100_000
-
-
-class Names:
-    """Names of entities, kept once they were read, as long as no commit changes the entities."""
-
-    def __init__(self) -> None:
-        self._held: dict[str, str] = {}
-        self._version = 0
-
-    async def of(self, tables: Tables, ids: Iterable[str]) -> Mapping[str, str]:
-        """Names by id, of these and perhaps of others."""
-        version = tables.versions["entities"]
-        if version != self._version or len(self._held) > NAMES_KEPT:
-            self._held, self._version = {}, version
-        held = self._held
-        missing = [name for name in ids if name not in held]
-        if missing:
-            rows = await tables.rows("entities", "id", missing, ["id", "name"])
-            held.update((row["id"], row["name"]) for row in rows)
-        return held
 
 
 async def answers(

@@ -93,7 +93,7 @@ def render_context(facts: Sequence[RecalledFact], token_budget: int | None, pass
 
 
 def fact_line(fact: RecalledFact) -> str:
-    """`- 2023-05-08: Anna lives in Oslo. [since March 2022; before: Anna lives in Faro]`; empty if nothing is said.
+    """`- 8 May 2023: Anna lives in Oslo. [since March 2022; before: Anna lives in Faro]`; empty if nothing is said.
 
     The day on which it was said, the statement, and in brackets, which no stored text can have, what else is to be
     known: when it happens or holds, what it took the place of, what disputes it, and how sure it is where it is not.
@@ -107,10 +107,10 @@ def fact_line(fact: RecalledFact) -> str:
 
 
 def passage_line(passage: Passage) -> str:
-    """`- 2023-05-08 Anna: "the words"`; empty where nothing is said."""
+    """`- 8 May 2023 Anna: "the words"`; empty where nothing is said."""
     said = _said(passage.text).replace('"', "'")
     who = re.sub(r'[":]', " ", inert(passage.speaker or passage.role))[:LONGEST_NAME].strip() or passage.role
-    day = f"{passage.occurred_at:%Y-%m-%d} " if passage.occurred_at else ""
+    day = _day(passage.occurred_at).replace(":", "")
     return f'- {day}{who}: "{said}"' if said else ""
 
 
@@ -163,7 +163,7 @@ def _said_at(fact: RecalledFact) -> datetime | None:
 
 
 def _day(at: datetime | None) -> str:
-    return f"{at:%Y-%m-%d}: " if at else ""
+    return f"{at.day} {_MONTHS[at.month - 1][:3]} {at.year}: " if at else ""
 
 
 def _said(text: str, limit: int = LONGEST_LINE) -> str:
@@ -184,7 +184,7 @@ def _marks(fact: RecalledFact, said_at: datetime | None) -> Iterator[str]:
         if not _tells(fact.statement, since):
             yield f"since {since}"
     if fact.valid_to is not None:
-        yield f"until {fact.valid_to:%Y-%m-%d}"
+        yield f"until {when(fact.valid_to, None).removeprefix('on ')}"
     for former in fact.replaces:
         if before := _other(former):
             yield f"before: {before}"

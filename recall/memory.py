@@ -42,7 +42,7 @@ from storage.store import Store
 from storage.warm import Tables, WarmTables
 
 from .accesses import AccessLog
-from .answers import Names, answers
+from .answers import answers
 from .artifacts import Artifact, artifacts, versions_of
 from .aspects import Profile, aspects, facts_with_aspect, stored_aspects
 from .beliefs import uncertain
@@ -58,6 +58,7 @@ from .facts import facts_about
 from .graphs import GRAPH_TABLES, Graphs
 from .history import LIMIT, chain_of, history_of
 from .loop import run
+from .names import Names
 from .passages import beside, passages
 from .pending import TABLES as PENDING_TABLES
 from .pending import Hopes, Pending, hoped
@@ -379,7 +380,7 @@ class Memory:
         try:
             asked = (search(tables, each, settings, self._faded, walk) for each in question.wordings)
             found = together(await asyncio.gather(*asked))
-            placed = await place(tables, question, settings, found, await walk, self._use)
+            placed = await place(tables, question, settings, found, await walk, self._use, self._names)
         finally:
             walk.cancel()
         if only == "messages":

@@ -10,18 +10,22 @@ import numpy as np
 from slowwave.ranking.limbic import fact_factors
 from slowwave.ranking.placing import fuse, spread, weighted
 from slowwave.ranking.ranking import Recalled
+from slowwave.ranking.spotting import entities_named
 from slowwave.settings import RecallSettings
 from storage.warm import Tables
 
+from .names import Names
 from .search import Question, Ranked, Walk
 from .use import Use
 
 
 async def place(
-    tables: Tables, question: Question, settings: RecallSettings, found: Ranked, walk: Walk, use: Use
+    tables: Tables, question: Question, settings: RecallSettings, found: Ranked, walk: Walk, use: Use, names: Names
 ) -> Ranked:
     """At most `k` facts in the order in which they are told."""
     order = fuse(found.order, walk, settings.graph_weight)
+    if settings.others_weight < 1.0:
+        order = await _about(tables, order, found, question, settings.others_weight, names)
     if settings.limbic and order:
         order = weighted(order, await _use(tables, found, use, question), "limbic")
     if settings.suspect_weight < 1.0 and not question.moment.is_past:
@@ -40,6 +44,19 @@ async def _use(tables: Tables, found: Ranked, use: Use, question: Question) -> d
     ends = [(name, row["subject_id"], row["object_id"]) for name, row in found.facts.items()]
     entities = {end for _, *both in ends for end in both if end}
     return fact_factors(ends, known.factors(entities, question.moment.now))
+
+
+async def _about(
+    tables: Tables, order: list[Recalled], found: Ranked, question: Question, weight: float, names: Names
+) -> list[Recalled]:
+    """Where the question names people, facts about somebody else stand behind facts about them and about things."""
+    ends = {name: (row["subject_id"], row["object_id"]) for name, row in found.facts.items()}
+    people = await names.of_people(tables, {end for both in ends.values() for end in both if end})
+    named = entities_named(question.text, people)
+    if not named:
+        return order
+    others = (name for name, both in ends.items() if both[0] in people and named.isdisjoint(both))
+    return weighted(order, {name: {"about": weight} for name in others}, "about")
 
 
 def _doubted(order: list[Recalled], found: Ranked, weight: float) -> list[Recalled]:

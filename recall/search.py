@@ -58,7 +58,7 @@ HELD = {
     "facts": Held((*_FACT, *_PAST, "scope"), has_vectors=True, end="valid_to"),
     "facts_archive": Held((*_FACT, *_PAST, "scope"), has_vectors=True, end="valid_to"),
     "fact_evidence": Held(EVIDENCE),
-    "entities": Held(("id", "name", "merged_into", "status", "parent_entity_id"), has_vectors=True),
+    "entities": Held(("id", "name", "entity_type", "merged_into", "status", "parent_entity_id"), has_vectors=True),
 }
 """What of a namespace is held in memory, if it is not too large, so that a question makes no query."""
 

@@ -31,6 +31,7 @@ from slowwave.ranking.ranking import (
     with_neighbours,
     word_overlaps,
 )
+from slowwave.ranking.spotting import entities_named
 
 IDS = st.sampled_from([f"m{n}" for n in range(8)])
 COSINES = st.floats(-1.0, 1.0, allow_nan=False).map(lambda x: round(x, 3))
@@ -355,3 +356,18 @@ def test_the_parts_of_a_fact_multiply_to_its_score(
         parts = fact.parts
         whole = parts["search"] * parts.get("limbic", 1.0) * parts.get("diversity", 1.0)
         assert fact.score == pytest.approx(whole)
+
+
+@pytest.mark.parametrize(
+    ("question", "named"),
+    [
+        ("Where does Anna live?", {"a"}),
+        ("Where does Anna Lee live?", {"a"}),
+        ("Is anna new in town?", set()),
+        ("Did Ben go to New York?", {"b", "n"}),
+        ("What does Leeds look like?", set()),
+    ],
+)
+def test_entities_are_named_by_their_name_or_its_first_word(question: str, named: set[str]) -> None:
+    names = {"a": "Anna Lee", "b": "Ben", "n": "New York"}
+    assert entities_named(question, names) == named

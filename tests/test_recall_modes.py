@@ -23,7 +23,7 @@ from storage.store import Store
 
 DAY = timedelta(days=1)
 QUESTION = "Who keeps bees on the roof?"
-PLAIN = RecallSettings(graph="none", neighbours=0.0, limbic=True)
+PLAIN = RecallSettings(graph="none", neighbours=0.0, limbic=True, others_weight=1.0)
 """One stage at a time: search, weighed by use."""
 
 
@@ -32,7 +32,7 @@ def relation(name: str, statement: str, subject: str, obj: str, **more: Any) -> 
 
 
 def entity(name: str) -> Row:
-    return {"id": f"e_{name}", "canonical_name": name, "name": name.title(), "entity_type": "person"}
+    return {"id": f"e_{name}", "canonical_name": name, "name": name.title(), "entity_type": THINGS.get(name, "person")}
 
 
 def belief(name: str, subject: str, obj: str, probability: float, scope: str = "global") -> Row:
@@ -43,6 +43,7 @@ def belief(name: str, subject: str, obj: str, probability: float, scope: str = "
     }  # fmt: skip
 
 
+THINGS = {"ferrywise": "organization", "harbour": "place"}
 PEOPLE = ("marta", "ben", "cleo", "ferrywise", "harbour", "mary ann")
 FACTS = (
     relation("works", "Marta works at Ferrywise.", "marta", "ferrywise", message_id="m_1"),
@@ -96,7 +97,7 @@ def names(memory: Memory, query: str, **how: Any) -> list[str]:
 
 @pytest.mark.parametrize("graph", ["bfs", "spread"])
 def test_a_walk_brings_what_no_word_of_the_question_says(store: Path, graph: str) -> None:
-    chosen = RecallSettings(graph="none", graph_weight=1.0, neighbours=0.0)
+    chosen = RecallSettings(graph="none", graph_weight=1.0, neighbours=0.0, others_weight=1.0)
     with Memory.open(str(store), settings=chosen, is_logged=False) as memory:
         plain = memory.recall("What about Marta?", now=NOW).facts
         found = memory.recall("What about Marta?", now=NOW, graph=graph).facts
@@ -244,3 +245,18 @@ def test_nothing_uncertain_is_told_where_nobody_asked_for_it(memory: Memory, que
 
 def test_a_name_of_several_words_is_one_name(memory: Memory) -> None:
     assert [belief.id for belief in memory.recall("ben, mary   ANN?", now=NOW, scope="kestrel").uncertain] == ["far"]
+
+
+# Who is asked about
+
+
+def test_facts_about_somebody_else_stand_behind_where_the_question_names_people(store: Path) -> None:
+    def scores(weight: float, query: str) -> dict[str, float]:
+        chosen = PLAIN.model_copy(update={"others_weight": weight, "limbic": False})
+        with Memory.open(str(store), settings=chosen, is_logged=False) as memory:
+            return {found.id: found.score for found in memory.recall(query, now=NOW).facts}
+
+    plain, chosen = (scores(weight, "Does Cleo keep bees on the roof?") for weight in (1.0, 0.5))
+    assert chosen["bees"] == pytest.approx(plain["bees"] / 2)  # Ben's
+    assert (chosen["honey"], chosen["bread"]) == (plain["honey"], plain["bread"])
+    assert scores(0.5, QUESTION) == scores(1.0, QUESTION)  # nobody is named

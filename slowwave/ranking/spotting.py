@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
+from slowwave.merging.guard_words import FUNCTION_WORDS
 from slowwave.text import normalise_name
 
 _WORD = re.compile(r"\w+", re.UNICODE)
@@ -30,3 +31,19 @@ def named_in(text: str, names: Mapping[tuple[str, ...], Collection[str]]) -> lis
         found |= dict.fromkeys(names.get(said[start : start + length], ()))
         start += length or 1
     return list(found)
+
+
+def entities_named(text: str, names: Mapping[str, str]) -> set[str]:
+    """Ids of the entities that a text names, by their whole name or its first word; `names` are id → name.
+
+    A first word counts where the text spells it as the name does, with a capital: "Anna" for Anna Lee, no "new" for
+    New York.
+    """
+    by_words: dict[tuple[str, ...], set[str]] = {}
+    spelt = {*_WORD.findall(text)}
+    for id_, name in names.items():
+        words, first = words_of(name), next(iter(_WORD.findall(name)), "")
+        by_words.setdefault(words, set()).add(id_)
+        if len(words) > 1 and first in spelt and first[0].isupper() and first.lower() not in FUNCTION_WORDS:
+            by_words.setdefault(words[:1], set()).add(id_)
+    return set(named_in(text, by_words))

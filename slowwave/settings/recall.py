@@ -158,6 +158,11 @@ class RecallSettings(Group):
     episode_boost: Ratio = Field(
         0.1, title="Current conversation", description="What a fact of the conversation gains that is asked in (S2-74)."
     )
+    others_weight: Ratio = Field(
+        0.8,
+        title="Facts about others",
+        description="What a fact about somebody else counts where the question names people. 1 changes nothing.",
+    )
     suspect_weight: Ratio = Field(
         0.9, title="Suspect facts", description="What a fact counts that leans on one which no longer holds."
     )
