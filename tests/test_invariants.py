@@ -55,9 +55,10 @@ def test_only_the_rule_of_application_makes_anything_active() -> None:
     makers = {path for path, tree in sources(*FLOORS) if writes(tree, "active")}
     # `closing` marks candidates while `application` decides them; `resolution` makes entities and `artifacts`
     # documents, which are no facts, `roster` makes the owner, and `eviction` archives and revives entities; `moments`
-    # shows a fact as it was.
+    # shows a fact as it was, and `arrival` takes facts as they were when something arrives late.
     # A split makes entities, and facts that say how memory is filed, which are no knowledge.
     shown = {
+        "slowwave/application/arrival.py",
         "slowwave/splitting/split_rows.py",
         "slowwave/splitting/structure.py",
         "slowwave/reading/resolution.py",
