@@ -321,6 +321,9 @@ def _near(found: pl.DataFrame) -> list[tuple[str, float]]:
 
 
 def _cosines(vectors: Vector, vector: Vector) -> list[float]:
-    """Of vectors (n, d) to one; 0 for rows of zeros. Rounded, so that equal rows tie wherever they lie."""
-    cosines: list[float] = (vectors @ vector).astype(np.float64).round(6).tolist()
+    """Of vectors (n, d) to one; 0 for rows of zeros.
+
+    Rounded, so that equal rows tie wherever they lie, and from double precision, so that they are rounded alike.
+    """
+    cosines: list[float] = (vectors.astype(np.float64) @ vector.astype(np.float64)).round(6).tolist()
     return cosines

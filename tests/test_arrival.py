@@ -135,6 +135,8 @@ def test_only_what_changes_is_decided_again_where_one_comes_late() -> None:
     assert initech["supersedes_id"] == umbrella["id"]
     assert set(plan.decisions["subject_id"]) == {globex["id"], umbrella["id"]}
     assert (globex["valid_to"], globex["replaced_by"]) == (day(15), umbrella["id"])
+    measures = plan.decisions.filter(action="supersede", subject_id=globex["id"])["measures"]
+    assert measures.str.json_path_match("$.valid_to[0]").to_list() == [str(day(20))]  # what was known until then
 
 
 def test_a_doubt_that_somebody_settled_is_not_raised_again_by_what_comes_late() -> None:

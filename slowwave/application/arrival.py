@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import cast
 
 import polars as pl
@@ -112,6 +113,8 @@ def news(closings: Closings, others: pl.DataFrame) -> Closings:
     same = list(again.join(closings.facts, on=["id", "valid_to", "replaced_by"], how="semi", nulls_equal=True)["id"])
     known, changed = frozenset(again["id"]), frozenset(closings.facts["id"]) - frozenset(same)
 
+    new = dict(closings.facts.select("id", "valid_to").iter_rows())
+    ends = {id_: [old, new[id_]] for id_, old in again.select("id", "valid_to").iter_rows() if old and id_ in changed}
     facts, retired, ended = (
         part.filter(~pl.col("id").is_in(same)) for part in (closings.facts, closings.retired, closings.ended)
     )
@@ -121,12 +124,20 @@ def news(closings: Closings, others: pl.DataFrame) -> Closings:
         retired=retired,
         ended=ended,
         decisions=[
-            row
+            _since_stored(row, ends)
             for row in closings.decisions
             if row["subject_id"] in changed or not known.issuperset(cast(list[str], row["ids_in"]))
         ],
         doubts=tuple(doubt for doubt in closings.doubts if not known.issuperset(doubt[:2])),
     )
+
+
+def _since_stored(decision: Mapping[str, object], ends: Mapping[str, list[datetime]]) -> Mapping[str, object]:
+    """A decision that moves an end says which end was known until now, so that the past shows it as it was known."""
+    id_ = str(decision["subject_id"])
+    if id_ not in ends:
+        return decision
+    return {**decision, "measures": {**cast(Mapping[str, object], decision["measures"]), "valid_to": ends[id_]}}
 
 
 def _is_ended() -> pl.Expr:
