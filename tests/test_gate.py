@@ -367,10 +367,11 @@ def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_right_store_answers_most_of_the_questions_and_not_all(dense: Path) -> None:
-    frozen = freeze_probes(new(dense), WIDE)
-    assert frozen is not None
-    share = sum(len(found) for found in frozen.found) / len(frozen.probes)
-    assert len(frozen.probes) >= 15
+    runs = [replace(new(dense), id=f"night-{n}") for n in range(8)]  # the id of a run is the salt of its questions
+    frozen = [found for run in runs if (found := freeze_probes(run, WIDE)) is not None]
+    assert min(len(one.probes) for one in frozen) >= 15
+    answered = sum(len(found) for one in frozen for found in one.found)
+    share = answered / sum(len(one.probes) for one in frozen)
     assert 0.6 <= share <= 0.9
 
 
