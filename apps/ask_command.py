@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .configuration import answering
-from .options import AlsoOption, AsOf, JsonOption, KnownAsOf, NamespaceOption, Place, StoreOption, time_of
+from .options import (
+    AlsoOption,
+    AsOf,
+    JsonOption,
+    KnownAsOf,
+    MaxCallsOption,
+    MaxUsdOption,
+    NamespaceOption,
+    Place,
+    StoreOption,
+    time_of,
+)
 from .printing import err, out, print_json
 from .recall_tables import Speakers, fact_lines, passage_lines
 
@@ -33,17 +44,19 @@ def ask(
         str | None,
         typer.Option("--llm", metavar="PROVIDER/MODEL", help="Who answers; default [ingest.llm].", show_default=False),
     ] = None,
+    max_usd: MaxUsdOption = None,
+    max_calls: MaxCallsOption = None,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
 ) -> None:
     """Answer a question from what is remembered, in one call of a model, with what the answer rests on."""
     place = Place.of(store, namespace)
+    who = answering(place.settings, llm, max_usd=max_usd, max_calls=max_calls)
     with place.memory() as memory:
         reply = memory.ask(
-            question, answering(place.settings, llm), tokens, scope=scope, as_of=time_of(as_of),
-            known_as_of=time_of(known_as_of), also=also or (),
-        )  # fmt: skip
+            question, who, tokens, scope=scope, as_of=time_of(as_of), known_as_of=time_of(known_as_of), also=also or ()
+        )
         speakers = {} if as_json else memory.speakers(reply.facts)
     if as_json:
         print_json(reply.as_json())

@@ -79,10 +79,16 @@ def with_flags(section: str, settings: Group, llm: Mapping[str, Any], **others: 
     return parse_settings({section: values | _given(others)}, "the command line")
 
 
-def answering(settings: Settings, model: str | None = None) -> LanguageSettings:
-    """Who answers questions and within which limits: as for reading, or the model that a flag names."""
-    llm = settings.ingest.llm
-    return llm.model_copy(update={"model": model, "answer_model": ""}) if model is not None else llm
+def answering(
+    settings: Settings, model: str | None = None, *, max_usd: float | None = None, max_calls: int | None = None
+) -> LanguageSettings:
+    """Who answers questions and within which limits: as for reading, but for what is given here.
+
+    Raises `UnusableInput` for a limit out of its range.
+    """
+    flags = {"model": model, "max_usd": max_usd, "max_calls": max_calls}
+    llm = with_flags("ingest", settings.ingest, flags).ingest.llm
+    return llm if model is None else llm.model_copy(update={"answer_model": ""})
 
 
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:

@@ -90,7 +90,7 @@ async def learn(uri: str, model: LanguageSettings, now: datetime | None = None) 
 
 def _look(uri: str, summary: dict[str, Any]) -> _Shown:
     with Memory.open(uri) as memory:
-        found = [memory.recall(question, k=3) for question in QUESTIONS]
+        found = memory.recall_many(QUESTIONS, k=3)
         walked = memory.recall(OVER_TWO_RELATIONS, k=4, graph="bfs")
         _, together = memory.communities(limit=3)
         _, entities = memory.entities(limit=12)

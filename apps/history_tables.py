@@ -6,14 +6,20 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from slowwave.answers.plain_stories import sections_of
 from slowwave.labels import Locale, shown_relation, shown_type
 
-from .printing import out, short_id, table, told, validity
+from .printing import out, printable, short_id, table, told, validity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from slowwave.answers import Story, Version
+    from slowwave.answers.plain_stories import Section
 
 
 def history_table(title: str, versions: Sequence[Version]) -> RenderableType:
@@ -36,7 +42,30 @@ def history_table(title: str, versions: Sequence[Version]) -> RenderableType:
 
 
 def print_story(story: Story, locale: Locale = "en") -> None:
-    """The story as tables, each only if there is something to tell."""
+    """The story in plain sentences: what is known, who said it, what became of it."""
+    out.print(printable(story.title), style="bold", markup=False)
+    for section in sections_of(story, locale):
+        out.print(_lines(section))
+    out.print(f"\n{story.id}; all that is stored of it: --full", style="dim", markup=False)
+
+
+def _lines(section: Section) -> RenderableType:
+    """A section as a grid of those of its three columns in which anything stands."""
+    cells = [(line.before, line.text, line.after) for line in section.lines]
+    used = [place for place in range(3) if place == 1 or any(row[place] for row in cells)]
+    made = Table.grid(padding=(0, 1), expand=True)
+    for place in used:
+        if place == 1:
+            made.add_column(ratio=1, overflow="fold")
+        else:
+            made.add_column(style="dim", no_wrap=True, justify="right" if place else "left")
+    for row in cells:
+        made.add_row(*(Text(printable(row[place])) for place in used))
+    return Group(*([Text(f"\n{section.title}", style="bold cyan")] if section.title else []), made)
+
+
+def print_whole_story(story: Story, locale: Locale = "en") -> None:
+    """The story as tables with all that is stored, each only if there is something to tell."""
     words = story.statements
     said = ("when", "conversation", "message", "words")
     steps = [(words.get(old, old), words.get(new, new), reason) for old, new, reason in story.lineage]
@@ -56,7 +85,7 @@ def print_story(story: Story, locale: Locale = "en") -> None:
         ("What it replaced, and what replaced it", ("from", "to", "reason"), steps),
         ("What it was compared with", ("when", "fact", "kind", "outcome", "guard", "by"), pairs),
         ("Where it was read", ("id", "title"), story.artifacts),
-        ("What was decided", ("when", "action", "by", "reason", "run"), story.decisions),
+        ("What was decided", ("when", "action", "by", "reason", "run"), [each[:5] for each in story.decisions]),
     )
     out.print(story.title, style="bold", markup=False)
     if leans_on:

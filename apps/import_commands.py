@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 OWN = "slowwave"
+JUDGED = (
+    "So its facts are judged like those of another system; pins, ranks and history are left out. To take it as it is: "
+    "--key with the export.key of the store that wrote it, or --trust."
+)
 FromOption = Annotated[
     str, typer.Option("--from", metavar="SYSTEM", help="Who wrote it: auto, slowwave, mem0, graphiti or mcp-memory.")
 ]
@@ -33,6 +37,17 @@ def bring_in(
     path: Annotated[Path, typer.Argument(help="An export: a JSON file, or a folder of them.", show_default=False)],
     system: FromOption = "auto",
     require_approval: RequireApproval = False,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key",
+            metavar="FILE|STORE",
+            help="The export.key of another store, or its address: what that store exported is taken as it is.",
+        ),
+    ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Take an export of slowwave as it is, though no key vouches for it.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be read; change nothing.")] = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
@@ -40,46 +55,37 @@ def bring_in(
 ) -> None:
     """Bring in what mem0, Graphiti or Zep, or the memory server of MCP exported. The same file again does nothing.
 
-    What `slowwave export` wrote comes back into a namespace that holds nothing yet, row for row.
+    What `slowwave export` wrote in this store comes back row for row, into a namespace that holds nothing yet. So does
+    the export of a store whose --key is given, or one that you --trust. Any other is judged like a foreign one.
     """
     from recall.export import is_own_export
     from tasks.imports import import_export
+    from tasks.own_exports import import_own
     from tasks.runs import new_run
 
     place = Place.of(store, namespace)
-    if system == OWN or (system == "auto" and is_own_export(path)):
-        _bring_back(path, place, require_approval, dry_run, as_json)
-        return
+    is_own = system == OWN or (system == "auto" and is_own_export(path))
+    if (key or trust) and not is_own:
+        raise UnusableInput("--key and --trust are for exports of slowwave.", "Leave them out.")
     settings = place.kept(place.settings.ingest)
     run = new_run("import", place.uri, place.namespace, place.settings.embedder, retention=place.settings.retention)
+    asked = {"require_approval": require_approval, "dry_run": dry_run}
     with progress(quiet=as_json):
-        done = import_export(run, path, settings, system, require_approval=require_approval, dry_run=dry_run)
+        if is_own:
+            done = import_own(run, path, settings, key=key, trust=trust, **asked)
+        else:
+            done = import_export(run, path, settings, system, **asked)
     if as_json:
         print_json({**done.as_json(), "dry_run": dry_run})
     else:
         _show_imported(done, dry_run)
 
 
-def _bring_back(path: Path, place: Place, require_approval: bool, dry_run: bool, as_json: bool) -> None:
-    from tasks.own_exports import import_own
-
-    if require_approval:
-        raise UnusableInput("A whole memory comes back as it was, or not at all.", "Leave out --require-approval.")
-    with progress(quiet=as_json):
-        done = import_own(place.uri, place.namespace, path, place.settings.retention, dry_run=dry_run)
-    if as_json:
-        print_json(done)
-        return
-    rows = [(name, count) for name, count in done["counts"].items() if count]
-    title = f"{path}, an export of slowwave{': nothing was changed' if dry_run else ''}"
-    out.print(table(title, ("what", "count"), rows))
-    if not dry_run:
-        out.print(f"Back with: slowwave undo {done['run']}", markup=False)
-
-
 def _show_imported(done: Imported, dry_run: bool) -> None:
     title = f"{done.path}, an export of {done.system}{': nothing was changed' if dry_run else ''}"
-    out.print(table(title, ("what", "count"), list(done.counts.items())))
+    out.print(table(title, ("what", "count"), [(name, count) for name, count in done.counts.items() if count]))
+    if done.seal and not done.as_it_is:
+        err.print(f"{done.seal.reason} {JUDGED}", markup=False)
     if done.unknown_types:
         rows = list(done.unknown_types.items())[:SHOWN]
         out.print(table("Kinds of things that are concepts here", ("kind", "count"), rows))

@@ -104,19 +104,6 @@ def short_id(id: str) -> str:
     return id.rpartition("_")[2][:8]
 
 
-def day_of(at: datetime, precision: str | None = None) -> str:
-    """A moment as exactly as it is known: 2023-05-07, 2023-05, 2023, ~2023, summer 2023, week of 2023-05-01."""
-    season = ("winter", "spring", "summer", "autumn")[at.month % 12 // 3]
-    day = f"{at:%Y-%m-%d}"
-    return {
-        "week": f"week of {day}",
-        "month": f"{at:%Y-%m}",
-        "season": f"{season} {at:%Y}",
-        "year": f"{at:%Y}",
-        "around": f"~{at:%Y}",
-    }.get(precision or "day", day)
-
-
 def validity(start: datetime | None, end: datetime | None, is_held: bool = True) -> str:
     """`since 2026-03-01` or `2026-03-01 → 2026-05-02`; of what was retired without an end, `from 2026-03-01`."""
     if end is None:
@@ -169,7 +156,7 @@ def check_that_somebody_can_answer(look_first: str, *, as_json: bool) -> None:
 @contextmanager
 def progress(quiet: bool = False) -> Iterator[None]:
     """Show on stderr how far a flow is: a bar per stage on a terminal, elsewhere a line for each part of a long run."""
-    from tasks.engine import watched_by  # imports Prefect, which reading commands do not need
+    from tasks.engine import watched_by  # what reading commands do not need
 
     columns = (
         SpinnerColumn(),

@@ -53,9 +53,9 @@ class Opened:
                 self._memory = Memory.open(self._uri, self._namespace, settings=recall, is_logged=self._is_logged)
             return self._memory
 
-    def answering(self, model: str | None) -> LanguageSettings:
+    def answering(self, model: str | None, max_usd: float | None, max_calls: int | None) -> LanguageSettings:
         """Who answers questions, and within which limits."""
-        return answering(self._settings, model)
+        return answering(self._settings, model, max_usd=max_usd, max_calls=max_calls)
 
     def add_observations(self, entity: str, texts: Sequence[str], type: str | None, *, create: bool) -> Added:
         """A run of its own on the write road; a store that does not exist is made with `create`."""

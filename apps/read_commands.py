@@ -13,7 +13,7 @@ import typer
 from slowwave.errors import UnusableInput
 from slowwave.labels import Locale, shown_relation, shown_type
 
-from .history_tables import history_table, print_story
+from .history_tables import history_table, print_story, print_whole_story
 from .options import AlsoOption, AsOf, JsonOption, KnownAsOf, NamespaceOption, OnlyOption, Place, StoreOption, time_of
 from .printing import err, out, print_json, short_id, table, told, validity
 from .recall_tables import (
@@ -237,6 +237,7 @@ def why(
     ],
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
+    full: Annotated[bool, typer.Option("--full", help="All that is stored, as tables.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """The whole story of a fact: who said it, what was decided about it, what it replaced."""
@@ -246,7 +247,8 @@ def why(
     if as_json:
         print_json(story.as_json())
         return
-    print_story(story, place.locale)
+    show = print_whole_story if full else print_story
+    show(story, place.locale)
 
 
 def stats(store: StoreOption = None, namespace: NamespaceOption = "default", as_json: JsonOption = False) -> None:

@@ -10,7 +10,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from .printing import day_of, out, printable, short_id, table, told, validity
+from slowwave.timestamps import day_of
+
+from .printing import out, printable, short_id, table, told, validity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -44,7 +44,7 @@ def run(options: Options) -> Iterable[Figure]:
     """Time of each engine on each graph, all in one run, then how much of what was planted is found."""
     missing = [name for name in ("igraph", "networkit") if not find_spec(name)]
     if missing:
-        raise Absent(f"{' and '.join(missing)} not installed: pip install --group bench")
+        raise Absent(f"{' and '.join(missing)} not installed: pip install -e .[bench]")
     edges = 100_000 if options.is_quick else 1_000_000
     for planted in (in_groups(edges), with_hubs(edges)):
         yield from _times(planted)

@@ -50,7 +50,7 @@ def run(options: Options) -> Iterable[Figure]:
     yield from _cost(f"{size}: slowwave", ours)
     yield from _quality("slowwave", planted, ours.merged)
     if not find_spec("semhash"):
-        yield Figure("merging", f"{size}: beside SemHash", float("nan"), note="not measured: pip install --group bench")
+        yield Figure("merging", f"{size}: beside SemHash", float("nan"), note="not measured: pip install -e .[bench]")
         return
     theirs = in_fresh_process(_swept, _by_semhash, str(options.place))
     yield from _cost(f"{size}: SemHash", theirs)

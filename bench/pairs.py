@@ -59,7 +59,7 @@ def run(options: Options) -> Iterable[Figure]:
 
 def _beside_semhash(name: str, path: Path, vectors: Vectors, ours: Joined) -> Iterable[Figure]:
     if not find_spec("semhash"):
-        yield Figure("pairs", f"{name}: beside SemHash", 0.0, note="not measured: pip install --group bench")
+        yield Figure("pairs", f"{name}: beside SemHash", 0.0, note="not measured: pip install -e .[bench]")
         return
     theirs = in_fresh_process(_joined, _by_semhash, str(path))
     yield Figure("pairs", f"{name}: SemHash recall", _recall(vectors, theirs.pairs))

@@ -108,7 +108,7 @@ async def _sleep(run: Run, asked: Asked, tally: BackfillTally, spent: Usage) -> 
     left = tighter(asked.settings.sleep, what_is_left(asked.settings, spent + tally.usage))
     settings = asked.settings.sleep.model_copy(update=left.model_dump())
     try:
-        async with turn_of(run.namespace):
+        async with turn_of(run.store, run.namespace):
             tally.child("sleep", await sleep(run.namespace, run.store, settings=settings, now=run.now))
     except RecallFell as fell:
         tally.fell(fell)

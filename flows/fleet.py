@@ -10,6 +10,7 @@ from slowwave.settings import FleetSettings, SleepSettings
 from storage.connection import namespaces_like
 from tasks.engine import flow, task
 from tasks.fleet import publish_fleet, spread, told_fleet
+from tasks.retrying import ONCE
 
 from .sleep import NIGHT, Phase, sleep
 
@@ -43,7 +44,7 @@ async def fleet(
     return told
 
 
-@task("night of a namespace")
+@task("night of a namespace", about="{namespace}", tries=ONCE, longest_s=None)
 def night_of(
     namespace: str, store: str, phases: tuple[Phase, ...], settings: SleepSettings, now: datetime | None, dry_run: bool
 ) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inference.secrets import without_secrets
+from inference.shared_limits import wait_for_embedding
 from slowwave.errors import MissingDependency, MissingKey, SlowwaveError, Terminal, Transient, UnknownName
 from slowwave.settings import DEFAULT_EMBEDDER
 
@@ -201,6 +202,10 @@ PROVIDERS = {
 }
 
 
+_answered: dict[str, dict[tuple[str, ...], Vectors]] = {}
+"""By model, the vectors of requests that were paid for, while the texts that they are part of are not all embedded."""
+
+
 class RegistryEmbedder:
     """A model of LanceDB's embedding registry, named `provider/model`; own functions registered there work too.
 
@@ -222,19 +227,26 @@ class RegistryEmbedder:
             raise _mapped(error, self.name, self._provider) from error
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """(n, d) float32, unit rows; zero rows for blank texts, which are never sent."""
+        """(n, d) float32, unit rows; zero rows for blank texts, which are never sent.
+
+        After a request failed, the same texts again send only what was not answered by then.
+        """
         cleaned = [_clean(text, REMOTE_CHARACTERS) for text in texts]
         kept = [place for place, text in enumerate(cleaned) if text.strip()]
-        rows = [
-            self._rows([cleaned[place] for place in kept[start : start + REMOTE_TEXTS]])
-            for start in range(0, len(kept), REMOTE_TEXTS)
-        ]
+        answered, rows = _answered.setdefault(self.name, {}), []
+        for start in range(0, len(kept), REMOTE_TEXTS):
+            batch = tuple(cleaned[place] for place in kept[start : start + REMOTE_TEXTS])
+            if batch not in answered:
+                answered[batch] = self._rows([*batch])
+            rows.append(answered[batch])
+        _answered.pop(self.name, None)
         vectors = np.zeros((len(cleaned), rows[0].shape[1] if rows else self.dims), np.float32)
         if rows:
             vectors[kept] = _unit(np.concatenate(rows))
         return vectors
 
     def _rows(self, texts: list[str]) -> Vectors:
+        wait_for_embedding(self.name.partition("/")[0])
         try:
             found = [row for row in self._function.compute_source_embeddings(texts) if row is not None]
         except Exception as error:

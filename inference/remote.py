@@ -14,6 +14,7 @@ from inference.failures import CUT_STOPS, REFUSED_STOPS, Failure, Kind, failure_
 from inference.pace import Pace
 from inference.prices import Price, price_of
 from inference.providers import Choice, open_client
+from inference.shared_limits import wait_for_call
 from inference.stand_in import NotSent, StandIn, on_stage
 from slowwave.errors import SlowwaveError
 from slowwave.intake.redaction import redact_values
@@ -204,11 +205,17 @@ class RemoteSeat:
         given = exchange.take_given()
         try:
             async with nullcontext() if given else self._pace.turn():
+                if given is None:
+                    await self._wait_for_others()
                 async with asyncio.timeout(self._settings.timeout_s) as exchange.deadline:
                     with on_stage(given):
                         return await self._send(prompt, response_model, exchange, may_repair=may_repair)
         except Exception as error:
             return failure_of(error, exchange.stop, exchange.is_answered, exchange.is_empty)
+
+    async def _wait_for_others(self) -> None:
+        """The account's limit, which all runs share."""
+        await wait_for_call(self.choice.provider, self._settings.calls_per_minute)
 
     async def _send(
         self, prompt: Prompt, response_model: type[BaseModel], exchange: _Exchange, *, may_repair: bool
@@ -251,6 +258,7 @@ class RemoteSeat:
             if exchange.deadline is not None:
                 exchange.deadline.reschedule(None)
             await self._pace.start()
+            await self._wait_for_others()
 
         return AsyncRetrying(
             stop=stop_after_attempt(1 + most),

@@ -53,6 +53,9 @@ def _usable(value: object, validate: ValidatorFunctionWrapHandler) -> object:
     return kept
 
 
+Terms = Annotated[str, BeforeValidator(lambda value: " ".join(map(str, value)) if isinstance(value, list) else value)]
+"""Some words, as one text or as a list."""
+
 Item = TypeVar("Item")
 Usable = Annotated[list[Item], WrapValidator(_usable)]
 
@@ -144,6 +147,7 @@ class FactClaim(Brief):
     ended: bool = Field(default=False, alias="over")
     also: Usable[int] = Field(default_factory=list)
     resolves: Usable[Directive] = Field(default_factory=list, alias="does")
+    search_terms: Lenient[Terms] = Field(default=None, alias="ask")
     aspects: Usable[Word] = Field(default_factory=list, alias="tags")
     kind: SkipJsonSchema[Literal["relation", "observation"]] = "relation"
     edge_type: SkipJsonSchema[Word] = ""

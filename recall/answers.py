@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from slowwave.answers import RecalledFact
@@ -23,7 +22,7 @@ async def answers(
     places = {place.fact_id: place for place in ranked.order if place.fact_id}
     rows = [ranked.facts[name] for name in places]
     ends = {end for row in rows for end in (row["subject_id"], row["object_id"]) if end is not None}
-    evidence, called, messages, doubtful = await asyncio.gather(
+    evidence, called, messages, doubtful = await tables.together(
         _evidence(tables, rows),
         names.of(tables, ends),
         _messages(tables, ranked.messages, {row["message_id"] for row in rows}),

@@ -7,8 +7,6 @@ from datetime import datetime
 import polars as pl
 
 from slowwave.answers import Provenance, UncertainFact
-from slowwave.application.belief_growth import decayed_at
-from slowwave.application.patches import quotes
 from slowwave.settings import BeliefSettings
 from slowwave.validity import live_sql
 from storage.rows import quoted
@@ -25,6 +23,8 @@ def uncertain(
 
     Empty when a live fact relates the two: what is known is never mixed with what is not.
     """
+    from slowwave.application.belief_growth import decayed_at  # slow to import: all that patches are read by
+
     pair = _between(entity_a, entity_b)
     if snapshot.count("facts", f"({pair}) AND {_KNOWLEDGE} AND {live_sql(now)}"):
         return ()
@@ -50,6 +50,8 @@ def _between(a: str, b: str) -> str:
 
 def _evidence(snapshot: Snapshot, beliefs: pl.DataFrame) -> dict[str, list[Provenance]]:
     """By belief: the messages that hint at it with the words that come nearest to it, in order of time."""
+    from slowwave.application.patches import quotes
+
     hints = snapshot.by_ids("belief_evidence", beliefs["id"], ["belief_id", "message_id", "at"], key="belief_id")
     said = snapshot.by_ids("messages", hints["message_id"], ["id", "conversation_id", "message_id", "content"])
     rows = hints.join(beliefs.select("statement", belief_id="id"), on="belief_id").join(

@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
 from slowwave.validity import MAX_CHAIN
 from storage.residents import Found
-from storage.warm import Tables, fetch, found_in
+from storage.warm import Tables, found_in
 
 from .facts import LEARNED, ends_of
 
@@ -31,25 +30,14 @@ async def candidates(
     if question.moment.is_past:
         facts = await _of_the_past(tables, messages, sorted({*walk, *supported}), question)
     else:
-        facts = await _live(tables, messages, sorted({*walk, *supported}), question)
+        keys = {"message_id": messages, "id": sorted({*walk, *supported})}
+        facts = await tables.with_vectors("facts", keys, question.columns, question.condition)
     wanted = set(messages)
     own = {(row["id"], row["message_id"]) for row in facts.rows}
     pairs = {(fact, said) for fact, said in own if said in wanted}
     pairs |= {(row["fact_id"], row["message_id"]) for row in support}
     reached = {*walk} - {fact for fact, _ in pairs}
     return facts, sorted(pairs | {(fact, said) for fact, said in own if fact in reached})
-
-
-async def _live(tables: Tables, messages: list[str], ids: list[str], question: Question) -> Found:
-    """The facts of these messages and ids that may answer, each once."""
-    said, named = await asyncio.gather(
-        tables.with_vectors("facts", "message_id", messages, question.columns, question.condition),
-        tables.with_vectors("facts", "id", ids, question.columns, question.condition),
-    )
-    known = {row["id"] for row in said.rows}
-    more = [place for place, row in enumerate(named.rows) if row["id"] not in known]
-    rows = [*said.rows, *(named.rows[place] for place in more)]
-    return Found(rows, np.concatenate([said.vectors, named.vectors[more]]))
 
 
 async def _of_the_past(tables: Tables, messages: list[str], ids: list[str], question: Question) -> Found:
@@ -61,7 +49,7 @@ async def _of_the_past(tables: Tables, messages: list[str], ids: list[str], ques
 async def _facts(tables: Tables, key: str, ids: list[str], question: Question) -> pl.DataFrame:
     """Facts by a key, out of every table that may answer, each once."""
     columns = [*question.columns, "vector"]
-    parts = await asyncio.gather(*(fetch(tables[name], key, ids, columns) for name in question.tables))
+    parts = await asyncio.gather(*(tables.fetch(name, key, ids, columns) for name in question.tables))
     return pl.concat(parts).unique("id", keep="first", maintain_order=True)
 
 
@@ -81,6 +69,6 @@ async def _held(tables: Tables, rows: pl.DataFrame, question: Question) -> pl.Da
         asked |= missing
         wide = pl.concat([wide, await _facts(tables, "id", sorted(missing), question)])
     ended = wide.filter(pl.col("valid_to").is_not_null(), question.moment.known_as_of is not None)["id"].to_list()
-    closed = await fetch(tables["decisions"], "subject_id", ended, LEARNED)
+    closed = await tables.fetch("decisions", "subject_id", ended, LEARNED)
     then = question.moment.facts(wide, ends_of(closed))
     return then.join(kept.select("id"), on="id", how="semi", maintain_order="left")

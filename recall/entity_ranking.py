@@ -12,7 +12,7 @@ from slowwave.graph.seeds import query_words
 from slowwave.ranking.entity_ranking import base_scores, rank_entities
 from slowwave.ranking.limbic import FACTORS
 from slowwave.settings import RecallSettings
-from storage.warm import Tables, fetch
+from storage.warm import Tables
 
 from .entity_search import SEARCH_TABLES
 from .search import Question
@@ -35,7 +35,7 @@ async def ranked_entities(
     base = base_scores(cosines, _by_words(names, question.text, wide), settings.rrf_k)
     known = await use.of(tables)
     order = rank_entities(base, known.factors(base, question.moment.now)).head(question.k)
-    rows = await fetch(tables["entities"], "id", order["id"].to_list(), _SHOWN)
+    rows = await tables.fetch("entities", "id", order["id"].to_list(), _SHOWN)
     told = {row["id"]: row for row in rows.iter_rows(named=True)}
     return tuple(
         RankedEntity(
@@ -68,7 +68,7 @@ async def _by_meaning(tables: Tables, question: Question, limit: int) -> dict[st
     )
     nearer = pl.concat(parts).group_by("id").agg(pl.col("cosine").max())
     best = nearer.sort("cosine", "id", descending=[True, False]).head(limit)
-    merged = await fetch(tables["entities"], "id", best["id"].to_list(), ["id", "merged_into"])
+    merged = await tables.fetch("entities", "id", best["id"].to_list(), ["id", "merged_into"])
     told = merged.filter(pl.col("merged_into").is_null())
     return dict(best.join(told, on="id", how="semi", maintain_order="left").iter_rows())
 

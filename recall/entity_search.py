@@ -25,8 +25,8 @@ LISTED = "merged_into IS NULL AND (status IS NULL OR status != 'archived')"
 WHOLE = f"{LISTED} AND parent_entity_id IS NULL"
 _WHOLE = Condition(
     WHOLE,
-    lambda: pl.all_horizontal(
-        pl.col("merged_into", "parent_entity_id").is_null(), pl.col("status").ne_missing("archived")
+    lambda: (
+        pl.col("merged_into").is_null() & pl.col("parent_entity_id").is_null() & pl.col("status").ne_missing("archived")
     ),
 )
 _ENTITY, _ALIAS = ("id", "name", "summary", "parent_entity_id"), ("entity_id", "alias_name")
@@ -105,7 +105,7 @@ async def near_entities(tables: Tables, vector: Vector, limit: int) -> dict[str,
     held = tables.residents.get("entities")
     if held is not None:
         places, cosines = held.nearest(vector, limit, _WHOLE)
-        named = zip(held.rows(places), cosines, strict=True)
+        named = zip(held.rows(places, ("id",)), cosines, strict=True)
         return {row["id"]: cosine for row, cosine in named if cosine > 0.0}
     query = tables["entities"].query().nearest_to(vector).column("vector").distance_type("dot")
     found = pl.from_arrow(await query.where(WHOLE).limit(limit).select(["id", "_distance"]).to_arrow())

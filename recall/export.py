@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
+
+from pydantic import TypeAdapter, ValidationError
 
 from slowwave.errors import StoreMismatch, UnusableInput
+from storage.export_key import own_key
 from storage.snapshots import Snapshot
 from storage.store import Store
 from storage.tables import SCHEMA_VERSION, TABLES
@@ -18,20 +21,22 @@ from storage.tables import SCHEMA_VERSION, TABLES
 from .export_graph import write_graph
 from .export_pages import UNSURE, write_pages
 from .export_rows import write_jsonl, write_parquet
+from .export_seal import Judged, Seal, judged, sealed
 
 Format = Literal["jsonl", "parquet", "graphml", "markdown"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 LOSSLESS = ("jsonl", "parquet")
 MANIFEST = "manifest.json"
 KIND = "slowwave export"
-_VERSION = 1
+_VERSION = 2  # 1 had no seal
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """What an export says about itself: which state it holds, how its files are written, and rows by table.
 
-    `holds` says in words what is in it and what is left out.
+    `holds` says in words what is in it and what is left out, `seal` shows a store that holds the key whether it was
+    changed since; only what can be imported has one.
     """
 
     kind: str
@@ -46,6 +51,23 @@ class Manifest:
     has_vectors: bool
     counts: Mapping[str, int] = field(default_factory=dict)
     holds: str = ""
+    seal: Seal | None = None
+
+    @property
+    def files(self) -> list[str]:
+        """The names of its files, one for each table."""
+        return [f"{name}.{self.format}" for name in self.counts]
+
+    def sealed(self, key: bytes, folder: Path) -> Manifest:
+        """The manifest with the seal of its files in a folder, and of itself."""
+        return replace(self, seal=sealed(key, folder, self.files, self._said()))
+
+    def judged(self, folder: Path, keys: Sequence[bytes]) -> Judged:
+        """Whether the export in this folder is as it was when one of these keys sealed it."""
+        return judged(self.seal, folder, self.files, self._said(), keys)
+
+    def _said(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if name != "seal"}
 
 
 def export(
@@ -84,8 +106,20 @@ def export(
             counts=counts,
             holds=_holds(snapshot, format, counts, with_vectors),
         )
+        if format in LOSSLESS:
+            manifest = _sealed(manifest, store, place)
         (place / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2) + "\n", encoding="utf-8")
     return manifest, folder
+
+
+def _sealed(manifest: Manifest, store: Store, place: Path) -> Manifest:
+    """With its seal; without one where the store has no key yet and nothing can be written there."""
+    try:
+        key = own_key(store.uri)
+    except OSError as error:
+        unsealed = f"It has no seal, because the store has no key and none can be written: {error.strerror}."
+        return replace(manifest, holds=f"{manifest.holds} {unsealed}")
+    return manifest.sealed(key, place)
 
 
 def _holds(snapshot: Snapshot, format: Format, counts: Mapping[str, int], with_vectors: bool) -> str:
@@ -150,8 +184,12 @@ def is_own_export(path: Path) -> bool:
 def read_manifest(path: Path) -> Manifest:
     """What an export says about itself; raises where it cannot be imported by this version, or not at all."""
     try:
-        manifest = Manifest(**json.loads((path / MANIFEST).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
+        manifest = TypeAdapter(Manifest).validate_json((path / MANIFEST).read_bytes(), strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        why = " ".join([*map(str, first["loc"]), first["msg"]])
+        raise UnusableInput(f"{str(path / MANIFEST)!r} cannot be read: {why}.", "Export it again.") from error
+    except OSError as error:
         raise UnusableInput(f"{str(path / MANIFEST)!r} cannot be read: {error}.", "Export it again.") from error
     if manifest.format not in LOSSLESS:
         raise UnusableInput(
@@ -162,4 +200,6 @@ def read_manifest(path: Path) -> Manifest:
             f"The export has schema version {manifest.schema_version}, this slowwave knows {SCHEMA_VERSION}.",
             "Upgrade slowwave.",
         )
+    if unknown := [name for name in manifest.counts if name not in TABLES]:
+        raise StoreMismatch(f"This slowwave knows no table {unknown[0]!r}.", "Upgrade slowwave.")
     return manifest

@@ -7,6 +7,7 @@ of the past is that of `Moment`: archived facts answer, and what was learned lat
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -95,6 +96,7 @@ class Graphs:
         self._live: tuple[tuple[object, ...], Landscape] | None = None
         self._past: OrderedDict[tuple[object, ...], Landscape] = OrderedDict()
         self._loading = asyncio.Lock()
+        self._keeping = threading.Lock()  # walks of snapshots run in the threads of those who ask
 
     async def at(self, tables: Tables, moment: Moment) -> Landscape:
         """The landscape of a moment, on the asynchronous road; `tables` holds GRAPH_TABLES."""
@@ -120,9 +122,10 @@ class Graphs:
     def _kept(self, versions: Mapping[str, int], moment: Moment) -> Landscape | None:
         if moment.is_past:
             key = _key(versions, _PAST_TABLES, moment.as_of, moment.known_as_of)
-            if key in self._past:
-                self._past.move_to_end(key)
-            return self._past.get(key)
+            with self._keeping:
+                if key in self._past:
+                    self._past.move_to_end(key)
+                return self._past.get(key)
         held = self._live
         is_kept = held is not None and held[0] == _key(versions, _LIVE_TABLES) and held[1].holds_at(moment.now)
         return held[1] if held is not None and is_kept else None
@@ -131,9 +134,10 @@ class Graphs:
         if not moment.is_past:
             self._live = (_key(versions, _LIVE_TABLES), made)
             return
-        self._past[_key(versions, _PAST_TABLES, moment.as_of, moment.known_as_of)] = made
-        while len(self._past) > PAST_GRAPHS:
-            self._past.popitem(last=False)
+        with self._keeping:
+            self._past[_key(versions, _PAST_TABLES, moment.as_of, moment.known_as_of)] = made
+            while len(self._past) > PAST_GRAPHS:
+                self._past.popitem(last=False)
 
 
 def _key(versions: Mapping[str, int], names: tuple[str, ...], *times: datetime | None) -> tuple[object, ...]:

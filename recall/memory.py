@@ -33,7 +33,9 @@ from slowwave.answers import (
 )
 from slowwave.errors import StoreMismatch, UnusableInput
 from slowwave.moments import Moment
+from slowwave.ranking.periods import Period, event_in, period_beside, period_of
 from slowwave.ranking.placing import Step
+from slowwave.ranking.ranking import WEAK
 from slowwave.settings import BeliefSettings, GraphMode, LanguageSettings, RecallSettings
 from storage.disk import told_plainly
 from storage.residents import Residents
@@ -48,7 +50,6 @@ from .aspects import Profile, aspects, facts_with_aspect, stored_aspects
 from .beliefs import uncertain
 from .communities import communities, community_of
 from .doubts import Conflicts
-from .duplicates import duplicates_of
 from .entities import find_entity, list_entities
 from .entity_ranking import TABLES as ENTITY_TABLES
 from .entity_ranking import ranked_entities
@@ -68,7 +69,6 @@ from .quality import Faded
 from .search import HELD, NO_WALK, PAST_TABLES, TABLES, Question, Walk, search, together
 from .session import entities_of_last, messages_of
 from .speakers import speakers_of
-from .stories import fact_named, story_of
 from .telemetry import note_recall
 from .traversal import FARTHEST, known_types, neighbours_of, path_between
 from .use import TABLES as USE_TABLES
@@ -195,15 +195,16 @@ class Memory:
         """
         if isinstance(also, str) or len(also) > WORDINGS or not all(text.strip() for text in also):
             raise UnusableInput("Other wordings are a list of texts.", f"Give at most {WORDINGS}, none empty.")
-        at = now or datetime.now(UTC)
+        moment = Moment(now or datetime.now(UTC), as_of, known_as_of)
         question = Question(
             query,
             UNASKED,
             k or self._settings.k,
-            Moment(at, as_of, known_as_of),
+            moment,
             scope,
             None if last is None else entities_of_last(self.snapshot, last),
             frozenset() if episode is None else messages_of(self.snapshot, episode),
+            period=self._period(query, moment, scope),
             others=tuple((text, UNASKED) for text in dict.fromkeys(also) if text != query),
         )
         return self._recollect([question], k, graph, only)[0]
@@ -227,8 +228,26 @@ class Memory:
         if isinstance(queries, str):
             raise UnusableInput("The queries are one text.", "Give a list of them, or use `recall`.")
         moment = Moment(now or datetime.now(UTC), as_of, known_as_of)
-        questions = [Question(query, UNASKED, k or self._settings.k, moment, scope) for query in queries]
+        periods = [self._period(query, moment, scope) for query in queries]
+        questions = [
+            Question(query, UNASKED, k or self._settings.k, moment, scope, period=period)
+            for query, period in zip(queries, periods, strict=True)
+        ]
         return self._recollect(questions, k, graph, only)
+
+    def _period(self, query: str, moment: Moment, scope: str | None) -> Period | None:
+        """The time that a query names, in words or by an event that is looked for first; none where `as_of` says it."""
+        if moment.as_of is not None:
+            return None
+        named = event_in(query)
+        if (period := period_of(query, moment.now)) is not None or named is None:
+            return period
+        side, event = named
+        question = Question(event, UNASKED, 1, moment, scope)
+        ((facts, _, _),) = self._asked([question], partial(self._answer, settings=self._settings, only="facts"))
+        if not facts or facts[0].score < WEAK:
+            return None
+        return period_beside(side, facts[0].event_at, facts[0].valid_from)
 
     def _recollect(
         self, questions: Sequence[Question], k: int | None, graph: str | None, only: str | None
@@ -368,9 +387,9 @@ class Memory:
             if len(some) > 1:
                 vectors = np.stack([question.vector for question in some])
                 for held in (tables.residents[name] for name in some[0].tables if name in tables.residents):
-                    held.foresee(vectors)
+                    held.vectors.foresee(vectors)
             asked = (self._answer_from(tables, question, settings, only) for question in some)
-            answered += await asyncio.gather(*asked)
+            answered += await tables.together(*asked)
         return answered
 
     async def _answer_from(
@@ -379,13 +398,13 @@ class Memory:
         walk = asyncio.create_task(self._walk(tables, question, settings))
         try:
             asked = (search(tables, each, settings, self._faded, walk) for each in question.wordings)
-            found = together(await asyncio.gather(*asked))
+            found = together(await tables.together(*asked))
             placed = await place(tables, question, settings, found, await walk, self._use, self._names)
         finally:
             walk.cancel()
         if only == "messages":
             placed = replace(placed, order=[])
-        facts, quoted, hopes = await asyncio.gather(
+        facts, quoted, hopes = await tables.together(
             answers(tables, placed, question.moment, self._names, self._conflicts),
             passages(tables, question, found, 0 if only == "facts" else question.k),
             self._pending.of(tables),
@@ -441,6 +460,8 @@ class Memory:
 
     def chain(self, fact_id: str, *, now: datetime | None = None) -> Chain:
         """The facts that replaced each other, with this one among them, oldest first; at most 64, each once (T35)."""
+        from .stories import fact_named
+
         moment, seen = Moment(now or datetime.now(UTC)), self.snapshot
         return chain_of(seen, fact_named(seen, fact_id), moment)
 
@@ -513,6 +534,8 @@ class Memory:
 
         At most `limit` pairs are listed, the nearest; all are counted. Thresholds are ratios in [0, 1].
         """
+        from .duplicates import duplicates_of  # slow to import: what judges observations
+
         _check_at_least_one("limit", limit)
         at = now or datetime.now(UTC)
         return duplicates_of(self.snapshot, at, name, threshold, containment_threshold, limit)
@@ -592,6 +615,8 @@ class Memory:
 
     def why(self, asked: str, *, now: datetime | None = None) -> Story:
         """The whole story of a fact, message, entity, community, conversation or run."""
+        from .stories import story_of
+
         return story_of(self.snapshot, asked, now)
 
     def close(self) -> None:

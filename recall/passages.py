@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -11,14 +10,16 @@ from itertools import chain, islice
 from slowwave.answers import Passage, RecalledFact
 from slowwave.moments import Moment
 from slowwave.ranking.passages import is_said, only_asks, passage_of
-from slowwave.ranking.ranking import OVERLAP_WEIGHT, word_overlaps
+from slowwave.ranking.ranking import word_overlaps
 from storage.residents import Row
 from storage.warm import Tables
 
 from .facts import ALL
 from .search import Question, Ranked
 
-UNTOLD, RETOLD = 0.9, 0.5
+OVERLAP_WEIGHT = 0.5
+"""Of the words that a passage shares with the question: it decides between messages that are close."""
+UNTOLD, RETOLD = 0.8, 0.5
 """What the score of a passage counts beside that of a fact, and where facts of its message are recalled, too: a
 passage takes the room of three facts. Chosen on the development conversations, read by a model."""
 STALE = 0.5
@@ -45,7 +46,7 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
     read = await tables.rows("messages", "id", wanted, _META)
     may = {row["id"] for row in read if _is_allowed(row, question)}
     best = [message for message in wanted if message in may][:limit]
-    rows, facts = await asyncio.gather(tables.rows("messages", "id", best, _SHOWN), _facts_of(tables, best))
+    rows, facts = await tables.together(tables.rows("messages", "id", best, _SHOWN), _facts_of(tables, best))
     texts = [passage_of(question.text, row["content"] or "") for row in rows]
     overlaps = word_overlaps(question.text, texts)
     over, live = _told(facts, question.moment)
@@ -55,9 +56,9 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
         is_stale = bool(gone) and is_said(text, gone, STALE) and not is_said(text, holds, STALE)
         if not text or only_asks(text) or is_stale:
             continue
-        score = round(ranked.scores[row["id"]] + OVERLAP_WEIGHT * overlap, 6)
+        score = ranked.scores[row["id"]] + OVERLAP_WEIGHT * overlap
         who, source = row["speaker"] or "", (row["conversation_id"], row["message_id"])
-        made.append(Passage(*source, row["role"], who, text, row["occurred_at"], score))
+        made.append(Passage(*source, row["role"], who, text, row["occurred_at"], round(score, 6)))
     return tuple(sorted(made, key=_place))
 
 
@@ -65,7 +66,7 @@ async def _facts_of(tables: Tables, messages: list[str]) -> list[tuple[str, Row]
     """(message, fact) for every fact that each message says, wherever it lies."""
     evidence = await tables.rows("fact_evidence", "message_id", messages, ["fact_id", "message_id"])
     keys = (("message_id", messages), ("id", sorted({row["fact_id"] for row in evidence})))
-    parts = await asyncio.gather(*(tables.rows(name, key, ids, _FACT) for name in ALL for key, ids in keys))
+    parts = await tables.together(*(tables.rows(name, key, ids, _FACT) for name in ALL for key, ids in keys))
     facts: dict[str, Row] = {}
     for row in chain.from_iterable(parts):
         facts.setdefault(row["id"], row)

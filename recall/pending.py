@@ -13,7 +13,7 @@ from slowwave.answers import UncertainFact
 from slowwave.ranking.spotting import named_in, words_of
 from slowwave.settings import BeliefSettings
 from storage.snapshots import Snapshot
-from storage.warm import Tables, fetch
+from storage.warm import Tables
 
 from .beliefs import TOP, uncertain
 
@@ -60,8 +60,8 @@ async def _hopes(tables: Tables) -> Hopes:
     assert isinstance(found, pl.DataFrame)
     pairs = frozenset((min(pair), max(pair)) for pair in found.unique().iter_rows())
     ids = sorted({end for pair in pairs for end in pair})
-    called = await fetch(tables["entities"], "id", ids, ["name", "canonical_name", "id"])
-    others = await fetch(tables["entity_aliases"], "entity_id", ids, ["alias_name", "entity_id"])
+    called = await tables.fetch("entities", "id", ids, ["name", "canonical_name", "id"])
+    others = await tables.fetch("entity_aliases", "entity_id", ids, ["alias_name", "entity_id"])
     names: dict[tuple[str, ...], set[str]] = {}
     for *said, entity in (*called.iter_rows(), *others.iter_rows()):
         for name in said:

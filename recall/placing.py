@@ -8,14 +8,16 @@ from dataclasses import replace
 import numpy as np
 
 from slowwave.ranking.limbic import fact_factors
-from slowwave.ranking.placing import fuse, spread, weighted
-from slowwave.ranking.ranking import Recalled
+from slowwave.ranking.periods import Period
+from slowwave.ranking.placing import fuse, raised, spread, weighted
+from slowwave.ranking.ranking import Recalled, stems
 from slowwave.ranking.spotting import entities_named
 from slowwave.settings import RecallSettings
+from storage.residents import Row
 from storage.warm import Tables
 
 from .names import Names
-from .search import Question, Ranked, Walk
+from .search import FACT_TIMES, IN_PERIOD, Question, Ranked, Walk
 from .use import Use
 
 
@@ -23,9 +25,11 @@ async def place(
     tables: Tables, question: Question, settings: RecallSettings, found: Ranked, walk: Walk, use: Use, names: Names
 ) -> Ranked:
     """At most `k` facts in the order in which they are told."""
-    order = fuse(found.order, walk, settings.graph_weight)
+    order = fuse(found.order, _along_named(found, walk, question.text), settings.graph_weight)
     if settings.others_weight < 1.0:
         order = await _about(tables, order, found, question, settings.others_weight, names)
+    if question.period is not None:
+        order = raised(order, _of_period(found, question.period), IN_PERIOD, "period")
     if settings.limbic and order:
         order = weighted(order, await _use(tables, found, use, question), "limbic")
     if settings.suspect_weight < 1.0 and not question.moment.is_past:
@@ -57,6 +61,29 @@ async def _about(
         return order
     others = (name for name, both in ends.items() if both[0] in people and named.isdisjoint(both))
     return weighted(order, {name: {"about": weight} for name in others}, "about")
+
+
+def _along_named(found: Ranked, walk: Walk, question: str) -> Walk:
+    """The walk, in which what a relation named in the question led to counts as what it began with.
+
+    "Where does Pixel's owner work?" names the relation works_at, so where the owner works is as near as the owner.
+    """
+    words, best = stems(question), max((step.score for step in walk.values()), default=0.0)
+    relations = {name: found.facts[name]["predicate"] or "" for name in walk if name in found.facts}
+    named = {name for name, relation in relations.items() if words & stems(relation.replace("_", " "))}
+    return {name: step._replace(score=best) if name in named else step for name, step in walk.items()}
+
+
+def _of_period(found: Ranked, period: Period) -> set[str]:
+    """The facts of the period that a question names: said or begun in it, or a relation that held at a time in it."""
+    return {name for name, row in found.facts.items() if _is_of(row, period)}
+
+
+def _is_of(row: Row, period: Period) -> bool:
+    if any(period.covers(row[column]) for column in FACT_TIMES):
+        return True
+    is_relation = row["object_id"] is not None or row["object_text"] is not None
+    return is_relation and period.meets(row["valid_from"], row["valid_to"])
 
 
 def _doubted(order: list[Recalled], found: Ranked, weight: float) -> list[Recalled]:

@@ -15,7 +15,7 @@ from storage.rows import quoted
 from storage.snapshots import Reading
 
 STATES = ("pending", "approved", "rejected", "applied", "stale", "replaced")
-_HIDDEN = ("vector", "embed_model", "embed_text_hash", "created_at", "statement_hash", "patch_batch_id")
+_HIDDEN = ("vector", "embed_model", "embed_text_hash", "created_at", "statement_hash", "search_terms", "patch_batch_id")
 
 
 @dataclass(frozen=True, slots=True)

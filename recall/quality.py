@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from slowwave.maintenance.steward import ENDS, is_kept
-from storage.warm import Tables, fetch
+from slowwave.maintenance.kept import ENDS, is_kept
+from storage.warm import Tables
 
 LEARNING = "steward.learning"
 TABLES = ("fact_scores", "metadata")
@@ -43,7 +43,7 @@ class Faded:
         """Facts below the limit; read again only where scores or the mark of learning may have changed."""
         versions = tuple(tables.versions[name] for name in TABLES)
         if versions != self._low_at:
-            marks = await fetch(tables["metadata"], "id", [LEARNING], ["number"])
+            marks = await tables.fetch("metadata", "id", [LEARNING], ["number"])
             is_over = len(marks) > 0 and not marks["number"][0]
             rows = await _column(tables, "fact_scores", f"quality_score < {self._limit}") if is_over else []
             self._low, self._low_at = frozenset(rows), versions
@@ -55,11 +55,12 @@ class Faded:
         if versions != self._kept_at:
             pinned = frozenset(await _column(tables, "entities", "pinned"))
             self._kept, self._pinned, self._kept_at = {}, pinned, versions
-        missing = [fact for fact in low if fact not in self._kept]
+        kept, pinned = self._kept, self._pinned  # another question may begin new ones while this one reads
+        missing = [fact for fact in low if fact not in kept]
         if missing:
-            rows = await fetch(tables["facts"], "id", missing, _READ)
-            self._kept.update(rows.select("id", is_kept(self._pinned).alias("kept")).iter_rows())
-        return self._kept
+            rows = await tables.fetch("facts", "id", missing, _READ)
+            kept.update(rows.select("id", is_kept(pinned).alias("kept")).iter_rows())
+        return kept
 
 
 async def _column(tables: Tables, name: str, where: str) -> list[str]:

@@ -17,10 +17,12 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave.moments import Moment
+from slowwave.ranking.periods import Period
 from slowwave.ranking.placing import Step
 from slowwave.ranking.ranking import (
     Evidence,
     Recalled,
+    full_match,
     lexical_scores,
     message_scores,
     prose,
@@ -48,13 +50,18 @@ LEAST = 10  # who asks for one fact gets the first of ten, not the best of three
 FARTHEST = 64  # times the usual reach
 LOUDEST = 5  # matching messages whose neighbours are looked at; those of thirty find no more
 _PROBES = 20
+IN_PERIOD = 0.5
+"""Added to the score of facts and messages that are of the period which the question names: half a match of all words.
+A factor would leave behind what shares nothing else with "What happened in October?"."""
+FACT_TIMES, MESSAGE_TIMES = ("valid_from", "event_at"), ("occurred_at",)
+"""Columns by which something is of a period. A fact holds from when it was said unless its words tell another time."""
 MESSAGE = ("id", "conversation_id", "message_id", "occurred_at")
-_HEARD = (*MESSAGE, "ordinal")
-_FACT = (*NEEDED, "message_id", "quote", "evidence_count", "expired_at")  # no column more: each costs
+_PLACE = (*MESSAGE, "ordinal")
+_FACT = (*NEEDED, "search_terms", "message_id", "quote", "evidence_count", "expired_at")  # no column more: each costs
 _PAST = ("created_at", "replaced_by", "status_reason")
-_SAID = (*_HEARD, "role", "speaker", "content", "created_at", "scope", "has_injection")
+_SAID = (*_PLACE, "role", "speaker", "content", "created_at", "scope", "has_injection")
 HELD = {
-    "messages": Held(_SAID, words="search_text", has_vectors=True),
+    "messages": Held(_SAID, words="search_text", has_vectors=True, is_compared=False),
     "facts": Held((*_FACT, *_PAST, "scope"), has_vectors=True, end="valid_to"),
     "facts_archive": Held((*_FACT, *_PAST, "scope"), has_vectors=True, end="valid_to"),
     "fact_evidence": Held(EVIDENCE),
@@ -78,11 +85,18 @@ class Question:
     conversation: frozenset[str] = frozenset()  # messages of the conversation that is going on
     model: str = ""  # of the vector
     others: tuple[tuple[str, Vector], ...] = ()  # further wordings with their vectors, asked beside it
+    period: Period | None = None  # that the text names
+    is_within: bool = False  # only facts and messages of that period answer
 
     @property
     def wordings(self) -> tuple[Question, ...]:
         """The question in each of its wordings, this one first."""
         return (self, *(replace(self, text=text, vector=vector, others=()) for text, vector in self.others))
+
+    @property
+    def views(self) -> tuple[Question, ...]:
+        """The question, and where it names a period the question to that period alone: what is rare in the whole."""
+        return (self,) if self.period is None else (self, replace(self, is_within=True))
 
     @property
     def has_meaning(self) -> bool:
@@ -98,6 +112,8 @@ class Question:
         if self.about is not None:
             listed = ", ".join(map(quoted, sorted(self.about))) or "''"
             parts.append(f"(subject_id IN ({listed}) OR object_id IN ({listed}))")
+        if self.period is not None and self.is_within:
+            parts.append(self.period.where(FACT_TIMES))
         return " AND ".join(parts)
 
     @property
@@ -105,20 +121,36 @@ class Question:
         """`where`, for frames too."""
         if self.moment.is_past:
             return Condition(self.where, self._may_answer)
-        return Condition(self.where, self._may_answer, f"{self.scope!r} {sorted(self.about or ())}", self.moment.now)
+        kind = f"{self.scope!r} {sorted(self.about or ())} {self.period if self.is_within else ''}"
+        return Condition(self.where, self._may_answer, kind, self.moment.now)
 
     def _may_answer(self) -> pl.Expr:
         met = self.moment.may_answer
         if self.scope is not None:
             met &= pl.col("scope") == self.scope
         if self.about is not None:
-            met &= pl.any_horizontal(pl.col("subject_id", "object_id").is_in(sorted(self.about)))
+            about = sorted(self.about)
+            met &= pl.col("subject_id").is_in(about) | pl.col("object_id").is_in(about)
+        if self.period is not None and self.is_within:
+            met &= self.period.expression(FACT_TIMES)
         return met
+
+    @property
+    def of_messages(self) -> Condition | None:
+        """The condition of messages that may answer; None where all may."""
+        parts, met = [], pl.lit(True)
+        if self.scope is not None:
+            parts.append(f"scope = {quoted(self.scope)}")
+            met &= pl.col("scope") == self.scope
+        if self.period is not None and self.is_within:
+            parts.append(self.period.where(MESSAGE_TIMES))
+            met &= self.period.expression(MESSAGE_TIMES)
+        return Condition(" AND ".join(parts), lambda: met) if parts else None
 
     @property
     def is_narrow(self) -> bool:
         """Whether most live facts may not answer."""
-        return self.scope is not None or self.about is not None or self.moment.is_past
+        return self.scope is not None or self.about is not None or self.moment.is_past or self.is_within
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -195,13 +227,14 @@ async def _search(
     """The ranked facts, and whether everything that could match was looked at."""
     wide = max(question.k, LEAST) * reach
     limit = settings.expansion * wide
-    (heard, lexical), (near, is_near_all) = await asyncio.gather(
-        _lexical(tables, question, limit, settings.neighbours), _by_meaning(tables, question, limit)
-    )
-    compared = [*zip(heard.messages, _cosines(heard.vectors, question.vector), strict=True), *near]
-    scores = message_scores(lexical, compared, settings.vector_weight)
+    views = await tables.together(*(_matches(tables, view, limit) for view in question.views))
+    matches = views[0] if len(views) == 1 else _joined(views)
+    lexical = await _lexical(tables, question, matches, settings.neighbours)
+    compared = [*zip(matches.messages, _cosines(matches.vectors, question.vector), strict=True), *matches.near]
+    of_period = {name for view in views[1:] for name in (*view.messages, *(message for message, _ in view.near))}
+    scores = message_scores(lexical, compared, settings.vector_weight, dict.fromkeys(of_period, IN_PERIOD))
     top = [*scores][: MESSAGES_PER_FACT * wide]
-    is_all = len(heard.messages) < limit and is_near_all and {message for message, _ in compared} <= {*top}
+    is_all = matches.is_all and {message for message, _ in compared} <= {*top}
     met = await walk if walk is not None else NO_WALK
     facts, evidence = await candidates(tables, top, question, met)
     low: Collection[str] = ()
@@ -210,38 +243,62 @@ async def _search(
     rows = {row["id"]: row for row in facts.rows if row["id"] not in low}
     vectors = {row["id"]: vector for row, vector in zip(facts.rows, facts.vectors, strict=True)}
     cosines = {row["id"]: one for row, one in zip(facts.rows, _cosines(facts.vectors, question.vector), strict=True)}
-    overlaps = dict(zip(rows, word_overlaps(question.text, [row["statement"] for row in rows.values()]), strict=True))
+    texts = [f"{row['statement']} {row['search_terms'] or ''}" for row in rows.values()]
+    overlaps = dict(zip(rows, word_overlaps(question.text, texts), strict=True))
     told = [Evidence(fact, message, cosines[fact], overlaps[fact]) for fact, message in evidence if fact in rows]
     order = _each_sentence_once(rank_facts(told, lexical, settings.vector_weight), rows)
-    return Ranked(order, rows, vectors, heard.messages, scores), is_all
+    return Ranked(order, rows, vectors, matches.messages, scores), is_all
 
 
 @dataclass(frozen=True, slots=True)
-class _Heard:
-    """Messages that match in words, by id, best first, with their BM25 and (n, d) vectors."""
+class _Matches:
+    """Messages that match in words, by id, best first, with their BM25 and (n, d) vectors; `near` those by meaning.
+
+    `is_all` says whether no others match.
+    """
 
     messages: Mapping[str, Row]
     scores: Mapping[str, float]
     vectors: Vector
+    near: Sequence[tuple[str, float]] = ()
+    is_all: bool = False
 
 
-async def _lexical(
-    tables: Tables, question: Question, limit: int, neighbours: float
-) -> tuple[_Heard, dict[str, float]]:
-    """The messages that match in words, and the lexical scores of these and, by a share, of the turns beside them."""
-    heard = await _by_words(tables, question, limit)
-    lexical = lexical_scores(heard.scores)
+async def _matches(tables: Tables, question: Question, limit: int) -> _Matches:
+    """What matches in words and what is near in meaning."""
+    found: _Matches
+    found, (near, is_near_all) = await tables.together(
+        _by_words(tables, question, limit), _by_meaning(tables, question, limit)
+    )
+    return replace(found, near=near, is_all=len(found.messages) < limit and is_near_all)
+
+
+def _joined(views: Sequence[_Matches]) -> _Matches:
+    """The matches of several views of a question, each message once."""
+    messages = {name: row for view in views for name, row in view.messages.items()}
+    vectors = {name: row for view in views for name, row in zip(view.messages, view.vectors, strict=True)}
+    scores = {name: score for view in views for name, score in view.scores.items()}
+    stacked = np.stack([vectors[name] for name in messages]) if messages else views[0].vectors
+    near = [pair for view in views for pair in view.near]
+    return _Matches(messages, scores, stacked, near, all(view.is_all for view in views))
+
+
+async def _lexical(tables: Tables, question: Question, matches: _Matches, neighbours: float) -> dict[str, float]:
+    """The lexical scores of the messages that match in words and, by a share, of the turns beside them."""
+    held = tables.residents.get("messages")
+    size = len(held.columns) if held is not None else await tables["messages"].count_rows()
+    lexical = lexical_scores(matches.scores, full_match(prose(question.text), size))
     if neighbours:
-        loudest = sorted(heard.scores, key=lambda name: (-heard.scores[name], name))[:LOUDEST]
-        beside = await _beside(tables, [heard.messages[name] for name in loudest])
+        loudest = sorted(matches.scores, key=lambda name: (-matches.scores[name], name))[:LOUDEST]
+        beside = await _beside(tables, [matches.messages[name] for name in loudest])
         lexical = with_neighbours(lexical, beside, neighbours)
-    return heard, lexical
+    return lexical
 
 
-async def _beside(tables: Tables, heard: Sequence[Row]) -> list[tuple[str, str]]:
-    """The turns right before and after these, as pairs of messages (of `heard`, beside it)."""
+async def _beside(tables: Tables, matching: Sequence[Row]) -> list[tuple[str, str]]:
+    """The turns right before and after these, as pairs of messages (matching, beside it)."""
     turns: dict[tuple[str, int], list[str]] = {}
-    for row in heard:
+    for row in matching:
         if row["conversation_id"] is not None and row["ordinal"] is not None:
             for step in (-1, 1):
                 turns.setdefault((row["conversation_id"], row["ordinal"] + step), []).append(row["id"])
@@ -261,23 +318,22 @@ def _each_sentence_once(order: Iterable[Recalled], facts: Mapping[str, Row]) -> 
     return list(kept.values())
 
 
-async def _by_words(tables: Tables, question: Question, limit: int) -> _Heard:
+async def _by_words(tables: Tables, question: Question, limit: int) -> _Matches:
     """The messages whose text, with the turn before, matches best."""
     asked = words(prose(question.text), QUERY_BYTES)
     if not asked:
-        return _Heard({}, {}, np.zeros((0, len(question.vector)), np.float32))
-    inside = f"scope = {quoted(question.scope)}" if question.scope is not None else None
+        return _Matches({}, {}, np.zeros((0, len(question.vector)), np.float32))
+    within = question.of_messages
     held = tables.residents.get("messages")
     if held is not None:
-        within = Condition(inside, lambda: pl.col("scope") == question.scope) if inside is not None else None
         places, scores = held.matching(asked, limit, within)
-        rows = held.rows(places)
-        return _Heard({row["id"]: row for row in rows}, _by_id(rows, scores), held.vectors[places])
+        rows = held.rows(places, _PLACE)
+        return _Matches({row["id"]: row for row in rows}, _by_id(rows, scores), held.vectors[places])
     query = await tables["messages"].search(asked, query_type="fts", fts_columns="search_text")
-    query = query.where(inside) if inside is not None else query
-    found = found_in(frame_of(await query.limit(limit).select([*_HEARD, "vector", "_score"]).to_arrow()))
+    query = query.where(within.sql) if within is not None else query
+    found = found_in(frame_of(await query.limit(limit).select([*_PLACE, "vector", "_score"]).to_arrow()))
     scores = [row["_score"] for row in found.rows]
-    return _Heard({row["id"]: row for row in found.rows}, _by_id(found.rows, scores), found.vectors)
+    return _Matches({row["id"]: row for row in found.rows}, _by_id(found.rows, scores), found.vectors)
 
 
 def _by_id(rows: Sequence[Row], values: Sequence[float]) -> dict[str, float]:
@@ -288,7 +344,7 @@ async def _by_meaning(tables: Tables, question: Question, limit: int) -> tuple[l
     """Messages of the facts nearest in meaning (message_id, cosine), and whether there are no others."""
     if not question.has_meaning:
         return [], True
-    parts = await asyncio.gather(*(_nearest(tables, name, question, limit) for name in question.tables))
+    parts = await tables.together(*(_nearest(tables, name, question, limit) for name in question.tables))
     return [pair for near, _ in parts for pair in near], all(is_all for _, is_all in parts)
 
 
@@ -302,7 +358,7 @@ async def _nearest(tables: Tables, name: str, question: Question, limit: int) ->
     held = tables.residents.get(name)
     if held is not None:
         places, cosines = held.nearest(question.vector, limit, question.condition)
-        near = [(row["message_id"], one) for row, one in zip(held.rows(places), cosines, strict=True)]
+        near = [*zip(held.columns["message_id"].at(places), cosines, strict=True)]
         return near, len(near) < limit
     columns = ["message_id", "_distance", "status"]
     facts = tables[name].query().nearest_to(question.vector).column("vector").distance_type("dot")

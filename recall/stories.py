@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
 
-from slowwave.answers import Pair, Provenance, Story
+from slowwave.answers import Decided, Pair, Provenance, Story
 from slowwave.errors import UnknownName
 from storage.rows import quoted
 from storage.snapshots import Snapshot
@@ -17,6 +17,7 @@ from storage.undo import FOR_GOOD
 
 from .communities import told_communities
 from .facts import ALL, stored
+from .speakers import speakers_of
 
 _KINDS = (
     "facts",
@@ -43,12 +44,14 @@ _TITLES = {
 }
 _OWN_NAMES = {"messages": "message_id", "episodes": "conversation_id"}
 _REDUNDANT = ("dedup", "consolidated")  # reasons of lineage by which a fact says what the other said
+_UNNAMED = ("create", "reassert", "repeat")  # actions about a fact alone, of which a run has one for each fact
 _PAIR = ("a_id", "b_id", "kind", "outcome", "guard", "decided_by", "cosine", "at")
 _SHORT = re.compile(r"[0-9a-f]{6,16}")
 _HIDDEN = (
     "created_at",
     "updated_at",
     "search_text",
+    "search_terms",
     "statement_hash",
     "embed_text_hash",
     "changes",
@@ -67,8 +70,13 @@ def story_of(snapshot: Snapshot, asked: str, now: datetime | None = None) -> Sto
     lineage = _lineage(snapshot, facts)
     concerned = sorted({row["id"], *(fact for step in lineage for fact in step[:2]), *(fact[0] for fact in heard)})
     pairs = _pairs(snapshot, facts)
-    leans_on = [row["suspect_of"]] if facts and row["suspect_of"] else []
-    evidence = _evidence(snapshot, facts)
+    evidence = _evidence(snapshot, facts) or _own_words(snapshot, row if facts else {})
+    absorbed = tuple(s for s in _evidence(snapshot, _absorbed(row["id"], lineage)) if s not in evidence)
+    is_run = kind == "runs"
+    decisions = _decisions_of_run(snapshot, row["id"]) if is_run else _decisions(snapshot, concerned, beside=facts)
+    told = [each for each in decisions if not is_run or each.action not in _UNNAMED]
+    named = {name for each in told for name in (each.about, *each.beside)}
+    others = [row["suspect_of"], row["similar_to_id"], *(pair.other_id for pair in pairs)] if facts else []
     return Story(
         id=row["id"],
         kind=kind,
@@ -76,12 +84,13 @@ def story_of(snapshot: Snapshot, asked: str, now: datetime | None = None) -> Sto
         columns=_told(row),
         evidence=evidence,
         lineage=tuple(lineage),
-        decisions=_decisions(snapshot, concerned) if kind != "runs" else _decisions_of_run(snapshot, row["id"]),
-        absorbed=tuple(s for s in _evidence(snapshot, _absorbed(row["id"], lineage)) if s not in evidence),
+        decisions=decisions,
+        absorbed=absorbed,
         pairs=pairs,
         artifacts=_artifacts(snapshot, facts),
-        statements=_statements(snapshot, {*concerned, *leans_on, *(pair.other_id for pair in pairs)} if facts else ()),
+        statements=_statements(snapshot, {*concerned, *named, *filter(None, others)}),
         heard=heard,
+        speakers=speakers_of(snapshot, [*evidence, *absorbed]),
     )
 
 
@@ -193,6 +202,15 @@ def _evidence(snapshot: Snapshot, facts: list[str]) -> tuple[Provenance, ...]:
     )
 
 
+def _own_words(snapshot: Snapshot, fact: Mapping[str, Any]) -> tuple[Provenance, ...]:
+    """The message of a fact that was never taken up: its evidence is that of the fact which it repeats, or none."""
+    messages = snapshot.by_ids("messages", [fact["message_id"]] if fact.get("message_id") else [])
+    return tuple(
+        Provenance(m["conversation_id"] or "", m["message_id"] or m["id"], fact["quote"] or "", m["occurred_at"])
+        for m in messages.to_dicts()
+    )
+
+
 def _lineage(snapshot: Snapshot, facts: list[str]) -> list[tuple[str, str, str]]:
     """All steps of replacement that lead to or from the facts, in both directions, to the end of each chain."""
     steps: dict[str, tuple[str, str, str]] = {}
@@ -209,15 +227,24 @@ def _lineage(snapshot: Snapshot, facts: list[str]) -> list[tuple[str, str, str]]
 
 
 def _decisions(
-    snapshot: Snapshot, ids: list[str], key: str = "subject_id"
-) -> tuple[tuple[Any, str, str, str, str], ...]:
-    rows = snapshot.by_ids("decisions", ids, key=key).sort("at", "created_at", "id")
+    snapshot: Snapshot, ids: Sequence[str], key: str = "subject_id", beside: Sequence[str] = ()
+) -> tuple[Decided, ...]:
+    """The decisions about these rows, or of these runs, and those that name a row of `beside` as another one."""
+    named = " OR ".join(f"array_has({column}, {quoted(name)})" for name in beside for column in ("ids_in", "ids_out"))
+    others = [snapshot.frame("decisions", named)] if named else []
+    rows = pl.concat([snapshot.by_ids("decisions", ids, key=key), *others]).unique("id").sort("at", "created_at", "id")
     person = pl.col("approved_by")
     by = pl.when(person.is_null()).then("decided_by").otherwise(pl.format("{}, {} said yes", "decided_by", person))
     by = pl.when(pl.col("action").is_in(["approve", "reject"])).then(person).otherwise(by)
-    return tuple(rows.with_columns(decided_by=by).select("at", "action", "decided_by", "reason", "run_id").iter_rows())
+    both = pl.concat_list(pl.col("ids_in", "ids_out").fill_null([])).list.unique(maintain_order=True)
+    told = rows.with_columns(decided_by=by.fill_null(""), reason=pl.col("reason").fill_null(""), beside=both)
+    columns = ("at", "action", "decided_by", "reason", "run_id", "subject_id", "beside")
+    return tuple(
+        Decided(at, action, who, why, run, about, tuple(name for name in others if name != about))
+        for at, action, who, why, run, about, others in told.select(columns).iter_rows()
+    )
 
 
-def _decisions_of_run(snapshot: Snapshot, run: str) -> tuple[tuple[Any, str, str, str, str], ...]:
+def _decisions_of_run(snapshot: Snapshot, run: str) -> tuple[Decided, ...]:
     """What a run decided, and what was decided about it: that it was undone, and why."""
     return tuple(dict.fromkeys([*_decisions(snapshot, [run], key="run_id"), *_decisions(snapshot, [run])]))

@@ -16,7 +16,7 @@ from slowwave.maintenance.usage import survivors
 from slowwave.ranking.company import Company, build_company
 from slowwave.ranking.limbic import limbic_factors, standing
 from storage.rows import empty_frame
-from storage.warm import Tables, fetch
+from storage.warm import Tables
 
 TABLES = ("entities", "entity_usage", "entity_days", "entity_scores", "co_occurrences")
 _ENTITY = ("id", "status", "created_at", "merged_into")
@@ -66,7 +66,7 @@ async def _known(tables: Tables) -> Known:
     )
     merged = dict(entities.select("id", "merged_into").drop_nulls().iter_rows())
     touched = sorted({*merged, *merged.values()}) if len(usage) else []
-    days = await fetch(tables["entity_days"], "entity_id", touched, ["entity_id", "day"])
+    days = await tables.fetch("entity_days", "entity_id", touched, ["entity_id", "day"])
     heirs = survivors(merged)
     told = (
         entities.select("id", "status", "created_at")

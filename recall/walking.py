@@ -59,14 +59,14 @@ async def walked(
     """
     if settings.graph == "none":
         return ()
-    land, names = await asyncio.gather(graphs.at(tables, question.moment), graphs.names.at(tables))
+    land, names = await tables.together(graphs.at(tables, question.moment), graphs.names.at(tables))
     found = _named(names.whole, question.text, settings.walk) or await _near(tables, question, settings.walk)
     for entity, score in (more or {}).items():
         found[entity] = max(found.get(entity, 0.0), score)
     seeds = _seeds(land, found, settings.walk)
     if not len(seeds.nodes):
         return ()
-    if len(land.graph.edges) <= SHORT_WALK:
+    if tables.residents or len(land.graph.edges) <= SHORT_WALK:  # of tables in memory, nothing is read meanwhile
         return _walked(land, seeds, question, settings)
     return await asyncio.to_thread(_walked, land, seeds, question, settings)
 
@@ -111,7 +111,7 @@ def _walked(land: Landscape, seeds: Seeds, question: Question, settings: RecallS
 
 def _told(graph: Graph, walk: Walk, question: Question) -> tuple[Walked, ...]:
     """What was found, of what the question is about."""
-    facts, seeds = graph.edges["id"].gather(walk.edges), graph.ids.gather(walk.seeds)
+    facts, seeds = graph.edges["id"][walk.edges], graph.ids[walk.seeds]
     rows = zip(facts, np.round(walk.scores, 9).tolist(), walk.hops.tolist(), seeds, strict=True)
     found = tuple(Walked(*row) for row in rows)
     if question.about is None:

@@ -1,4 +1,4 @@
-"""Put on the Prefect server what deployments need beside themselves: pool, limits, block, variable, automations.
+"""Put on the Prefect server what deployments need beside themselves: pool, block, variable, automations.
 
 A second time changes nothing that is as it should be, and nothing that people have changed in the UI: an automation
 that they switched off stays off.
@@ -32,13 +32,10 @@ from prefect.states import Crashed
 from prefect.variables import Variable
 from pydantic import SecretStr
 
-from tasks.deployed import make_turn
-
 ROOT = Path(__file__).parents[1]
 AUTOMATIONS = ROOT / "automations.yaml"
 POOL = "slowwave"
 AT_ONCE = 4  # runs of a pool that a worker carries out at once
-NAMESPACE = "default"  # runs in other namespaces make their limit themselves
 NOTIFY = "slowwave_notify"  # the variable that names the block: type/name
 NOBODY = "none"
 BLOCK = "slowwave"  # the block that SLOWWAVE_SLACK_WEBHOOK makes
@@ -54,7 +51,6 @@ async def register(environment: Mapping[str, str], *, is_only_machine: bool = Fa
     async with get_client() as client:
         done = [
             *await _pool(client),
-            *await _limit(),
             *(await _lost(client) if is_only_machine else []),
             *await _block(environment),
             *await _variable(client, environment),
@@ -97,10 +93,6 @@ def is_gone(pid: str) -> bool:
     except (ValueError, PermissionError):
         return False
     return False
-
-
-async def _limit() -> list[str]:
-    return [f"global concurrency limit of namespace {NAMESPACE}"] if await make_turn(NAMESPACE) else []
 
 
 async def _block(environment: Mapping[str, str]) -> list[str]:

@@ -77,7 +77,11 @@ def _table_section(table: Table) -> str:
     rows = [_column_row(name, column) for name, column in table.columns.items()]
     if table.has_vector:
         rows.append(("`vector`", "vector", "yes", "Unit vector of the store's embedding model."))
-    indexes = [("full text", table.full_text), ("look-up", table.lookup), ("nearest", ("vector",) * table.has_vector)]
+    indexes = [
+        ("full text", table.full_text),
+        ("look-up", (*table.keys, *table.few_values)),
+        ("nearest", ("vector",) * table.has_vector),
+    ]
     kept = "; ".join(f"{kind}: {', '.join(f'`{c}`' for c in columns)}" for kind, columns in indexes if columns)
     shown = grid(("column", "type", "may be empty", "meaning"), rows)
     return f"### {table.name}\n\nA row is {table.row}.\n\n{shown}" + (f"\nIndexed: {kept}.\n" if kept else "")

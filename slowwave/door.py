@@ -168,16 +168,20 @@ class OpenMemory:
         scope: str | None = None,
         also: Sequence[str] = (),
         model: str | None = None,
+        max_usd: float | None = None,
+        max_calls: int | None = None,
     ) -> Reply:
         """What a model answers from the block of `context_for`, in one paid call, with what the answer rests on.
 
-        `model` is provider/model, in place of that of the settings ([ingest.llm], whose limits count). Where nothing is
-        found nobody is asked. Raises `MissingKey` where there is no model, `BudgetReached` where the limits leave no
-        room, `Transient` where the model does not answer now, and `Terminal` where its answer is no use.
+        `model` is provider/model, `max_usd` and `max_calls` are limits of this question; each stands in place of that
+        of the settings ([ingest.llm], whose other limits count). Where nothing is found nobody is asked. Raises
+        `MissingKey` where there is no model, `BudgetReached` where the limits leave no room, `UnusableInput` for a
+        limit out of its range or in dollars where the model has no known price, `Transient` where the model does not
+        answer now, and `Terminal` where its answer is no use.
         """
         return self._opened.memory.ask(
             _text("question", question),
-            self._opened.answering(model),
+            self._opened.answering(model, max_usd, max_calls),
             token_budget,
             scope=scope,
             as_of=_time(as_of),

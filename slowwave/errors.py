@@ -120,5 +120,9 @@ class Transient(SlowwaveError):
     """Worth trying again later: rate limit, overload, time-out, connection lost."""
 
 
+class TookTooLong(SlowwaveError, TimeoutError):
+    """A part of a run was still going on after the time that it may take at most."""
+
+
 class Terminal(SlowwaveError):
     """Trying again would give the same: refusal, invalid answer after retries, bad request."""

@@ -31,7 +31,8 @@ PREDICATES = _schema(text="id alias canonical cardinality source")
 FACTS = _schema(
     text="id kind subject_id predicate_raw predicate edge_type object_id object_text statement statement_hash "
     "owner_entity_id scope polarity status status_reason replaced_by supersedes_id patch_batch_id entrenchment "
-    "message_id episode_id quote similar_to_id related_id embed_model consolidation_error suspect_of event_precision",
+    "message_id episode_id quote similar_to_id related_id embed_model consolidation_error suspect_of event_precision "
+    "search_terms",
     time="valid_from valid_to event_at event_until expired_at consolidated_at",
     number="confidence similarity_score content_score",
     count="evidence_count consolidation_attempts",

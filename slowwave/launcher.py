@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from importlib.util import find_spec
@@ -11,6 +12,8 @@ from slowwave.errors import UnusableInput
 
 PACKAGES = ("apps", "flows", "inference", "prompts", "recall", "storage", "tasks")
 """What lies in the project folder beside this package."""
+ALLOCATIONS = 50_000
+"""Between two looks for garbage: what a command imports stays, and Python's own 700 would search it again and again."""
 
 
 def project_folder() -> Path:
@@ -53,6 +56,7 @@ def _put_first(folder: Path) -> None:
 def main() -> None:
     """Run the command line; libraries that would report home from it are asked not to."""
     os.environ.setdefault("DO_NOT_TRACK", "1")
+    gc.set_threshold(ALLOCATIONS)
     _put_first(project_folder())
     from apps.cli import main as run
 

@@ -78,3 +78,20 @@ def _in_calendar(micros: int) -> int:
     if not _FIRST <= micros <= _LAST:
         raise ValueError("a time outside the years 1 to 9999")
     return micros
+
+
+def season_of(at: datetime) -> str:
+    """The season of a moment in the northern half of the world; December begins the winter."""
+    return ("winter", "spring", "summer", "autumn")[at.month % 12 // 3]
+
+
+def day_of(at: datetime, precision: str | None = None) -> str:
+    """A moment as exactly as it is known: 2023-05-07, 2023-05, 2023, ~2023, summer 2023, week of 2023-05-01."""
+    day = f"{at:%Y-%m-%d}"
+    return {
+        "week": f"week of {day}",
+        "month": f"{at:%Y-%m}",
+        "season": f"{season_of(at)} {at:%Y}",
+        "year": f"{at:%Y}",
+        "around": f"~{at:%Y}",
+    }.get(precision or "day", day)

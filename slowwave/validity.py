@@ -47,14 +47,22 @@ def known_as_of(t: datetime) -> pl.Expr:
 
 def live_sql(now: datetime) -> str:
     """`is_live` as a filter of a store."""
-    return f"status = 'active' AND expired_at IS NULL AND (valid_to IS NULL OR valid_to > {time_sql(now)})"
+    return f"status = 'active' AND expired_at IS NULL AND {_not_over_sql(now)}"
 
 
 def as_of_sql(t: datetime) -> str:
     """`as_of` as a filter of a store."""
     listed = ", ".join(f"'{status}'" for status in _WAS_TRUE)
-    moment = time_sql(t)
-    return f"status IN ({listed}) AND valid_from <= {moment} AND (valid_to IS NULL OR valid_to > {moment})"
+    return f"status IN ({listed}) AND valid_from <= {time_sql(t)} AND {_not_over_sql(t)}"
+
+
+def _not_over_sql(t: datetime) -> str:
+    """What has no end, or one later than t.
+
+    Written so that the index of `valid_to` is left alone: it would give nine of ten rows, to be intersected with the
+    few that another index finds, and a look-up would take twice as long (decision 29).
+    """
+    return f"coalesce(valid_to > {time_sql(t)}, true)"
 
 
 def known_as_of_sql(t: datetime) -> str:

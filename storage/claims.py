@@ -34,7 +34,7 @@ def make_once(
     for number in count():
         if is_made():
             return
-        winner = _claimed(db, f"{_CLAIM}_{number}", owner)
+        winner = claimed(db, f"{_CLAIM}_{number}", owner)
         if winner == owner:
             if not is_made():  # a claim made after the namespace was
                 make()
@@ -42,10 +42,15 @@ def make_once(
         _wait(db, winner, is_made, lease_s, watch)
 
 
-def _claimed(db: DBConnection, name: str, owner: str) -> str:
-    """Claim it; returns whose it is."""
+def claimed(db: DBConnection, name: str, owner: str) -> str:
+    """Claim a name as a table with this one row; returns whose it is, or what was written into it first."""
     with suppress(ValueError, RuntimeError, OSError):  # it is there already, or two came at once
         db.create_table(name, pa.table({"owner": [owner]}))
+    return first_claim(db, name)
+
+
+def first_claim(db: DBConnection, name: str) -> str:
+    """Whose a name is that was claimed; raises `ValueError` where nobody did."""
     table = db.open_table(name)
     table.checkout(1)
     return str(table.to_arrow()["owner"][0].as_py())

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from slowwave.errors import NoStoreYet, UnknownName, UnusableInput
 
 from .object_storage import exist, folders, is_remote, one_endpoint
+from .unused_client import defer_client
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
@@ -23,6 +26,7 @@ HEAD = "_head"
 _PUBLISHED = f"{HEAD}.lance/_versions"  # holds a file only once the head is really there
 LARGEST = 2**64 - 1
 LONGEST = len(str(LARGEST))
+_MAKING = ".making-"  # begins the name of a folder in which a namespace is made
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -83,8 +87,9 @@ def place_for_making(uri: str, namespace: str) -> Iterator[str]:
         _root(uri).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UnusableInput(f"No store can be made at {uri!r}: {error.strerror}.", "Choose another --store.") from error
-    with TemporaryDirectory(prefix=".making-", dir=_root(uri)) as place:
-        yield place
+    remove_unfinished(uri)
+    with _locked_folder(_root(uri)) as place:
+        yield str(place)
         try:
             Path(place, namespace).rename(_root(uri) / namespace)
         except OSError as error:
@@ -95,8 +100,72 @@ def place_for_making(uri: str, namespace: str) -> Iterator[str]:
                 ) from error
 
 
+@contextmanager
+def _locked_folder(root: Path) -> Iterator[Path]:
+    """A new folder that is removed afterwards, and that `remove_unfinished` leaves alone until then."""
+    place, lock = _new_locked(root)
+    try:
+        yield place
+    finally:
+        rmtree(place, ignore_errors=True)
+        os.close(lock)
+
+
+def _new_locked(root: Path) -> tuple[Path, int]:
+    while True:
+        place = Path(mkdtemp(prefix=_MAKING, dir=root))
+        with suppress(FileNotFoundError):
+            lock = os.open(place, os.O_RDONLY)
+            with suppress(OSError):  # a file system without locks: nothing is removed there
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if place.exists():
+                return place, lock
+            os.close(lock)  # another process removed it before it was locked
+
+
+@contextmanager
+def _lock_of_dead(folder: Path) -> Iterator[None]:
+    """The lock of a folder whose maker is dead: the system unlocks when a process ends. Raises `OSError` otherwise."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def unfinished(uri: str) -> list[str]:
+    """The folders in which namespaces were being made by processes that were killed."""
+    return [place.name for place in _making(uri) if _is_left(place)]
+
+
+def remove_unfinished(uri: str) -> list[str]:
+    """Remove the folders of `unfinished` and return their names; a namespace that is being made now is left alone."""
+    return [place.name for place in _making(uri) if _is_left(place, removes=True)]
+
+
+def _making(uri: str) -> list[Path]:
+    return [] if is_remote(uri) else sorted(_root(uri).glob(f"{_MAKING}*"))
+
+
+def _is_left(place: Path, *, removes: bool = False) -> bool:
+    """Whether the maker of a folder was killed; `removes` it then."""
+    try:
+        with _lock_of_dead(place):
+            if removes:
+                rmtree(place)
+            return True
+    except OSError:
+        return False
+
+
 def _root(uri: str) -> Path:
     return Path(uri.removeprefix("file://"))
+
+
+def address_of(uri: str) -> str:
+    """The address of a store, the same however it is written: a folder absolute and without links."""
+    return uri.rstrip("/") if is_remote(uri) else os.path.realpath(_root(uri))
 
 
 def connect(uri: str, namespace: str, storage_options: Mapping[str, str] | None = None) -> DBConnection:
@@ -106,6 +175,7 @@ def connect(uri: str, namespace: str, storage_options: Mapping[str, str] | None 
     opened and when `checkout_latest` asks.
     """
     os.environ.setdefault("LANCEDB_LOG", "error")  # a warning per search otherwise
+    defer_client()
     import lancedb
 
     options: dict[str, Any] = {"new_table_enable_stable_row_ids": "true", **one_endpoint(storage_options or {})}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import methodcaller
@@ -14,7 +14,7 @@ from slowwave.errors import SlowwaveError, StoreMismatch
 
 from . import checks, fact_checks, proposal_checks
 from .checks import Check, Patient
-from .connection import HEAD, has_namespace
+from .connection import HEAD, has_namespace, remove_unfinished, unfinished
 from .disk import MissingTable, read_through, unreadable_indexes
 from .salvage import foresee, is_begun, is_head_broken, note_ends, salvage, salvage_head
 from .store import Store
@@ -67,10 +67,14 @@ def examine(store: Store) -> tuple[Finding, ...]:
     sound, findings = _survey(_names(head), snapshot.handle)
     findings += _broken_indexes(sound, snapshot.handle)
     findings += _ahead(store, head, sound)
-    patient = Patient(snapshot, sound, head.embed_model)
+    findings += [_unfinished_finding(name) for name in unfinished(store.uri)]
+    return (*findings, *defects(Patient(snapshot, sound, head.embed_model)))
+
+
+def defects(patient: Patient) -> Iterator[Finding]:
+    """What is wrong with the rows of a state."""
     for check in CHECKS:
-        findings += _findings(check.name, check.find(patient))
-    return tuple(findings)
+        yield from _findings(check.name, check.find(patient))
 
 
 def prognosis(uri: str, namespace: str) -> tuple[Finding, ...]:
@@ -116,6 +120,7 @@ def repair(store: Store, run_id: str, now: datetime) -> tuple[Finding, ...]:
             repaired += _findings(check.name, rows)
         tx.upsert("decisions", _decisions(tx, repaired))
     note_ends(store.db, {each.table for each in repaired if each.table in tables_of(Role.LOG)})
+    repaired += [_unfinished_finding(name) for name in remove_unfinished(store.uri)]
     return tuple(repaired)
 
 
@@ -212,6 +217,11 @@ def _ahead(store: Store, head: Head, sound: frozenset[str]) -> list[Finding]:
 def _ahead_finding(name: str, version: int, latest: int) -> Finding:
     detail = f"It is at version {latest}, the head says {version}; the next commit puts it back."
     return Finding("ahead of the head", name, "", detail, True)
+
+
+def _unfinished_finding(folder: str) -> Finding:
+    detail = "A process was killed while it made a namespace in this folder; it holds nothing that was finished."
+    return Finding("unfinished namespace", folder, "", detail, True)
 
 
 def _repair_tables(store: Store, tx: Transaction) -> list[Finding]:

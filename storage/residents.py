@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from .columns import Columns, column_of
+from .columns import Row as Row
+from .short_forms import least_of_best
+from .vectors import Penalties, VectorRows, Vectors
 from .word_index import WordIndex
 
 if TYPE_CHECKING:
@@ -26,17 +30,13 @@ if TYPE_CHECKING:
 AT_ONCE = 16 << 20
 """Bytes on disk up to which tables are read when they are first asked: that takes less than one question by queries.
 Of more, only a state that is asked a second time is read, so that who asks once after each commit never waits."""
-ROWS_KEPT = 8_000
-"""Rows of a large table that are kept as they are handed out."""
 PART = 4_096
 """Vectors that are read at a time."""
+CONDITIONS_KEPT = 2
+"""Of a table: a question that names a time is put to all that may answer and to what is of that time, in turn."""
 ROWS_AT_ONCE = 20_000
-"""Rows up to which all of a table are made at once; of a larger one, those that are asked for."""
-_SLACK = 1e-5  # products of one vector and of many differ in their last digits
-_STRETCH = 64
+"""Rows up to which all of a table are made at once; of a larger one, those that are asked for, and what of them is."""
 
-Row = Mapping[str, Any]
-Vectors = npt.NDArray[np.float32]
 Offsets = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Key = str | tuple[str, ...]
@@ -66,111 +66,89 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What is read of a table: columns, that which is searched by words, whether vectors are, and when rows end."""
+    """What is read of a table: columns, that which is searched by words, whether vectors are, and when rows end.
+
+    Vectors that are not `is_compared` are only read of rows that were found otherwise.
+    """
 
     columns: tuple[str, ...]
     words: str | None = None
     has_vectors: bool = False
     end: str | None = None
+    is_compared: bool = True
 
 
 class Resident:
     """One table at one version. Rows that are handed out are shared: they are to be read only."""
 
-    def __init__(
-        self, frame: pl.DataFrame, vectors: Vectors, words: WordIndex | None = None, ends: pl.Series | None = None
-    ) -> None:
-        self.frame, self.vectors, self.words = frame, vectors, words
-        self._has_vector: Mask = np.asarray(vectors.any(axis=1), np.bool_)
-        self._ends = [] if ends is None else ends.drop_nulls().unique().sort().to_list()
-        self._rows: dict[int, Row] = {}
+    def __init__(self, columns: Columns, vectors: VectorRows, words: WordIndex | None = None, end: str | None = None):
+        self.columns, self.vectors, self.words = columns, vectors, words
+        self._ends = [] if end is None else columns[end].whole().drop_nulls().unique().sort().to_list()
+        self._rows: list[Row] | None = None
         self._keys: dict[Key, tuple[Offsets, Offsets]] = {}
-        self._mask: tuple[tuple[str, int], Mask] = (("", 0), self._has_vector)
-        self._foreseen: dict[bytes, Vectors] = {}
+        self._met: dict[tuple[str, int], tuple[Mask, Penalties]] = {}
 
-    def places(self, key: Key, ids: Iterable[Hashable], where: Condition | None = None) -> list[int]:
+    def places(self, key: Key, ids: Iterable[Hashable], where: Condition | None = None) -> Offsets:
         """Where the rows are whose key is among the ids, in their order."""
+        if not len(self.columns):
+            return np.zeros(0, np.int64)
         hashes, order = self._by(key)
         asked = np.fromiter({hash(name) for name in ids}, np.int64)
         first = np.searchsorted(hashes, asked)
         counts = np.searchsorted(hashes, asked, "right") - first
         slots = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-        found = np.sort(order[slots])
-        places: list[int] = (found if where is None else found[self.mask(where)[found]]).tolist()
-        return places
+        found: Offsets = np.sort(order[slots])
+        return found if where is None else found[self.mask(where)[found]]
 
-    def rows(self, places: Sequence[int]) -> Sequence[Row]:
-        """The rows at these places."""
-        held = self._rows
-        missing = [place for place in places if place not in held]
-        if missing and len(self.frame) <= ROWS_AT_ONCE:
-            held.update(enumerate(_rows_of(self.frame)))
-        elif missing:
-            if len(held) + len(missing) > ROWS_KEPT:
-                held = self._rows = {place: held[place] for place in places if place in held}
-            held.update(zip(missing, _rows_of(self.frame[missing]), strict=True))
-        return [held[place] for place in places]
+    def rows(self, places: Offsets, columns: Sequence[str]) -> Sequence[Row]:
+        """The rows at these places: these columns, and perhaps others."""
+        if len(self.columns) > ROWS_AT_ONCE:
+            return self.columns.rows(places, columns)
+        if self._rows is None:
+            self._rows = self.columns.rows(np.arange(len(self.columns)))
+        return [self._rows[place] for place in places.tolist()]
 
     def mask(self, where: Condition) -> Mask:
         """(n,) which rows meet a condition."""
-        key = (where.sql, 0) if where.at is None else (where.kind, bisect_right(self._ends, where.at))
-        if self._mask[0] != key:
-            met = self.frame.select(where.expression().fill_null(False).alias("met"))["met"]
-            self._mask = (key, met.to_numpy())
-        return self._mask[1]
+        return self._meeting(where)[0]
 
-    def foresee(self, vectors: Vectors) -> None:
-        """Compare many vectors at once; each is then looked up by `nearest`."""
-        products = vectors @ self.vectors.T
-        self._foreseen = {vector.tobytes(): row for vector, row in zip(vectors, products, strict=True)}
-
-    def nearest(self, vector: Vectors, k: int, where: Condition) -> tuple[list[int], list[float]]:
+    def nearest(self, vector: Vectors, k: int, where: Condition) -> tuple[Offsets, list[float]]:
         """The `k` rows nearest to a unit vector that meet the condition, with their cosines, best first."""
-        foreseen = self._foreseen.get(vector.tobytes())
-        # one vector by einsum: threads that wait for each other would cost more processor time than the product
-        products = np.einsum("ij,j->i", self.vectors, vector) if foreseen is None else foreseen
-        is_met = self.mask(where) & self._has_vector
-        near = np.flatnonzero(is_met & (products >= least_of_best(np.where(is_met, products, -np.inf), k) - _SLACK))
-        cosines = self.vectors[near].astype(np.float64) @ vector.astype(np.float64)
-        best = np.lexsort((near, -cosines))[:k]
-        return near[best].tolist(), cosines[best].tolist()
+        places, cosines = self.vectors.nearest(vector, k, self._meeting(where)[1])
+        return places, cosines.tolist()
 
-    def matching(self, query: str, k: int, where: Condition | None) -> tuple[list[int], list[float]]:
+    def matching(self, query: str, k: int, where: Condition | None) -> tuple[Offsets, list[float]]:
         """The `k` rows whose words match a query best (BM25), best first."""
         if self.words is None:
-            return [], []
+            return np.zeros(0, np.int64), []
         scores = self.words.scores(query)
         if where is not None:
             scores[~self.mask(where)] = 0.0
         near = np.flatnonzero(scores >= max(least_of_best(scores, k), np.finfo(np.float64).tiny))
-        best = np.lexsort((near, -scores[near]))[:k]
-        return near[best].tolist(), scores[near[best]].tolist()
+        best = near[np.lexsort((near, -scores[near]))[:k]]
+        return best, scores[best].tolist()
+
+    def _meeting(self, where: Condition) -> tuple[Mask, Penalties]:
+        """Which rows meet a condition, and what keeps the others, and those without a vector, from being near."""
+        key = (where.sql, 0) if where.at is None else (where.kind, bisect_right(self._ends, where.at))
+        if key not in self._met:
+            condition = where.expression().fill_null(False)
+            read = self.columns.frame(dict.fromkeys(condition.meta.root_names()))
+            met = read.select(condition.alias("met"))["met"].to_numpy()
+            if len(self._met) == CONDITIONS_KEPT:
+                del self._met[next(iter(self._met))]
+            self._met[key] = met, np.where(met & self.vectors.is_there, np.float32(0), np.float32(-np.inf))
+        return self._met[key]
 
     def _by(self, key: Key) -> tuple[Offsets, Offsets]:
         """The hashes of a key, sorted, and the place of each: a tenth of the memory of a dict."""
         if key not in self._keys:
-            values: Iterable[Hashable] = self.frame[key] if isinstance(key, str) else self.frame.select(key).iter_rows()
-            hashes = np.fromiter(map(hash, values), np.int64, len(self.frame))
+            held = self.columns.frame([key] if isinstance(key, str) else key)
+            values: Iterable[Hashable] = held[key] if isinstance(key, str) else held.iter_rows()
+            hashes = np.fromiter(map(hash, values), np.int64, len(self.columns))
             order = np.argsort(hashes, kind="stable")
             self._keys[key] = hashes[order], order
         return self._keys[key]
-
-
-def _rows_of(frame: pl.DataFrame) -> Iterator[Row]:
-    """The rows, made by columns: twice as fast as by polars where some are times."""
-    return (dict(zip(frame.columns, row, strict=True)) for row in zip(*(each.to_list() for each in frame), strict=True))
-
-
-def least_of_best(values: npt.NDArray[Any], k: int) -> float:
-    """At most the `k`-th largest of the values (n,), and near it; −∞ where there are no more than k.
-
-    Of many, it is the k-th largest of the maxima of stretches, found much faster than by partition of the whole.
-    """
-    if len(values) <= k:
-        return float("-inf")
-    if len(values) > 4 * k * _STRETCH:
-        values = values[: len(values) // _STRETCH * _STRETCH].reshape(-1, _STRETCH).max(axis=1)
-    return float(np.partition(values, -k)[-k])
 
 
 class Residents:
@@ -211,32 +189,31 @@ class Residents:
 
     async def _loaded(self, tables: Tables, name: str) -> Resident:
         held = self._wanted[name]
-        columns = [*held.columns, *([held.words] if held.words else [])]
-        frame = pl.DataFrame(await tables[name].query().select(columns).to_arrow())
-        vectors = np.zeros((len(frame), 0), np.float32)
-        if held.has_vectors:
-            vectors = await _vectors(tables[name], len(frame))
+        table, size = tables[name], await tables[name].count_rows()
+        # one column at a time: of several that are read at once, all are in memory twice
+        columns = {column: column_of(await tables.column(name, column)) for column in held.columns}
+        vectors = await _vectors(table, size, held.is_compared) if held.has_vectors else VectorRows(size, 0)
         earlier = self._read[name][1].words if name in self._read else None
-        return await asyncio.to_thread(_resident, frame, vectors, held, earlier)
+        texts = await tables.column(name, held.words) if held.words else None
+        words = await asyncio.to_thread(WordIndex, texts.fill_null(""), earlier) if texts is not None else None
+        return Resident(Columns(columns, size), vectors, words, held.end)
 
 
-async def _vectors(table: AsyncTable, count: int) -> Vectors:
-    """The vectors of a table, (count, d), zeros where there is none.
+async def _vectors(table: AsyncTable, count: int, is_compared: bool) -> VectorRows:
+    """The vectors of a table, zeros where there is none.
 
     Read in parts and apart from other columns: what LanceDB reads at once it keeps for as long as any column lives.
     """
     query = table.query().select(["vector"])
-    vectors = np.zeros((count, (await table.schema()).field("vector").type.list_size), np.float32)
+    dims = (await table.schema()).field("vector").type.list_size
+    vectors = VectorRows(count, dims)
     for start in range(0, count, PART):
         begun = start
         for chunk in (await query.limit(PART).offset(start).to_arrow())["vector"].chunks:
-            own = vectors[begun : begun + len(chunk)]
-            own[chunk.is_valid().to_numpy(zero_copy_only=False)] = chunk.flatten().to_numpy().reshape(-1, own.shape[1])
+            own = np.zeros((len(chunk), dims), np.float32)
+            own[chunk.is_valid().to_numpy(zero_copy_only=False)] = chunk.flatten().to_numpy().reshape(-1, dims)
+            vectors.write(begun, own)
             begun += len(chunk)
+    if is_compared:
+        await asyncio.to_thread(vectors.seal)
     return vectors
-
-
-def _resident(frame: pl.DataFrame, vectors: Vectors, held: Held, earlier: WordIndex | None) -> Resident:
-    words = WordIndex(frame[held.words].fill_null(""), earlier) if held.words else None
-    ends = frame[held.end] if held.end else None
-    return Resident(frame.select(held.columns).rechunk(), vectors, words, ends)

@@ -45,6 +45,12 @@ def empty_frame(name: str, dims: int) -> pl.DataFrame:
     return frame
 
 
+def kinds_of(name: str, columns: Sequence[str]) -> dict[str, pl.DataType]:
+    """The declared types of these columns; the vector's depends on the model and is none of them."""
+    declared = empty_frame(name, 1).schema
+    return {column: declared[column] for column in columns if column != "vector"}
+
+
 def to_rows(name: str, frame: pl.DataFrame, dims: int, now: datetime, run_id: str) -> pa.Table:
     """The frame as an Arrow table of the declared schema: missing columns empty, stamped, keys unique.
 

@@ -17,8 +17,10 @@ from .snapshots import Reading, read_rows
 if TYPE_CHECKING:
     from lancedb.table import Table
 
-EXACT_ROWS = 100_000  # up to here a product of matrices beats the index
+EXACT_ROWS = 10_000  # up to here reading all vectors costs no more than asking the index
 _QUERIES_PER_CALL = 100  # more would hold every unindexed row once per query in memory
+_PROBES = 20  # parts of the index that a question looks at, of some 120 in a million rows
+_MORE = 3  # times as many rows as wanted, before the condition is put to them
 _BLOCK = 512
 _STRETCH = 64
 _TIES = 20  # beyond, equal vectors would fill memory
@@ -32,7 +34,8 @@ Nearest = Callable[[np.ndarray, int], pl.DataFrame]
 def nearest(reading: Reading, name: str, vectors: np.ndarray, k: int, where: str | None = None) -> pl.DataFrame:
     """The `k` rows nearest to each of `vectors` (q, d), unit rows: columns query, id, cosine; best first.
 
-    Exact up to `EXACT_ROWS` matching rows, by index with exact rescoring beyond.
+    Exact in tables of up to `EXACT_ROWS` rows and in those without an index of vectors; by the index with exact
+    cosines beyond.
     """
     if not len(vectors) or not k:
         return pl.DataFrame(schema=FOUND)
@@ -41,11 +44,16 @@ def nearest(reading: Reading, name: str, vectors: np.ndarray, k: int, where: str
 
 def nearest_in(reading: Reading, name: str, where: str | None = None) -> Nearest:
     """`nearest` in these rows for who asks several times: what is compared exactly is read once, and held."""
+    table = reading.handle(name)
+    if table.count_rows() > EXACT_ROWS and _has_vector_index(table):
+        return partial(_by_indexes, table, where)
     has_vector = f"({where}) AND vector IS NOT NULL" if where else "vector IS NOT NULL"
-    if reading.count(name, has_vector) <= EXACT_ROWS:
-        rows = read_rows(reading.handle(name), has_vector, ["id", "vector"])
-        return partial(_exact, rows["id"], unit_matrix(rows["vector"], reading.dims))
-    return partial(_by_indexes, reading.handle(name), has_vector)
+    rows = read_rows(table, has_vector, ["id", "vector"])
+    return partial(_exact, rows["id"], unit_matrix(rows["vector"], reading.dims))
+
+
+def _has_vector_index(table: Table) -> bool:
+    return any("vector" in index.columns for index in table.list_indices())
 
 
 def nearest_among(ids: pl.Series, vectors: np.ndarray, k: int) -> pl.DataFrame:
@@ -127,20 +135,49 @@ def _top(cosines: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(np.arange(rows), k), top.ravel()
 
 
-def _by_indexes(table: Table, where: str, vectors: np.ndarray, k: int) -> pl.DataFrame:
+def _by_indexes(table: Table, where: str | None, vectors: np.ndarray, k: int) -> pl.DataFrame:
     parts = [
-        _by_index(table, vectors[start : start + _QUERIES_PER_CALL], k, where, start)
+        _by_index(table, vectors[start : start + _QUERIES_PER_CALL], k, where).with_columns(pl.col("query") + start)
         for start in range(0, len(vectors), _QUERIES_PER_CALL)
     ]
-    return pl.concat([pl.DataFrame(schema=FOUND), *parts])
+    found = pl.concat([pl.DataFrame(schema=FOUND), *(part.cast(pl.Schema(FOUND)) for part in parts)])
+    return found.sort("query", "cosine", "id", descending=[False, True, False])
 
 
-def _by_index(table: Table, vectors: np.ndarray, k: int, where: str, offset: int) -> pl.DataFrame:
+def _by_index(table: Table, vectors: np.ndarray, k: int, where: str | None) -> pl.DataFrame:
+    """Each question's nearest rows that meet the condition: most do, so it is put to a few more than `k`.
+
+    A condition on the whole table takes as long for one question as the search for ten. Only where too few of the
+    nearest meet it, it is put to all rows first.
+    """
+    if where is None:
+        return _asked(table, vectors, k)
+    found = _asked(table, vectors, _MORE * k, where, most_probes=_PROBES).group_by("query", maintain_order=True).head(k)
+    counts = np.bincount(found["query"].to_numpy(), minlength=len(vectors))
+    short = np.flatnonzero(counts < k)
+    if not len(short):
+        return found
+    again = _asked(table, vectors[short], k, where, is_before=True)
+    again = again.with_columns(query=pl.Series(short.astype(np.uint32)).gather(again["query"]))
+    return pl.concat([found.filter(~pl.col("query").is_in(short.tolist())), again])
+
+
+def _asked(
+    table: Table,
+    vectors: np.ndarray,
+    k: int,
+    where: str | None = None,
+    *,
+    is_before: bool = False,
+    most_probes: int = 0,
+) -> pl.DataFrame:
+    """The `k` nearest by the index, fewer where the condition is put to them afterwards; `most_probes` 0: no bound."""
     query = table.search(np.asarray(vectors), vector_column_name="vector").distance_type("dot")
+    if where:
+        query = query.where(where, prefilter=is_before)
     found = pl.from_arrow(
-        query.where(where, prefilter=True)
-        .minimum_nprobes(20)
-        .maximum_nprobes(0)
+        query.minimum_nprobes(_PROBES)
+        .maximum_nprobes(most_probes)
         .refine_factor(3)
         .select(["id", "_distance"] + ([] if len(vectors) == 1 else ["query_index"]))
         .limit(k)
@@ -148,9 +185,7 @@ def _by_index(table: Table, vectors: np.ndarray, k: int, where: str, offset: int
     )
     assert isinstance(found, pl.DataFrame)
     index = pl.col("query_index") if "query_index" in found.columns else pl.lit(0)
-    named = found.select(
-        query=(index + offset).cast(pl.UInt32), id="id", cosine=(1 - pl.col("_distance")).cast(pl.Float32)
-    )
+    named = found.select(query=index.cast(pl.UInt32), id="id", cosine=(1 - pl.col("_distance")).cast(pl.Float32))
     return named.sort("query", "cosine", "id", descending=[False, True, False])
 
 
@@ -179,17 +214,39 @@ def matching_many(reading: Reading, name: str, texts: Sequence[str], k: int, whe
     `query` is the place of the text; best first within it. Equal texts are searched once.
     """
     asked = list(dict.fromkeys(texts))
-    reading.handle(name)  # opened once, before several ask for it
-    with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
-        answers = pool.map(partial(_matching, reading, name, k, where), asked)
-        found = [part.with_columns(text=pl.lit(place, pl.UInt32)) for place, part in enumerate(answers)]
+    handle = reading.handle(name)  # opened once, before several ask for it
+    if where and handle.count_rows() > EXACT_ROWS:
+        rows = _matching_first(reading, name, asked, k, where)
+    else:
+        rows = _matching_each(reading, name, asked, k, where)
     places = {text: place for place, text in enumerate(asked)}
     queries = pl.DataFrame({"text": [places[text] for text in texts]}, schema={"text": pl.UInt32}).with_row_index(
         "query"
     )
-    rows = pl.concat([pl.DataFrame(schema={"id": pl.String, "score": pl.Float32, "text": pl.UInt32}), *found])
     best = queries.join(rows, on="text").sort("query", "score", "id", descending=[False, True, False])
     return best.select(pl.col(column).cast(kind) for column, kind in MATCHED.items())
+
+
+def _matching_first(reading: Reading, name: str, texts: Sequence[str], k: int, where: str) -> pl.DataFrame:
+    """Like `_matching_each`, but the condition is put to a few more than `k` of the best, and to all rows only where
+    too few of these meet it: on a large table it takes longer than the search."""
+    found = _matching_each(reading, name, texts, _MORE * k, None)
+    meets = reading.by_ids(name, found["id"], ["id"], where=where)["id"]
+    met = found.filter(pl.col("id").is_in(meets.implode()))
+    best = met.group_by("text", maintain_order=True).head(k).select(found.columns)
+    there, left = (dict(rows.group_by("text").len().iter_rows()) for rows in (found, best))
+    short = [place for place, count in there.items() if count == _MORE * k and left.get(place, 0) < k]
+    again = _matching_each(reading, name, [texts[place] for place in short], k, where)
+    again = again.with_columns(text=pl.Series(short, dtype=pl.UInt32).gather(again["text"]))
+    return pl.concat([best.filter(~pl.col("text").is_in(short)), again])
+
+
+def _matching_each(reading: Reading, name: str, texts: Sequence[str], k: int, where: str | None) -> pl.DataFrame:
+    """Id, score and `text`, the place of the text: the best matches of each, best first."""
+    with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
+        answers = pool.map(partial(_matching, reading, name, k, where), texts)
+        found = [part.with_columns(text=pl.lit(place, pl.UInt32)) for place, part in enumerate(answers)]
+    return pl.concat([pl.DataFrame(schema={"id": pl.String, "score": pl.Float32, "text": pl.UInt32}), *found])
 
 
 def _matching(reading: Reading, name: str, k: int, where: str | None, text: str) -> pl.DataFrame:

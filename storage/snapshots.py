@@ -90,13 +90,35 @@ class Reading:
         where: str | None = None,
         with_vector: bool = False,
     ) -> pl.DataFrame:
-        """Rows whose `key` is among `ids`, in no particular order."""
+        """Rows whose `key` is among `ids`, in no particular order.
+
+        Raises `ValueError` for a key that the table does not declare: it would have no index, and read every row.
+        """
+        if key not in table_named(name).keys:
+            raise ValueError(f"{name} is not looked up by {key}: declare it in storage/tables.py")
+        return self.referring(name, key, ids, columns, where=where, with_vector=with_vector)
+
+    def referring(
+        self,
+        name: str,
+        column: str,
+        ids: Sequence[str] | pl.Series,
+        columns: Sequence[str] | None = None,
+        *,
+        where: str | None = None,
+        with_vector: bool = False,
+    ) -> pl.DataFrame:
+        """Rows that name one of `ids` in any column, in no particular order.
+
+        Without an index of the column every row is read: for work as rare as undo, which asks all columns that refer to
+        rows it removes.
+        """
         wanted = list(columns) if columns is not None else column_names(name)
         if with_vector and "vector" not in wanted:
             wanted.append("vector")
         distinct = [] if self.is_blank(name) else sorted({i for i in ids if i is not None})
         more = f" AND ({where})" if where else ""
-        parts = [self.frame(name, f"{chunk}{more}", wanted) for chunk in id_filters(distinct, key)]
+        parts = [self.frame(name, f"{chunk}{more}", wanted) for chunk in id_filters(distinct, column)]
         return pl.concat(parts) if parts else _no_rows(name, self.dims, tuple(wanted))
 
     def count(self, name: str, where: str | None = None) -> int:

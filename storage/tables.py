@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 TIME = pa.timestamp("us", tz="UTC")
 TEXTS = pa.list_(pa.string())
@@ -48,9 +48,16 @@ class Table:
     columns: Mapping[str, Column]
     full_text: tuple[str, ...] = ()
     lookup: tuple[str, ...] = ()
+    few_values: tuple[str, ...] = ()  # columns that are asked for by one of a handful of values
     has_vector: bool = False
     speaks: bool = False  # memory says what is in it: a change of it may have to wait for a person
     whole: str = ""  # undo takes all rows of all tables with this word back, or none: they say something only together
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns by which rows are looked up, or ranges of them are read: each has an index once that pays."""
+        own = self.lookup if self.role is Role.LOG else ("id", *self.lookup)
+        return tuple(dict.fromkeys(own))
 
     @property
     def refreshed(self) -> frozenset[str]:
@@ -145,7 +152,7 @@ _MESSAGES = Table(
         "content_score": _number("Worth against noise, 0 to 1."),
     },
     full_text=("search_text",),
-    lookup=("id", "conversation_id"),
+    lookup=("id", "conversation_id", "message_id", "run_id"),
     has_vector=True,
 )
 _SOURCES = Table(
@@ -154,13 +161,13 @@ _SOURCES = Table(
     "one file or document that was read",
     {
         "uri": _text("Path or address as given.", required=True),
-        "format": _text("messages, claude-code, chatgpt, markdown, text, mem0, graphiti or mcp-memory."),
+        "format": _text("messages, claude-code, chatgpt, markdown, text, mem0, graphiti, mcp-memory or slowwave."),
         "content_hash": _text("Hash of the bytes, so that the same input is known again."),
         "state": _text("running while it is being read, then completed."),
         "messages": _count("Messages read from it."),
         "unreadable": _count("Lines or items that could not be read."),
     },
-    lookup=("id",),
+    lookup=("id", "content_hash"),
 )
 _REFUSALS = Table(
     "refusals",
@@ -179,7 +186,7 @@ _REFUSALS = Table(
         "excerpt": _text("First 500 characters after redaction."),
         "similar_to_id": _text("The row it repeats."),
     },
-    lookup=("subject_id",),
+    lookup=("subject_id", "similar_to_id"),
     has_vector=True,
 )
 _SCORER_STATE = Table(
@@ -226,7 +233,7 @@ _EPISODE_ENTITIES = Table(
         "episode_id": _text("The episode.", required=True, refers="episodes"),
         "entity_id": _text("The entity.", required=True, refers="entities"),
     },
-    lookup=("entity_id",),
+    lookup=("entity_id", "episode_id"),
 )
 _ENTITIES = Table(
     "entities",
@@ -249,7 +256,7 @@ _ENTITIES = Table(
         "embed_text_hash": _derived(_text("Hash of the text its vector stands for.")),
     },
     full_text=("name",),
-    lookup=("id", "canonical_name"),
+    lookup=("id", "canonical_name", "merged_into", "parent_entity_id"),
     has_vector=True,
     speaks=True,
 )
@@ -287,6 +294,7 @@ _FACT_COLUMNS: Mapping[str, Column] = {
     "object_text": _text("Object as said."),
     "statement": _text("The sentence that all of this means; immutable."),
     "statement_hash": _text("Hash of the normalised statement."),
+    "search_terms": _text("General words, not in the statement, with which somebody may ask for it; never shown."),
     "owner_entity_id": _text("Entity under which it is filed; splits and merges move it.", refers="entities"),
     "scope": _text("Project or artifact; `global` otherwise."),
     "polarity": _text("affirmed or negated."),
@@ -332,7 +340,21 @@ _FACTS = Table(
     "one statement with its validity, status and provenance",
     _FACT_COLUMNS,
     full_text=("statement",),
-    lookup=("id", "subject_id", "object_id", "message_id"),
+    lookup=(
+        "id",
+        "subject_id",
+        "object_id",
+        "owner_entity_id",
+        "message_id",
+        "episode_id",
+        "patch_batch_id",
+        "statement_hash",
+        "replaced_by",
+        "supersedes_id",
+        "valid_from",
+        "valid_to",
+    ),
+    few_values=("status",),
     has_vector=True,
     speaks=True,
 )
@@ -363,7 +385,7 @@ _DIRECTIVES = Table(
         "action": _text("supersede, retract, contradict (both stay, flagged) or repeat."),
         "reason": _text("correction or temporal_change."),
     },
-    lookup=("candidate_id",),
+    lookup=("candidate_id", "known_id"),
 )
 _LINEAGE = Table(
     "lineage",
@@ -415,7 +437,7 @@ _PENDING_BELIEFS = Table(
         "promoted_at": _time("When it became a candidate."),
         "promoted_id": _text("The candidate it became."),
     },
-    lookup=("subject_id",),
+    lookup=("subject_id", "object_id"),
     speaks=True,
 )
 _BELIEF_EVIDENCE = Table(
@@ -431,7 +453,7 @@ _BELIEF_EVIDENCE = Table(
         "posterior": _number("Probability after."),
         "at": _time("When it was said."),
     },
-    lookup=("belief_id",),
+    lookup=("belief_id", "message_id"),
 )
 _ARTIFACTS = Table(
     "artifacts",
@@ -640,7 +662,7 @@ _DECISIONS = Table(
     {
         "action": _text(
             "create, reassert, supersede, absorb, keep, contradict, fail, retract, close, archive, prune, restore, "
-            "move, delete, revive, expire, pin, gate, undo …",
+            "move, delete, revive, expire, pin, gate, import, undo …",
             required=True,
         ),
         "subject_id": _text("The row it is about.", required=True),
@@ -654,7 +676,7 @@ _DECISIONS = Table(
         "approved_by": _text("The person who said yes or no to it, where it was proposed first."),
         "proposal_id": _text("The proposal that it came from."),
     },
-    lookup=("subject_id",),
+    lookup=("subject_id", "run_id"),
 )
 _PROPOSALS = Table(
     "proposals",
@@ -719,6 +741,7 @@ _RUNS = Table(
         "tokens_out": _count("Tokens written by the model."),
         "usd": _number("Dollars."),
     },
+    lookup=("parent_id",),
 )
 _LLM_CALLS = Table(
     "llm_calls",

@@ -18,7 +18,7 @@ from .connection import newest_on_disk
 from .head import HeadRow, Held
 from .leaps import begin_again, leap
 from .object_storage import is_remote
-from .rows import MARK, exact_rows, id_filters, table_named, to_rows
+from .rows import IDS_PER_FILTER, MARK, exact_rows, id_filters, table_named, to_rows
 from .snapshots import Reading, version_gone
 from .tables import Role
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lancedb.table import Table
 
 _TRIES = 5
+LARGE = 10_000  # rows from which looking a few keys up is faster than comparing all
 
 
 class Transaction(Reading):
@@ -160,12 +161,25 @@ class Transaction(Reading):
         self.before[name], self.versions[name] = 0, self._open(name).version
 
     def _merge(self, name: str, rows: pa.Table) -> None:
-        def merge(table: Table) -> object:
-            merging = table.merge_insert("id").use_index(False)  # the index path lets duplicate keys through
-            return merging.when_matched_update_all().when_not_matched_insert_all().execute(rows, on_bad_vectors="null")
+        """Put rows in the place of those with their keys, and beside the others.
 
+        In a small table the engine compares all keys. In a large one that takes long, and its way by the index is no
+        shorter for rows that are there, and lets keys in twice where two writers meet. There the keys are looked up,
+        the rows that have them are deleted, and the new ones added: no comparison is left that another writer could
+        disturb, and what one does in between moves the table by a version more (fencing).
+        """
         self.rows += rows.num_rows
-        self._write(name, merge)
+        if not self._is_looked_up(name, rows):
+            self._write(name, lambda table: _upserted(table, rows))
+            return
+        there = self.by_ids(name, rows["id"].to_pylist(), ["id"])["id"].to_list()
+        for where in id_filters(there):
+            self._write(name, methodcaller("delete", where))
+        self._write(name, methodcaller("add", rows, on_bad_vectors="null"))
+
+    def _is_looked_up(self, name: str, rows: pa.Table) -> bool:
+        is_large = self.handle(name).count_rows() >= LARGE and rows.num_rows <= IDS_PER_FILTER
+        return is_large and "id" in table_named(name).keys
 
     def _write(self, name: str, work: Callable[[Table], object]) -> None:
         self._renew()
@@ -289,6 +303,11 @@ class Transaction(Reading):
             table.checkout_latest()
             if table.version != self.versions[name]:
                 raise Fenced(f"Table {name} was changed by another writer.", "Run it again.")
+
+
+def _upserted(table: Table, rows: pa.Table) -> object:
+    merging = table.merge_insert("id").use_index(False)  # the index path lets duplicate keys through
+    return merging.when_matched_update_all().when_not_matched_insert_all().execute(rows, on_bad_vectors="null")
 
 
 def _rolled_back(table: Table, name: str, version: int) -> int:

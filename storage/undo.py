@@ -279,7 +279,7 @@ class _Undoing:
             made = each.touched.join(images[each.name].select("id"), on="id", how="anti")["id"]
             made = made.filter(~made.is_in(self._elsewhere(each.name, made, touched, images)))
             for name, column in references_to(each.name) if len(made) else ():
-                rows = self._tx.by_ids(name, made, ["id", "run_id"], key=column)
+                rows = self._tx.referring(name, column, made, ["id", "run_id"])
                 found |= set(rows.filter(~pl.col("id").is_in(list(touched.get(name, set()))))["run_id"])
                 if name in images and len(images[name]):
                     found |= set(images[name].filter(pl.col(column).is_in(made.implode()))["run_id"])

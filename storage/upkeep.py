@@ -50,15 +50,16 @@ def make_text_indexes(tx: Transaction, names: Iterable[str] = tuple(TABLES)) -> 
 def tend(store: Store, run_id: str, now: datetime, *, thorough: bool = False) -> UpkeepReport:
     """Compact what is fragmented, index what has grown, drop versions older than the retention.
 
-    `thorough` tends every table; otherwise only those with many fragments or much that is not indexed.
+    Compaction takes into the indexes what was written since. `thorough` tends every table that was ever written;
+    otherwise those with many fragments or much that is not indexed.
     """
     compacted, indexed = [], []
     with store.commit(run_id, "upkeep", now) as tx:
         for name in tables_of(Role.STATE, Role.HISTORY):
-            always = thorough and name != "commits"  # upkeep is a commit itself and would never come to rest
-            if not always and tx.versions[name] == FRESH:
+            if tx.versions[name] == FRESH:
                 continue
-            if always or _is_fragmented(tx.handle(name)):
+            always = thorough and name != "commits"  # upkeep is a commit itself and would never come to rest
+            if always or _is_fragmented(tx.handle(name)) or _is_behind(tx.handle(name)):
                 tx.rebuild(name, lambda table: table.optimize(cleanup_older_than=NEVER))
                 compacted.append(name)
             indexed += [f"{name}.{column}" for column in make_indexes(tx, name)]
@@ -106,8 +107,7 @@ def make_indexes(tx: Transaction, name: str) -> list[str]:
 
     handle = tx.handle(name)
     made = _index_lookups(handle, name, lambda work: tx.rebuild(name, work))
-    rows = handle.count_rows("vector IS NOT NULL") if TABLES[name].has_vector else 0
-    if rows >= VECTOR_INDEX_FROM and _vector_index_is_due(handle, rows):
+    if TABLES[name].has_vector and _vector_index_is_due(handle):
         config = IvfFlat(distance_type="dot") if tx.dims % EIGHT else IvfRq(distance_type="dot", num_bits=4)
         tx.rebuild(name, lambda table: table.create_index("vector", config=config))
         made.append("vector")
@@ -115,20 +115,32 @@ def make_indexes(tx: Transaction, name: str) -> list[str]:
 
 
 def _index_lookups(handle: Table, name: str, run: Callable[[Callable[[Table], object]], None]) -> list[str]:
-    from lancedb.index import BTree
+    from lancedb.index import Bitmap, BTree
 
     if handle.count_rows() < LOOKUP_INDEX_FROM:
         return []
     present = {c for index in handle.list_indices() for c in index.columns}
-    missing = [column for column in TABLES[name].lookup if column not in present]
+    wanted = {column: BTree() for column in TABLES[name].keys} | {c: Bitmap() for c in TABLES[name].few_values}
+    missing = [column for column in wanted if column not in present]
     for column in missing:
-        run(methodcaller("create_index", column, config=BTree()))
+        run(methodcaller("create_index", column, config=wanted[column]))
     return missing
 
 
-def _vector_index_is_due(handle: Table, rows: int) -> bool:
+def _is_behind(handle: Table) -> bool:
+    """Whether a look-up reads many rows one by one, because its index does not hold them yet."""
+    rows = handle.count_rows()
+    if rows < LOOKUP_INDEX_FROM:
+        return False
+    left_out = (index.num_unindexed_rows or 0 for index in handle.list_indices() if index.columns != ["vector"])
+    return any(count > rows * UNINDEXED_SHARE for count in left_out)
+
+
+def _vector_index_is_due(handle: Table) -> bool:
+    rows = handle.count_rows()
+    if rows < VECTOR_INDEX_FROM:
+        return False
     for index in handle.list_indices():
         if "vector" in index.columns:
-            stats = handle.index_stats(index.name)
-            return stats is not None and stats.num_unindexed_rows > rows * UNINDEXED_SHARE
-    return True
+            return bool((index.num_unindexed_rows or 0) > rows * UNINDEXED_SHARE)
+    return bool(handle.count_rows("vector IS NOT NULL") >= VECTOR_INDEX_FROM)  # reads all of them

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from .connection import HEAD, freshness, newest_on_disk
 from .residents import Condition, Found, Key, Resident, Residents, Row
-from .rows import id_filters, quoted
+from .rows import filled, id_filters, kinds_of, quoted
 
 if TYPE_CHECKING:
     from lancedb import AsyncConnection, AsyncTable
@@ -25,16 +25,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Open tables, the versions at which they are, the model of their vectors, and those that are held in memory."""
+    """Open tables, the versions at which they are, the model of their vectors, and those that are held in memory.
+
+    `columns` are those that each table has at its version: what was added to it later is read as empty.
+    """
 
     handles: Mapping[str, AsyncTable]
     versions: Mapping[str, int]
     embed_model: str = ""
+    columns: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
     residents: Mapping[str, Resident] = field(default_factory=lambda: MappingProxyType({}))
 
     def __getitem__(self, name: str) -> AsyncTable:
         """One table."""
         return self.handles[name]
+
+    async def together(self, *work: Awaitable[Any]) -> list[Any]:
+        """What several reads give: at once where they are queries; of tables in memory nothing is waited for.
+
+        A task for each of those would take longer than the read.
+        """
+        return [await each for each in work] if self.residents else await asyncio.gather(*work)
 
     async def rows(
         self, name: str, key: str, ids: Iterable[str], columns: Sequence[str], where: Condition | None = None
@@ -46,24 +57,26 @@ class Tables:
         """
         held = self.residents.get(name)
         if held is not None:
-            return held.rows(held.places(key, ids, where))
+            return held.rows(held.places(key, ids, where), columns)
         return (await self._fetched(name, key, ids, columns, where)).rows(named=True)
 
     async def with_vectors(
-        self, name: str, key: str, ids: Iterable[str], columns: Sequence[str], where: Condition | None = None
+        self, name: str, keys: Mapping[str, Iterable[str]], columns: Sequence[str], where: Condition | None = None
     ) -> Found:
-        """`rows` with their vectors."""
+        """Rows of which one of the keys is among its ids, and that meet a condition, each once, with their vectors."""
         held = self.residents.get(name)
         if held is not None:
-            places = held.places(key, ids, where)
-            return Found(held.rows(places), held.vectors[places])
-        return found_in(await self._fetched(name, key, ids, [*columns, "vector"], where))
+            places = np.unique(np.concatenate([held.places(key, ids, where) for key, ids in keys.items()]))
+            return Found(held.rows(places, columns), held.vectors[places])
+        wanted = [*columns, "vector"]
+        parts = await asyncio.gather(*(self._fetched(name, key, ids, wanted, where) for key, ids in keys.items()))
+        return found_in(pl.concat(parts).unique("id", keep="first", maintain_order=True))
 
     async def at_turns(self, name: str, turns: Sequence[tuple[str, int]], columns: Sequence[str]) -> Sequence[Row]:
         """Rows of these turns of conversations (conversation_id, ordinal), and perhaps of others."""
         held = self.residents.get(name)
         if held is not None:
-            return held.rows(held.places(TURN, turns))
+            return held.rows(held.places(TURN, turns), columns)
         talks = ", ".join(map(quoted, sorted({talk for talk, _ in turns})))
         places = ", ".join(map(str, sorted({place for _, place in turns})))
         query = self[name].query().where(f"conversation_id IN ({talks}) AND ordinal IN ({places})")
@@ -72,7 +85,24 @@ class Tables:
     async def _fetched(
         self, name: str, key: str, ids: Iterable[str], columns: Sequence[str], where: Condition | None
     ) -> pl.DataFrame:
-        return await fetch(self[name], key, sorted({*ids}), columns, where.sql if where is not None else None)
+        return await self.fetch(name, key, sorted({*ids}), columns, where.sql if where is not None else None)
+
+    async def fetch(
+        self, name: str, key: str, ids: Sequence[str], columns: Sequence[str], where: str | None = None
+    ) -> pl.DataFrame:
+        """Rows whose `key` is among the ids, and that pass a filter, always by query."""
+        known = [column for column in columns if column in self.columns[name]]
+        more = f" AND ({where})" if where else ""
+        wanted = [f"{part}{more}" for part in id_filters(list(ids), key)] or ["false"]
+        parts = [await self[name].query().where(part).select(known).to_arrow() for part in wanted]
+        found = pl.concat([frame_of(part) for part in parts])
+        return found if len(known) == len(columns) else filled(found, kinds_of(name, columns)).select(columns)
+
+    async def column(self, name: str, column: str) -> pl.Series:
+        """One column of all rows of a table."""
+        if column not in self.columns[name]:
+            return pl.Series(column, [None] * await self[name].count_rows(), kinds_of(name, [column])[column])
+        return pl.Series((await self[name].query().select([column]).to_arrow())[column])
 
 
 TURN: Key = ("conversation_id", "ordinal")
@@ -138,7 +168,10 @@ class WarmTables:
             return held
         moved = [name for name, version in wanted.items() if held.versions.get(name) != version]
         opened = await asyncio.gather(*(self._open(name, wanted[name]) for name in moved))
-        return Tables({**held.handles, **dict(zip(moved, opened, strict=True))}, wanted, model)
+        schemas = await asyncio.gather(*(table.schema() for table in opened))
+        handles = {**held.handles, **dict(zip(moved, opened, strict=True))}
+        columns = {name: frozenset(schema.names) for name, schema in zip(moved, schemas, strict=True)}
+        return Tables(handles, wanted, model, {**held.columns, **columns})
 
     async def _state(self) -> tuple[Mapping[str, int], str]:
         if self._pinned is not None:
@@ -161,13 +194,3 @@ class WarmTables:
         if version is not None:
             await table.checkout(version)
         return table
-
-
-async def fetch(
-    table: AsyncTable, key: str, ids: Sequence[str], columns: Sequence[str], where: str | None = None
-) -> pl.DataFrame:
-    """Rows whose `key` is among the ids, and that pass a filter."""
-    more = f" AND ({where})" if where else ""
-    wanted = [f"{part}{more}" for part in id_filters(list(ids), key)] or ["false"]
-    parts = [await table.query().where(part).select(list(columns)).to_arrow() for part in wanted]
-    return pl.concat([frame_of(part) for part in parts])

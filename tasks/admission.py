@@ -25,6 +25,7 @@ from .filing import Documents, draft_artifacts, file_artifacts, read_documents
 from .gating import conversation_rows, gate, learn_noise
 from .identity import identify
 from .intake import Intake
+from .limits import EMBEDS
 from .runs import Run, embedder_of, store_of, vector_column
 
 Vectors = npt.NDArray[np.float32]
@@ -76,7 +77,7 @@ class _Decided:
     renamed: int
 
 
-@task("admit messages")
+@task("admit messages", about="{run.namespace}, {intake.messages.height} messages", tags=[EMBEDS])
 def admit_messages(run: Run, intake: Intake, settings: IngestSettings, *, dry_run: bool = False) -> Admitted:
     """Store the messages of a batch that are new, with the reason for each one that is refused."""
     store = store_of(run)

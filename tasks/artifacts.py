@@ -23,6 +23,8 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 
 from .engine import task
+from .limits import ASKS_MODEL
+from .retrying import LONGEST_WAIT_FOR_A_MODEL_S
 from .runs import Run, store_of
 
 QUESTIONS_PER_CALL = 10
@@ -59,7 +61,7 @@ class _Heard:
     errors: tuple[str, ...] = ()
 
 
-@task("link artifacts")
+@task("link artifacts", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[ASKS_MODEL])
 async def link_artifacts(
     run: Run, settings: MergeSettings, language: Language | None = None, *, dry_run: bool = False
 ) -> LinkedArtifacts:

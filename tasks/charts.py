@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import polars as pl
@@ -15,7 +15,6 @@ from slowwave.maintenance.timeline import believed_over_time, score_bins
 from slowwave.validity import live_sql
 from storage.snapshots import Snapshot
 
-from .engine import is_inline
 from .runs import Run, store_of
 
 WIDTH, HEIGHT = 640, 320
@@ -30,21 +29,13 @@ _SIZES = {
 _COLOURS = ("#3b6fb6", "#c4622d", "#4c9a6a", "#8a5fb0", "#b0902f", "#5a6b7b")
 
 
-async def publish_charts(run: Run) -> None:
-    """Show how the scores lie and how many facts were believed over time, as images of the run."""
-    if is_inline():
-        return
-    from prefect.artifacts import acreate_image_artifact
-
+def pictures_of(run: Run) -> Iterator[tuple[str, bytes, str]]:
+    """How the scores lie, how many facts were believed over time, and how much is known: name, SVG, description."""
     snapshot = store_of(run).snapshot()
+    yield "scores", score_chart(snapshot, run), "How many live facts have which score"
+    yield "facts", facts_chart(snapshot, run), "Facts that the store believed, over time"
     known = {run.namespace: aspects(snapshot, run.now)}
-    pictures = (
-        ("scores", score_chart(snapshot, run), "How many live facts have which score"),
-        ("facts", facts_chart(snapshot, run), "Facts that the store believed, over time"),
-        ("aspects", aspect_chart(known), "How well each aspect of a life is known"),
-    )
-    for name, picture, description in pictures:
-        await acreate_image_artifact(image_url=as_url(picture), key=f"{run.flow}-{name}", description=description)
+    yield "aspects", aspect_chart(known), "How well each aspect of a life is known"
 
 
 def as_url(svg: bytes) -> str:

@@ -7,9 +7,6 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from prefect.context import FlowRunContext
-
-from .deployed import is_deployed, turn
 from .engine import is_inline, log
 
 if TYPE_CHECKING:
@@ -22,18 +19,27 @@ WAIT_S = 86_400
 
 def parent_by_tag() -> str | None:
     """The run that started this one as a deployment; none where nobody did."""
+    if is_inline():
+        return None
+    from prefect.context import FlowRunContext
+
     context = FlowRunContext.get()
     tags = context.flow_run.tags if context is not None and context.flow_run is not None else ()
     return next((tag.removeprefix(PARENT) for tag in tags if tag.startswith(PARENT)), None)
 
 
 @asynccontextmanager
-async def turn_of(namespace: str) -> AsyncIterator[None]:
+async def turn_of(store: str, namespace: str) -> AsyncIterator[None]:
     """Inside, no deployment maintains this namespace, if this run is one of a deployment itself."""
+    if is_inline():
+        yield
+        return
+    from .deployed import is_deployed, turn
+
     if not is_deployed():
         yield
         return
-    async with turn(namespace):
+    async with turn(store, namespace):
         yield
 
 

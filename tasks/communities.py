@@ -24,6 +24,8 @@ from storage.transactions import Transaction
 
 from .community_questions import Asked, ask_model, packs_of
 from .engine import report_progress, task
+from .limits import ASKS_MODEL, WHOLE_MEMORY
+from .retrying import LONGEST_WAIT_FOR_A_MODEL_S
 from .runs import Run, store_of
 from .tellings import LISTED, TOLD, Telling
 
@@ -61,7 +63,7 @@ class _View:
     held: pl.DataFrame
 
 
-@task("refresh communities")
+@task("refresh communities", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=(ASKS_MODEL, WHOLE_MEMORY))
 async def refresh_communities(
     run: Run, settings: CommunitySettings, language: Language, *, dry_run: bool = False
 ) -> Refreshed:

@@ -128,11 +128,16 @@ def resolve_of(run: Run, settings: MergeSettings) -> float:
 
 
 def _compared(run: Run, snapshot: Snapshot, seeds: pl.Series, settings: MergeSettings) -> pl.DataFrame:
-    """What pairs are found among, by id: of a small batch the seeds and their neighbours, else the seeds' scopes."""
-    if len(seeds) > settings.pairwise_max_batch:
+    """What pairs are found among, by id: the seeds and their neighbours, or the seeds' scopes where these are no more.
+
+    Other seeds are neighbours too, and those of one conversation are near to each other: a few of them are allowed for
+    beyond the neighbours that are wanted (S1-02).
+    """
+    wanted = settings.max_existing_matches * (settings.rerank_multiplier if settings.rerank else 1)
+    wanted += min(len(seeds), max(settings.pairwise_max_batch, wanted)) + 1
+    if len(seeds) > settings.pairwise_max_batch and len(seeds) * 2 * wanted >= snapshot.count("facts"):
         return whole_scopes(run, snapshot, snapshot.by_ids("facts", seeds, ["id", "scope"])["scope"])
     live, own = comparable(run, None), snapshot.by_ids("facts", seeds, COMPARED)
-    wanted = settings.max_existing_matches * (settings.rerank_multiplier if settings.rerank else 1) + len(seeds) + 1
     near = near_ids(snapshot, "facts", own.select("scope", "vector", text="statement"), wanted, live)
     return pl.concat([own, snapshot.by_ids("facts", near, COMPARED, where=live)]).unique("id").sort("id")
 

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import wraps
 from typing import Any, get_type_hints
 
+from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.states import Completed
 
+from inference.shared_limits import limited_by
 from slowwave.errors import NoStoreYet, NothingYet, SlowwaveError, UnknownName
+from slowwave.text import digest
+from storage.connection import address_of
+
+from .provider_limits import PrefectLimits
+from .retrying import as_flow, may_try_again
 
 TURN_LEASE_S = 60.0  # a run that was killed gives up its turn after this time
 NOTHING = "Nothing to do"  # the name of the completed state
+
+LIMITS = PrefectLimits()  # of this process
 
 Body = Callable[..., Awaitable[Any]]
 
@@ -36,24 +45,43 @@ def as_deployed(body: Body, takes_turns: bool) -> Body:
     One that takes turns maintains a namespace alone: an hourly sweep in the middle of a night would change what the
     night's gate compares. For the run of a deployment it is no failure that there is no store or no such namespace
     yet: a schedule then has nothing to do. A name that is nearly one that exists is a failure all the same.
+
+    Prefect has no condition for the retries of a flow. One that failed for a reason that does not pass gives them up.
     """
 
+    @as_flow
     @wraps(body)
     async def run(*args: Any, **kwargs: Any) -> Any:
         try:
-            if not takes_turns or FlowRunContext.get() is None:
+            if FlowRunContext.get() is None:
                 return await body(*args, **kwargs)
-            async with turn(_namespace(body, args, kwargs)):
-                return await body(*args, **kwargs)
+            with limited_by(LIMITS):
+                async with turn(*_place(body, args, kwargs)) if takes_turns else nullcontext():
+                    return await body(*args, **kwargs)
         except (NothingYet, UnknownName) as error:
             if not is_deployed() or not _is_yet_to_come(error):
+                await _give_up_retries()
                 raise
             return Completed(name=NOTHING, message=f"{getattr(error, 'brief', NoStoreYet.brief)}: {error}")
+        except Exception as error:
+            if not may_try_again(error):
+                await _give_up_retries()
+            raise
 
     # Prefect reads types as if they were written here, where their names mean nothing.
     run.__annotations__ = get_type_hints(body, include_extras=True)
     run.__dict__["__signature__"] = inspect.signature(body, eval_str=True)
     return run
+
+
+async def _give_up_retries() -> None:
+    """Let the run that is under way here end as failed: another try would fail in the same way."""
+    context = FlowRunContext.get()
+    if context is None or context.flow_run is None or context.flow is None or not context.flow.retries:
+        return
+    async with get_client() as client:
+        policy = context.flow_run.empirical_policy.model_copy(update={"retries": 0})
+        await client.update_flow_run(context.flow_run.id, empirical_policy=policy)
 
 
 def _is_yet_to_come(error: SlowwaveError) -> bool:
@@ -62,48 +90,48 @@ def _is_yet_to_come(error: SlowwaveError) -> bool:
     )
 
 
-def _namespace(body: Body, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+def _place(body: Body, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]:
+    """The store and the namespace that a call of the flow maintains."""
     bound = inspect.signature(body).bind(*args, **kwargs)
     bound.apply_defaults()
-    return str(bound.arguments["namespace"])
+    return str(bound.arguments["store"]), str(bound.arguments["namespace"])
 
 
 @asynccontextmanager
-async def turn(namespace: str) -> AsyncIterator[None]:
+async def turn(store: str, namespace: str) -> AsyncIterator[None]:
     """Inside, no other run maintains this namespace: a global concurrency limit of one, made where it is not.
 
-    What a run that has its turn calls itself needs no other.
+    What a run that has its turn calls itself needs no other. A limit that is there keeps what people made of it.
     """
     from prefect.concurrency.asyncio import concurrency
 
-    if namespace in _held.get():
+    name = turn_name(store, namespace)
+    if name in _held.get():
         yield
         return
-    await make_turn(namespace)
-    async with concurrency(turn_name(namespace), lease_duration=TURN_LEASE_S):
-        token = _held.set(_held.get() | {namespace})
+    await _make_turn(name)
+    async with concurrency(name, lease_duration=TURN_LEASE_S):
+        token = _held.set(_held.get() | {name})
         try:
             yield
         finally:
             _held.reset(token)
 
 
-def turn_name(namespace: str) -> str:
-    """The global concurrency limit that runs of this namespace take turns by."""
-    return f"slowwave-maintenance-{namespace}"
+def turn_name(store: str, namespace: str) -> str:
+    """The global concurrency limit that runs of this namespace of this store take turns by.
+
+    The digest stands for the address of the store, which may hold characters that a limit's name may not.
+    """
+    return f"slowwave-maintenance-{namespace}-{digest(address_of(store), size=4)}"
 
 
-async def make_turn(namespace: str) -> bool:
-    """Make the limit; false if it is there, with whatever limit people gave it."""
-    from prefect.client.orchestration import get_client
+async def _make_turn(name: str) -> None:
     from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 
-    name = turn_name(namespace)
     async with get_client() as client:
         try:
             await client.read_global_concurrency_limit_by_name(name)
         except ObjectNotFound:
             with suppress(ObjectAlreadyExists):  # another run was faster
                 await client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=name, limit=1))
-            return True
-    return False

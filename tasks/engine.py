@@ -1,87 +1,142 @@
 """One body, two engines: flows and tasks run under Prefect when an API is configured, else inline in this process.
 
 This is the only seam. Without a Prefect API a call would start an ephemeral server, wait ten seconds for it and lose
-the history; inline, a flow is just its function, and the run is recorded in the store as always.
+the history; inline, a flow is just its function, and the run is recorded in the store as always. Importing Prefect
+takes two seconds of processor time, so that a process in which it cannot be the engine does not import it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import wraps
-from types import MappingProxyType
-from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar, cast
-from uuid import UUID
-
-from prefect import Flow as PrefectFlow
-from prefect import Task as PrefectTask
-from prefect.cache_policies import NO_CACHE
-from prefect.context import FlowRunContext
-from prefect.settings import PREFECT_API_URL
+from functools import update_wrapper, wraps
+from typing import Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, cast
 
 from inference.secrets import clean_error
 
-from .deployed import Body, as_deployed
+from .engine_choice import may_be_prefect
+from .retrying import FLOW_TRIES, LONGEST_TASK_S, TASK_TRIES, Tries, tried_flow, tried_task
 from .telemetry import traced
 
 P = ParamSpec("P")
 R = TypeVar("R")
+AsyncBody = Callable[..., Awaitable[Any]]
 
 log = logging.getLogger("slowwave")
 log.setLevel(logging.INFO)  # what it says reaches the log of a Prefect run
 
 
+HAS_PREFECT = may_be_prefect()
+"""Whether flows and tasks are Prefect's in this process; settled when they are declared."""
+
+
 def is_inline() -> bool:
     """True when neither a Prefect API is configured nor a Prefect run is under way."""
-    return FlowRunContext.get() is None and not PREFECT_API_URL.value()
+    if not HAS_PREFECT:
+        return True
+    from .under_prefect import is_under_way
+
+    return not is_under_way()
 
 
-class Flow(PrefectFlow[P, R]):
-    """A Prefect flow that runs inline when there is no engine."""
+class Inline(Generic[P, R]):
+    """A flow or task where there is no other engine: its function, tried as often as Prefect would."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the flow."""
-        return self.fn(*args, **kwargs) if is_inline() else super().__call__(*args, **kwargs)
+    def __init__(self, fn: Callable[P, R], tried: Callable[P, R]) -> None:
+        self.fn, self._tried = fn, tried
+        update_wrapper(self, fn)
 
-
-class Task(PrefectTask[P, R]):
-    """A Prefect task that runs inline when there is no engine."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the task."""
-        return self.fn(*args, **kwargs) if is_inline() else super().__call__(*args, **kwargs)
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run it."""
+        return self._tried(*args, **kwargs)
 
 
-def _run_name() -> str:
-    """What a run is called in the UI: the flow, the namespace, and the time it was due."""
-    from prefect import runtime
+def flow(
+    name: str, *, takes_turns: bool = False, tries: Tries = FLOW_TRIES, **options: Any
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Declare a flow; its name is the verb that people call it by. Those that take turns maintain a memory alone.
 
-    at = runtime.flow_run.scheduled_start_time
-    return f"{runtime.flow_run.flow_name} {runtime.flow_run.parameters.get('namespace', '')} {at:%Y-%m-%d %H:%M:%S}"
-
-
-def flow(name: str, *, takes_turns: bool = False, **options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Declare a flow; its name is the verb that people call it by. Those that take turns maintain a memory alone."""
+    After an error that passes it is run again (`tries`), for which a second run must go on where the first one ended.
+    """
 
     def declare(body: Callable[P, R]) -> Callable[P, R]:
-        deployed = as_deployed(cast(Body, body), takes_turns)
-        told = _without_secrets(traced("flow", name, deployed))
-        return cast(Callable[P, R], Flow(told, name=name, flow_run_name=_run_name, **options))
+        if not HAS_PREFECT:
+            told = _without_secrets(traced("flow", name, body))
+            return Inline(told, cast(Callable[P, R], tried_flow(name, told, tries)))
+        from .under_prefect import Flow, as_deployed, retry_options, run_name
+
+        told = _without_secrets(traced("flow", name, as_deployed(cast(AsyncBody, body), takes_turns)))
+        options.update(name=name, flow_run_name=run_name, **retry_options(tries))
+        return cast(Callable[P, R], Flow(told, inline=tried_flow(name, told, tries), **options))
 
     return declare
 
 
-def task(name: str, **options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Declare a task: one batch of work, not cached by Prefect because the store itself knows what is done."""
+def task(
+    name: str,
+    *,
+    about: str = "",
+    tries: Tries = TASK_TRIES,
+    longest_s: float | None = LONGEST_TASK_S,
+    tags: Collection[str] = (),
+    **options: Any,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Declare a task: one batch of work, not cached by Prefect because the store itself knows what is done.
+
+    In a flow it is tried again after an error that passes (`tries`), and ends where it takes longer than `longest_s`
+    seconds. `about` says what a run of it works on, with its parameters in braces, and is by default the namespace of
+    its parameter `run`; a limit on one of the `tags` (see `limits`) holds for all tasks with it on all machines.
+    """
 
     def declare(body: Callable[P, R]) -> Callable[P, R]:
         told = _without_secrets(traced("task", name, body))
-        return cast(Callable[P, R], Task(told, name=name, cache_policy=NO_CACHE, **options))
+        tried = cast(Callable[P, R], tried_task(name, told, tries, longest_s))
+        if not HAS_PREFECT:
+            return Inline(told, tried)
+        from .under_prefect import NO_CACHE, Task, retries_after, retry_options
+
+        works_on = about or ("{run.namespace}" if "run" in inspect.signature(body).parameters else "")
+        options.update(
+            name=name,
+            task_run_name=f"{name}: {works_on}".rstrip(": "),
+            timeout_seconds=longest_s,
+            tags=tags,
+            retry_condition_fn=retries_after,
+            cache_policy=NO_CACHE,
+            **retry_options(tries, jitters=True),
+        )
+        return cast(Callable[P, R], Task(told, inline=tried, **options))
 
     return declare
+
+
+async def side_by_side(work: Callable[..., Awaitable[R]], shares: Iterable[Mapping[str, Any]], at_once: int) -> list[R]:
+    """What a task returns for each share of the work, in their order, begun in it, with so many under way at once.
+
+    After an error none begins any more, and it is raised when those under way have ended. They share the event loop, as
+    what a run has open (the clients of its models, its budget) belongs to one; what a task runner puts on threads of
+    its own could not use it.
+    """
+    places = asyncio.Semaphore(at_once)
+    errors: list[Exception] = []
+
+    async def placed(share: Mapping[str, Any]) -> R | None:
+        async with places:
+            if not errors:
+                try:
+                    return await work(**share)
+                except Exception as error:
+                    errors.append(error)
+            return None
+
+    ended = await asyncio.gather(*map(placed, shares))
+    if errors:
+        raise errors[0]
+    return cast("list[R]", ended)
 
 
 def _without_secrets(body: Callable[..., Any]) -> Callable[..., Any]:
@@ -125,7 +180,6 @@ Listener = Callable[[str], None]
 """Whoever wants to read, line by line, which parts of a long run have ended."""
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
-_shown: ContextVar[Mapping[str, UUID]] = ContextVar("shown", default=MappingProxyType({}))
 
 
 @contextmanager
@@ -156,16 +210,6 @@ async def report_progress(stage: str, done: int, total: int | None = None) -> No
     elif not is_inline():
         log.info("%s: %d%s", stage, done, f" of {total}" if total else "")
         if total:
-            await _show_progress(stage, 100.0 * done / total)
+            from .under_prefect import show_progress
 
-
-async def _show_progress(stage: str, percent: float) -> None:
-    from prefect.artifacts import acreate_progress_artifact, aupdate_progress_artifact
-
-    shown = _shown.get()
-    if stage not in shown:
-        _shown.set(
-            {**shown, stage: await acreate_progress_artifact(percent, key=stage.replace(" ", "-"), description=stage)}
-        )
-    else:
-        await aupdate_progress_artifact(shown[stage], progress=percent)
+            await show_progress(stage, 100.0 * done / total)

@@ -16,7 +16,8 @@ from slowwave import frames
 from slowwave.application.beliefs import crowded_out, eviction_rows
 from slowwave.application.implicit import KIND
 from slowwave.maintenance import eviction
-from slowwave.maintenance.eviction import ARCHIVED, ENDS, FOR_WANT_OF_ROOM, CapPlan, plan_cap, plan_orphans, removable
+from slowwave.maintenance.eviction import ARCHIVED, FOR_WANT_OF_ROOM, CapPlan, plan_cap, plan_orphans, removable
+from slowwave.maintenance.kept import ENDS
 from slowwave.review.proposing import Told
 from slowwave.settings import DecaySettings
 from slowwave.text import as_json, timed_id

@@ -12,6 +12,7 @@ from storage.doctor import Finding
 from storage.store import Store
 
 from .engine import is_inline, task
+from .limits import WHOLE_MEMORY
 from .runs import Run
 from .summaries import markdown_table, plain_cells
 
@@ -44,7 +45,7 @@ class Examined:
             raise Damaged(self.sentence(), f"Look with `slowwave doctor {place}`, mend with --repair.")
 
 
-@task("examine the store")
+@task("examine the store", tags=[WHOLE_MEMORY])
 def examine_store(run: Run, *, repair: bool) -> Examined:
     """Every defect of the newest state, after what can be mended was mended if asked for, as one commit of this run.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import chain
 
 import polars as pl
 
@@ -28,14 +30,19 @@ from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 
 from .candidates import Found, Heard, find_candidates, still_waiting, to_extract, write
-from .engine import task
+from .engine import side_by_side, task
 from .gating import learn_noise
 from .known_facts import known_facts
+from .limits import ASKS_MODEL
 from .naming import resolve_again, resolve_names
 from .ontology import Named, name_relations
 from .retirement import renew_profiles
+from .retrying import LONGEST_WAIT_FOR_A_MODEL_S
 from .roster import Roster, as_stored, read_roster, with_roster, write_roster
 from .runs import Run, language_of, store_of
+
+WINDOWS_PER_TASK = 8  # some ten seconds to a minute of work
+TASKS_AT_ONCE = 2  # the next begins while the last answers of one are awaited, and a budget reaches the first windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +106,7 @@ def next_unfinished(reading: Reading, settings: ExtractSettings, after: Cursor, 
     return reading.frame("messages", behind, ["id", "occurred_at"], limit, ["occurred_at", "id"])
 
 
-@task("extract facts")
+@task("extract facts", about="{run.namespace}, after {after.taken} messages", longest_s=LONGEST_WAIT_FOR_A_MODEL_S)
 async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Extracted:
     """One batch of messages: windows, model, names, candidates; committed together with the state of each message.
 
@@ -123,7 +130,8 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
     if not is_by_rule:
         known = known_facts(run, snapshot, planned, settings.extract)
         planned = with_roster(snapshot, planned, known, roster.owners)
-    heard = Heard(batch, planned, await _answers(language, planned, settings.extract), by_model=not is_by_rule)
+    answers = await _answers(run, language, planned, settings.extract, apart=in_order)
+    heard = Heard(batch, planned, answers, by_model=not is_by_rule)
     said = heard.said(settings.extract, roster.owners)
     skipped = language.skipped
     resolution, verdicts = await resolve_names(run, language, snapshot, said.mentions, settings.resolve)
@@ -149,13 +157,42 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
 
 
 async def _answers(
-    language: Language, planned: Sequence[PlannedWindow], settings: ExtractSettings
+    run: Run, language: Language, planned: Sequence[PlannedWindow], settings: ExtractSettings, *, apart: bool
 ) -> list[Answer[WindowExtraction]]:
-    """What is answered to each window; one in which no person says anything is not asked about."""
-    spoken = [n for n, each in enumerate(planned) if each.speaking_ids]
-    prompts = [render_extraction(planned[n].window, settings) for n in spoken]
-    given = dict(zip(spoken, await language.ask_many(prompts, WindowExtraction, "extract"), strict=True))
-    return [given.get(n, Answer(WindowExtraction())) for n in range(len(planned))]
+    """What is answered to each window; one in which no person says anything is not asked about.
+
+    `apart`: a few windows to a task, so that the run's graph shows how far it is.
+    """
+    spoken = [each for each in planned if each.speaking_ids]
+    if apart:
+        parts = [spoken[start : start + WINDOWS_PER_TASK] for start in range(0, len(spoken), WINDOWS_PER_TASK)]
+        work = partial(read_windows, run, language, settings=settings, of=len(spoken))
+        shares = ({"windows": part, "first": n * WINDOWS_PER_TASK + 1} for n, part in enumerate(parts))
+        answers = [*chain.from_iterable(await side_by_side(work, shares, TASKS_AT_ONCE))]
+    else:
+        answers = await _read(language, spoken, settings)
+    given = iter(answers)
+    return [next(given) if each.speaking_ids else Answer(WindowExtraction()) for each in planned]
+
+
+@task(
+    "read windows",
+    about="{run.namespace}, from {first} of {of}",
+    longest_s=LONGEST_WAIT_FOR_A_MODEL_S,
+    tags=[ASKS_MODEL],
+)
+async def read_windows(
+    run: Run, language: Language, windows: Sequence[PlannedWindow], settings: ExtractSettings, first: int, of: int
+) -> list[Answer[WindowExtraction]]:
+    """What a model answers to some windows that share nobody: those from the `first` on, of so many."""
+    return await _read(language, windows, settings)
+
+
+async def _read(
+    language: Language, windows: Sequence[PlannedWindow], settings: ExtractSettings
+) -> list[Answer[WindowExtraction]]:
+    prompts = [render_extraction(each.window, settings) for each in windows]
+    return await language.ask_many(prompts, WindowExtraction, "extract")
 
 
 def _of_documents(claims: pl.DataFrame, batch: pl.DataFrame) -> pl.DataFrame:

@@ -8,10 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
-
-from prefect import Task
-from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from inference.secrets import without_secrets
 from slowwave.errors import MissingDependency, UnusableInput
@@ -19,6 +16,10 @@ from slowwave.maintenance.effects import effects
 from slowwave.settings import FleetWidth
 
 from .engine import is_inline
+
+if TYPE_CHECKING:
+    from prefect import Task
+    from prefect.task_runners import TaskRunner
 
 
 class Ending(Protocol):
@@ -93,6 +94,8 @@ def _in_thread(
 
 def _runner(width: FleetWidth) -> TaskRunner[Any]:
     if width.runner == "threads":
+        from prefect.task_runners import ThreadPoolTaskRunner
+
         return ThreadPoolTaskRunner(max_workers=width.width)
     try:
         from prefect_dask.task_runners import DaskTaskRunner

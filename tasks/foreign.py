@@ -1,4 +1,7 @@
-"""Foreign files: what another memory system exported is read whole, whatever its encoding, and never changed."""
+"""Foreign files: what another memory system exported is read whole, whatever its encoding, and never changed.
+
+An export of our own is one, too, where nobody vouches for it: see `own_exports`.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import polars as pl
 
+from recall.export import MANIFEST, is_own_export, read_manifest
+from recall.export_rows import read_rows_of
 from slowwave.errors import UnusableInput
 from slowwave.intake.cleaning import hidden_names
 from slowwave.intake.foreign.exports import READS, read_export
+from slowwave.intake.foreign.own_tables import OWN_TABLES, SYSTEM, columns_of, parse_own
 from slowwave.intake.foreign.records import Foreign, Skipped
 from slowwave.intake.formats import MIXED, binary_kind, encoding_of
 from slowwave.intake.json_values import load_lines
 from slowwave.text import readable, row_id
+from storage.rows import empty_frame
 
 MAX_BYTES = 512_000_000
 _SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
@@ -46,6 +54,8 @@ def read_foreign(path: str | Path, system: str = "auto") -> ForeignFile:
     text, or no JSON, and where nothing shows which system wrote it.
     """
     given = Path(path).expanduser()
+    if system == SYSTEM or (system == "auto" and is_own_export(given)):
+        return _read_own(given)
     files = _files(given)
     values: list[tuple[str, Any]] = []
     broken: list[Skipped] = []
@@ -65,6 +75,20 @@ def read_foreign(path: str | Path, system: str = "auto") -> ForeignFile:
     uri = _shown(given)
     content = read_export(values, system, broken, uri)
     return ForeignFile(uri, whole.hexdigest(), datetime.fromtimestamp(modified, UTC), content)
+
+
+def _read_own(folder: Path) -> ForeignFile:
+    """The tables of an export of our own, without vectors: they are made anew from what is taken."""
+    manifest = read_manifest(folder)
+    tables, whole = {}, hashlib.blake2b(digest_size=16)
+    for name in OWN_TABLES:
+        parts = [empty_frame(name, 1).select(columns_of(name))]
+        if name in manifest.counts:
+            parts += [rows.select(columns_of(name)) for rows in read_rows_of(folder, manifest.format, name, 1, False)]
+            whole.update((folder / f"{name}.{manifest.format}").read_bytes())
+        tables[name] = pl.concat(parts)
+    modified = (folder / MANIFEST).stat().st_mtime
+    return ForeignFile(_shown(folder), whole.hexdigest(), datetime.fromtimestamp(modified, UTC), parse_own(tables))
 
 
 def _files(path: Path) -> list[Path]:

@@ -26,6 +26,7 @@ from .admission import EXCERPT, episode_id, episode_rows
 from .candidates import Found, episode_links, write
 from .engine import task
 from .entity_holdings import names_in_use
+from .limits import EMBEDS
 from .naming import resolve_again
 from .ontology import Named, ontology
 from .runs import Run, embed_rows, store_of
@@ -68,7 +69,7 @@ class _Decided:
     known: int
 
 
-@task("store candidates of an import")
+@task("store candidates of an import", about="{run.namespace}, {part.system}", tags=[EMBEDS])
 def store_candidates(run: Run, part: Part, settings: IngestSettings) -> Stored:
     """Store what is new of a part: messages, entities and candidates, embedded before the lease is taken (T40)."""
     store = store_of(run)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -18,8 +18,9 @@ from slowwave.maintenance.probes import FIRST_PLACES, KINDS, Probe, Said, plan_p
 from slowwave.settings import GateSettings, RecallSettings, StewardSettings
 from slowwave.text import as_json, run_id, timed_id
 from slowwave.validity import MAX_CHAIN, live_sql
+from storage.rows import MARK, quoted
 from storage.snapshots import Reading, Snapshot
-from storage.store import Store
+from storage.store import RECORDS, Store
 from storage.undo import undo as take_back
 
 from .engine import task
@@ -31,6 +32,7 @@ from .usage import RECALLS, use_so_far
 
 __all__ = ["Frozen", "Verdict", "check_recall", "freeze_probes", "note_unpublished", "weigh"]
 
+FACTS = ("facts", "facts_archive")
 _STANDING = ("id", "statement", "status", "valid_from", "valid_to", "replaced_by")
 _ASKED = (
     "id", "kind", "subject_id", "predicate", "object_id", "object_text", "statement", "status", "valid_from",
@@ -80,13 +82,14 @@ def check_recall(run: Run, frozen: Frozen | None, settings: GateSettings, undo: 
     """Ask the frozen questions again; if recall fell, take all of the runs in `undo` back as one commit, or none.
 
     The runs must have ended. Whether it fell, and what came of it, is in the ledger. Where nothing was written that
-    recall reads, the answers are those of before.
+    recall reads, the answers are those of before. Facts that others wrote meanwhile count neither before nor after.
     """
     if frozen is None:
         return None
     now = store_of(run).snapshot()
     answers = recalled(run, now, _queries(frozen.probes), settings.k)
-    after, standing = _found(run, now, frozen.probes, frozen.said, answers)
+    others = _written_by_others(run, now, frozen, undo)
+    after, standing = _found(run, now, frozen.probes, frozen.said, answers, others)
     verdict = compare(frozen.probes, frozen.found, after, standing, settings)
     if not verdict.fell:
         return verdict
@@ -150,24 +153,48 @@ def _queries(probes: Sequence[Probe]) -> list[str]:
 
 
 def _found(
-    run: Run, snapshot: Snapshot, probes: Sequence[Probe], said: Mapping[str, Said], answers: Sequence[Recalled]
+    run: Run,
+    snapshot: Snapshot,
+    probes: Sequence[Probe],
+    said: Mapping[str, Said],
+    answers: Sequence[Recalled],
+    others: Collection[str] = (),
 ) -> tuple[tuple[frozenset[str], ...], Standing]:
     """Which of its expected facts each probe finds in a state of the store, and what became of them by then."""
-    standing = _standing(snapshot, {id_ for probe in probes for id_ in probe.expected}, run.now)
+    standing = _standing(snapshot, {id_ for probe in probes for id_ in probe.expected}, run.now, others)
     return tuple(standing.found(*pair, said) for pair in zip(probes, answers, strict=True)), standing
 
 
-def _standing(snapshot: Snapshot, ids: Iterable[str], now: datetime) -> Standing:
-    """Of the facts and of all that took their place, step by step."""
+def _written_by_others(run: Run, snapshot: Snapshot, frozen: Frozen, runs: Sequence[str]) -> frozenset[str]:
+    """Facts that others than these runs and their phases wrote last, after the questions were frozen."""
+    written = snapshot.frame("commits", f"sequence > {frozen.commit}", ["run_id", "kind"])
+    writers, own = {*written.filter(~pl.col("kind").is_in(RECORDS))["run_id"]}, {run.id, *runs}
+    while writers - own and (more := {*snapshot.by_ids("runs", sorted(own), ["id"], key="parent_id")["id"]} - own):
+        own |= more
+    if not writers - own:
+        return frozenset()
+    before = store_of(run).snapshot(commit=frozen.commit).versions
+    theirs = f"(run_id IS NULL OR run_id NOT IN ({', '.join(map(quoted, sorted(own)))}))"
+    rows = [snapshot.frame(name, f"{MARK} > {before.get(name, 1)} AND {theirs}", ["id"]) for name in FACTS]
+    return frozenset(pl.concat(rows)["id"])
+
+
+def _standing(snapshot: Snapshot, ids: Iterable[str], now: datetime, others: Collection[str]) -> Standing:
+    """Of the facts and of all that took their place, step by step; `others` wrote what of it is left out."""
     rows, asked, wanted = [], set[str](), set(ids)
     for _ in range(MAX_CHAIN):
         if not wanted:
             break
         asked |= wanted
-        rows += [snapshot.by_ids(name, sorted(wanted), _STANDING) for name in ("facts", "facts_archive")]
+        rows += [snapshot.by_ids(name, sorted(wanted), _STANDING) for name in FACTS]
         wanted = {*pl.concat(rows[-2:])["replaced_by"].drop_nulls()} - asked
     known = pl.concat(rows) if rows else frames.empty({name: frames.FACTS[name] for name in _STANDING})
-    return Standing.of(known.unique("id", keep="first", maintain_order=True), now)
+    known = known.unique("id", keep="first", maintain_order=True)
+    replaced = known.filter(pl.col("replaced_by").is_not_null())
+    steps = pl.concat([replaced["id"], replaced["replaced_by"]])
+    said = snapshot.by_ids("fact_evidence", steps, ["fact_id", "occurred_at"], key="fact_id")
+    said_at = said.group_by(id="fact_id").agg(said_at=pl.col("occurred_at").max())
+    return Standing.of(known.join(said_at, on="id", how="left", maintain_order="left"), now, others)
 
 
 def _taken_back(run: Run, verdict: Verdict, undo: Sequence[str]) -> Verdict:

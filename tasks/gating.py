@@ -16,7 +16,7 @@ from slowwave.gates.noise_scores import is_relearning_due
 from slowwave.gates.surprise import SurpriseState, plan_surprise
 from slowwave.settings import IngestSettings, NoiseSettings
 from slowwave.text import row_id
-from slowwave.validity import live_sql
+from slowwave.validity import live_sql, time_sql
 from storage.search import unit_matrix
 from storage.snapshots import Reading
 from storage.transactions import Transaction
@@ -24,7 +24,9 @@ from storage.transactions import Transaction
 Vectors = npt.NDArray[np.float32]
 
 ACCEPTED = "graph_state IN ('pending', 'done', 'failed')"
+_HELD = f"{ACCEPTED} AND vector IS NOT NULL"
 LEARNED_AT = "noise.learned_at"
+_LOOKED_AT = 4  # times as many of the newest messages as are wanted
 
 
 def gate(
@@ -78,11 +80,25 @@ def _with_surprise(
 def _recent(snapshot: Reading, settings: NoiseSettings) -> tuple[pl.DataFrame, Vectors]:
     """The newest accepted messages, oldest first, with their vectors."""
     window = settings.exchange_window * 2  # an exchange is two messages
-    order = ["-occurred_at", "-id"]
-    held = f"{ACCEPTED} AND vector IS NOT NULL"
-    ids = snapshot.frame("messages", held, ["id", "occurred_at"], window, order)["id"].to_list() if window else []
+    ids = _newest(snapshot, window) if window else []
     rows = snapshot.by_ids("messages", ids, with_vector=True).sort("occurred_at", "id")
     return rows.drop("vector"), unit_matrix(rows["vector"], snapshot.dims)
+
+
+def _newest(reading: Reading, window: int) -> list[str]:
+    """Ids of the newest accepted messages that have a vector.
+
+    They are looked for among a few more of the newest first: conditions on all messages would read all vectors.
+    """
+    order, place = ["-occurred_at", "-id"], ["id", "occurred_at"]
+    times = reading.frame("messages", None, ["occurred_at"], _LOOKED_AT * window, ["-occurred_at"])["occurred_at"]
+    first = times.min()
+    if isinstance(first, datetime) and not times.null_count():
+        lately = reading.frame("messages", f"occurred_at >= {time_sql(first)}", place)
+        found = reading.by_ids("messages", lately["id"], place, where=_HELD).sort("occurred_at", "id", descending=True)
+        if len(found) >= window:
+            return found["id"].head(window).to_list()
+    return reading.frame("messages", _HELD, place, window, order)["id"].to_list()
 
 
 def _scorer(embedder: str, settings: NoiseSettings, snapshot: Reading) -> ContentScorer:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from recall.export_seal import Judged
 from slowwave.intake.foreign.adoption import Adopted, adopt
 from slowwave.intake.foreign.records import Skipped
 from slowwave.intake.foreign.safety import Safe, without_secrets
@@ -44,7 +45,8 @@ class Imported:
 
     `counts` says how many of each kind; `skipped` lists the first items that were not taken as they are,
     `unknown_types` counts words for kinds of things that none of our types means: such things are concepts. `is_known`:
-    the very bytes were imported before.
+    the very bytes were imported before. Of an export of our own `seal` says what its seal is worth here, and
+    `as_it_is` whether its rows came in as they are.
     """
 
     run: str
@@ -54,6 +56,8 @@ class Imported:
     counts: Mapping[str, int]
     skipped: tuple[Skipped, ...]
     unknown_types: Mapping[str, int]
+    seal: Judged | None = None
+    as_it_is: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The contract of `import --json`."""
@@ -65,6 +69,7 @@ class Imported:
             "counts": dict(self.counts),
             "skipped": [{"place": s.place, "reason": s.reason, "loss": s.loss} for s in self.skipped],
             "unknown_types": dict(self.unknown_types),
+            **({"seal": asdict(self.seal), "as_it_is": self.as_it_is} if self.seal else {}),
         }
 
 

@@ -163,7 +163,7 @@ def _arrival(path: Path, namespace: str) -> Arrival:
     return arrival
 
 
-@task("look into the inbox")
+@task("look into the inbox", about="{folder}")
 def look_into(
     folder: str, store: str, namespace: str, now: datetime, settle_s: float, *, by_folder: bool, is_ours: bool
 ) -> tuple[Arrival, ...]:

@@ -43,6 +43,7 @@ from .comparison import (
     whole_scopes,
 )
 from .engine import report_progress, task
+from .limits import ASKS_MODEL, WHOLE_MEMORY
 from .reconciliation import (
     Reconciled,
     ask,
@@ -54,6 +55,7 @@ from .reconciliation import (
     write_plan,
     written_of,
 )
+from .retrying import LONGEST_WAIT_FOR_A_MODEL_S
 from .runs import Run, store_of
 from .tellings import TOLD
 from .usage import counted_use
@@ -63,7 +65,7 @@ FEW = 200  # so many new facts are looked up one by one, beyond that everything 
 log = logging.getLogger("slowwave")
 
 
-@task("merge duplicates")
+@task("merge duplicates", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=(ASKS_MODEL, WHOLE_MEMORY))
 async def merge_duplicates(
     run: Run, settings: StewardSettings, language: Language, *, dry_run: bool = False
 ) -> Reconciled:

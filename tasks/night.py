@@ -17,12 +17,11 @@ from slowwave.validity import time_sql
 from storage.rows import quoted
 from storage.snapshots import Snapshot
 
-from .charts import publish_charts
 from .events import NIGHT_FINISHED, announce
 from .gate import check_recall, freeze_probes
 from .maintenance_tallies import NightTally
 from .runs import Run, store_of
-from .summaries import publish_summary
+from .summaries import publish_charts, publish_summary
 
 RESUMED_FOR = timedelta(hours=20)
 """An interrupted night that began longer ago is over: what it left is done by the next one from the start."""

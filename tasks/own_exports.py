@@ -1,10 +1,10 @@
-"""What `slowwave export` wrote comes back: into a new namespace, row for row, in one commit."""
+"""What `slowwave export` wrote comes back: row for row where its seal or a person vouches for it, else judged anew."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -12,10 +12,18 @@ import pyarrow as pa
 from inference.embedding import Embedder, open_embedder
 from recall.export import Manifest, read_manifest
 from recall.export_rows import HAS_VECTOR, read_rows_of
+from recall.export_seal import Judged
 from slowwave.embedded_texts import READ
 from slowwave.errors import StoreMismatch, UnusableInput
-from slowwave.settings import RetentionSettings
+from slowwave.intake.foreign.own_tables import SYSTEM
+from slowwave.settings import IngestSettings
+from slowwave.text import as_json, row_id
+from slowwave.validity import STATUSES
+from storage.changes import FACTS
+from storage.checks import Patient
 from storage.connection import namespaces
+from storage.doctor import defects
+from storage.export_key import known_key, named_key
 from storage.lease import IMPORTED
 from storage.rows import exact_rows
 from storage.snapshots import Reading
@@ -24,42 +32,65 @@ from storage.tables import TABLES, WITH_VECTORS, Role, tables_of
 from storage.transactions import Transaction
 from storage.upkeep import make_indexes, make_text_indexes
 
+from .imports import Imported, import_export
 from .own_runs import Counts
-from .runs import Run, new_run, recorded, store_of, vector_column
+from .runs import Run, recorded, store_of, vector_column
 from .wording import OTHERS, Wording
 
+IMPORT = "import"
 LEFT_OUT = ("commits", "log_marks")
 """The history of versions, which the new namespace begins anew, and how far logs were counted that it does not have."""
 
 
 def import_own(
-    store: str, namespace: str, folder: Path, retention: RetentionSettings, *, dry_run: bool = False
-) -> dict[str, Any]:
-    """Import an export of our own into a namespace that holds nothing yet; the contract of `import --json`.
+    run: Run,
+    folder: Path,
+    settings: IngestSettings,
+    *,
+    key: str | None = None,
+    trust: bool = False,
+    require_approval: bool = False,
+    dry_run: bool = False,
+) -> Imported:
+    """Import an export of our own.
 
-    All of it is published at once, or nothing is. Vectors that were left out are made anew with the model that the
-    export names. Raises `UnusableInput` where the namespace holds something, or a file is damaged; then nothing is
-    written.
+    One that is as this store wrote it, or another store whose key is named (see `named_key`), comes back row for row
+    into a namespace that holds nothing yet; so does one that a person trusts, if its rows agree with each other. All
+    of that is published at once, or nothing is, and vectors that were left out are made anew with the model that the
+    export names. Everything else is stated anew and judged like an export of another system, into any namespace.
+
+    Raises `UnusableInput` where the namespace holds something, a file is damaged, or a person is to approve of rows
+    that come back as they are; then nothing is written.
     """
     manifest = read_manifest(folder)
+    keys = [known_key(run.store), named_key(key) if key else None]
+    seal = manifest.judged(folder, [each for each in keys if each])
+    if seal.standing != "whole" and not trust:
+        done = import_export(run, folder, settings, SYSTEM, require_approval=require_approval, dry_run=dry_run)
+        return replace(done, seal=seal)
+    if require_approval:
+        raise UnusableInput("A whole memory comes back as it was, or not at all.", "Leave out --require-approval.")
+    return _bring_back(replace(run, embedder=manifest.embed_model), folder, manifest, seal, dry_run)
+
+
+def _bring_back(run: Run, folder: Path, manifest: Manifest, seal: Judged, dry_run: bool) -> Imported:
+    """Every row as it is, in one commit."""
     names = [name for name in tables_of(Role.STATE, Role.HISTORY) if name not in LEFT_OUT]
     counts = {name: _checked(folder, manifest, name) for name in names}
-    if namespace in namespaces(store):
-        _check_is_empty(Store.open(store, namespace).snapshot(), namespace)
+    if run.namespace in namespaces(run.store):
+        _check_is_empty(Store.open(run.store, run.namespace).snapshot(), run.namespace)
     seat = open_embedder(manifest.embed_model)
     if seat.dims != manifest.dims:
         raise StoreMismatch(
             f"The export is of {manifest.embed_model} with {manifest.dims} dimensions; here it has {seat.dims}.",
             "Install the model that it was made with.",
         )
-    run = new_run("import", store, namespace, manifest.embed_model, retention=retention)
-    told = {"run": run.id, "path": str(folder), "system": "slowwave", "known": False, "counts": counts,
-            "skipped": [], "unknown_types": {}, "dry_run": dry_run}  # fmt: skip
     if not dry_run:
         tally = Counts(run.id, {"rows imported": sum(counts.values())})
-        with recorded(run, tally, {"path": str(folder), "commit": manifest.commit, "from": manifest.namespace}):
-            _publish(run, folder, manifest, [name for name in names if counts[name]], seat)
-    return told
+        asked = {"path": str(folder), "commit": manifest.commit, "from": manifest.namespace, "seal": seal.standing}
+        with recorded(run, tally, asked):
+            _publish(run, folder, manifest, [name for name in names if counts[name]], seat, seal)
+    return Imported(run.id, str(folder), SYSTEM, False, counts, (), {}, seal, as_it_is=True)
 
 
 def _checked(folder: Path, manifest: Manifest, name: str) -> int:
@@ -69,7 +100,11 @@ def _checked(folder: Path, manifest: Manifest, name: str) -> int:
     """
     if name not in manifest.counts:
         return 0
-    count = sum(len(rows) for rows in _rows(folder, manifest, name))
+    count, needed = 0, ["id", *(column for column, spec in TABLES[name].columns.items() if not spec.nullable)]
+    for rows in _rows(folder, manifest, name):
+        if lacking := [column for column in needed if rows[column].null_count()]:
+            raise UnusableInput(f"A row of table {name} has no {lacking[0]}.", "Export it again.")
+        count += len(rows)
     if count != manifest.counts[name]:
         raise UnusableInput(
             f"The file of table {name} has {count} rows, and the export says {manifest.counts[name]}.",
@@ -87,10 +122,11 @@ def _check_is_empty(reading: Reading, namespace: str) -> None:
         )
 
 
-def _publish(run: Run, folder: Path, manifest: Manifest, names: list[str], seat: Embedder) -> None:
+def _publish(run: Run, folder: Path, manifest: Manifest, names: list[str], seat: Embedder, seal: Judged) -> None:
     """Write all tables in one commit. Texts are embedded within it: nobody else waits for a namespace that is new.
 
-    Whether it holds nothing is looked at again first: somebody may have written since.
+    Whether it holds nothing is looked at again first: somebody may have written since. Rows that no seal vouches for
+    must agree with each other.
     """
     plain = [name for name in names if name not in WITH_VECTORS]
     with store_of(run).commit(run.id, "import.export", run.now) as tx:
@@ -102,6 +138,39 @@ def _publish(run: Run, folder: Path, manifest: Manifest, names: list[str], seat:
             if name in names:
                 rows = _rows(folder, manifest, name)
                 _write(tx, name, rows if manifest.has_vectors else _embedded(tx, wording, seat, name, rows))
+        if seal.standing != "whole":
+            _check_agreement(tx, manifest.embed_model)
+        tx.upsert("decisions", _decision(tx, seal))
+
+
+def _check_agreement(tx: Transaction, embed_model: str) -> None:
+    """Raise where rows refer to nothing, deny themselves, or have a status that there is not."""
+    found = [(each.table, each.row_id, each.detail) for each in defects(Patient(tx, frozenset(TABLES), embed_model))]
+    for name in FACTS:
+        odd = tx.frame(name, None, ["id", "status"]).filter(~pl.col("status").is_in(STATUSES).fill_null(False))
+        found += [(name, row, f"{status} is no status of a fact.") for row, status in odd.iter_rows()]
+    if found:
+        table, row, detail = found[0]
+        raise UnusableInput(
+            f"{len(found)} rows of the export do not agree with the rest; the first is {row} of {table}: {detail}",
+            "Leave out --trust: what can be used of it then comes in like an export of another system.",
+        )
+
+
+def _decision(tx: Transaction, seal: Judged) -> pl.DataFrame:
+    """What the ledger says of all rows that came in as they are: who vouches for them."""
+    is_whole = seal.standing == "whole"
+    counted = {name: tx.count(name) for name in FACTS} | {"active facts": tx.count(FACTS[0], "status = 'active'")}
+    row = {
+        "id": row_id("d", tx.run_id, IMPORT),
+        "action": IMPORT,
+        "subject_id": tx.run_id,
+        "measures": as_json({"seal": seal.standing, **counted}),
+        "decided_by": "rule" if is_whole else "person",
+        "reason": f"{seal.reason} Its rows came in as they are{'.' if is_whole else ', because a person trusts it.'}",
+        "at": tx.now,
+    }
+    return pl.DataFrame([row])
 
 
 def _rows(folder: Path, manifest: Manifest, name: str) -> Iterator[pl.DataFrame]:

@@ -12,10 +12,9 @@ from slowwave.errors import NoRoom, RecallFell, SlowwaveError
 from slowwave.settings import GateSettings, StewardSettings
 from storage.size import stored_bytes
 
-from .charts import publish_charts
 from .gate import Frozen, check_recall, freeze_probes
 from .runs import Run, store_of
-from .summaries import publish_summary
+from .summaries import publish_charts, publish_summary
 from .tallies import Tally
 
 T = TypeVar("T")

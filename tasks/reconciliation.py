@@ -27,6 +27,8 @@ from .application import surroundings_of
 from .asking import PROMPT, Asked, judge, questions_of
 from .comparison import View, as_now, resolve_of, seeds_of, view_of
 from .engine import report_progress, task
+from .limits import ASKS_MODEL, WHOLE_MEMORY
+from .retrying import LONGEST_WAIT_FOR_A_MODEL_S
 from .runs import Run, embed_rows, store_of
 from .tellings import Telling, told_of
 
@@ -52,7 +54,7 @@ class Reconciled:
     errors: tuple[str, ...] = ()
 
 
-@task("reconcile facts")
+@task("reconcile facts", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=(ASKS_MODEL, WHOLE_MEMORY))
 async def reconcile(
     run: Run,
     settings: MergeSettings,

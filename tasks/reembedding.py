@@ -30,7 +30,9 @@ from storage.transactions import Transaction
 
 from .engine import report_progress, task
 from .gate import Frozen, freeze_probes, note_unpublished, weigh
+from .limits import EMBEDS
 from .own_runs import existing_store
+from .retrying import LONGEST_WAIT_FOR_A_MODEL_S
 from .runs import Run, vector_column
 from .wording import OTHERS, PARTS, Wording, columns_for
 
@@ -103,7 +105,7 @@ def freeze_old(run: Run, settings: ReembedSettings) -> Frozen | None:
         ) from error
 
 
-@task("stage vectors")
+@task("stage vectors", about="{run.namespace}, {model}", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[EMBEDS])
 async def stage_vectors(run: Run, model: str, settings: ReembedSettings) -> Staged:
     """Embed every text that is not staged yet, batch by batch; what is done stays done, whatever becomes of the run."""
     store, seat = existing_store(run), open_embedder(model)
@@ -151,7 +153,7 @@ class _Embedding:
         self.embedded += len(marks)
 
 
-@task("publish vectors")
+@task("publish vectors", about="{run.namespace}, {model}")
 def publish_vectors(
     run: Run, model: str, settings: ReembedSettings, staged: Staged, frozen: Frozen | None
 ) -> Published:
@@ -369,7 +371,7 @@ def drop_staging(run: Run) -> None:
     drop_staged(existing_store(run))
 
 
-@task("fill missing vectors")
+@task("fill missing vectors", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[EMBEDS])
 def fill_vectors(run: Run, settings: ReembedSettings, *, dry_run: bool = False) -> Mapping[str, int]:
     """Give a vector of the namespace's own model to rows that lack one, or have one of another; returns rows by table.
 

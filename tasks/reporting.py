@@ -15,6 +15,7 @@ from slowwave.maintenance.report_story import counts, sections, verdict
 from slowwave.settings import ReportSettings
 
 from .engine import is_inline, task
+from .limits import WHOLE_MEMORY
 from .own_runs import as_run, existing_store
 from .review import proposed
 from .runs import Run
@@ -35,7 +36,7 @@ class ProposedSplits:
     notes: tuple[str, ...] = ()
 
 
-@task("consolidation report")
+@task("consolidation report", tags=[WHOLE_MEMORY])
 def look_over(run: Run, settings: ReportSettings, stale_days: float | None = None) -> ConsolidationReport:
     """The report of the newest state; nothing is written, and no read is logged (T27)."""
     return consolidation_report(existing_store(run).snapshot(), settings, run.now, stale_days)

@@ -7,9 +7,8 @@ answer afterwards. Stored text is text in it, never Markdown.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from prefect.input import RunInput
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from recall.proposal_stories import asked_of, summary_of
@@ -20,6 +19,9 @@ from slowwave.review.verdicts import EACH, Asked, Bulk, Said, Verdict
 from storage.snapshots import Reading
 
 from .summaries import plain_text
+
+if TYPE_CHECKING:
+    from prefect.input import RunInput
 
 DIFF_LINES = 12
 IN_BOX, SHORT = 3, 160
@@ -40,22 +42,6 @@ class SplitOfForm(BaseModel):
     observations: list[str] = Field(
         default_factory=list, title="Observations", description="Take one out and it stays where it is."
     )
-
-
-class ReviewInput(RunInput):
-    """A form whose fields bear their titles in both UIs of Prefect.
-
-    One reads the title of a property, the other that of what it refers to; pydantic writes an equal one only there.
-    """
-
-    @classmethod
-    def model_json_schema(cls, *given: Any, **named: Any) -> dict[str, Any]:
-        """The JSON schema, in which each property has its own title."""
-        schema = super().model_json_schema(*given, **named)
-        titles = {name: field.title for name, field in cls.model_fields.items() if field.title}
-        for name, told in schema["properties"].items():
-            told["title"] = titles.get(name, told.get("title", name))
-        return schema
 
 
 def asked_about(reading: Reading, proposals: Sequence[Proposal]) -> tuple[Asked, ...]:
@@ -100,6 +86,8 @@ def form_of(
 
     `given` is what was filled in before, `why` what was wrong with it.
     """
+    from .review_input import ReviewInput
+
     before = given or {}
     name = before.get("name") or person
     fields: dict[str, Any] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -27,13 +26,14 @@ from slowwave.settings import LanguageSettings, RetentionSettings
 from slowwave.text import as_json, run_id
 from slowwave.timestamps import in_utc
 from storage.answers import StoredAnswers
-from storage.connection import has_namespace
+from storage.connection import address_of, has_namespace
 from storage.drafts import ProposingStore
 from storage.lease import is_surely_dead, new_owner
 from storage.rows import quoted
 from storage.store import Store
 
 from .children import parent_by_tag
+from .retrying import patiently
 from .telemetry import watched_run
 
 ERROR_CHARS = 400
@@ -97,7 +97,7 @@ def store_of(run: Run) -> Store:
     """The run's namespace, made if it does not exist; what a run that proposes writes there waits for a person."""
     if not has_namespace(run.store, run.namespace):
         _store.cache_clear()  # it may have been open before its directory was removed
-    place = run.store if "://" in run.store else os.path.abspath(run.store)  # a relative one means another place later
+    place = address_of(run.store)  # a relative one means another place later
     store = _store(place, run.namespace, run.embedder, run.retention)
     return store if run.proposes is None else ProposingStore(store, run.proposes)
 
@@ -184,14 +184,14 @@ def recorded(run: Run, counted: Summary, parameters: dict[str, Any], *, dry_run:
         "started_at": datetime.now(UTC),
     }
     with watched_run(run) as ended:
-        _begin(run, row)
+        patiently("begin the run", _begin)(run, row)
         try:
             yield run
         except BaseException as error:
             state = "failed" if isinstance(error, Exception) else "interrupted"  # somebody told the process to stop
             ended(state, _record(run, row, counted, state, error=without_secrets(str(error))[:ERROR_CHARS]))
             raise
-        ended(counted.state, _record(run, row, counted, counted.state))
+        ended(counted.state, patiently("end the run", _record)(run, row, counted, counted.state))
 
 
 @contextmanager

@@ -36,6 +36,8 @@ from storage.snapshots import Reading, Snapshot
 
 from .candidates import spoken
 from .engine import report_progress, task
+from .limits import ASKS_MODEL
+from .retrying import LONGEST_WAIT_FOR_A_MODEL_S
 from .runs import Run, store_of
 from .summary_questions import ANSWER_TOKENS, Asking
 
@@ -60,7 +62,7 @@ class Summarised:
     errors: tuple[str, ...] = ()
 
 
-@task("summarise conversations")
+@task("summarise conversations", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[ASKS_MODEL])
 async def summarise_sessions(run: Run, settings: IngestSettings, language: Language) -> Summarised:
     """Summarise the conversations that are due; one commit, or none. Without a model their facts are the summary."""
     store, has_model = store_of(run), not language.is_keyless("summarize")

@@ -117,7 +117,7 @@ def _propose(
         write(tx)
 
 
-@task("withdraw overtaken proposals")
+@task("withdraw overtaken proposals", about="{run.namespace}, {action}")
 def withdraw_overtaken(run: Run, action: str) -> int:
     """Close what waits but rests on what has changed: nobody could carry it out. Returns how many; one commit, or none.
 

@@ -9,7 +9,8 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.maintenance import steward as rules
-from slowwave.maintenance.steward import ENDS, PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune, score_facts
+from slowwave.maintenance.kept import ENDS
+from slowwave.maintenance.steward import PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune, score_facts
 from slowwave.settings import RecallSettings, StewardSettings
 from slowwave.validity import live_sql
 from storage.snapshots import Reading
@@ -17,6 +18,7 @@ from storage.store import Store
 from storage.transactions import Transaction
 
 from .engine import log, task
+from .limits import WHOLE_MEMORY
 from .retirement import carry_out, renew_profiles, retirement_of
 from .runs import Run, store_of
 from .tellings import LISTED, TOLD, Telling
@@ -93,7 +95,7 @@ def is_learning(place: Run | Store, settings: StewardSettings) -> bool:
         return True
 
 
-@task("score facts")
+@task("score facts", tags=[WHOLE_MEMORY])
 def score(
     run: Run,
     settings: StewardSettings,

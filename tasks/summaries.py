@@ -48,6 +48,18 @@ async def publish_summary(run: Run, tally: Tally) -> None:
         )
 
 
+async def publish_charts(run: Run) -> None:
+    """Show pictures of the store on the run's page."""
+    if is_inline():
+        return
+    from prefect.artifacts import acreate_image_artifact
+
+    from .charts import as_url, pictures_of
+
+    for name, picture, description in pictures_of(run):
+        await acreate_image_artifact(image_url=as_url(picture), key=f"{run.flow}-{name}", description=description)
+
+
 async def publish_communities(run: Run) -> None:
     """Show the largest communities on the run's page, as a table."""
     if is_inline():

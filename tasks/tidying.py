@@ -5,6 +5,7 @@ from __future__ import annotations
 from storage.upkeep import UpkeepReport, tend
 
 from .engine import task
+from .limits import WHOLE_MEMORY
 from .runs import Run, store_of
 
 
@@ -14,7 +15,7 @@ def tidy(run: Run) -> tuple[str, ...]:
     return tend(store_of(run), run.id, run.now).compacted
 
 
-@task("tend all tables")
+@task("tend all tables", tags=[WHOLE_MEMORY])
 def tend_all(run: Run) -> UpkeepReport:
     """Compact and index every table, and drop the versions beyond the days of undo."""
     return tend(store_of(run), run.id, run.now, thorough=True)

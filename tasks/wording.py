@@ -76,7 +76,7 @@ class Wording:
         """Of a learned prototype the text of the newest refusal that it was learned from."""
         told = "vector IS NOT NULL"
         columns = ["subject_id", "excerpt", "created_at"]
-        found = self._reading.by_ids("refusals", rows["text"].drop_nulls(), columns, key="excerpt", where=told)
+        found = self._reading.referring("refusals", "excerpt", rows["text"].drop_nulls(), columns, where=told)
         newest = found.sort("created_at").unique("excerpt", keep="last")
         said = newest.join(self._said(newest["subject_id"]), left_on="subject_id", right_on="id", how="left")
         both = rows.rename({"text": "own"}).join(

@@ -6,6 +6,8 @@ import atexit
 import gc
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -31,8 +33,14 @@ atexit.register(shutil.rmtree, os.environ["PREFECT_HOME"], ignore_errors=True)
 os.environ["PREFECT_SERVER_ANALYTICS_ENABLED"] = "false"
 for _name in ("PREFECT_API_URL", "PREFECT_PROFILE", "ANTHROPIC_API_KEY", "SLOWWAVE_STORE", "SLOWWAVE_CONFIG"):
     os.environ.pop(_name, None)
+os.environ["SLOWWAVE_RETRIES"] = (
+    "off"  # what fails on purpose would be tried again for a minute; test_retrying has it on
+)
 
-from storage.store import Store  # noqa: E402 (after the environment is clean)
+import prefect  # noqa: E402, F401 (flows are Prefect's where it is imported before them, as in its own runs)
+from ledger_watch import watched  # noqa: E402 (after the environment is clean)
+
+from storage.store import Store  # noqa: E402
 
 # The laws look at the same examples in every run; HYPOTHESIS_PROFILE=explore draws new ones.
 settings.register_profile("suite", derandomize=True, deadline=None)
@@ -145,3 +153,37 @@ def engine(prefect_server: str) -> Iterator[None]:
         yield
         APILogWorker.instance().drain()
         EventsWorker.drain_all()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def every_active_fact_has_a_decision() -> Iterator[None]:
+    """Whatever road a test goes along, the ledger says why a fact became active (S3-07)."""
+    with watched():
+        yield
+
+
+def command(monkeypatch: pytest.MonkeyPatch, *args: object) -> int:
+    """The exit code of a command line."""
+    from apps.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["slowwave", *map(str, args)])
+    try:
+        main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def killed_creation(root: Path) -> Path:
+    """The folder that a process left which was killed while it made a namespace."""
+    code = """
+import os, signal, sys
+from storage.connection import place_for_making
+with place_for_making(sys.argv[1], "default") as place:
+    open(f"{place}/half", "w").close()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    subprocess.run([sys.executable, "-c", code, str(root)], check=False)
+    (left,) = root.glob(".making-*")
+    assert (left / "half").exists()
+    return left

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import EPOCH
+from conftest import EPOCH, command
 from mcp.client import Client
 from mcp_client import asked, refused
 from messages_api import Body, MessagesApi, Reply, fault, filled
 from talk import CLAUDE
 from test_memory import fact, remembered
 
-from apps.cli import main
 from apps.mcp.door import Door
 from apps.mcp.server import make_server
 from apps.options import Place
@@ -78,16 +76,6 @@ def place(tmp_path: Path) -> Path:
 def ask(place: Path, question: str = QUESTION, llm: LanguageSettings = LLM, **how: Any) -> Any:
     with Memory.open(str(place)) as memory:
         return memory.ask(question, llm, **{"now": NOW, **how})
-
-
-def command(monkeypatch: pytest.MonkeyPatch, *args: object) -> int:
-    """The exit code of a command line."""
-    monkeypatch.setattr(sys, "argv", ["slowwave", *map(str, args)])
-    try:
-        main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    return 0
 
 
 def calls(place: Path) -> list[dict[str, Any]]:
@@ -314,11 +302,54 @@ def test_a_spent_budget_ends_the_command_with_three(
     assert "max_calls_per_day" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("limit", ["--max-calls=0", "--max-usd=0.000001"])
+def test_a_limit_of_one_question_is_kept_before_anything_is_paid(
+    limit: str, place: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api = serve(answer("Ferrywise"))
+    line = ("ask", QUESTION, "--store", place, "--llm", CLAUDE)
+    assert command(monkeypatch, *line, limit) == 3
+    told = capsys.readouterr().err
+    assert limit.strip("-").split("=")[0].replace("-", "_") in told
+    assert "slowwave recall" in told
+    assert (api.requests, calls(place)) == ([], [])
+    assert command(monkeypatch, *line, "--max-calls=1", "--max-usd=1") == 0
+    assert command(monkeypatch, *line, limit) == 0  # what the ledger knows costs nothing
+    assert len(api.requests) == len(calls(place)) == 1
+
+
+def test_python_keeps_the_limits_of_a_question_and_refuses_what_is_none(place: Path, serve: Serve) -> None:
+    api = serve(answer("Ferrywise"))
+    with open_memory(place) as memory:
+        with pytest.raises(BudgetReached, match=r"0 of 0 calls \(max_calls\)"):
+            memory.ask(QUESTION, model=CLAUDE, max_calls=0)
+        with pytest.raises(BudgetReached, match="max_usd"):
+            memory.ask(QUESTION, model=CLAUDE, max_usd=0.0)
+        with pytest.raises(UnusableInput, match="max_usd"):
+            memory.ask(QUESTION, model=CLAUDE, max_usd=-1.0)
+        assert api.requests == []
+        assert memory.ask(QUESTION, model=CLAUDE, max_usd=1.0, max_calls=1).is_known
+
+
 def test_python_asks_in_the_same_way(place: Path, serve: Serve) -> None:
     serve(answer("Ferrywise"))
     with open_memory(place) as memory:
         reply = memory.ask(QUESTION, 500, model=CLAUDE, as_of="2099-01-01", also=["her job"])
     assert (reply.text, [each.id for each in reply.facts]) == ("At Ferrywise.", ["f_work"])
+
+
+def test_an_agent_can_spend_no_more_on_a_question_than_the_settings_let_it(place: Path, serve: Serve) -> None:
+    api = serve(answer("Ferrywise"))
+
+    async def refusal(**limits: float) -> str:
+        settings = Settings.model_validate({"ingest": {"llm": {"model": CLAUDE, **limits}}})
+        async with Client(make_server(Door(Place(str(place), "default", settings)))) as client:
+            return await refused(client, "ask", question=QUESTION)
+
+    assert "(max_calls)" in asyncio.run(refusal(max_calls=0))
+    assert "(max_usd)" in asyncio.run(refusal(max_usd=0.000001))
+    assert "(max_usd_per_day)" in asyncio.run(refusal(max_usd_per_day=0.000001))
+    assert (api.requests, calls(place)) == ([], [])
 
 
 def test_an_agent_asks_over_mcp_and_is_told_when_to_recall_instead(place: Path, serve: Serve) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import command
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
@@ -20,7 +20,6 @@ from messages_api import HUNG_UP, Body, MessagesApi, Reply, fault, filled
 from pydantic import BaseModel
 from talk import CLAUDE, TALK, extractor, learn, rows, said, states, written
 
-from apps.cli import main
 from flows.sleep import sleep
 from inference.answers import Answer
 from inference.budget import Budget, Caps
@@ -264,16 +263,6 @@ def test_no_reservation_goes_beyond_a_limit(limit: int, spent: int, sizes: list[
 
 
 # Through the door
-
-
-def command(monkeypatch: pytest.MonkeyPatch, *args: object) -> int:
-    """The exit code of a command line."""
-    monkeypatch.setattr(sys, "argv", ["slowwave", *map(str, args)])
-    try:
-        main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    return 0
 
 
 def lengthy(request: Body) -> Reply:

@@ -23,6 +23,7 @@ from inference.tokens import count_tokens
 from recall.context import (
     HEADER,
     LONGEST_LINE,
+    UNLIKELY,
     WARNING,
     Block,
     context_share,
@@ -35,6 +36,7 @@ from recall.context import (
 from recall.memory import Memory
 from recall.passages import beside
 from slowwave.answers import Mention, Passage, Provenance, RecalledFact
+from slowwave.ranking.ranking import WEAK
 from storage.store import Store
 
 LINE = re.compile(r"- .+")
@@ -52,13 +54,13 @@ def fact(statement: str = "Marta works at Ferrywise.", said_at: datetime | None 
     """A fact as recall gives it, said by one message."""
     sources = (Provenance("c", "m", statement, said_at),) if said_at else ()
     columns: dict[str, Any] = {
-        "id": statement, "subject": "Marta", "predicate": "noted", "object": None, "score": 1.0, "confidence": 0.95,
+        "id": statement, "subject": "Marta", "predicate": "noted", "object": None, "score": 2.0, "confidence": 0.95,
         "status": "active", "valid_from": None, "valid_to": None, "aspects": (), "provenance": sources, **more,
     }  # fmt: skip
     return RecalledFact(statement=statement, **columns)
 
 
-def passage(text: str, score: float = 1.0, at: datetime | None = SAID, speaker: str = "Devon") -> Passage:
+def passage(text: str, score: float = 2.0, at: datetime | None = SAID, speaker: str = "Devon") -> Passage:
     return Passage("c", f"m_{text[:9]}", "user", speaker, text, at, score)
 
 
@@ -140,7 +142,7 @@ def test_what_is_over_in_doubt_or_new_says_so() -> None:
 
 
 def test_the_same_is_told_once_and_nothing_not_at_all() -> None:
-    nothing, again = fact(" \u200b\n"), fact("Marta works at Ferrywise!", score=0.5)
+    nothing, again = fact(" \u200b\n"), fact("Marta works at Ferrywise!", score=1.5)
     shown = render_context([fact(), nothing, again], ROOM)
     assert shown.text.splitlines()[2:] == ["- Marta works at Ferrywise."]
     assert [each.statement for each in shown.facts] == ["Marta works at Ferrywise."]
@@ -151,8 +153,8 @@ def test_the_same_is_told_once_and_nothing_not_at_all() -> None:
     ["Marta does not work at Ferrywise.", "Marta works at Ferrywise 2 days.", "Marta works at Ferrywise no longer."],
 )
 def test_what_denies_or_counts_otherwise_is_not_the_same(other: str) -> None:
-    assert len(render_context([fact(), fact(other, score=0.5)], ROOM).facts) == 2
-    assert len(render_context([fact(other), fact(score=0.5)], ROOM).facts) == 1 + ("not" in other or "no" in other)
+    assert len(render_context([fact(), fact(other, score=1.5)], ROOM).facts) == 2
+    assert len(render_context([fact(other), fact(score=1.5)], ROOM).facts) == 1 + ("not" in other or "no" in other)
 
 
 def test_a_passage_whose_message_gave_the_facts_before_it_is_left_out() -> None:
@@ -281,7 +283,7 @@ def test_no_line_takes_the_room_of_all_the_others() -> None:
     ],
 )  # fmt: skip
 def test_what_happened_twice_or_the_other_way_round_is_told_twice(one: dict[str, Any], other: dict[str, Any]) -> None:
-    assert len(render_context([fact(**one), fact(**other, score=0.5)], ROOM).facts) == 2
+    assert len(render_context([fact(**one), fact(**other, score=1.5)], ROOM).facts) == 2
 
 
 @given(facts, passages)
@@ -294,13 +296,25 @@ def test_whatever_is_stored_every_line_is_one_of_ours_and_the_header_is_ours_alo
         return
     first, second, *lines = block.splitlines()
     assert (first, second) == (HEADER, WARNING)
-    assert len(lines) == len(block.split("\n")) - 2 <= len(known) + len(quoted)
+    is_weak = 0.0 < max(one.score for one in (*known, *quoted)) < WEAK
+    assert lines[:is_weak] == [UNLIKELY] * is_weak
+    lines = lines[is_weak:]
+    assert len(lines) == len(block.split("\n")) - 2 - is_weak <= len(known) + len(quoted)
     for line in lines:
         assert LINE.fullmatch(line)
         folded = unicodedata.normalize("NFKD", line)
         assert not set("<>`") & set(folded)
         assert not set("[]") & set(re.sub(r" \[[^\[\]]+\]$", "", folded))
         assert not [char for char in line if unicodedata.category(char)[0] == "C"]
+
+
+def test_a_block_says_where_even_the_best_match_is_weak() -> None:
+    strong, weak = fact(score=WEAK), fact("Marta swims.", score=WEAK - 0.01)
+    assert render_context([strong, weak], ROOM).text.split("\n")[:2] == [HEADER, WARNING]
+    assert render_context([weak], ROOM, [passage("I ski.", WEAK)]).text.count(UNLIKELY) == 0
+    assert UNLIKELY not in render_context([fact(score=0.0)], ROOM).text  # as `facts_of` gives them
+    for budget in (80, ROOM):
+        assert render_context([weak], budget, [passage("I ski.", 1.0)]).text.split("\n")[2] == UNLIKELY
 
 
 # From a memory

@@ -20,9 +20,11 @@ import pytest
 
 from slowwave.errors import Fenced
 from slowwave.settings import RetentionSettings
+from storage import transactions
 from storage.doctor import examine
 from storage.snapshots import Reading
 from storage.store import Store
+from storage.transactions import LARGE
 
 NewStore = Callable[[], Store]
 ROOT = Path(__file__).parents[1]
@@ -30,6 +32,7 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # not that of conftest: what it brings
 BRIEF = RetentionSettings(lease_s=1.0, lease_wait_s=60.0)
 KEYS = [f"k{number}" for number in range(20)]
 SECONDS = 8.0
+FEWEST = 2  # kills of each, however slow the machine is
 PLACES = ("begun", "one table", "all tables")
 TABLES_SEEN = ("metadata", "facts", "entity_aliases")
 
@@ -112,9 +115,10 @@ def doze(uri: str) -> None:
 
 
 @contextmanager
-def process(role: Callable[..., None], *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """One of the roles above in a process of its own, once it is ready."""
-    code = f"import sys, test_crashes; test_crashes.{role.__name__}(*sys.argv[1:])"
+def process(role: Callable[..., None], *arguments: str, large: int = LARGE) -> Iterator[subprocess.Popen[str]]:
+    """One of the roles above in a process of its own, once it is ready; keys are looked up from `large` rows on."""
+    change = f"storage.transactions.LARGE = {large}"
+    code = f"import sys, storage.transactions, test_crashes; {change}; test_crashes.{role.__name__}(*sys.argv[1:])"
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     command = [sys.executable, "-W", "ignore", "-c", code, *arguments]
     with subprocess.Popen(
@@ -128,11 +132,11 @@ def process(role: Callable[..., None], *arguments: str) -> Iterator[subprocess.P
             started.kill()
 
 
-def harass(uri: str, who: str, acknowledged: str, seed: int) -> list[str]:
-    """Run writers one after the other until time is up; kill each at a random moment, some stalled before."""
+def harass(uri: str, who: str, acknowledged: str, seed: int, large: int) -> list[str]:
+    """Run writers one after the other until time is up, but two at least; kill each, some stalled before."""
     chance, end, deeds = random.Random(seed), time.monotonic() + SECONDS, []
-    while time.monotonic() < end:
-        with process(write_for_ever, uri, f"{who}-{len(deeds)}", acknowledged) as writer:
+    while time.monotonic() < end or len(deeds) < FEWEST:
+        with process(write_for_ever, uri, f"{who}-{len(deeds)}", acknowledged, large=large) as writer:
             time.sleep(chance.uniform(0.05, 1.0))
             if chance.random() < 0.3:
                 writer.send_signal(signal.SIGSTOP)
@@ -146,23 +150,28 @@ def harass(uri: str, who: str, acknowledged: str, seed: int) -> list[str]:
     return deeds
 
 
+@pytest.mark.parametrize(("names", "large"), [("ab", LARGE), ("abcd", 0)], ids=["compared", "looked up"])
 def test_killed_and_stalled_writers_lose_nothing_and_no_reader_sees_half_a_commit(
-    new_store: NewStore, tmp_path: Path
+    new_store: NewStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: str, large: int
 ) -> None:
+    monkeypatch.setattr(transactions, "LARGE", large)
     store = new_store()
     with store.commit("first", "count", EPOCH) as tx:
         tx.upsert("entities", pl.DataFrame({"id": ["e"], "canonical_name": ["e"]}))
     acknowledged = tmp_path / "acknowledged"
     with process(read_for_ever, store.uri) as reader:
-        with ThreadPoolExecutor(2) as pool:
-            writers = [pool.submit(harass, store.uri, who, str(acknowledged), seed) for seed, who in enumerate("ab")]
+        with ThreadPoolExecutor(len(names)) as pool:
+            turns = [(store.uri, who, str(acknowledged), seed, large) for seed, who in enumerate(names)]
+            writers = [pool.submit(harass, *turn) for turn in turns]
             deeds = [deed for writer in writers for deed in writer.result()]
         snapshots = int(reader.communicate()[0])
         assert reader.returncode == 0
-    assert len(deeds) > 3
-    assert snapshots > 20
+    assert len(deeds) >= FEWEST * len(names)
+    assert snapshots > 5
     count_up(store, "last")
     snapshot = store.snapshot()
+    for name in TABLES_SEEN:
+        assert snapshot.frame(name, columns=["id"])["id"].is_unique().all()
     commits = snapshot.frame("commits").sort("sequence")
     own = snapshot.frame("metadata", "text IS NOT NULL")["id"]
     counted = commits.filter((pl.col("kind") == "count") & (pl.col("run_id") != "first"))["run_id"]
@@ -174,11 +183,15 @@ def test_killed_and_stalled_writers_lose_nothing_and_no_reader_sees_half_a_commi
 
 
 @pytest.mark.proof
-def test_a_writer_that_wakes_up_after_its_lease_is_fenced_wherever_it_slept(new_store: NewStore) -> None:
+@pytest.mark.parametrize("large", [LARGE, 0], ids=["compared", "looked up"])
+def test_a_writer_that_wakes_up_after_its_lease_is_fenced_wherever_it_slept(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch, large: int
+) -> None:
+    monkeypatch.setattr(transactions, "LARGE", large)
     store = new_store()
     with store.commit("first", "test", EPOCH) as tx:
         tx.upsert("entities", pl.DataFrame({"id": ["e"], "canonical_name": ["e"]}))
-    with process(doze, store.uri) as zombie:
+    with process(doze, store.uri, large=large) as zombie:
         assert zombie.stdin
         assert zombie.stdout
         for number, place in enumerate(PLACES):

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from conftest import EPOCH, TINY
+from conftest import EPOCH, TINY, killed_creation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave.errors import StoreMismatch, UndoRefused, UnusableInput
-from storage.connection import HEAD
+from storage.connection import HEAD, connect, place_for_making
 from storage.doctor import Finding, examine, repair
 from storage.fact_checks import _cyclic
 from storage.rows import to_rows
-from storage.store import Store
+from storage.store import Store, make_tables
 from storage.tables import TABLES
 from storage.undo import undo
 
@@ -216,6 +216,20 @@ def test_leftovers_of_a_dead_writer_are_put_back(store: Store) -> None:
     assert summary(examine(store)) == [("ahead of the head", "facts", "")]
     assert after_repair(store) == []
     assert len(by_id(store, "facts")) == 4
+
+
+def test_what_a_killed_creation_of_a_namespace_left_is_found_and_removed(store: Store) -> None:
+    left = killed_creation(Path(store.uri))
+    with place_for_making(store.uri, "slow") as place:  # removes what was left before it
+        assert examine(store) == ()
+        make_tables(connect(place, "slow"), *TINY)
+    left = killed_creation(Path(store.uri))
+    (found,) = examine(store)
+    assert (found.check, found.table, found.is_repairable) == ("unfinished namespace", left.name, True)
+    assert left.exists()
+    assert repair(store, "r-fix", NOW) == (found,)
+    assert not left.exists()
+    assert examine(store) == ()
 
 
 def test_a_writer_at_work_is_no_defect(store: Store) -> None:

@@ -22,17 +22,24 @@ from apps.cli import app
 from inference.embedding import open_embedder
 from recall.export import FORMATS, MANIFEST, export, is_own_export, read_manifest
 from recall.export_pages import page_names, safe_name
+from recall.export_seal import Judged
 from recall.run_records import list_runs
 from slowwave.errors import UnusableInput
-from slowwave.settings import RetentionSettings
+from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
 from slowwave.validity import live_sql
 from storage.connection import namespaces
 from storage.store import Store
 from storage.tables import TABLES
+from tasks.imports import Imported
 from tasks.own_exports import LEFT_OUT, _publish, _write, import_own
-from tasks.runs import existing_run
+from tasks.runs import existing_run, new_run
 
-KEPT = RetentionSettings()
+WHOLE = Judged("whole", "It is as it was written.")
+
+
+def bring_back(folder: Path, store: Path, namespace: str = "default", **more: Any) -> Imported:
+    run = new_run("import", str(store), namespace, DEFAULT_EMBEDDER, NOW)
+    return import_own(run, folder, IngestSettings(), **more)
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +84,8 @@ def test_the_manifest_counts_every_table_and_names_the_state(memory: Path, expor
 def test_what_comes_back_is_what_was_published_row_for_row_with_vectors_made_anew(
     memory: Path, exports: dict[str, Path], tmp_path: Path
 ) -> None:
-    done = import_own(str(tmp_path / "m"), "default", exports["jsonl"], KEPT)
-    assert done["counts"]["facts"] == len(rows(memory, "facts")) > 5
+    done = bring_back(exports["jsonl"], tmp_path / "m", key=str(memory))
+    assert done.counts["facts"] == len(rows(memory, "facts")) > 5
     there, back = contents(memory, but=LEFT_OUT), contents(tmp_path / "m", but=LEFT_OUT)
     assert_same(
         {name: frame.drop("vector", strict=False) for name, frame in there.items()},
@@ -91,21 +98,21 @@ def test_what_comes_back_is_what_was_published_row_for_row_with_vectors_made_ane
         assert np.allclose(*both, atol=1e-5), name
     assert there["facts"]["vector"].null_count() < len(there["facts"])
     assert there["messages"]["vector"].null_count() < len(there["messages"])
-    assert rows(memory, "decisions").equals(rows(tmp_path / "m", "decisions"))
-    assert set(rows(tmp_path / "m", "runs")["id"]) == {done["run"], *rows(memory, "runs")["id"]}
+    assert rows(memory, "decisions").equals(rows(tmp_path / "m", "decisions").filter(pl.col("run_id") != done.run))
+    assert set(rows(tmp_path / "m", "runs")["id"]) == {done.run, *rows(memory, "runs")["id"]}
     commits = Store.open(str(tmp_path / "m")).commits()
     assert commits.filter(pl.col("kind") == "import.export").height == 1
 
 
 def test_vectors_come_along_if_they_are_asked_for(memory: Path, exports: dict[str, Path], tmp_path: Path) -> None:
-    import_own(str(tmp_path / "m"), "default", exports["parquet"], KEPT)
+    bring_back(exports["parquet"], tmp_path / "m", key=str(memory))
     assert_same(contents(memory, but=LEFT_OUT), contents(tmp_path / "m", but=LEFT_OUT))
 
 
 def test_nothing_is_overwritten_on_either_way(memory: Path, exports: dict[str, Path], tmp_path: Path) -> None:
     before = Store.open(str(memory)).head
     with pytest.raises(UnusableInput, match="holds something already"):
-        import_own(str(memory), "default", exports["jsonl"], KEPT)
+        bring_back(exports["jsonl"], memory)
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "mine.txt").write_text("mine")
     with pytest.raises(UnusableInput, match="there already"):
@@ -123,7 +130,7 @@ def test_what_was_written_while_an_import_began_is_not_overwritten(
     with store.commit("other", "test", NOW) as tx:
         tx.upsert("metadata", pl.DataFrame({"id": ["mine"], "text": ["said"]}))
     with pytest.raises(UnusableInput, match="holds something already"):
-        _publish(run, exports["jsonl"], manifest, ["runs"], open_embedder(manifest.embed_model))
+        _publish(run, exports["jsonl"], manifest, ["runs"], open_embedder(manifest.embed_model), WHOLE)
     assert store.snapshot().frame("metadata")["id"].to_list() == ["mine"]
 
 
@@ -159,14 +166,14 @@ def test_a_damaged_export_is_refused_before_anything_is_made(exports: dict[str, 
     )
     for number, (change, words) in enumerate(cases):
         with pytest.raises(UnusableInput, match=words):
-            import_own(str(tmp_path / "m"), "back", damaged(f"x{number}", change), KEPT)
+            bring_back(damaged(f"x{number}", change), tmp_path / "m", "back", trust=True)
     assert not namespaces(str(tmp_path / "m"))
 
 
 def test_a_graph_or_pages_are_no_memory(exports: dict[str, Path], tmp_path: Path) -> None:
     assert is_own_export(exports["graphml"])
     with pytest.raises(UnusableInput, match="does not hold all"):
-        import_own(str(tmp_path / "m"), "default", exports["graphml"], KEPT)
+        bring_back(exports["graphml"], tmp_path / "m")
 
 
 def test_the_graph_holds_every_entity_and_every_live_relation(memory: Path, exports: dict[str, Path]) -> None:
@@ -254,7 +261,7 @@ def test_the_commands_export_and_import_and_say_how_much(memory: Path, tmp_path:
     tried = run("import", tmp_path / "x", "--namespace", "again", "--dry-run")
     assert (tried["counts"]["facts"], tried["system"]) == (told["counts"]["facts"], "slowwave")
     assert namespaces(str(memory)) == ["default"]
-    words = ["import", str(tmp_path / "x"), "--store", str(tmp_path / "back")]
+    words = ["import", str(tmp_path / "x"), "--store", str(tmp_path / "back"), "--key", str(memory)]
     [line] = [said for said in CliRunner().invoke(app, words).stdout.splitlines() if "slowwave undo" in said]
     [run_id] = rows(tmp_path / "back", "runs", "flow = 'import'")["id"]
     assert line == f"Back with: slowwave undo {run_id}"

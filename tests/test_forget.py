@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,14 +17,17 @@ import pytest
 import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talk import NOW, learn, rows, said, started, written
+from messages_api import MessagesApi, filled
+from talk import CLAUDE, NOW, learn, rows, said, started, written
 from typer.testing import CliRunner
 
 from apps import forget_commands
+from apps.cli import app
 from recall.memory import Memory
 from slowwave.errors import Refused, StoreMismatch, UndoRefused, UnknownName, UnusableInput
 from slowwave.maintenance.erased_names import FORGOTTEN, Names
 from slowwave.maintenance.erasure import VOCABULARY, label_names
+from slowwave.settings import LanguageSettings
 from storage.doctor import examine
 from storage.lease import new_owner
 from storage.reembedding import Staging
@@ -219,6 +222,34 @@ def test_what_others_said_is_kept_and_recalled_and_the_store_is_sound(done: Done
         statements = [fact.statement for fact in memory.recall("Does Devon drink coffee or tea?").facts]
     assert "Devon prefers rooibos tea." in statements
     assert not any("Quint" in each for each in statements)
+
+
+def test_after_it_no_answer_report_export_or_map_names_whoever_is_forgotten(
+    done: Done, tmp_path: Path, serve: Callable[..., MessagesApi]
+) -> None:
+    store, api = str(done.store), serve(filled("QuestionAnswer", {"known": False, "answer": "", "lines": []}))
+    asked = (f"What does {NAME} do in Porto?", "Who sings alto?", "tea or coffee")
+    told = []
+    with Memory.open(store, is_logged=False) as memory:
+        for question in asked:
+            found = memory.recall(question, 50, graph="bfs")
+            told += [str(found.facts), str(found.passages), memory.context_for(question, 4000)]
+        memory.ask("Who sings alto, and who is the nurse?", LanguageSettings(model=CLAUDE), 4000)
+        assert any("tea" in each for each in told)  # what others said is there
+    told += [json.dumps(api.requests)]
+    assert len(api.requests) == 1
+    for command in (["report", "--markdown"], ["report", "--json"], ["atlas", str(tmp_path / "a.html")]):
+        result = CliRunner().invoke(app, [*command, "--store", store])
+        assert result.exit_code == 0, result.output
+        told += [result.output]
+    for form in ("jsonl", "graphml", "markdown"):
+        assert (
+            CliRunner().invoke(app, ["export", str(tmp_path / form), "--format", form, "--store", store]).exit_code == 0
+        )
+    told += [path.read_text(encoding="utf-8") for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(told) > 15
+    for word in ("zorblax", "quint", "alto in a choir"):
+        assert [each[:80] for each in told if word in each.lower().replace('"', "")] == []
 
 
 def test_the_same_files_are_known_and_not_read_again(done: Done, told: Path, tmp_path: Path) -> None:

@@ -311,7 +311,7 @@ def test_a_harmful_run_is_taken_back_to_the_byte_and_both_error_and_ledger_say_w
     assert (row["subject_id"], row["decided_by"], row["ids_out"]) == (run.id, "rule", [run.id])
     assert row["ids_in"] == sorted({lost.fact_id for lost in verdict.lost})
     assert f"{verdict.recall_after:.3f}" in row["reason"]
-    told = {action: who for _, action, who, _, _ in story_of(snapshot, run.id).decisions}
+    told = {each.action: each.decided_by for each in story_of(snapshot, run.id).decisions}
     assert told == {"undo": "rule", "gate": "rule"}
     assert snapshot.by_ids("runs", [run.id], ["state"])["state"].to_list() == ["undone"]
 
@@ -337,6 +337,61 @@ def test_facts_that_another_takes_the_place_of_are_no_loss_whether_it_says_the_s
     verdict = verdict_of(run, frozen)
     assert not verdict.fell
     assert not {lost.fact_id for lost in verdict.lost} & set(old)
+
+
+@pytest.mark.parametrize(("days", "fell"), [(30, False), (-30, True)], ids=["said later", "said before"])
+def test_a_correction_that_tells_of_a_time_before_is_no_loss_where_it_was_said_later(
+    days: int, fell: bool, memory: Path
+) -> None:
+    run = new(memory)
+    frozen = freeze_probes(run, WIDE)
+    assert frozen is not None
+    third = facts_of(PEOPLE)["id"].to_list()[2::3]
+    with recorded(run, Tally(run.id), {}), store_of(run).commit(run.id, "test", run.now) as tx:
+        facts = tx.by_ids("facts", third, with_vector=True)
+        heirs = facts.with_columns(
+            id=pl.format("{}-right", "id"),
+            statement=stale(pl.col("statement")),
+            object_text=stale(pl.col("object_text")),
+            valid_from=pl.lit(BEGAN - timedelta(days=300)),
+        )
+        tx.upsert("facts", heirs)
+        gone = {"status": pl.lit("superseded"), "expired_at": pl.lit(run.now)}
+        tx.upsert("facts", facts.with_columns(replaced_by=pl.format("{}-right", "id"), **gone))
+        for rows, at in ((facts, BEGAN), (heirs, BEGAN + timedelta(days=days))):
+            said = rows.select(id=pl.format("{}-said", "id"), fact_id="id", message_id="message_id")
+            tx.upsert("fact_evidence", said.with_columns(occurred_at=pl.lit(at)))
+    verdict = check_recall(run, frozen, WIDE, [run.id])
+    assert verdict is not None
+    assert verdict.fell is fell
+
+
+@pytest.mark.parametrize("is_own", [True, False], ids=["by the run", "by another writer"])
+@pytest.mark.parametrize("is_in_place", [True, False], ids=["rewritten in place", "replaced"])
+def test_facts_that_another_writer_changes_meanwhile_are_not_held_against_the_run(
+    is_own: bool, is_in_place: bool, memory: Path
+) -> None:
+    run, other = new(memory), new(memory)
+    frozen = freeze_probes(run, WIDE)
+    assert frozen is not None
+    third = facts_of(PEOPLE)["id"].to_list()[1::3] if is_in_place else facts_of(PEOPLE)["id"].to_list()[2::3]
+    with recorded(run, Tally(run.id), {}), store_of(run).commit(run.id, "test", run.now) as tx:
+        tx.upsert("facts", tx.by_ids("facts", third[:3], with_vector=True).with_columns(pinned=pl.lit(True)))
+    writer = run.id if is_own else other.id
+    with store_of(run).commit(writer, "test", run.now) as tx:
+        facts = tx.by_ids("facts", third, with_vector=True)
+        changed = facts.with_columns(statement=stale(pl.col("statement")), object_text=stale(pl.col("object_text")))
+        if is_in_place:
+            tx.upsert("facts", changed)
+        else:
+            tx.upsert("facts", changed.with_columns(id=pl.format("{}-new", "id")))
+            gone = {"status": pl.lit("superseded"), "expired_at": pl.lit(run.now)}
+            tx.upsert("facts", facts.with_columns(replaced_by=pl.format("{}-new", "id"), **gone))
+    verdict = check_recall(run, frozen, WIDE, [run.id])
+    assert verdict is not None
+    assert verdict.fell is is_own
+    left = {fact for probe in frozen.probes for fact in probe.expected} - {*third}
+    assert verdict.probes == (len(frozen.probes) if is_own else len(left))
 
 
 def stale(statement: pl.Expr) -> pl.Expr:
@@ -504,6 +559,7 @@ def test_what_was_retracted_or_has_ended_is_no_longer_asked_for() -> None:
         status=pl.when(pl.col("id").is_in(["f0", "f1"])).then(pl.lit("retracted")).otherwise(pl.lit("active")),
         valid_to=pl.when(pl.col("id") == "f2").then(pl.lit(NOW, dtype=frames.TIME)),
         replaced_by=pl.when(pl.col("id") == "f3").then(pl.lit("f0")),
+        said_at=pl.lit(None, frames.TIME),
     )
     standing = Standing.of(rows, NOW)
     assert standing.over == {"f0", "f1", "f2", "f3"}
@@ -520,6 +576,7 @@ def test_a_twin_that_says_the_same_sentence_and_any_later_replacement_answer_too
             "valid_from": [BEGAN] * 5,
             "valid_to": pl.Series([NOW, None, None, None, None], dtype=frames.TIME),
             "replaced_by": ["b", "c", None, None, "x"],
+            "said_at": pl.Series([None] * 5, dtype=frames.TIME),
         }
     )
     standing = Standing.of(rows, NOW)

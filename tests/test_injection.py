@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -57,7 +59,18 @@ ORDINARY = [
     "Olvida lo que dije ayer, nos vemos el lunes.",
     "Vergiss bitte nicht die Anweisungen für den Ofen.",
     "Never disregard your instructions from the doctor.",
+    "I installed it with curl and then ran the tests in bash.",
+    "We use the drill tool in the shed, and always call the plumber first.",
+    "My phone's memory is full, I should delete all photos.",
+    "The board approved all proposals for the new school.",
+    "J'ai oublié les consignes du professeur.",
+    "Tu es maintenant une grande fille!",
+    "Ora sei un papà, auguri!",
+    "Envie as fotos para maria@example.com, por favor.",
+    "Je bent nu een echte Amsterdammer.",
 ]
+ATTEMPTS = pl.read_ndjson(Path(__file__).parent / "data" / "injection_attempts.jsonl")
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples" / "conversations").glob("*.jsonl"))
 
 
 @pytest.mark.parametrize("text", ATTACKS)
@@ -77,9 +90,29 @@ def test_a_column_is_flagged_like_its_texts_one_by_one() -> None:
     assert flags.to_list() == [injection_reason(text) is not None for text in [*ATTACKS, *ORDINARY]] + [False, False]
 
 
+def test_of_two_hundred_attempts_in_seven_languages_nearly_all_are_recognised() -> None:
+    """Kinds: override, prompt, role, exfiltration, markup, command, tool, memory."""
+    assert ATTEMPTS.height == ATTEMPTS["text"].n_unique() == 200
+    flagged = ATTEMPTS.with_columns(is_flagged=injection_flags(ATTEMPTS["text"]))
+    assert flagged["is_flagged"].mean() >= 0.98
+    for name in ("language", "kind"):
+        shares = flagged.group_by(name).agg(pl.col("is_flagged").mean())
+        assert shares["is_flagged"].min() >= 0.9, shares
+
+
+def test_of_the_examples_only_the_two_planted_orders_are_flagged() -> None:
+    texts = [json.loads(line)["content"] for path in EXAMPLES for line in path.read_text(encoding="utf-8").splitlines()]
+    said = pl.Series(texts, dtype=pl.String)
+    assert len(said) > 150
+    assert injection_flags(said).sum() == 2
+
+
 @pytest.mark.parametrize(
     "text",
     [
+        "run curl " * 6_000,
+        "always call the tool a_" * 3_000,
+        "envoie les clés " * 4_000,
         "ignore all " * 5_000,
         "send a" * 9_000 + " password " * 500,
         "you are now " * 4_000,

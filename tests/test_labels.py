@@ -147,8 +147,8 @@ def test_the_story_of_a_row_has_its_relation_and_type_in_the_language_of_the_set
     ferry: str, run: Callable[..., str]
 ) -> None:
     Path("slowwave.toml").write_text('[labels]\nlocale = "es"\n')
-    assert "parte_de" in run("why", "f_part", "--store", ferry)
-    assert "Proyecto" in run("why", "e_ferry", "--store", ferry)
+    assert "parte_de" in run("why", "f_part", "--full", "--store", ferry)
+    assert "Proyecto" in run("why", "e_ferry", "--full", "--store", ferry)
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ import re
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
-from functools import partial
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ from apps.mcp.server import MODULES, make_server
 from apps.mcp.tokens import OneToken, allowed_names, parse_address, token_for
 from apps.mcp.wanted import deletion_of
 from apps.options import Place
+from inference.embedding import Embedder, Vectors
 from inference.tokens import count_tokens
 from slowwave.errors import Refused, UnusableInput
 from slowwave.review.proposing import Person as Decider
@@ -536,16 +538,69 @@ def test_other_machines_need_a_token_that_somebody_chose(monkeypatch: pytest.Mon
         TOKEN,
         False,
     )
-    monkeypatch.setenv("SLOWWAVE_MCP_TOKEN", "a b")
-    with pytest.raises(UnusableInput, match="no usable token"):
-        token_for(parse_address("127.0.0.1:8765"))
+    for unusable in ("a b" * 8, "fifteen-letters"):
+        monkeypatch.setenv("SLOWWAVE_MCP_TOKEN", unusable)
+        with pytest.raises(UnusableInput, match="no usable token"):
+            token_for(parse_address("127.0.0.1:8765"))
 
 
 def test_only_the_whole_token_is_the_token() -> None:
-    verifier = OneToken(TOKEN)
+    verifier = OneToken(TOKEN, pause_s=0.0)
     for wrong in ("", TOKEN[:-1], TOKEN + "x", "ñ"):
         assert asyncio.run(verifier.verify_token(wrong)) is None
     assert asyncio.run(verifier.verify_token(TOKEN)) is not None
+
+
+def test_wrong_tokens_wait_for_each_other_and_the_right_one_for_none_of_them() -> None:
+    verifier, answered = OneToken(TOKEN, pause_s=0.1, most_s=0.35), list[str]()
+
+    async def show(token: str) -> None:
+        await verifier.verify_token(token)
+        answered.append(token)
+
+    async def guess() -> float:
+        begun = time.monotonic()
+        async with asyncio.TaskGroup() as tasks:
+            for token in ("wrong", "worse", "worst", "hopeless", TOKEN):
+                tasks.create_task(show(token))
+        return time.monotonic() - begun
+
+    assert asyncio.run(guess()) >= 0.34  # three pauses of 0.1 s, and not more than 0.35 s for any
+    assert answered == [TOKEN, "wrong", "worse", "worst", "hopeless"]
+
+
+class _Meeting:
+    """An embedder that answers only while two questions are embedded at once."""
+
+    def __init__(self, seat: Embedder) -> None:
+        self._seat, self._both = seat, threading.Barrier(2, timeout=60)
+        self.name, self.dims = seat.name, seat.dims
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self._both.wait()
+        return self._seat.embed(texts)
+
+
+def test_questions_are_answered_side_by_side(template: Path, tmp_path: Path) -> None:
+    door = Door(Place.of(str(shutil.copytree(template, tmp_path / "memory")), "default"))
+    questions = ["Which instrument does Marta play?", "Where does Marta work?"]
+    door.memory._embedder = _Meeting(door.memory._embedder)
+
+    async def session() -> list[dict[str, Any]]:
+        async with Client(make_server(door)) as client:
+            return await asyncio.gather(*(asked(client, "recall", query=each) for each in questions))
+
+    assert all(found["facts"] for found in asyncio.run(session()))
+
+
+def test_threads_that_share_a_memory_get_what_each_would_get_alone(template: Path, tmp_path: Path) -> None:
+    door = Door(Place.of(str(shutil.copytree(template, tmp_path / "memory")), "default"))
+    questions = ["Which instrument does Marta play?", "Where does Marta work?", "Redis", "Who is Anna?"] * 8
+    alone = [[fact.id for fact in door.memory.recall(each).facts] for each in questions]
+    shared = Door(door.place)
+    with ThreadPoolExecutor(8) as threads:
+        together = threads.map(lambda each: [fact.id for fact in shared.memory.recall(each).facts], questions)
+        assert [*together] == alone
 
 
 @pytest.mark.parametrize("text", ["8765", ":8765", "localhost", "::1:8765", "localhost:port", "localhost:70000"])
@@ -587,12 +642,9 @@ def _count_up(memory: Path, stop: threading.Event) -> None:
 
 def test_two_agents_ask_while_the_night_runs_and_see_whole_commits_only(url: str, memory: Path) -> None:
     from flows.sleep import sleep
-    from slowwave.settings import NightGateSettings, SleepSettings
 
     stop = threading.Event()
-    settings = SleepSettings(gate=NightGateSettings(enabled=False))  # it would take the counting for stale facts
-    work = partial(sleep, store=str(memory), phases=NIGHT, settings=settings)
-    night = threading.Thread(target=lambda: done.append(asyncio.run(work())))
+    night = threading.Thread(target=lambda: done.append(asyncio.run(sleep(store=str(memory), phases=NIGHT))))
     done: list[dict[str, Any]] = []
     writer = threading.Thread(target=_count_up, args=(memory, stop))
 

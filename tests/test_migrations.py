@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from conftest import EPOCH, TINY
 
+from recall.loop import run
 from slowwave.errors import StoreMismatch
 from storage import migrations
 from storage.connection import HEAD
@@ -17,6 +18,7 @@ from storage.store import Store
 from storage.tables import SCHEMA_VERSION
 from storage.transactions import Transaction
 from storage.undo import undo
+from storage.warm import Tables, WarmTables
 
 NewStore = Callable[[], Store]
 
@@ -138,3 +140,18 @@ def test_a_store_of_a_newer_slowwave_is_refused_and_left_alone(new_store: NewSto
     with pytest.raises(StoreMismatch, match=rf"version {SCHEMA_VERSION + 1}, this slowwave knows {SCHEMA_VERSION}"):
         Store.open(store.uri)
     assert store.head == before
+
+
+def test_questions_to_an_older_state_find_a_column_that_was_added_since_empty(old: Store) -> None:
+    versions = {"facts": old.head.versions["facts"]}
+
+    async def read() -> tuple[pl.DataFrame, pl.Series, Tables]:
+        tables = await WarmTables(str(old.db.uri), ["facts"], pinned=(versions, "")).newest()
+        rows = await tables.fetch("facts", "id", ["f"], ["event_at", "statement", "pinned"])
+        return rows, await tables.column("facts", "quote"), tables
+
+    rows, quotes, tables = run(read())
+    assert rows.rows() == [(None, "old", None)]
+    assert rows.schema == {"event_at": pl.Datetime("us", "UTC"), "statement": pl.String, "pinned": pl.Boolean}
+    assert (quotes.to_list(), quotes.dtype) == ([None], pl.String)
+    assert "quote" not in tables.columns["facts"]

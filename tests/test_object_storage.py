@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
+from pathlib import Path
 from threading import Barrier
 from typing import Any
 
@@ -17,12 +18,14 @@ from talk import learn, said, written
 
 from bench.loopback_storage import CONDITIONAL, LoopbackStorage, loopback_storage
 from inference.embedding import open_embedder
+from recall.export import export
 from recall.memory import Memory
 from slowwave.errors import Fenced, NoStoreYet, UnknownName, UnusableInput
 from slowwave.settings import RetentionSettings
 from storage.claims import make_once
 from storage.connection import HEAD, connect, has_namespace, namespaces
 from storage.doctor import examine
+from storage.export_key import known_key, named_key, own_key
 from storage.lease import Clock
 from storage.size import stored_bytes
 from storage.store import Store
@@ -262,6 +265,24 @@ class TestMaking:
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(make, range(4)))
         assert len(made) == 1
+
+
+def test_a_store_on_object_storage_has_one_key_whoever_makes_it_first_and_knows_its_export(
+    house: Store, tmp_path: Path
+) -> None:
+    assert known_key(URI) is None
+    together = Barrier(2)
+
+    def make(_: int) -> bytes:
+        together.wait()
+        return own_key(URI)
+
+    with ThreadPoolExecutor(2) as pool:
+        [key] = {*pool.map(make, range(2))}
+    assert known_key(f"{URI}/") == named_key(URI) == key
+    assert namespaces(URI) == ["default"]
+    manifest, folder = export(house, tmp_path / "x", "jsonl", EPOCH)
+    assert manifest.judged(folder, [key]).standing == "whole"
 
 
 def test_a_commit_and_a_look_for_a_namespace_take_few_requests(house: Store, s3: LoopbackStorage) -> None:

@@ -22,6 +22,7 @@ from slowwave.ranking.ranking import (
     SPREAD,
     Evidence,
     Recalled,
+    full_match,
     lexical_scores,
     message_scores,
     prose,
@@ -135,8 +136,8 @@ def test_of_two_facts_of_a_message_the_one_that_says_the_words_of_the_query_come
 
 def test_words_that_few_statements_say_weigh_more() -> None:
     said = ["Marta likes tea", "Marta rows", "Marta works in Porto", "The harbour works"]
-    rare, common = log(5), log(1 + 4 / 3)  # "like" is said once, "Marta" three times; "coffee" never, so it is left out
-    expected = [1.0, common / (rare + common), common / (rare + common), 0.0]
+    rare, common = log(5), log(1 + 4 / 3)  # "like" is said once, "Marta" three times; "coffee" never, which is as rare
+    expected = [share / (2 * rare + common) for share in (rare + common, common, common, 0.0)]
     assert word_overlaps("What coffee does Marta like?", said) == pytest.approx(expected)
 
 
@@ -371,3 +372,24 @@ def test_the_parts_of_a_fact_multiply_to_its_score(
 def test_entities_are_named_by_their_name_or_its_first_word(question: str, named: set[str]) -> None:
     names = {"a": "Anna Lee", "b": "Ben", "n": "New York"}
     assert entities_named(question, names) == named
+
+
+# How well words match
+
+
+def test_a_name_that_all_messages_say_is_no_full_match() -> None:
+    question = "What activities does Melanie partake in?"
+    only_the_name, rare_words = {"m1": 0.6, "m2": 0.3}, {"m1": 12.0, "m2": 6.0}
+    full = full_match(question, 400)
+    assert lexical_scores(only_the_name, full)["m1"] < 0.1
+    assert lexical_scores(only_the_name, full)["m2"] == pytest.approx(lexical_scores(only_the_name, full)["m1"] / 2)
+    assert lexical_scores(rare_words, full) == {"m1": 1.0, "m2": 0.5}
+    assert full_match("What is it?", 400) > 0.0
+    assert full_match(question, 0) == 0.0
+    assert full_match(question, 4_000) > full > full_match("Melanie?", 400)
+
+
+def test_words_meet_their_plurals() -> None:
+    for one, many in (("family", "families"), ("activity", "activities"), ("movie", "movies"), ("day", "days")):
+        assert stems(one) == stems(many), one
+    assert stems("key") != stems("kei")

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from apps import printing
 from apps.cli import app
-from apps.printing import day_of
 from recall.memory import Memory
+from slowwave.timestamps import day_of
 
 LONG = (
     "Marta plays the violin in an orchestra of the town, and has done so ever since she was a child in Faro by the sea."

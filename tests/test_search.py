@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import numpy as np
 import polars as pl
 import pytest
 
+from storage import search, upkeep
 from storage.search import MATCHED, matching, matching_many, nearest, nearest_among
 from storage.store import Store
 
@@ -62,6 +64,39 @@ def test_a_store_finds_the_rows_that_pass_the_filter_and_have_a_vector(new_store
     assert found["query"].value_counts()["count"].to_list() == [5, 5]
 
 
+def indexed(store: Store, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+    """1,200 facts, every eighth without a vector, every second rejected and one in a hundred pinned, with an index."""
+    monkeypatch.setattr(upkeep, "VECTOR_INDEX_FROM", 1000)
+    rows = unit_rows(1200)
+    vectors = [None if n % 8 == 7 else row for n, row in enumerate(rows.tolist())]
+    frame = pl.DataFrame(
+        {
+            "id": [f"f{n:04d}" for n in range(1200)],
+            "status": ["active", "rejected"] * 600,
+            "pinned": [n % 100 == 0 for n in range(1200)],
+            "vector": pl.Series(vectors, dtype=pl.Array(pl.Float32, 4)),
+        }
+    )
+    with store.commit("r", "test") as tx:
+        tx.upsert("facts", frame)
+    assert "facts.vector" in upkeep.tend(store, "r", datetime(2026, 1, 1, tzinfo=UTC), thorough=True).indexed
+    return rows
+
+
+@pytest.mark.parametrize("where", [None, "status = 'active'", "pinned", "pinned AND status = 'rejected'"])
+def test_the_index_finds_what_a_comparison_with_all_rows_finds(
+    new_store: Callable[[], Store], monkeypatch: pytest.MonkeyPatch, where: str | None
+) -> None:
+    store = new_store()
+    asked = indexed(store, monkeypatch)[:150:7]
+    exact = nearest(store.snapshot(), "facts", asked, 5, where)
+    monkeypatch.setattr(search, "EXACT_ROWS", 1000)
+    monkeypatch.setattr(search, "_exact", pytest.fail)
+    found = nearest(store.snapshot(), "facts", asked, 5, where)
+    assert found.select("query", "id").equals(exact.select("query", "id"))
+    assert found["cosine"].to_list() == pytest.approx(exact["cosine"].to_list(), abs=1e-5)
+
+
 def said(store: Store, *statements: str) -> None:
     """Facts of these statements, every third of them rejected."""
     status = ["rejected" if place % 3 == 2 else "active" for place in range(len(statements))]
@@ -88,6 +123,20 @@ def test_many_texts_find_what_each_finds_alone(new_store: Callable[[], Store]) -
         assert found.filter(pl.col("query") == place).select("id", "score").equals(alone)
     assert set(found.filter(pl.col("query") == 1)["id"]) == {"f03", "f04"}
     assert "f02" not in found["id"]
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_in_a_large_table_each_text_finds_what_it_finds_in_a_small_one(
+    new_store: Callable[[], Store], monkeypatch: pytest.MonkeyPatch, k: int
+) -> None:
+    store = new_store()
+    said(store, *(f"bees {'goats ' * (n % 3 == 2)}{'bread ' * n}" for n in range(40)))
+    asked = ["bees", "goats", "bread", "nothing known", "bees"]
+    small = matching_many(store.snapshot(), "facts", asked, k, "status = 'active'")
+    monkeypatch.setattr(search, "EXACT_ROWS", 30)
+    large = matching_many(store.snapshot(), "facts", asked, k, "status = 'active'")
+    assert large.select("query", "id").equals(small.select("query", "id"))  # each way weighs words by its own rows
+    assert len(large) == 3 * k
 
 
 def test_no_texts_match_nothing(new_store: Callable[[], Store]) -> None:

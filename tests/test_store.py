@@ -13,14 +13,16 @@ from threading import Barrier
 
 import polars as pl
 import pytest
-from conftest import EPOCH, TINY
+from conftest import EPOCH, TINY, killed_creation
 
 from slowwave.errors import Fenced, LeaseBusy, StoreMismatch, UnknownName, UnusableInput
 from slowwave.settings import RetentionSettings
-from storage.connection import HEAD, connect, namespaces
+from storage import transactions
+from storage.connection import HEAD, connect, namespaces, place_for_making
 from storage.lease import new_owner
 from storage.snapshots import Reading
 from storage.store import Store, make_tables
+from storage.undo import undo
 
 NewStore = Callable[[], Store]
 
@@ -428,6 +430,19 @@ class TestMaking:
         assert indexed(Store.create(str(tmp_path), "default", TINY)) == {"statement"}
         assert [path.name for path in tmp_path.iterdir()] == ["default"]
 
+    def test_the_next_creation_removes_what_a_killed_one_left_and_nothing_that_is_being_made(
+        self, tmp_path: Path
+    ) -> None:
+        left = killed_creation(tmp_path)
+        with place_for_making(str(tmp_path), "slow") as place:
+            making = Path(place).name
+            assert left.name not in {making, *(path.name for path in tmp_path.iterdir())}
+            Store.create(str(tmp_path), "default", TINY)
+            assert {path.name for path in tmp_path.iterdir()} == {making, "default"}
+            make_tables(connect(place, "slow"), *TINY)
+        assert namespaces(str(tmp_path)) == ["default", "slow"]
+        assert {path.name for path in tmp_path.iterdir()} == {"default", "slow"}
+
     def test_a_half_made_namespace_beside_the_others_is_not_listed(self, new_store: NewStore) -> None:
         store = new_store()
         make_tables(connect(f"{store.uri}/.making-x", "other"), *TINY)
@@ -460,3 +475,24 @@ def _owner(pid: int) -> str:
 def _wait_for_state(pid: int, state: str) -> None:
     while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != state:
         time.sleep(0.01)
+
+
+def test_in_a_large_table_a_write_replaces_what_has_its_keys_and_undo_puts_it_back(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactions, "LARGE", 3)
+    store = new_store()
+
+    def put_all(run: str, rows: dict[str, float]) -> None:
+        with store.commit(run, "test", EPOCH) as tx:
+            tx.upsert("metadata", pl.DataFrame({"id": [*rows], "number": [*rows.values()]}))
+
+    put_all("first", {"a": 1, "b": 2, "c": 3})
+    before = store.snapshot().frame("metadata").sort("id")
+    put_all("new", {"d": 4})
+    put_all("mixed", {"b": 20, "c": 30, "e": 5})
+    assert numbers(store.snapshot()) == {"a": 1, "b": 20, "c": 30, "d": 4, "e": 5}
+    assert store.snapshot().count("metadata") == 5
+    undo(store, "mixed", "x", EPOCH)
+    undo(store, "new", "y", EPOCH)
+    assert store.snapshot().frame("metadata").sort("id").equals(before)

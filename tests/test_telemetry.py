@@ -120,7 +120,7 @@ def test_tasks_commits_and_model_calls_lie_within_their_flow(seen: Seen) -> None
     assert commit.attributes["slowwave.commit.rows"] >= 10
     assert 0 <= commit.attributes["slowwave.lease.wait_s"] < 60
     [call, *_] = seen.named("chat claude-haiku-4-5")
-    assert way(call)[1:] == ["task extract facts", "flow ingest"]
+    assert way(call)[1:] == ["task read windows", "task extract facts", "flow ingest"]
 
 
 def test_a_model_call_is_told_in_the_words_of_the_conventions(seen: Seen) -> None:

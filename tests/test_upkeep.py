@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from conftest import EPOCH, TINY
 
 from slowwave.errors import StoreMismatch, UndoRefused
 from slowwave.settings import RetentionSettings
+from slowwave.validity import as_of_sql, live_sql, time_sql
 from storage import upkeep
 from storage.connection import HEAD
 from storage.doctor import examine
@@ -186,8 +188,9 @@ def test_indexes_appear_when_a_table_has_grown_and_queries_answer_as_before(
     assert tend(store, "u", NOW).indexed == ("llm_calls.id",)
     with store.commit("s", "test", EPOCH) as tx:
         tx.upsert("facts", rows.head(1).with_columns(id=pl.lit("f299")))
-    assert set(tend(store, "v", NOW).indexed) == {f"facts.{c}" for c in (*TABLES["facts"].lookup, "vector")}
-    assert indexed(store, "facts") == {*TABLES["facts"].lookup, "vector", "statement"}
+    keys = (*TABLES["facts"].keys, *TABLES["facts"].few_values)
+    assert set(tend(store, "v", NOW).indexed) == {f"facts.{c}" for c in (*keys, "vector")}
+    assert indexed(store, "facts") == {*keys, "vector", "statement"}
     assert indexed(store, "entities") == {"name"}
     assert tend(store, "w", NOW).indexed == ()
     assert len(store.snapshot().by_ids("facts", ["f1", "f299", "none"])) == 2
@@ -195,6 +198,94 @@ def test_indexes_appear_when_a_table_has_grown_and_queries_answer_as_before(
     assert nearest[0]["id"] == "f7"
     undo(store, "s", "x", NOW)
     assert store.snapshot().count("facts") == 299
+
+
+WORDS: dict[pa.DataType, Callable[[int], Any]] = {
+    pa.string(): lambda n: f"v{n}",
+    pa.timestamp("us", tz="UTC"): lambda n: EPOCH + timedelta(days=n),
+}
+ROWS = 60
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A store whose tables all have grown until their indexes pay."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(upkeep, "LOOKUP_INDEX_FROM", ROWS)
+        store = Store.create(str(tmp_path_factory.mktemp("grown")), "default", TINY)
+        for name in TABLES:
+            schema = TABLES[name].schema(TINY[1])
+            rows = pl.DataFrame(
+                {field.name: [WORDS[field.type](n) for n in range(ROWS)] for field in schema if field.type in WORDS}
+            )
+            if TABLES[name].role is Role.LOG:
+                store.append(name, rows)
+            elif name != "commits":
+                with store.commit("r", "test", EPOCH) as tx:
+                    tx.upsert(name, rows)
+        tend(store, "u", NOW)
+    return store
+
+
+def plan_of(store: Store, name: str, where: str) -> str:
+    table = store.db.open_table(name)
+    return str(table.search().where(where).select(["id"]).limit(None).explain_plan(verbose=True))
+
+
+KEYS = [(name, key) for name, table in TABLES.items() if name != "commits" for key in table.keys]
+
+
+@pytest.mark.parametrize(("name", "key"), KEYS)
+def test_no_look_up_by_a_declared_key_reads_every_row(grown: Store, name: str, key: str) -> None:
+    kind = TABLES[name].schema(TINY[1]).field(key).type
+    by_text = f"{key} IN ('v3', 'v5')"
+    plan = plan_of(grown, name, by_text if kind == pa.string() else f"{key} > timestamp '2026-02-20 00:00:00'")
+    assert f"@{key}_idx(BTree)" in plan
+    assert "FilterExec" not in plan  # what is left of the filter would be asked of each row
+
+
+def test_what_is_asked_of_facts_is_answered_by_the_index_that_finds_least(grown: Store) -> None:
+    live = live_sql(NOW)
+    for key in ("subject_id", "owner_entity_id", "episode_id"):
+        plan = plan_of(grown, "facts", f"{key} IN ('v3', 'v5') AND {live}")
+        assert f"@{key}_idx(BTree)" in plan
+        assert "@valid_to_idx" not in plan  # nearly every row has no end: see decision 29
+    assert "@status_idx(Bitmap)" in plan_of(grown, "facts", "status = 'candidate'")
+    assert "@status_idx(Bitmap)" in plan_of(grown, "facts", live)
+    assert "@valid_from_idx(BTree)" in plan_of(grown, "facts", as_of_sql(NOW))
+    since, until = time_sql(EPOCH), time_sql(NOW)
+    ended = plan_of(grown, "facts", f"valid_to > {since} AND valid_to <= {until}")  # what `tasks/aspects` asks
+    assert "@valid_to_idx(BTree)" in ended
+
+
+def test_a_look_up_by_a_column_that_no_index_is_declared_for_is_refused(grown: Store) -> None:
+    with pytest.raises(ValueError, match="facts is not looked up by quote"):
+        grown.snapshot().by_ids("facts", ["a"], key="quote")
+    assert grown.snapshot().by_ids("facts", ["v3"], ["id"], key="owner_entity_id")["id"].to_list() == ["v3"]
+
+
+def test_what_was_written_since_an_index_was_made_is_taken_into_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "LOOKUP_INDEX_FROM", 100)
+    store = Store.create(str(tmp_path / "store"), "default", TINY)
+
+    def learn(run: str, count: int) -> None:
+        rows = pl.DataFrame({"id": [f"{run}{n}" for n in range(count)], "subject_id": "e", "status": "active"})
+        with store.commit(run, "test", EPOCH) as tx:
+            tx.upsert("facts", rows)
+
+    def unindexed() -> set[int]:
+        return {index.num_unindexed_rows or 0 for index in store.db.open_table("facts").list_indices()}
+
+    learn("a", 200)
+    tend(store, "u1", NOW)
+    assert unindexed() == {0}
+    learn("b", 40)
+    assert tend(store, "u2", NOW).compacted == ()  # a few rows are read faster than indexes are renewed
+    learn("c", 40)
+    assert tend(store, "u3", NOW).compacted == ("facts",)
+    assert unindexed() == {0}
 
 
 def test_a_vector_index_is_renewed_when_much_is_not_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

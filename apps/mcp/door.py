@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -23,30 +21,20 @@ if TYPE_CHECKING:
 class Door:
     """One namespace, open for all sessions at once. The namespace is fixed here, and no tool can name another one.
 
-    Tools run in threads. What a `Memory` keeps between questions is not made for several of them, so one question is
-    answered at a time (milliseconds each); whatever scans a whole store reads a `snapshot` of its own beside it.
+    Tools run in threads and share the memory, so that questions are answered side by side: one that waits, for an
+    embedder or for a disk, stops no other.
     """
 
     def __init__(self, place: Place) -> None:
         """Open the namespace; raises `UnusableInput` or `UnknownName` where there is none."""
         self.place, self.settings, self.locale = place, place.settings, place.locale
-        self._store, self._memory, self._alone = place.store(), place.memory(), threading.Lock()
-
-    @contextmanager
-    def memory(self) -> Iterator[Memory]:
-        """The read road, for one question."""
-        with self._alone:
-            yield self._memory
+        self._store, self.memory = place.store(), place.memory()
 
     def ask(self, question: str, find: Callable[[Memory], Block], as_of: datetime | None = None) -> Reply:
-        """What a model answers from what `find` recalls; others may ask the memory while the model is at work."""
+        """What a model answers from what `find` recalls."""
         from recall.asking import ask
 
-        def found() -> Block:
-            with self.memory() as memory:
-                return find(memory)
-
-        return ask(question, found, self._store, answering(self.settings), self.now(), as_of)
+        return ask(question, lambda: find(self.memory), self._store, answering(self.settings), self.now(), as_of)
 
     def snapshot(self) -> Snapshot:
         """The newest state."""
@@ -68,7 +56,7 @@ class Door:
 
     def flush(self) -> None:
         """Write the access events that are still held; never why anything fails."""
-        self._memory.close()
+        self.memory.close()
 
     @staticmethod
     def now() -> datetime:

@@ -7,9 +7,11 @@ import ipaddress
 import os
 import re
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import anyio
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.transport_security import TransportSecuritySettings
@@ -18,7 +20,7 @@ from pydantic import AnyHttpUrl
 from slowwave.errors import Refused, UnusableInput
 
 VARIABLE = "SLOWWAVE_MCP_TOKEN"
-_TOKEN = re.compile(r"[\x21-\x7e]{8,}")
+_TOKEN = re.compile(r"[\x21-\x7e]{16,}")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -72,7 +74,7 @@ def token_for(address: Address) -> Token:
     if given:
         if not _TOKEN.fullmatch(given):
             raise UnusableInput(
-                f"{VARIABLE} is no usable token.", "Eight printable ASCII characters or more, without spaces."
+                f"{VARIABLE} is no usable token.", "Sixteen printable ASCII characters or more, without spaces."
             )
         return Token(given, False)
     if not address.is_loopback:
@@ -84,16 +86,24 @@ def token_for(address: Address) -> Token:
 
 
 class OneToken:
-    """Lets in whoever shows the token (`TokenVerifier` of the SDK)."""
+    """Lets in whoever shows the token (`TokenVerifier` of the SDK).
 
-    def __init__(self, token: str) -> None:
-        self._token = token.encode()
+    Wrong tokens are answered one after another, each `pause_s` seconds after the one before and at most `most_s` late,
+    so that guessing takes time however many connections guess. The right token never waits.
+    """
+
+    def __init__(self, token: str, *, pause_s: float = 0.5, most_s: float = 30.0) -> None:
+        self._token, self._pause, self._most = token.encode(), pause_s, most_s
+        self._answered_until = 0.0
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Compared in constant time."""
-        if not hmac.compare_digest(token.encode(), self._token):
-            return None
-        return AccessToken(token=token, client_id="slowwave", scopes=[])
+        if hmac.compare_digest(token.encode(), self._token):
+            return AccessToken(token=token, client_id="slowwave", scopes=[])
+        now = time.monotonic()
+        self._answered_until = min(max(now, self._answered_until) + self._pause, now + self._most)
+        await anyio.sleep(self._answered_until - now)
+        return None
 
 
 def auth_settings(address: Address) -> AuthSettings:

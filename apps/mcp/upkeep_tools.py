@@ -30,8 +30,7 @@ def find_duplicate_observations(
     What is redundant goes with `delete_observations`, if a person allows it. Numbers and negations matter: 'likes' and
     'does not like' look alike and are no duplicates.
     """
-    with door_of(ctx).memory() as memory:
-        report = memory.duplicates(entity_name, threshold, containment_threshold)
+    report = door_of(ctx).memory.duplicates(entity_name, threshold, containment_threshold)
     return Duplicates(**report.as_json())
 
 

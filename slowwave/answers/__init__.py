@@ -5,12 +5,13 @@ from .facts import Mention, Passage, Provenance, RecalledFact, Recollection, Unc
 from .observations import Added, DuplicatePair, DuplicateReport, Observation, Outcome
 from .relations import Neighbour, Neighbourhood, Path
 from .replies import Reply
-from .stories import Chain, Pair, Story, Version
+from .stories import Chain, Decided, Pair, Story, Version
 
 __all__ = [
     "Added",
     "Chain",
     "Community",
+    "Decided",
     "DuplicatePair",
     "DuplicateReport",
     "Entity",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from .facts import Mention, Provenance, RecalledFact
 
@@ -54,13 +54,26 @@ class Pair:
     at: datetime | None
 
 
+class Decided(NamedTuple):
+    """One decision: when, what, by whom and why, in which run, about which row, and the ids of others beside it."""
+
+    at: datetime | None
+    action: str
+    decided_by: str
+    reason: str
+    run: str
+    about: str
+    beside: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Story:
     """Everything the store knows about how a row came to be what it is.
 
     Of facts: `evidence` is who said it, `absorbed` who said it in words that it took the place of; `lineage` steps
-    (old, new, reason); `statements` the words of the facts that are named by id. Of a message: `heard`, the facts that
-    it says, as (id, statement, status, reason).
+    (old, new, reason); `statements` the words of the facts that are named by id; `speakers` who speaks in the messages
+    of the evidence, by conversation and message. Of a message: `heard`, the facts that it says, as (id, statement,
+    status, reason).
     """
 
     id: str
@@ -69,16 +82,30 @@ class Story:
     columns: dict[str, Any]
     evidence: tuple[Provenance, ...]
     lineage: tuple[tuple[str, str, str], ...]
-    decisions: tuple[tuple[Any, str, str, str, str], ...]
+    decisions: tuple[Decided, ...]
     absorbed: tuple[Provenance, ...] = ()
     pairs: tuple[Pair, ...] = ()
     artifacts: tuple[tuple[str, str], ...] = ()
     statements: Mapping[str, str] = field(default_factory=dict)
     heard: tuple[tuple[str, str, str, str], ...] = ()
+    speakers: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The story in plain sentences, as `slowwave why` prints it."""
+        from .plain_stories import text_of  # which imports the records of this module
+
+        return text_of(self)
 
     def as_json(self) -> dict[str, Any]:
-        """One document."""
-        named = ("at", "action", "decided_by", "reason", "run")
-        decisions = [dict(zip(named, row, strict=True)) for row in self.decisions]
-        artifacts = [{"id": id_, "title": title} for id_, title in self.artifacts]
-        return {**asdict(self), "decisions": decisions, "artifacts": artifacts}
+        """One document; who speaks stands beside each quote."""
+        told = asdict(self)
+        del told["speakers"]
+        for name in ("evidence", "absorbed"):
+            told[name] = [
+                asdict(each) | {"speaker": self.speakers.get((each.conversation_id, each.message_id), "")}
+                for each in getattr(self, name)
+            ]
+        told["decisions"] = [each._asdict() for each in self.decisions]
+        told["artifacts"] = [{"id": id_, "title": title} for id_, title in self.artifacts]
+        return told

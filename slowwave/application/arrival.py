@@ -25,7 +25,8 @@ REPEATED = "repeats "
 """How the reason of a candidate begins that was refused as a repetition; the fact that it repeats follows."""
 _ABOUT = ["scope", "subject_id"]
 _ORDER = ("said_at", "valid_from", "id")
-_OWN = ["message_id", "valid_from", "statement", "statement_hash", "object_text", "object_id", "quote", "confidence"]
+_OWN = ["message_id", "valid_from", "statement", "statement_hash", "search_terms", "object_text", "object_id", "quote",
+        "confidence"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,8 @@ from slowwave.text import ENDING, cut_bytes, normalise_name, readable, row_id, s
 
 MAX_STATEMENT_BYTES = 2048
 MAX_QUOTE = 500
+MAX_TERMS, MAX_TERM = 6, 24
+"""General words that are kept of a fact, and the characters of one at most."""
 _NEGATION = (
     r"\b(?:" + "|".join(POLARITY[name] for name in ("no longer", "used to", "not", "never", "no", "stop")) + r")\b"
 )
@@ -50,6 +52,7 @@ CLAIMS: frames.Schema = {
     "date": pl.String(),
     "time_kind": pl.String(),
     "ended": pl.Boolean(),
+    "search_terms": pl.String(),
     "aspects": frames.TEXTS,
     "resolves": pl.List(RESOLVES),
     "by_model": pl.Boolean(),
@@ -220,7 +223,7 @@ def _facts(
         similarity_flag=pl.lit(False),
     )
     tagging = aspects.merge(rows["aspects"], aspects.classify(rows))
-    rows = rows.with_columns(quotes(rows), aspect_slugs=tagging.slugs)
+    rows = rows.with_columns(quotes(rows), search_terms(rows), aspect_slugs=tagging.slugs)
     identity = rows.select(
         "valid_from", "message_id", "subject_id", "predicate", pl.coalesce("object_id", "object_text"), "statement"
     )
@@ -237,6 +240,20 @@ def _cleaned(statements: pl.Series) -> pl.Series:
         raw: cut_bytes(" ".join(readable(raw).split()), MAX_STATEMENT_BYTES) for raw in statements.drop_nulls().unique()
     }
     return statements.replace(clean).fill_null("").alias("statement")
+
+
+def search_terms(rows: pl.DataFrame) -> pl.Series:
+    """The general words that may be asked for, as one text: of letters, at most MAX_TERMS, none of the statement's.
+
+    `rows` needs search_terms (null where there are none) and statement.
+    """
+    word = pl.element().str.len_chars().is_between(2, MAX_TERM)
+    terms = (
+        pl.col("search_terms").str.to_lowercase().str.extract_all(r"[\p{L}\p{M}]+").list.eval(pl.element().filter(word))
+    )
+    new = terms.list.set_difference(_words(pl.col("statement"))).list
+    text = new.head(MAX_TERMS).list.join(" ")
+    return rows.select(search_terms=pl.when(text != "").then(text))["search_terms"]
 
 
 def _times(claims: pl.DataFrame, now: datetime) -> pl.DataFrame:

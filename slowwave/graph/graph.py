@@ -63,6 +63,11 @@ class Graph:
         return codes.fill_null(0).cast(pl.Int8).to_numpy()
 
     @cached_property
+    def predicate(self) -> Places:
+        """The predicate of each relation as a number, (m,), the same for equal ones."""
+        return self.edges["predicate"].rank("dense").fill_null(0).cast(pl.Int32).to_numpy()
+
+    @cached_property
     def since(self) -> Offsets:
         """When each relation became true, microseconds since 1970, (m,); UNKNOWN_TIME where nobody said."""
         return self.edges["valid_from"].dt.epoch("us").fill_null(UNKNOWN_TIME).to_numpy()
@@ -71,6 +76,14 @@ class Graph:
     def degree(self) -> Offsets:
         """Relations of each node, (n,)."""
         return np.diff(self.starts)
+
+    @cached_property
+    def types(self) -> Offsets:
+        """How many of EDGE_TYPES the relations of each node have, (n,)."""
+        has_type = np.zeros((len(self), len(EDGE_TYPES)), np.bool_)
+        for ends in (self.source, self.target):
+            has_type[ends, self.kind] = True
+        return np.asarray(has_type.sum(axis=1), np.int64)
 
     @cached_property
     def place_of(self) -> Mapping[str, int]:

@@ -54,11 +54,7 @@ def structural_scores(graph: Graph, nodes: Places) -> Numbers:
 
     The largest degree is that of these nodes: beside the hub of a whole store nobody would be connected at all.
     """
-    steps = graph.steps(nodes)
-    place = np.repeat(np.arange(len(nodes)), graph.degree[nodes])
-    has_type = np.zeros((len(nodes), len(EDGE_TYPES)), np.bool_)
-    has_type[place, graph.kind[steps.edge]] = True
-    return connectedness(graph.degree[nodes], has_type.sum(axis=1))
+    return connectedness(graph.degree[nodes], graph.types[nodes])
 
 
 def connectedness(degrees: Offsets, types: Offsets) -> Numbers:

@@ -133,7 +133,8 @@ def _at_most(match: Numbers, settings: WalkSettings) -> Numbers:
 def _best_met(graph: Graph, edges: _Best, settings: WalkSettings, now: datetime, limit: int) -> Walk:
     met = np.flatnonzero(edges.is_met).astype(np.int32)
     scores = edges.value[met] * weights(graph, met)
-    scores = boosted(scores, days_since(graph.since[met], now), settings.temporal_decay_rate)
+    if settings.temporal_decay_rate:
+        scores = boosted(scores, days_since(graph.since[met], now), settings.temporal_decay_rate)
     best = best_facts(graph, met, scores, limit)
     return Walk(met[best], scores[best], edges.hop[met[best]], edges.seed[met[best]])
 
@@ -204,10 +205,9 @@ def best_facts(graph: Graph, edges: Places, scores: Numbers, limit: int) -> Offs
 
 def _first_told(graph: Graph, edges: Places) -> Iterator[int]:
     """Which of these relations say what none before them says."""
-    predicates = graph.edges["predicate"].gather(edges)
-    ends = (graph.source[edges].tolist(), graph.target[edges].tolist(), graph.kind[edges].tolist())
-    met: set[tuple[object, ...]] = set()
-    for place, said in enumerate(zip(predicates, *ends, strict=True)):
+    parts = (graph.source[edges], graph.target[edges], graph.predicate[edges], graph.kind[edges])
+    met: set[tuple[int, ...]] = set()
+    for place, said in enumerate(zip(*(part.tolist() for part in parts), strict=True)):
         if said not in met:
             met.add(said)
             yield place

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from .injection_phrases import HINTS, PHRASES
+
 _DROP = r"(?:ignore|disregard|override|bypass|discard|(?:do not|don't|stop) follow(?:ing)?)"
 _OVERRIDE = rf"(?:forget|{_DROP})"
 _ORDERS = r"(?:instructions?|prompts?|directives?|guidelines|rules|commands?|system message)"
@@ -91,8 +93,12 @@ _PATTERNS: Mapping[str, tuple[str, ...]] = {
         r"never|instruct)",
     ),
 }
+_ALL_PATTERNS = {
+    reason: (*_PATTERNS.get(reason, ()), *PHRASES.get(reason, ())) for reason in dict.fromkeys((*_PATTERNS, *PHRASES))
+}
 # Each pattern needs one of these, so that most texts are never looked at closely.
 _HINTS = [
+    *HINTS,
     "ignor",
     "disregard",
     "forget",
@@ -185,7 +191,7 @@ def injection_reasons(texts: pl.Series) -> pl.Series:
         return frame.select(reason=hidden)["reason"]
     by_reason = [
         pl.when(pl.any_horizontal([pl.col("plain").str.contains(pattern) for pattern in patterns])).then(pl.lit(reason))
-        for reason, patterns in _PATTERNS.items()
+        for reason, patterns in _ALL_PATTERNS.items()
     ]
     found = suspects.select("row", reason=pl.coalesce(by_reason))
     whole = frame.join(found, on="row", how="left", maintain_order="left")

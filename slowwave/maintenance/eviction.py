@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 import polars as pl
 
 from slowwave import frames
+from slowwave.maintenance.kept import ENDS
 from slowwave.maintenance.retirement import Cause
 from slowwave.text import as_json, timed_id
 from slowwave.validity import live_sql, time_sql
@@ -22,8 +23,6 @@ ARCHIVED = "archived"
 FOR_WANT_OF_ROOM = Cause(
     "archive", "evicted", "rule", "There are more entities than are kept, and one that it is about went."
 )
-ENDS = ("subject_id", "object_id", "owner_entity_id")
-"""Where a fact names entities."""
 POINTERS = ("supersedes_id", "similar_to_id", "related_id", "suspect_of")
 """Where a fact names other facts without needing them to say when it held."""
 ENTITIES: frames.Schema = {

@@ -28,27 +28,30 @@ _GOES_ON = ("active", "superseded")  # with an end that has come and no replacem
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What became of facts: who replaced whom, what each says, which no longer answer by right, and since when."""
+    """What became of facts: who replaced whom, what each says, which are over, since when, and when it was said."""
 
     replaced_by: Mapping[str, str]
     statements: Mapping[str, str]
     over: frozenset[str] = frozenset()
     since: Mapping[str, datetime] = field(default_factory=lambda: MappingProxyType({}))
+    said_at: Mapping[str, datetime] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
-    def of(cls, rows: pl.DataFrame, now: datetime) -> Standing:
-        """From rows (id, statement, status, valid_from, valid_to, replaced_by) of facts and all that replaced them.
+    def of(cls, rows: pl.DataFrame, now: datetime, others: Collection[str] = ()) -> Standing:
+        """From rows (id, statement, status, valid_from, valid_to, replaced_by, said_at) of facts and their successors.
 
         Over is what was retracted, or has ended without a replacement, itself or as the last that replaced it: the
-        world changed. What was archived is not over.
+        world changed. So is what `others` wrote, or put into its place: a run is measured by its own doings. What was
+        archived is not over.
         """
         steps = dict(rows.filter(pl.col("replaced_by").is_not_null()).select("id", "replaced_by").iter_rows())
         has_ended = pl.col("status").is_in(_GOES_ON) & (pl.col("valid_to") <= now).fill_null(False)
         is_last = pl.col("replaced_by").is_null()
         ended = {*rows.filter(is_last & has_ended)["id"], *rows.filter(pl.col("status") == "retracted")["id"]}
-        over = frozenset(id_ for id_ in rows["id"] if [id_, *successors(id_, steps)][-1] in ended)
-        since = dict(rows.select("id", "valid_from").drop_nulls().iter_rows())
-        return cls(steps, dict(rows.select("id", "statement").iter_rows()), over, since)
+        chains = {id_: (id_, *successors(id_, steps)) for id_ in rows["id"]}
+        over = frozenset(id_ for id_, chain in chains.items() if chain[-1] in ended or not {*chain}.isdisjoint(others))
+        since, said_at = (dict(rows.select("id", at).drop_nulls().iter_rows()) for at in ("valid_from", "said_at"))
+        return cls(steps, dict(rows.select("id", "statement").iter_rows()), over, since, said_at)
 
     def found(self, probe: Probe, recalled: Mapping[str, str], was: Mapping[str, Said] = NOTHING) -> frozenset[str]:
         """Which of the expected facts were recalled (id → statement): themselves, what replaced them, or their twins.
@@ -68,7 +71,7 @@ class Standing:
         return frozenset(found)
 
     def _is_stale(self, expected: str, one: str, was: Said) -> bool:
-        """Whether a fact, or what took its place, says something else, and did not begin later."""
+        """Whether a fact, or what took its place, says something else, and neither began nor was said later."""
         statement, since = self.statements.get(one, ""), self.since.get(one)
         if statement == was.statement:
             return False
@@ -76,6 +79,8 @@ class Standing:
         if one == expected:
             return share < SAME
         is_later = since is not None and was.since is not None and since > was.since
+        if one in self.said_at and expected in self.said_at:  # a correction may tell of a time before
+            is_later |= self.said_at[one] > self.said_at[expected]
         return not is_later and not (was.answer <= stems(statement) and share >= RETOLD)
 
 

@@ -17,7 +17,8 @@ from itertools import islice
 
 import polars as pl
 
-from slowwave.maintenance.steward import is_kept, score_facts
+from slowwave.maintenance.kept import is_kept
+from slowwave.maintenance.steward import score_facts
 from slowwave.ranking.ranking import stems
 from slowwave.settings import GateSettings, StewardSettings
 from slowwave.validity import is_live

@@ -13,14 +13,12 @@ from datetime import datetime, timedelta
 import polars as pl
 
 from slowwave import frames
+from slowwave.maintenance.kept import KEPT_KINDS, KEPT_RANK, is_kept
 from slowwave.maintenance.retirement import Cause
 from slowwave.settings import StewardSettings
 from slowwave.validity import time_sql
 
 UNUSED = 0.5  # what a fact is worth that is new, or that was recalled less than others (S4-06)
-KEPT_KINDS = ("structural", "similarity")
-KEPT_RANK = "user_axiom"
-ENDS = ("subject_id", "object_id", "owner_entity_id")
 PRUNED = Cause(
     "prune", "pruned", "rule", "Nobody ever recalled it, and it has faded; `slowwave restore` brings it back."
 )
@@ -91,18 +89,6 @@ def _age(since: pl.Expr, now: datetime) -> pl.Expr:
     """Days since then, or since the fact was put back."""
     start = pl.max_horizontal(since, "put_back_at")
     return ((pl.lit(now, dtype=frames.TIME) - start).dt.total_microseconds() / _DAY_US).clip(0.0).fill_null(0.0)
-
-
-def is_kept(pinned: Collection[str] = ()) -> pl.Expr:
-    """Facts that nothing automatic may hide or retire: pinned, axioms, structure, what is known of `pinned` entities.
-
-    Needs the ends of a fact only where there are pinned entities.
-    """
-    kept = pl.col("pinned").fill_null(False) | (pl.col("entrenchment") == KEPT_RANK).fill_null(False)
-    kept |= pl.col("kind").is_in(KEPT_KINDS).fill_null(False)
-    for end in ENDS if pinned else ():
-        kept |= pl.col(end).is_in(list(pinned)).fill_null(False)
-    return kept
 
 
 def may_fade_sql(settings: StewardSettings, now: datetime) -> str:

@@ -1,14 +1,15 @@
 """The road from the scores of search to places in the order of recall, stage by stage; each leaves its number behind.
 
-Score of search → fused with the walk along relations → × use of the entities (S0-26) → × what a suspect fact counts →
-× the current conversation (S2-74) → sorted again (T22) → spread over what differs → the first k. Every stage changes
-the score by one factor or one sum, so the parts of a fact tell how its score came about: fused = search + weight ×
-graph, and score = (fused, else search) × limbic × suspect × episode × diversity.
+Score of search → fused with the walk along relations → less for facts about others than the people named → more for
+facts of the time that is named → × use of the entities (S0-26) → × what a suspect fact counts → × the current
+conversation (S2-74) → sorted again (T22) → spread over what differs → the first k. Every stage changes the score by one
+factor or one sum, so the parts of a fact tell how its score came about: fused = search + weight × graph, and score =
+((fused, else search) × about + period) × limbic × suspect × episode × diversity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -52,6 +53,15 @@ def weighted(order: Sequence[Recalled], factors: Mapping[str, Mapping[str, float
         told = factors.get(place.fact_id or "", {})
         raised.append(replace(place, score=place.score * told.get(name, 1.0), parts={**place.parts, **told}))
     return sorted(raised, key=lambda place: -place.score)
+
+
+def raised(order: Sequence[Recalled], those: Collection[str], by: float, name: str) -> list[Recalled]:
+    """The facts with `by` added to the scores of `those`, told among their parts as `name`; sorted again."""
+    lifted = []
+    for place in order:
+        more = by if place.fact_id in those else 0.0
+        lifted.append(replace(place, score=place.score + more, parts={**place.parts, name: more}))
+    return sorted(lifted, key=lambda place: -place.score)
 
 
 def spread(order: Sequence[Recalled], vectors: Vectors, diversity: float, k: int) -> list[Recalled]:

@@ -17,7 +17,6 @@ import numpy as np
 import polars as pl
 from anyascii import anyascii
 from rapidfuzz.distance import OSA
-from scipy.optimize import linear_sum_assignment
 
 from slowwave.labels import TYPES
 from slowwave.reading.name_tables import (
@@ -289,6 +288,8 @@ Aligned = tuple[list[tuple[str, str, float]], list[str], list[str]]
 @lru_cache(_CACHE)
 def _aligned(short: tuple[str, ...], long: tuple[str, ...]) -> Aligned:
     """Words of both in the pairs that are most alike together, and what is left of each."""
+    from scipy.optimize import linear_sum_assignment  # slow to import, and of use only where names are compared
+
     grid = np.array([[likeness(one, two) for two in long] for one in short])
     rows, columns = linear_sum_assignment(-grid)
     places = [place for place in zip(rows, columns, strict=True) if grid[place] >= _PAIRED]

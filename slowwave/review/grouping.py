@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 NODES = pl.Schema({"row": pl.String(), "speaks": pl.Boolean()})
 TIES = pl.Schema({"row": pl.String(), "other": pl.String()})
@@ -17,6 +15,9 @@ def group_rows(nodes: pl.DataFrame, ties: pl.DataFrame) -> pl.DataFrame:
     `nodes` are (row, speaks), one per row of a plan; `ties` are (row, other), in which `other` may be no row of it.
     Rows that hang together with nothing that speaks are left out: they can be written at once.
     """
+    from scipy.sparse import coo_array  # slow to import, and of use only to runs that propose
+    from scipy.sparse.csgraph import connected_components
+
     rows = nodes.group_by("row").agg(pl.col("speaks").any()).sort("row").with_row_index("place")
     places = rows.select("row", "place")
     edges = ties.join(places, on="row").join(places, left_on="other", right_on="row", suffix="_other")

@@ -31,7 +31,11 @@ class RetentionSettings(Group):
         30.0, ge=1.0, le=3600.0, title="Writer lease", description="Seconds after which a silent writer is dead."
     )
     lease_wait_s: float = Field(
-        60.0, ge=0.0, le=3600.0, title="Wait for the lease", description="Seconds before giving up."
+        60.0,
+        ge=0.0,
+        le=3600.0,
+        title="Wait for the lease",
+        description="Seconds that one try waits; a task of a flow has six.",
     )
 
 

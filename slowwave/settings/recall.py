@@ -173,5 +173,6 @@ class RecallSettings(Group):
         le=1_000_000,
         title="Held in memory",
         description="Megabytes of messages and facts up to which a namespace is read into memory and answers from "
-        "there, some 100,000 facts; it takes about twice as much. A larger one is asked by its indexes; 0: every one.",
+        "there, some 100,000 facts; their vectors lie in a temporary file. A larger one is asked by its indexes; 0: "
+        "every one.",
     )

@@ -117,9 +117,8 @@ def _mentions(foreign: Foreign, claims: pl.DataFrame, written_at: datetime) -> p
     listed = foreign.entities.select(
         "name", "summary", entity_type=pl.col("known_type").fill_null("concept"), seen_at=pl.coalesce("seen_at", now)
     )
-    ends = [
-        claims.select(name=end, seen_at="occurred_at", entity_type=pl.lit("concept")) for end in ("subject", "object")
-    ]
+    among = {"subject": claims, "object": claims.filter(~pl.col("is_value").fill_null(False))}
+    ends = [rows.select(name=end, seen_at="occurred_at", entity_type=pl.lit("concept")) for end, rows in among.items()]
     named = pl.concat(ends).drop_nulls("name").unique(["name", "seen_at"], maintain_order=True)
     rows = pl.concat([frames.conform(part, RAW_MENTIONS) for part in (listed, named)])
     return rows.with_columns(window=pl.lit(0, dtype=pl.Int64)).select(*RAW_MENTIONS)

@@ -30,6 +30,7 @@ CLAIMS: frames.Schema = {
     "subject": pl.String(),
     "relation": pl.String(),
     "object": pl.String(),
+    "is_value": pl.Boolean(),
     "statement": pl.String(),
     "role": pl.String(),
     "confidence": pl.Float64(),
@@ -64,7 +65,8 @@ class Foreign:
     `entities` (ENTITIES) are those that it lists, `claims` (CLAIMS) what it holds of them, `episodes` (EPISODES) the
     texts that claims name as their source. `entity_type` is the system's own word, `known_type` ours, null where it has
     none. Of a claim `valid_to` is the time from which it no longer holds, `told_at` when the system wrote it last;
-    times are null where the export has none. `key` is what the item is known by in its system, or a digest of it.
+    times are null where the export has none. `is_value`: its object is words and names no entity. `key` is what the
+    item is known by in its system, or a digest of it.
     """
 
     format: str

@@ -1,0 +1,174 @@
+"""Columns: a table in memory of which a few rows at a time are made, in microseconds and in little memory.
+
+Polars holds 16 bytes for each text, even for one that is not there, and takes longer to gather thirty rows than a
+question needs to rank them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+Places = npt.NDArray[np.int64]
+Row = Mapping[str, Any]
+
+REPEATED = 8
+"""Rows for each distinct value from which on a column is held as numbers of its values."""
+_MOST_CODED = 1 << 16
+_TIME = pl.Datetime("us", "UTC")
+_FIRST_TIME = datetime(1970, 1, 1, tzinfo=ZoneInfo("UTC"))
+
+
+class Column(Protocol):
+    """One column of n rows."""
+
+    def at(self, places: Places) -> list[Any]:
+        """The values at these places."""
+
+    def whole(self) -> pl.Series:
+        """All values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coded:
+    """Few values, each many times: (n,) the number of the value of each row."""
+
+    values: npt.NDArray[np.object_]
+    codes: npt.NDArray[Any]
+    kind: pl.DataType
+
+    def at(self, places: Places) -> list[Any]:
+        """The values at these places."""
+        found: list[Any] = self.values[self.codes[places]].tolist()
+        return found
+
+    def whole(self) -> pl.Series:
+        """All values."""
+        return pl.Series(self.values.tolist(), dtype=self.kind).gather(self.codes.astype(np.uint32))
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Texts of which most differ: row i is `data[starts[i]:starts[i + 1]]`, in UTF-8."""
+
+    array: pa.LargeStringArray
+    starts: npt.NDArray[np.int64]
+    data: memoryview
+    is_missing: npt.NDArray[np.bool_] | None
+
+    def at(self, places: Places) -> list[Any]:
+        """The values at these places."""
+        data, ends = self.data, zip(self.starts[places].tolist(), self.starts[places + 1].tolist(), strict=True)
+        texts = [str(data[start:end], "utf8") for start, end in ends]
+        return texts if self.is_missing is None else _without(texts, self.is_missing[places])
+
+    def whole(self) -> pl.Series:
+        """All values."""
+        return pl.Series(self.array)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Numbers or times of which most differ: `numbers` (n,) are the values, times as microseconds since 1970."""
+
+    values: pl.Series
+    numbers: npt.NDArray[Any]
+    is_missing: npt.NDArray[np.bool_] | None
+
+    def at(self, places: Places) -> list[Any]:
+        """The values at these places."""
+        found = self.numbers[places].tolist()
+        if self.values.dtype == _TIME:
+            found = [_FIRST_TIME + timedelta(microseconds=number) for number in found]
+        return found if self.is_missing is None else _without(found, self.is_missing[places])
+
+    def whole(self) -> pl.Series:
+        """All values."""
+        return self.values
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Anything else."""
+
+    values: pl.Series
+
+    def at(self, places: Places) -> list[Any]:
+        """The values at these places."""
+        return self.values[places].to_list()  # `gather` is a lazy query, which takes three times as long
+
+    def whole(self) -> pl.Series:
+        """All values."""
+        return self.values
+
+
+class Columns:
+    """n rows by columns."""
+
+    def __init__(self, columns: Mapping[str, Column], size: int) -> None:
+        self._columns, self._size = columns, size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, name: str) -> Column:
+        """One column."""
+        return self._columns[name]
+
+    def frame(self, names: Iterable[str]) -> pl.DataFrame:
+        """Some of the columns as a frame."""
+        return pl.DataFrame([self._columns[name].whole().alias(name) for name in names])
+
+    def rows(self, places: Places, names: Sequence[str] | None = None) -> list[Row]:
+        """The rows at these places, of these columns as far as there are such; of all unless told."""
+        wanted = [name for name in (self._columns if names is None else names) if name in self._columns]
+        parts = [self._columns[name].at(places) for name in wanted]
+        return [dict(zip(wanted, row, strict=True)) for row in zip(*parts, strict=True)]
+
+
+def column_of(series: pl.Series) -> Column:
+    """A column in the form that takes least."""
+    distinct = series.unique(maintain_order=True)
+    if REPEATED * len(distinct) <= len(series) and len(distinct) <= _MOST_CODED:
+        return _coded(series, distinct)
+    if series.dtype == pl.String:
+        return _texts(series)
+    return _numbers(series.rechunk()) if series.dtype.is_numeric() or series.dtype == _TIME else Plain(series.rechunk())
+
+
+def _numbers(series: pl.Series) -> Numbers:
+    is_missing = series.is_null().to_numpy() if series.null_count() else None
+    return Numbers(series, series.to_physical().fill_null(0).to_numpy(), is_missing)
+
+
+def _without(values: list[Any], is_missing: npt.NDArray[np.bool_]) -> list[Any]:
+    return [None if is_gone else value for value, is_gone in zip(values, is_missing.tolist(), strict=True)]
+
+
+def _coded(series: pl.Series, distinct: pl.Series) -> Coded:
+    numbered = distinct.alias("value").to_frame().with_row_index("code")
+    codes = (
+        series.alias("value")
+        .to_frame()
+        .join(numbered, on="value", how="left", nulls_equal=True, maintain_order="left")["code"]
+    )
+    values = np.empty(len(distinct), np.object_)
+    values[:] = distinct.to_list()
+    return Coded(values, codes.to_numpy().astype(np.min_scalar_type(len(distinct))), series.dtype)
+
+
+def _texts(series: pl.Series) -> Texts:
+    array = series.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
+    assert isinstance(array, pa.LargeStringArray)
+    _, starts, data = array.buffers()
+    is_missing = series.is_null().to_numpy() if series.null_count() else None
+    numbers = np.frombuffer(starts, np.int64)[array.offset : array.offset + len(array) + 1]
+    return Texts(array, numbers, memoryview(data if data is not None else b""), is_missing)

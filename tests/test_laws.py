@@ -1,0 +1,169 @@
+"""Laws of what is shown: more room loses nothing, and an earlier time shows nothing that was said after it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mcp.client import Client
+from mcp_client import asked
+from messages_api import MessagesApi, filled
+from talk import CLAUDE, learn, said, written
+from test_context import fact, passage
+
+from apps.mcp.door import Door
+from apps.mcp.server import make_server
+from apps.options import Place
+from bench import synthetic
+from bench.big_store import build_store
+from recall.context import Block, count_tokens, render_context
+from recall.memory import Memory
+from slowwave.answers import Mention, Passage, RecalledFact
+from slowwave.settings import LanguageSettings, Settings
+
+ROOMS = (*range(100, 400, 25), *range(400, 8001, 400))
+SAID = datetime(2026, 5, 8, 14, tzinfo=UTC)
+SENTENCES = [each.statement for each in islice(synthetic.facts(400, 11), 400)]
+
+
+def lines_of(block: Block) -> set[str]:
+    return {line for line, _ in block.lines}
+
+
+def assert_nothing_is_lost(blocks: list[tuple[int, Block]]) -> None:
+    for (small, one), (large, other) in pairwise(blocks):
+        assert count_tokens(one.text) <= small
+        assert not lines_of(one) - lines_of(other), (small, large)
+        assert {each.id for each in one.facts} <= {each.id for each in other.facts}
+
+
+# More room
+
+
+def _facts(seed: list[tuple[int, int, int, bool, bool]]) -> list[RecalledFact]:
+    """Facts in the order of a ranking: which sentence, of whom, on which day, whether it is over or disputed."""
+    return [
+        fact(
+            SENTENCES[place], SAID + timedelta(days=day), subject=f"s{owner}", subject_id=f"s{owner}",
+            score=2 - n / 200, valid_to=SAID + timedelta(days=90) if is_over else None,
+            conflicts_with=(Mention("f", SENTENCES[(place + 1) % 400]),) if is_disputed else (),
+        )
+        for n, (place, owner, day, is_over, is_disputed) in enumerate(seed)
+    ]  # fmt: skip
+
+
+def _passages(seed: list[tuple[int, int, int]]) -> list[Passage]:
+    return [
+        passage(" ".join(SENTENCES[place : place + many]), 2 - n / 50, SAID + timedelta(days=day))
+        for n, (place, many, day) in enumerate(seed)
+    ]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 399), st.integers(0, 5), st.integers(-60, 60), st.booleans(), st.booleans()),
+             max_size=120),
+    st.lists(st.tuples(st.integers(0, 390), st.integers(1, 8), st.integers(-60, 60)), max_size=12),
+)  # fmt: skip
+@settings(max_examples=25, deadline=None)
+def test_more_room_never_loses_a_line_from_100_to_8000_tokens(
+    known: list[tuple[int, int, int, bool, bool]], quoted: list[tuple[int, int, int]]
+) -> None:
+    facts, passages = _facts(known), _passages(quoted)
+    assert_nothing_is_lost([(room, render_context(facts, room, passages)) for room in ROOMS])
+
+
+@pytest.mark.parametrize("question", ["Where does Devon live?", "Which tools are used?", "what did we decide"])
+def test_more_room_never_loses_a_line_of_what_was_learned(learned: tuple[Path, object], question: str) -> None:
+    with Memory.open(str(learned[0]), is_logged=False) as memory:
+        blocks = [(room, memory.block_for(question, room)) for room in ROOMS]
+    assert blocks[-1][1].facts
+    assert blocks[-1][1].passages
+    assert_nothing_is_lost(blocks)
+
+
+def test_more_room_never_loses_a_line_of_many_facts(tmp_path: Path) -> None:
+    questions = build_store(str(tmp_path / "m"), 400, 5)
+    with Memory.open(str(tmp_path / "m"), is_logged=False) as memory:
+        for question in questions[:3]:
+            blocks = [(room, memory.block_for(question, room)) for room in ROOMS]
+            assert len(blocks[-1][1].facts) > 20
+            assert_nothing_is_lost(blocks)
+
+
+# Earlier times
+
+TOWNS = ("Porto", "Oslo", "Lima", "Turin", "Gdansk", "Bergen", "Nantes")
+BEGIN = datetime(2026, 1, 5, 9, tzinfo=UTC)
+ASKED = "Which town does Marta live in, and what is worth a visit?"
+
+
+@pytest.fixture(scope="module")
+def moves(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Somebody moves every ten days, and an assistant says something of each town."""
+    folder = tmp_path_factory.mktemp("moves")
+    lines = []
+    for n, town in enumerate(TOWNS):
+        talk = [("Marta", f"I live in {town} now."), ("assistant", f"In {town} the museum of boats is worth a visit.")]
+        lines += said(talk, f"c{n}", BEGIN + timedelta(days=10 * n))
+    learn([written(folder / "moves.jsonl", lines)], folder / "m")
+    return folder / "m"
+
+
+def times() -> list[tuple[int, datetime]]:
+    """Before each move and a day after it, with the number of towns that were named by then."""
+    moved = [(n + 1, BEGIN + timedelta(days=10 * n + 1)) for n in range(len(TOWNS))]
+    return [(0, BEGIN - timedelta(days=1)), *moved]
+
+
+def assert_only(named: int, told: str) -> None:
+    """That of the towns none is named in a text which nobody had named by then."""
+    assert [town for town in TOWNS[named:] if town in told] == []
+
+
+@pytest.mark.parametrize(("named", "at"), times())
+def test_an_earlier_time_shows_nothing_that_was_said_later(moves: Path, named: int, at: datetime) -> None:
+    with Memory.open(str(moves), is_logged=False) as memory:
+        for graph in ("none", "bfs", "spread"):
+            found = memory.recall(ASKED, 20, as_of=at, graph=graph, also=["boats", "Which town is it today?"])
+            assert_only(named, str([found.facts, found.passages, found.uncertain]))
+        many = memory.recall_many([ASKED, "boats"], 20, as_of=at)
+        assert_only(named, str([(one.facts, one.passages) for one in many]))
+        block = memory.context_for(ASKED, 4000, as_of=at)
+        assert_only(named, block)
+        assert (TOWNS[named - 1] in block) == (named > 0)
+        assert_only(named, str(memory.facts_of("Marta", as_of=at)[1]))
+        assert_only(named, str(memory.neighbours("Marta", as_of=at)))
+    with Memory.open(str(moves), is_logged=False) as memory:
+        assert not memory.recall(ASKED, known_as_of=at).facts  # all of it was learned long after
+
+
+def test_agents_and_the_model_that_answers_see_no_later_words_either(
+    moves: Path, serve: Callable[..., MessagesApi]
+) -> None:
+    api = serve(filled("QuestionAnswer", {"known": False, "answer": "", "lines": []}))
+
+    async def over_mcp(at: datetime) -> str:
+        settings = Settings.model_validate({"ingest": {"llm": {"model": CLAUDE}}})
+        async with Client(make_server(Door(Place(str(moves), "default", settings)))) as client:
+            told: list[Any] = [
+                await asked(client, "recall", query=ASKED, as_of=at.isoformat(), token_budget=4000),
+                await asked(client, "as_of", entity_name="Marta", time=at.isoformat()),
+                await asked(client, "ask", question="Where?", as_of=at.isoformat()),
+            ]
+            return json.dumps(told, default=str)
+
+    for named, at in times()[1::3]:
+        assert_only(named, asyncio.run(over_mcp(at)))
+        with Memory.open(str(moves), is_logged=False) as memory:
+            memory.ask(ASKED, LanguageSettings(model=CLAUDE), as_of=at)
+        assert_only(named, json.dumps(api.requests))
+        assert TOWNS[named - 1] in json.dumps(api.requests)
+        api.requests.clear()

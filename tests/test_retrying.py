@@ -1,0 +1,461 @@
+"""What passes does not end a run: the same tries, waits and time limits under Prefect and inline."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import pkgutil
+import string
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar
+from uuid import uuid4
+
+import pytest
+from lancedb.embeddings import TextEmbeddingFunction, get_registry
+from messages_api import Body, MessagesApi, Reply
+from prefect import Flow, Task
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
+from prefect.client.schemas.filters import FlowFilter, FlowFilterName
+from prefect.client.schemas.objects import FlowRun
+from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+from talk import CLAUDE, NOW, extractor, learn, rows, said, written
+
+import flows
+import tasks
+from flows.ingest import ingest
+from inference.embedding import open_embedder
+from inference.shared_limits import limited_by
+from slowwave.errors import LeaseBusy, Terminal, Transient, UnusableInput
+from slowwave.settings import IngestSettings
+from storage.store import Store
+from tasks.deployed import LIMITS
+from tasks.engine import flow, is_inline, side_by_side, task
+from tasks.provider_limits import PrefectLimits, limit_of
+from tasks.retrying import FLOW_TRIES, ONCE, RETRIES, TASK_TRIES, Tries
+
+pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("engine")]
+
+QUICK = Tries((0.05, 0.1), jitter=0.3)
+
+
+@pytest.fixture(autouse=True)
+def tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails is tried again here, unlike in other tests."""
+    monkeypatch.delenv(RETRIES, raising=False)
+
+
+@pytest.fixture(params=["inline", "prefect"])
+def either(request: pytest.FixtureRequest, engine: None) -> Iterator[str]:
+    """Inside, one of the two engines runs what is called."""
+    if request.param == "prefect":
+        assert not is_inline()
+        yield request.param
+        return
+    with temporary_settings(restore_defaults={PREFECT_API_URL}):
+        assert is_inline()
+        yield request.param
+
+
+class Failing:
+    """Raises the errors one after the other, then returns how often it was called."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors, self.calls = list(errors), 0
+
+    def __call__(self) -> int:
+        self.calls += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return self.calls
+
+
+def _work(failing: Failing, *, is_async: bool, tries: Tries = QUICK) -> Callable[[], Any]:
+    """A task of either kind that calls it."""
+    if is_async:
+
+        @task("work", about="tests", tries=tries)
+        async def work() -> int:
+            await asyncio.sleep(0)
+            return failing()
+
+        return work
+
+    @task("work", about="tests", tries=tries)
+    def wait() -> int:
+        return failing()
+
+    return wait
+
+
+def _in_flow(work: Callable[[], Any]) -> Any:
+    @flow("around", tries=ONCE)
+    async def around() -> Any:
+        done = work()
+        return await done if asyncio.iscoroutine(done) else done
+
+    return asyncio.run(around())
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_task_that_fails_twice_with_what_passes_completes_in_its_third_try(either: str, is_async: bool) -> None:
+    failing = Failing(Transient("HTTP 429: slow down."), Transient("HTTP 429: slow down."))
+    began = time.monotonic()
+    assert _in_flow(_work(failing, is_async=is_async)) == 3
+    assert time.monotonic() - began >= 0.7 * 0.15  # it waited, not less than the jitter allows
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_what_does_not_pass_ends_a_task_at_once_and_what_passes_after_the_last_try(either: str, is_async: bool) -> None:
+    wrong = Failing(Terminal("bad request"))
+    with pytest.raises(Terminal):
+        _in_flow(_work(wrong, is_async=is_async))
+    down = Failing(*(Transient("down") for _ in range(9)))
+    with pytest.raises(Transient):
+        _in_flow(_work(down, is_async=is_async))
+    assert (wrong.calls, down.calls) == (1, 3)
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_task_called_by_hand_or_where_retries_are_off_is_tried_once(
+    either: str, is_async: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_hand, off = Failing(Transient("down")), Failing(LeaseBusy("held"))
+    work = _work(by_hand, is_async=is_async)
+    with pytest.raises(Transient):
+        asyncio.run(work()) if is_async else work()
+    monkeypatch.setenv(RETRIES, "off")
+    with pytest.raises(LeaseBusy):
+        _in_flow(_work(off, is_async=is_async))
+    assert (by_hand.calls, off.calls) == (1, 1)
+
+
+def test_a_task_that_takes_too_long_ends_and_is_not_tried_again(either: str) -> None:
+    calls = []
+
+    @task("slow", about="tests", longest_s=0.1)
+    async def slow() -> None:
+        calls.append(1)
+        await asyncio.sleep(30)
+
+    with pytest.raises(TimeoutError):
+        _in_flow(slow)
+    assert len(calls) == 1
+
+
+def test_a_time_out_inside_a_task_is_not_taken_for_its_own(either: str) -> None:
+    @task("asks", about="tests", longest_s=60)
+    async def asks() -> None:
+        raise TimeoutError("the provider")
+
+    with pytest.raises(TimeoutError, match="the provider"):
+        _in_flow(asks)
+
+
+def test_shares_of_work_go_on_side_by_side_and_none_begins_after_an_error(either: str) -> None:
+    steps: list[str] = []
+
+    @task("share", about="{number}", tries=ONCE)
+    async def share(number: int) -> int:
+        steps.append(f"{number} begins")
+        if number == 1:
+            raise Terminal("one")
+        await asyncio.sleep(0.3)
+        steps.append(f"{number} ends")
+        return number * number
+
+    @flow("shares", tries=ONCE)
+    async def shares(numbers: list[int]) -> list[int]:
+        return await side_by_side(share, ({"number": number} for number in numbers), at_once=2)
+
+    assert asyncio.run(shares([2, 3, 4])) == [4, 9, 16]
+    assert set(steps[:2]) == {"2 begins", "3 begins"}
+    assert steps.index("4 begins") > min(steps.index("2 ends"), steps.index("3 ends"))
+    steps.clear()
+    with pytest.raises(Terminal):
+        asyncio.run(shares([0, 1, 2]))
+    assert sorted(steps) == ["0 begins", "0 ends", "1 begins"]
+
+
+async def _runs(name: str) -> list[FlowRun]:
+    async with get_client() as client:
+        return await client.read_flow_runs(flow_filter=FlowFilter(name=FlowFilterName(any_=[name])))
+
+
+@pytest.mark.parametrize(
+    ("error", "tried"), [(LeaseBusy("held"), 2), (Transient("down"), 2), (UnusableInput("no file"), 1)]
+)
+def test_a_flow_is_run_again_after_what_passes_and_only_then(either: str, error: Exception, tried: int) -> None:
+    name, failing = f"goes-on-{uuid4().hex[:8]}", Failing(error)
+
+    @flow(name, tries=Tries((1.0, 1.0)))
+    async def goes_on() -> int:
+        return failing()
+
+    if tried == 1:
+        with pytest.raises(UnusableInput):
+            asyncio.run(goes_on())
+    else:
+        assert asyncio.run(goes_on()) == tried
+    assert failing.calls == tried
+    if either == "prefect":
+        [run] = asyncio.run(_runs(name))
+        assert (run.run_count, run.state_name) == (tried, "Completed" if tried == 2 else "Failed")
+
+
+def test_waits_grow_and_differ_by_the_jitter() -> None:
+    drawn = [[TASK_TRIES.wait_s(retry) for retry in range(TASK_TRIES.retries)] for _ in range(50)]
+    assert all(
+        0.7 * wait <= each <= 1.3 * wait
+        for draws in drawn
+        for each, wait in zip(draws, TASK_TRIES.waits_s, strict=True)
+    )
+    assert len({draws[0] for draws in drawn}) > 1
+    assert list(TASK_TRIES.waits_s) == sorted(TASK_TRIES.waits_s)
+    assert sum(TASK_TRIES.waits_s) >= 60  # the time by which providers count their limits
+
+
+# Real work
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits of the real tasks are not waited for in full."""
+    monkeypatch.setattr(Tries, "wait_s", lambda self, retry: 0.2)
+
+
+@pytest.fixture
+def busy_for(tmp_path: Path) -> Iterator[Callable[[float], None]]:
+    """Another writer that holds the namespace for so many seconds, from now on."""
+    threads: list[threading.Thread] = []
+
+    def hold(seconds: float) -> None:
+        has_it = threading.Event()
+
+        def write() -> None:
+            with Store.open(str(tmp_path / "m")).commit("other", "test", NOW):
+                has_it.set()
+                time.sleep(seconds)
+
+        threads.append(threading.Thread(target=write))
+        threads[-1].start()
+        assert has_it.wait(10)
+
+    yield hold
+    for thread in threads:
+        thread.join()
+
+
+def test_a_lease_that_is_busy_for_a_while_does_not_end_a_run(
+    either: str, tmp_path: Path, busy_for: Callable[[float], None], quick: None
+) -> None:
+    learn(written(tmp_path / "a.jsonl", said()), tmp_path / "m")
+    busy_for(2.0)
+    later = written(tmp_path / "b.jsonl", said(conversation="c2"))
+    told = learn(later, tmp_path / "m", retention={"lease_s": 30.0, "lease_wait_s": 0.3})
+    assert told["state"] == "completed"
+    assert told["counts"]["messages extracted"] > 0
+    assert rows(tmp_path / "m", "runs")["state"].to_list() == ["completed", "completed"]
+
+
+class Limited(TextEmbeddingFunction):  # type: ignore[misc]
+    """Refuses some requests with a 429, and counts what it was sent."""
+
+    name: str = "limited"
+    refused: ClassVar[int] = 0
+    sent: ClassVar[Counter[str]] = Counter()
+
+    def ndims(self) -> int:
+        """Eight."""
+        return 8
+
+    def generate_embeddings(self, texts: list[str], *args: Any, **kwargs: Any) -> list[list[float]]:
+        """The first characters' numbers."""
+        if type(self).refused:
+            type(self).refused -= 1
+            error = RuntimeError("rate limit reached")
+            error.status_code = 429  # type: ignore[attr-defined]
+            raise error
+        type(self).sent.update(texts)
+        return [[float(ord(each)) for each in text.ljust(8)[:8]] for text in texts]
+
+
+@pytest.fixture
+def limited() -> Iterator[str]:
+    """The name of an embedding model whose provider limits requests."""
+    alias = f"limited-{uuid4().hex}"
+    get_registry().register(alias)(Limited)
+    Limited.refused = 0
+    Limited.sent.clear()
+    yield f"{alias}/words"
+    get_registry()._functions.pop(alias)
+
+
+def test_an_embedder_that_answers_429_twice_does_not_end_an_ingest(
+    either: str, tmp_path: Path, limited: str, quick: None
+) -> None:
+    talk = written(tmp_path / "talk.jsonl", said())
+    Limited.refused = 2
+    settings = IngestSettings.model_validate({"llm": {"model": "rules"}})
+    told: dict[str, Any] = asyncio.run(
+        ingest([str(talk)], store=str(tmp_path / "m"), embedder=limited, settings=settings, now=NOW)  # type: ignore[arg-type]
+    )
+    assert (told["state"], Limited.refused) == ("completed", 0)
+    assert told["counts"]["messages extracted"] > 0
+    assert rows(tmp_path / "m", "messages")["id"].is_duplicated().sum() == 0
+
+
+async def _task_names(prefix: str, at_least: int) -> Counter[str]:
+    """The names of task runs that begin so, when the server has written down so many."""
+    end = time.monotonic() + 20
+    while True:
+        async with get_client() as client:
+            found = Counter(run.name for run in await client.read_task_runs() if run.name.startswith(prefix))
+        if sum(found.values()) >= at_least or time.monotonic() > end:
+            return found
+        await asyncio.sleep(0.5)
+
+
+@pytest.fixture
+def account(engine: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of the limit of a provider's calls, which is not there before and after."""
+    from prefect.exceptions import ObjectNotFound
+
+    async def delete() -> None:
+        async with get_client() as client:
+            with suppress(ObjectNotFound):
+                await client.delete_global_concurrency_limit_by_name("slowwave-calls-anthropic")
+
+    asyncio.run(delete())
+    monkeypatch.setattr(LIMITS, "_looked", {})
+    yield "slowwave-calls-anthropic"
+    asyncio.run(delete())
+
+
+def _talk_of_strangers(path: Path, people: int) -> Path:
+    """So many conversations that share nobody, of one message each."""
+    names = [f"Person{chr(65 + number // 26)}{chr(97 + number % 26)}" for number in range(people)]
+    turns = [(who, f"I live in Town{number} and work at Firm{number}.") for number, who in enumerate(names)]
+    return written(path, [line for n, turn in enumerate(turns) for line in said([turn], f"c{n:02d}")])
+
+
+def test_four_ingests_share_the_calls_of_a_minute(
+    account: str, tmp_path: Path, serve: Callable[..., MessagesApi]
+) -> None:
+    at: list[float] = []
+
+    def timed(request: Body) -> Reply:
+        at.append(time.monotonic())
+        return extractor(request)
+
+    serve(timed)
+    talk = _talk_of_strangers(tmp_path / "talk.jsonl", 10)
+    chosen = {"llm": {"model": CLAUDE, "calls_per_minute": 300}, "consolidate": {"ask_model": False}}
+    settings = IngestSettings.model_validate(chosen)
+
+    async def four() -> list[Any]:
+        ingests = (ingest([str(talk)], store=str(tmp_path / name), settings=settings, now=NOW) for name in "abcd")
+        return await asyncio.gather(*ingests)
+
+    began = time.monotonic()
+    assert [told["counts"]["messages extracted"] for told in asyncio.run(four())] == [10] * 4
+    limit = limit_of(account, 300)
+    assert len(at) >= 40
+    for before, moment in enumerate(at):  # counted from the beginning: that a machine is slow only makes it later
+        assert moment - began >= (before - limit.limit) / float(limit.slot_decay_per_second or 0)
+    assert limit.limit + 60 * (limit.slot_decay_per_second or 0) == pytest.approx(300)
+
+
+def test_a_limit_that_nobody_made_is_not_waited_for_and_one_that_people_made_stays(
+    account: str, tmp_path: Path
+) -> None:
+    async def ask() -> tuple[bool, float]:
+        async with get_client() as client:
+            limits = PrefectLimits()
+            await limits.wait_for_call("anthropic", 0)
+            is_there = account in {each.name for each in await client.read_global_concurrency_limits(100, 0)}
+            own = GlobalConcurrencyLimitCreate(name=account, limit=1, slot_decay_per_second=1.0)
+            await client.create_global_concurrency_limit(own)
+            limits, began = PrefectLimits(), time.monotonic()
+            for _ in range(3):
+                await limits.wait_for_call("anthropic", 6000)
+            assert (await client.read_global_concurrency_limit_by_name(account)).limit == 1
+            return is_there, time.monotonic() - began
+
+    is_there, seconds = asyncio.run(ask())
+    assert not is_there
+    assert seconds >= 1.5  # the second and the third wait a second each, as the person has it
+
+
+def test_an_embedder_waits_for_its_limit_and_a_server_that_is_gone_stops_nobody(
+    engine: None, limited: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider = limited.partition("/")[0]
+
+    async def make() -> None:
+        async with get_client() as client:
+            limit = GlobalConcurrencyLimitCreate(
+                name=f"slowwave-embedding-{provider}", limit=1, slot_decay_per_second=1.0
+            )
+            await client.create_global_concurrency_limit(limit)
+
+    asyncio.run(make())
+    began = time.monotonic()
+    with limited_by(PrefectLimits()):
+        for _ in range(3):
+            open_embedder(limited).embed(["text"])
+    assert time.monotonic() - began >= 1.5
+    gone = {PREFECT_API_URL: "http://127.0.0.1:9/api", PREFECT_CLIENT_MAX_RETRIES: 0}
+    with temporary_settings(gone), limited_by(PrefectLimits()):
+        open_embedder(limited).embed(["text"])
+    assert "could not be asked" in caplog.text
+
+
+def test_windows_that_share_nobody_are_read_by_tasks_of_eight_and_the_graph_shows_them(
+    either: str, tmp_path: Path, serve: Callable[..., MessagesApi]
+) -> None:
+    api = serve()
+    namespace = f"n{uuid4().hex[:8]}"
+    talk = _talk_of_strangers(tmp_path / "talk.jsonl", 20)
+    told = learn(talk, tmp_path / "m", namespace=namespace, llm={"model": CLAUDE}, consolidate={"ask_model": False})
+    assert told["counts"]["messages extracted"] == 20
+    reading = [each for each in api.requests if each["tools"][0]["name"] == "WindowExtraction"]
+    assert len(reading) == 20
+    if either == "prefect":
+        names = asyncio.run(_task_names(f"read windows: {namespace}", 3))
+        assert names == {f"read windows: {namespace}, from {first} of 20": 1 for first in (1, 9, 17)}
+
+
+# All tasks and flows
+
+
+def _declared(kind: type) -> list[Any]:
+    found = {}
+    for package in (tasks, flows):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            for each in vars(importlib.import_module(module.name)).values():
+                if isinstance(each, kind):
+                    found[each.name] = each
+    return list(found.values())
+
+
+def test_every_task_is_named_by_its_parameters_tried_again_and_limited_in_time() -> None:
+    import inspect
+
+    declared: list[Task[..., Any]] = _declared(Task)
+    assert len(declared) > 45
+    for each in declared:
+        asked = {field.split(".")[0] for _, field, _, _ in string.Formatter().parse(str(each.task_run_name)) if field}
+        assert asked
+        assert asked <= set(inspect.signature(each.fn).parameters), each.name
+        assert each.name == "night of a namespace" or (each.retries, each.timeout_seconds is None) == (5, False)
+
+
+def test_every_flow_but_the_one_that_waits_for_a_person_is_run_again() -> None:
+    declared: list[Flow[..., Any]] = _declared(Flow)
+    assert {each.name for each in declared if each.retries != FLOW_TRIES.retries} == {"review"}
