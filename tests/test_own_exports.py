@@ -333,7 +333,7 @@ def parts_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.read_bytes()}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data())
 def test_no_changed_byte_of_any_part_passes_for_whole(
     data: st.DataObject, memory: Path, exported: Path, tmp_path_factory: pytest.TempPathFactory
