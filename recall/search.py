@@ -284,10 +284,10 @@ async def _matches(tables: Tables, question: Question, limit: int) -> _Matches:
 
 
 def _joined(views: Sequence[_Matches]) -> _Matches:
-    """The matches of several views of a question, each message once."""
+    """The matches of several views of a question, each message once, scored as in the first that has it."""
     messages = {name: row for view in views for name, row in view.messages.items()}
     vectors = {name: row for view in views for name, row in zip(view.messages, view.vectors, strict=True)}
-    scores = {name: score for view in views for name, score in view.scores.items()}
+    scores = {name: score for view in reversed(views) for name, score in view.scores.items()}
     stacked = np.stack([vectors[name] for name in messages]) if messages else views[0].vectors
     near = [pair for view in views for pair in view.near]
     return _Matches(messages, scores, stacked, near, all(view.is_all for view in views))
