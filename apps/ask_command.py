@@ -40,6 +40,9 @@ def ask(
     as_of: AsOf = None,
     known_as_of: KnownAsOf = None,
     also: AlsoOption = None,
+    rewrite: Annotated[
+        bool, typer.Option("--rewrite", help="Have the model put the question into other words first: one call more.")
+    ] = False,
     llm: Annotated[
         str | None,
         typer.Option("--llm", metavar="PROVIDER/MODEL", help="Who answers; default [ingest.llm].", show_default=False),
@@ -55,7 +58,14 @@ def ask(
     who = answering(place.settings, llm, max_usd=max_usd, max_calls=max_calls)
     with place.memory() as memory:
         reply = memory.ask(
-            question, who, tokens, scope=scope, as_of=time_of(as_of), known_as_of=time_of(known_as_of), also=also or ()
+            question,
+            who,
+            tokens,
+            scope=scope,
+            as_of=time_of(as_of),
+            known_as_of=time_of(known_as_of),
+            also=also or (),
+            rewrite=rewrite,
         )
         speakers = {} if as_json else memory.speakers(reply.facts)
     if as_json:

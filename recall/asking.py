@@ -7,17 +7,20 @@ what anybody said can neither instruct the model nor whoever reads it (T38).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from typing import TypeVar
 from uuid import uuid4
+
+from pydantic import BaseModel
 
 from inference.answers import Answer
 from inference.language import Language
 from inference.providers import WITHOUT_KEY
-from prompts.rendering import render_question
-from prompts.responses import QuestionAnswer
+from prompts.rendering import render_question, render_rewriting
+from prompts.responses import QuestionAnswer, Wordings
 from slowwave.answers import Passage, RecalledFact, Reply
 from slowwave.errors import BudgetReached, MissingKey, SlowwaveError, Terminal, Transient
 from slowwave.records import Prompt
@@ -29,15 +32,20 @@ from storage.store import Store
 from .context import Block, inert
 from .loop import run
 
+T = TypeVar("T", bound=BaseModel)
+
 PROMPT = "answer_question"
+MOST_WORDINGS, LONGEST_WORDING = 4, 300
 WITHOUT_MODEL = "`slowwave recall` and `slowwave context` answer without a model."
 
 
 def ask(
-    question: str, find: Callable[[], Block], store: Store, llm: LanguageSettings, now: datetime,
-    as_of: datetime | None = None,
+    question: str, find: Callable[[Sequence[str]], Block], store: Store, llm: LanguageSettings, now: datetime,
+    as_of: datetime | None = None, *, rewrite: bool = False,
 ) -> Reply:  # fmt: skip
     """The answer from the lines that `find` gives, which is called once it is certain that a model can be asked.
+
+    `find` takes other wordings of the question: with `rewrite` the model gives some in a call before, else none.
 
     Without any line nobody is asked. The call is booked in the ledger of the namespace, where the same question about
     the same lines on one day is not paid for again, and is limited like a run of its own. To be called from any thread
@@ -53,17 +61,27 @@ def ask(
                 "No language model is set that could answer.",
                 f"Set ANTHROPIC_API_KEY, or name a model (--llm, [ingest.llm] model). {WITHOUT_MODEL}",
             )
-        block = find()
+        others = run(_asked(language, render_rewriting(question), Wordings)) if rewrite else Answer(Wordings())
+        block = find(_wordings(others, question))
         reply = Reply(question)
         if block.lines:
             prompt = render_question(question, [line.removeprefix("- ") for line, _ in block.lines], now, as_of)
-            reply = _reply(question, block, run(_asked(language, prompt)), language)
-    return replace(reply, took_ms=(time.perf_counter() - started) * 1000)
+            reply = _reply(question, block, run(_asked(language, prompt, QuestionAnswer)), language)
+    notes = (*reply.notes, *([] if others.value else ["The question was not put into other words: no answer to that."]))
+    usage, took_ms = reply.usage + others.usage, (time.perf_counter() - started) * 1000
+    return replace(reply, usage=usage, notes=notes, took_ms=took_ms)
 
 
-async def _asked(language: Language, prompt: Prompt) -> Answer[QuestionAnswer]:
+async def _asked(language: Language, prompt: Prompt, form: type[T]) -> Answer[T]:
     async with language:
-        return await language.ask(prompt, QuestionAnswer, "answer")
+        return await language.ask(prompt, form, "answer")
+
+
+def _wordings(answer: Answer[Wordings], question: str) -> list[str]:
+    """The other wordings that a model gave, each once; none where it gave no usable answer."""
+    given = answer.value.wordings if answer.value else []
+    texts = dict.fromkeys(" ".join(text.split())[:LONGEST_WORDING] for text in given)
+    return [text for text in texts if text and text != question][:MOST_WORDINGS]
 
 
 def _reply(question: str, block: Block, answer: Answer[QuestionAnswer], language: Language) -> Reply:

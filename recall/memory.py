@@ -193,8 +193,7 @@ class Memory:
         do. Facts of the conversation `episode` come a little sooner, and with `last` only facts about entities of so
         many last conversations come at all (S2-74).
         """
-        if isinstance(also, str) or len(also) > WORDINGS or not all(text.strip() for text in also):
-            raise UnusableInput("Other wordings are a list of texts.", f"Give at most {WORDINGS}, none empty.")
+        _check_wordings(also)
         moment = Moment(now or datetime.now(UTC), as_of, known_as_of)
         question = Question(
             query,
@@ -350,17 +349,24 @@ class Memory:
         as_of: datetime | None = None,
         known_as_of: datetime | None = None,
         also: Sequence[str] = (),
+        rewrite: bool = False,
         now: datetime | None = None,
     ) -> Reply:
         """What a model answers from the block of `context_for`, in one call, with what the answer rests on.
 
-        The model and the limits of `llm` are those of the role "answer". Raises as `recall.asking.ask`.
+        With `rewrite` the model first puts the question into other words, in a call of its own, and they are searched,
+        too. The model and the limits of `llm` are those of the role "answer". Raises as `recall.asking.ask`.
         """
         from .asking import ask  # imports the model seat, which no other read needs
 
         at = now or datetime.now(UTC)
-        how: dict[str, Any] = {"scope": scope, "as_of": as_of, "known_as_of": known_as_of, "also": also, "now": at}
-        return ask(question, lambda: self.block_for(question, token_budget, **how), self._store, llm, at, as_of)
+        how: dict[str, Any] = {"scope": scope, "as_of": as_of, "known_as_of": known_as_of, "now": at}
+        _check_wordings(also)
+
+        def find(wordings: Sequence[str]) -> Block:
+            return self.block_for(question, token_budget, also=(*also, *wordings)[:WORDINGS], **how)
+
+        return ask(question, find, self._store, llm, at, as_of, rewrite=rewrite)
 
     async def _answer(
         self, questions: Sequence[Question], *, settings: RecallSettings, only: str | None = None
@@ -656,6 +662,11 @@ def _check(tables: Tables, model: str) -> None:
 def _check_at_least_one(name: str, number: int | None) -> None:
     if number is not None and number < 1:
         raise UnusableInput(f"{name} is {number}.", "Ask for one or more, or leave it out.")
+
+
+def _check_wordings(also: Sequence[str]) -> None:
+    if isinstance(also, str) or len(also) > WORDINGS or not all(text.strip() for text in also):
+        raise UnusableInput("Other wordings are a list of texts.", f"Give at most {WORDINGS}, none empty.")
 
 
 def read_versions(state: Snapshot, settings: RecallSettings) -> tuple[int, ...]:

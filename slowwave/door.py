@@ -167,11 +167,15 @@ class OpenMemory:
         known_as_of: Time | None = None,
         scope: str | None = None,
         also: Sequence[str] = (),
+        rewrite: bool = False,
         model: str | None = None,
         max_usd: float | None = None,
         max_calls: int | None = None,
     ) -> Reply:
         """What a model answers from the block of `context_for`, in one paid call, with what the answer rests on.
+
+        With `rewrite` the model first puts the question into two to four other wordings, in one more paid call, and
+        they are searched as those of `also` are.
 
         `model` is provider/model, `max_usd` and `max_calls` are limits of this question; each stands in place of that
         of the settings ([ingest.llm], whose other limits count). Where nothing is found nobody is asked. Raises
@@ -187,6 +191,7 @@ class OpenMemory:
             as_of=_time(as_of),
             known_as_of=_time(known_as_of),
             also=also,
+            rewrite=rewrite,
         )
 
     def facts_of(

@@ -110,7 +110,7 @@ def test_an_answer_may_rest_on_what_was_said_and_names_the_message(place: Path, 
         assert block.passages
     from recall.asking import ask as ask_from
 
-    reply = ask_from(QUESTION, lambda: block, Store.open(str(place)), LLM, NOW)
+    reply = ask_from(QUESTION, lambda _: block, Store.open(str(place)), LLM, NOW)
     assert not reply.facts
     assert {each.message_id for each in reply.passages} <= {"m_f_work", "m_f_cat"}
     assert reply.passages
@@ -139,6 +139,59 @@ def test_other_wordings_the_time_and_the_room_reach_recall(place: Path, serve: S
         ask(place, also="one text")
     ask(place, token_budget=60)
     assert len(lines_of(api.requests[1])) < len(lines_of(api.requests[0]))
+
+
+# The question in other words
+
+
+def other_words(*wordings: Any, then: Callable[[Body], Reply]) -> Callable[[Body], Reply]:
+    """A model that gives these wordings of a question, and answers as `then` does."""
+
+    def reply(request: Body) -> Reply:
+        is_rewriting = "<memory>" not in shown(request)
+        return filled("Wordings", {"wordings": [*wordings]}) if is_rewriting else then(request)
+
+    return reply
+
+
+def test_what_the_model_finds_other_words_for_is_searched_by_them_too(tmp_path: Path, serve: Serve) -> None:
+    said = [*(fact(f"f_{n}", f"Marta pays invoice {n} for the job.") for n in range(40)), fact("f_work", WORK)]
+    place = remembered(tmp_path / "m", said)
+
+    def then(request: Body) -> Reply:
+        return answer("Ferrywise", known="Ferrywise" in shown(request))(request)
+
+    api = serve(other_words("Marta works at Ferrywise", " ", "What is her job?", 7, then=then))
+    how: dict[str, Any] = {"question": "What is her job?", "token_budget": 150}
+    assert not ask(place, **how).facts
+    reply = ask(place, **how, rewrite=True)
+    assert [each.id for each in reply.facts] == ["f_work"]
+    assert (reply.usage.calls, reply.notes, len(api.requests)) == (2, (), 3)
+    assert [row["prompt_name"] for row in calls(place)] == ["answer_question", "rewrite_question", "answer_question"]
+    again = ask(place, **how, rewrite=True)
+    assert (again.usage.calls, again.usage.cached) == (0, 2)
+
+
+def test_without_other_words_the_question_alone_is_searched(place: Path, serve: Serve) -> None:
+    serve(other_words(then=answer("Ferrywise")))
+    assert ask(place, rewrite=True).facts
+    serve(other_words("x" * 9000, *map(str, range(20)), then=answer("Ferrywise")))
+    assert ask(place, rewrite=True, now=NOW + timedelta(days=1), also=["her work"] * 8).facts
+
+
+def test_a_question_that_cannot_be_put_into_other_words_is_answered_all_the_same(place: Path, serve: Serve) -> None:
+    api = serve(lambda request: answer("Ferrywise")(request) if "<memory>" in shown(request) else fault(529))
+    reply = ask(place, rewrite=True)
+    assert [each.id for each in reply.facts] == ["f_work"]
+    assert any("other words" in note for note in reply.notes)
+    assert len(api.requests) == 2
+
+
+def test_the_budget_counts_the_other_words(place: Path, serve: Serve) -> None:
+    api = serve(other_words("her job", then=answer("Ferrywise")))
+    with pytest.raises(BudgetReached):
+        ask(place, llm=LLM.model_copy(update={"max_calls": 1}), rewrite=True)
+    assert len(api.requests) == 1
 
 
 # Answers that are not as they should be

@@ -34,7 +34,7 @@ class Door:
         """What a model answers from what `find` recalls."""
         from recall.asking import ask
 
-        return ask(question, lambda: find(self.memory), self._store, answering(self.settings), self.now(), as_of)
+        return ask(question, lambda _: find(self.memory), self._store, answering(self.settings), self.now(), as_of)
 
     def snapshot(self) -> Snapshot:
         """The newest state."""
