@@ -70,8 +70,9 @@ def render_context(facts: Sequence[RecalledFact], token_budget: int | None, pass
     entity by entity, each in the order of time, and the passages after them. Without a budget, or where nothing fits,
     the block is empty.
     """
-    best = max([*(one.score for one in facts), *(one.score for one in passages)], default=WEAK)
-    head = [HEADER, WARNING, *([UNLIKELY] if 0.0 < best < WEAK else [])]  # 0: not searched for
+    matches = [*(fact.match for fact in facts), *(passage.match for passage in passages)]
+    searched = [match for match in matches if match is not None]
+    head = [HEADER, WARNING, *([UNLIKELY] if searched and max(searched) < WEAK else [])]
     left = (token_budget or 0) - sum(map(_cost, head))
     own: dict[str, RecalledFact] = {}
     quoted: dict[str, Passage] = {}

@@ -246,7 +246,7 @@ class Memory:
         side, event = named
         question = Question(event, UNASKED, 1, moment, scope)
         ((facts, _, _),) = self._asked([question], partial(self._answer, settings=self._settings, only="facts"))
-        if not facts or facts[0].score < WEAK:
+        if not facts or (facts[0].match or 0.0) < WEAK:
             return None
         return period_beside(side, facts[0].event_at, facts[0].valid_from)
 

@@ -56,9 +56,10 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
         is_stale = bool(gone) and is_said(text, gone, STALE) and not is_said(text, holds, STALE)
         if not text or only_asks(text) or is_stale:
             continue
-        score = ranked.scores[row["id"]] + OVERLAP_WEIGHT * overlap
+        more = OVERLAP_WEIGHT * overlap
+        score, match = ranked.scores[row["id"]] + more, ranked.matches[row["id"]] + more
         who, source = row["speaker"] or "", (row["conversation_id"], row["message_id"])
-        made.append(Passage(*source, row["role"], who, text, row["occurred_at"], round(score, 6)))
+        made.append(Passage(*source, row["role"], who, text, row["occurred_at"], round(score, 6), match))
     return tuple(sorted(made, key=_place))
 
 
@@ -114,7 +115,9 @@ def beside(found: Sequence[Passage], facts: Sequence[RecalledFact]) -> tuple[Pas
     for passage in found:
         own = said.get((passage.conversation_id, passage.message_id), [])
         if not is_said(passage.text, own):
-            kept.append(replace(passage, score=round(passage.score * (WITH_FACTS if own else WITHOUT_FACTS), 6)))
+            share = WITH_FACTS if own else WITHOUT_FACTS
+            match = None if passage.match is None else share * passage.match
+            kept.append(replace(passage, score=round(share * passage.score, 6), match=match))
     return tuple(sorted(kept, key=_place))
 
 

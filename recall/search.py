@@ -20,6 +20,7 @@ from slowwave.moments import Moment
 from slowwave.ranking.periods import Period
 from slowwave.ranking.placing import Step
 from slowwave.ranking.ranking import (
+    VECTOR_WEIGHT,
     Evidence,
     Recalled,
     full_match,
@@ -168,7 +169,7 @@ class Ranked:
     """The ranked facts, and by id the rows (NEEDED and more) and vectors of all that were compared.
 
     `messages` are rows of those that were read on the way; `scores` those of the messages that may answer themselves,
-    best first.
+    best first; `matches` how well these match without what a period adds, words and meaning at most 1 each.
     """
 
     order: list[Recalled]
@@ -176,6 +177,7 @@ class Ranked:
     vectors: Mapping[str, Vector]
     messages: Mapping[str, Row]
     scores: Mapping[str, float]
+    matches: Mapping[str, float]
 
 
 def together(found: Sequence[Ranked]) -> Ranked:
@@ -185,16 +187,22 @@ def together(found: Sequence[Ranked]) -> Ranked:
     best: dict[str, Recalled] = {}
     for one in sorted((place for ranked in found for place in ranked.order), key=lambda place: -place.score):
         best.setdefault(one.fact_id or one.sources[0], one)
-    scores: dict[str, float] = {}
-    for ranked in found:
-        for message, score in ranked.scores.items():
-            scores[message] = max(score, scores.get(message, 0.0))
     facts, vectors, messages = (
         {name: row for ranked in reversed(found) for name, row in getattr(ranked, kind).items()}
         for kind in ("facts", "vectors", "messages")
     )
+    scores = _best(ranked.scores for ranked in found)
     scores = dict(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0])))
-    return Ranked([*best.values()], facts, vectors, messages, scores)
+    return Ranked([*best.values()], facts, vectors, messages, scores, _best(ranked.matches for ranked in found))
+
+
+def _best(scores: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The best score of each message."""
+    best: dict[str, float] = {}
+    for each in scores:
+        for message, score in each.items():
+            best[message] = max(score, best.get(message, 0.0))
+    return best
 
 
 Walk = Mapping[str, Step]
@@ -228,13 +236,15 @@ async def _search(
     wide = max(question.k, LEAST) * reach
     limit = settings.expansion * wide
     views = await tables.together(*(_matches(tables, view, limit) for view in question.views))
-    matches = views[0] if len(views) == 1 else _joined(views)
-    lexical = await _lexical(tables, question, matches, settings.neighbours)
-    compared = [*zip(matches.messages, _cosines(matches.vectors, question.vector), strict=True), *matches.near]
+    found = views[0] if len(views) == 1 else _joined(views)
+    lexical = await _lexical(tables, question, found, settings.neighbours)
+    compared = [*zip(found.messages, _cosines(found.vectors, question.vector), strict=True), *found.near]
     of_period = {name for view in views[1:] for name in (*view.messages, *(message for message, _ in view.near))}
     scores = message_scores(lexical, compared, settings.vector_weight, dict.fromkeys(of_period, IN_PERIOD))
+    is_plain = not of_period and settings.vector_weight == VECTOR_WEIGHT
+    matches = scores if is_plain else message_scores(lexical, compared)
     top = [*scores][: MESSAGES_PER_FACT * wide]
-    is_all = matches.is_all and {message for message, _ in compared} <= {*top}
+    is_all = found.is_all and {message for message, _ in compared} <= {*top}
     met = await walk if walk is not None else NO_WALK
     facts, evidence = await candidates(tables, top, question, met)
     low: Collection[str] = ()
@@ -247,7 +257,7 @@ async def _search(
     overlaps = dict(zip(rows, word_overlaps(question.text, texts), strict=True))
     stated = [Evidence(fact, message, cosines[fact], overlaps[fact]) for fact, message in evidence if fact in rows]
     order = _each_sentence_once(rank_facts(stated, lexical, settings.vector_weight), rows)
-    return Ranked(order, rows, vectors, matches.messages, scores), is_all
+    return Ranked(order, rows, vectors, found.messages, scores, matches), is_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,10 +284,10 @@ async def _matches(tables: Tables, question: Question, limit: int) -> _Matches:
 
 
 def _joined(views: Sequence[_Matches]) -> _Matches:
-    """The matches of several views of a question, each message once."""
+    """The matches of several views of a question, each message once, scored as in the first that has it."""
     messages = {name: row for view in views for name, row in view.messages.items()}
     vectors = {name: row for view in views for name, row in zip(view.messages, view.vectors, strict=True)}
-    scores = {name: score for view in views for name, score in view.scores.items()}
+    scores = {name: score for view in reversed(views) for name, score in view.scores.items()}
     stacked = np.stack([vectors[name] for name in messages]) if messages else views[0].vectors
     near = [pair for view in views for pair in view.near]
     return _Matches(messages, scores, stacked, near, all(view.is_all for view in views))
@@ -319,7 +329,10 @@ def _each_sentence_once(order: Iterable[Recalled], facts: Mapping[str, Row]) -> 
 
 
 async def _by_words(tables: Tables, question: Question, limit: int) -> _Matches:
-    """The messages whose text, with the turn before, matches best."""
+    """The messages whose text, with the turn before, matches best.
+
+    By queries, the scores of messages that are not in the index yet depend on the filter, by some hundredths of each.
+    """
     asked = words(prose(question.text), QUERY_BYTES)
     if not asked:
         return _Matches({}, {}, np.zeros((0, len(question.vector)), np.float32))

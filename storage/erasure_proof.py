@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from slowwave.maintenance.erased_names import Names
-from slowwave.maintenance.erasure import VOCABULARY
+from slowwave.maintenance.erasure import VOCABULARY, with_words_of
 
 from .connection import HEAD
 from .erasure import LEDGER
@@ -40,9 +40,13 @@ _OWN = frozenset(name for table in TABLES.values() for name in (table.name, *tab
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Cells that name the subject, by table; longer words with a name inside; names among slowwave's own words."""
+    """Cells that name the subject, by table; longer words with a name inside; names among slowwave's own words.
+
+    `general` are rows with single words of a name among general words, by table.
+    """
 
     cells: Mapping[str, int]
+    general: Mapping[str, int]
     words: frozenset[str]
     own: frozenset[str]
 
@@ -77,10 +81,12 @@ class Bytes:
 def read_rows_naming(store: Store, names: Names, *, only_newest: bool = False) -> Rows:
     """Look at every text of every table, at every version there is."""
     cells: Counter[str] = Counter()
+    general: Counter[str] = Counter()
     words: set[str] = set()
     own = {name for name in names.listed for said in _OWN if Names.of([name]).are_in(said)}
     for name in (*TABLES, HEAD):
         for rows in _versions(store.db.open_table(name), only_newest=only_newest or name == LEDGER):
+            general[name] += int(with_words_of(rows, names).sum())
             maybe = names.candidates(rows, rows.columns)
             for texts in maybe.iter_columns() if len(maybe) else ():
                 hits = names.named(texts)
@@ -90,7 +96,7 @@ def read_rows_naming(store: Store, names: Names, *, only_newest: bool = False) -
                     cells[name] += int(hits.sum())
                 listed = texts.explode() if texts.dtype == pl.List else texts
                 words |= names.words_around(listed.drop_nulls().unique())
-    return Rows({name: count for name, count in cells.items() if count}, frozenset(words), frozenset(own))
+    return Rows(dict(+cells), dict(+general), frozenset(words), frozenset(own))
 
 
 def _versions(table: Table, *, only_newest: bool) -> Iterator[pl.DataFrame]:

@@ -18,6 +18,7 @@ import polars as pl
 
 from .columns import Columns, column_of
 from .columns import Row as Row
+from .memory import release_unused_memory
 from .short_forms import least_of_best
 from .vectors import Penalties, VectorRows, Vectors
 from .word_index import WordIndex
@@ -184,6 +185,7 @@ class Residents:
             for name, version in versions.items():
                 if self._read.get(name, (0,))[0] != version:
                     self._read[name] = version, await self._loaded(tables, name)
+                    release_unused_memory()
             self._held, self._at = {name: table for name, (_, table) in self._read.items()}, versions
         return self._held
 

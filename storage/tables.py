@@ -294,7 +294,7 @@ _FACT_COLUMNS: Mapping[str, Column] = {
     "object_text": _text("Object as said."),
     "statement": _text("The sentence that all of this means; immutable."),
     "statement_hash": _text("Hash of the normalised statement."),
-    "search_terms": _text("General words, not in the statement, with which somebody may ask for it; never shown."),
+    "search_terms": _text("General words, of no name and not in the statement, to ask for it with; never shown."),
     "owner_entity_id": _text("Entity under which it is filed; splits and merges move it.", refers="entities"),
     "scope": _text("Project or artifact; `global` otherwise."),
     "polarity": _text("affirmed or negated."),

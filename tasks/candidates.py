@@ -27,7 +27,7 @@ from storage.transactions import Transaction
 from .admission import EXCERPT, episode_id
 from .beliefs import plan_held_back, write_beliefs
 from .ontology import Named, Ontology, ontology
-from .roster import known_names
+from .roster import known_names, names_of
 from .runs import Run, embed_rows
 from .statements import CONVERSATION
 
@@ -129,7 +129,8 @@ def find_candidates(
     messages = heard.batch.with_columns(episode_id=pl.Series(episodes, dtype=pl.String))
     known = ontology(reading, named, run.now)
     names = known_names(resolution.names, said.in_play)
-    claimed = build_candidates(said.claims, messages, names, known.predicates, settings.extract, run.now)
+    called = names_of(reading, names, resolution.aliases)
+    claimed = build_candidates(said.claims, messages, names, known.predicates, settings.extract, run.now, called)
     beliefs = plan_held_back(reading, claimed, messages, settings.beliefs, run.now)
     candidates = claimed if beliefs is None else beliefs.candidates
     facts = embed_rows(run, candidates.facts, candidates.facts.select("id", text="statement"))

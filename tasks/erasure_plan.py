@@ -62,7 +62,7 @@ def plan_erasure(reading: Reading, entity_id: str, names: Names) -> Plan:
     keys: dict[str, pl.DataFrame] = {}
     for table in TABLES:
         frame = reading.frame(table)
-        named[table] = erasure.naming(frame, names)
+        named[table] = pl.concat([erasure.naming(frame, names), frame.filter(erasure.with_words_of(frame, names))])
         kept = frame.filter(pl.col("action") != "forget") if table == "decisions" else frame
         keys[table] = erasure.keys_of(kept)
     gone = _gone(keys, named, entity_id, names)
@@ -151,13 +151,17 @@ class _Striking:
         return {name: erasure.repeating(self._reading.frame(name), said) for name in ("runs", "decisions")}
 
     def _weakened(self, table: str) -> set[str]:
-        """Rows that lose some of what they rest on, or count."""
+        """Rows that lose some of what they rest on, or count, or took general words over from what goes."""
         if table == "episodes":
             struck = {*self._named["messages"]["id"], *self._quotes["messages"]}
             heard = self._reading.by_ids("messages", sorted(self._gone["messages"] | struck), ["conversation_id"])
             about = _among(self._keys["episode_entities"], self._gone["episode_entities"])["episode_id"]
             return {*self._keys[table].join(heard, on="conversation_id", how="semi")["id"], *about}
         found: set[str] = set()
+        if table in FACTS:
+            left = [_among(self._keys[name], self._gone[name]) for name in FACTS]
+            heirs = [rows[column] for rows in left for column in ("replaced_by", "similar_to_id")]
+            found |= {*pl.concat([each.rename("id") for each in heirs]).drop_nulls()} & {*self._keys[table]["id"]}
         for rows, evidence, key in erasure.REST_ON:
             if rows == table:
                 lost = self._keys[evidence].filter(pl.col("id").is_in(list(self._gone[evidence])))

@@ -29,6 +29,7 @@ from .entity_holdings import names_in_use
 from .limits import EMBEDS
 from .naming import resolve_again
 from .ontology import Named, ontology
+from .roster import names_of
 from .runs import Run, embed_rows, store_of
 
 _INJECTION = "injection"
@@ -144,7 +145,8 @@ def _found(
     claims = part.adopted.claims.filter(pl.col("message_id").is_in(heard["id"].implode()))
     known = ontology(reading, Named(), run.now)
     own = ExtractSettings(default_confidence=settings.extract.default_confidence)
-    candidates = build_candidates(claims, heard, resolution.names, known.predicates, own, run.now)
+    called = names_of(reading, resolution.names, resolution.aliases)
+    candidates = build_candidates(claims, heard, resolution.names, known.predicates, own, run.now, called)
     ends = fresh.select("valid_to", message_id="id")
     facts = candidates.facts.drop("valid_to").join(ends, on="message_id", how="left", maintain_order="left")
     facts = embed_rows(run, facts, facts.select("id", text="statement"))

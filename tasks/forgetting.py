@@ -282,7 +282,8 @@ def _purge_again(store: Store, plan: Plan, names: Names) -> None:
         rows = store.log(name)
         about = rows.filter(pl.any_horizontal(pl.lit(False), *(pl.col(c).is_in(ids.implode()) for c in REQUIRED[name])))
         told = retold_among(rows) if name == "llm_calls" else ()
-        if gone := {*erasure.naming(rows, names)["id"], *about["id"], *told}:
+        worded = rows.filter(erasure.with_words_of(rows, names))["id"]
+        if gone := {*erasure.naming(rows, names)["id"], *worded, *about["id"], *told}:
             purge_log(store, name, gone)
 
 
@@ -295,4 +296,5 @@ def _prove(store: Store, names: Names, report: Report, files: Mapping[str, int])
     report.words = tuple(sorted(rows.words))
     found = () if report.after.is_clean else tuple(sorted(report.after.hits))
     cells = tuple(f"{name}: {count} texts" for name, count in sorted(rows.cells.items()))
-    report.left = (*cells, *found, *(f"{file} is from before" for file in old))
+    words = tuple(f"{name}: {count} with words of a name" for name, count in sorted(rows.general.items()))
+    report.left = (*cells, *words, *found, *(f"{file} is from before" for file in old))

@@ -186,6 +186,18 @@ def known_names(names: pl.DataFrame, in_play: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([listed, names.join(listed, on=key, how="anti", maintain_order="left")])
 
 
+def names_of(reading: Reading, names: pl.DataFrame, aliases: pl.DataFrame) -> pl.DataFrame:
+    """(alias_name, entity_id) of all names that entities of `names` have in the store, and of new `aliases`."""
+    ids = names["entity_id"].drop_nulls().unique()
+    called = reading.by_ids("entities", ids, ["id", "canonical_name"])
+    parts = [
+        aliases.select("alias_name", "entity_id"),
+        reading.by_ids("entity_aliases", ids, ["alias_name", "entity_id"], key="entity_id"),
+        called.select(alias_name="canonical_name", entity_id="id"),
+    ]
+    return pl.concat(parts).drop_nulls().unique(maintain_order=True)
+
+
 def as_stored(reading: Reading, said: Said, roster: Roster) -> Said:
     """What was said, of the entities as they are now: one that another run merged means its heir, one gone means none.
 

@@ -37,6 +37,7 @@ from recall.memory import Memory
 from recall.passages import beside
 from slowwave.answers import Mention, Passage, Provenance, RecalledFact
 from slowwave.ranking.ranking import WEAK
+from slowwave.settings import RecallSettings
 from storage.store import Store
 
 LINE = re.compile(r"- .+")
@@ -57,17 +58,21 @@ def fact(statement: str = "Marta works at Ferrywise.", said_at: datetime | None 
         "id": statement, "subject": "Marta", "predicate": "noted", "object": None, "score": 2.0, "confidence": 0.95,
         "status": "active", "valid_from": None, "valid_to": None, "aspects": (), "provenance": sources, **more,
     }  # fmt: skip
+    if (match := columns.pop("match", None)) is not None:
+        columns["parts"] = {"words": 0.0, "meaning": match, "overlap": 0.0, "period": 0.5, "graph": 1.0}
     return RecalledFact(statement=statement, **columns)
 
 
-def passage(text: str, score: float = 2.0, at: datetime | None = SAID, speaker: str = "Devon") -> Passage:
-    return Passage("c", f"m_{text[:9]}", "user", speaker, text, at, score)
+def passage(
+    text: str, score: float = 2.0, at: datetime | None = SAID, speaker: str = "Devon", match: float | None = None
+) -> Passage:
+    return Passage("c", f"m_{text[:9]}", "user", speaker, text, at, score, match)
 
 
 facts = st.lists(
     st.builds(
         lambda statement, subject, confidence, score, polarity, end: fact(
-            statement, SAID, subject=subject, subject_id=subject, confidence=confidence, score=score,
+            statement, SAID, subject=subject, subject_id=subject, confidence=confidence, score=score, match=score,
             polarity=polarity, valid_to=end,
         ),
         texts, texts, st.floats(0, 1), st.floats(0, 3), st.sampled_from(["affirmed", "negated"]),
@@ -296,7 +301,7 @@ def test_whatever_is_stored_every_line_is_one_of_ours_and_the_header_is_ours_alo
         return
     first, second, *lines = block.splitlines()
     assert (first, second) == (HEADER, WARNING)
-    is_weak = 0.0 < max(one.score for one in (*known, *quoted)) < WEAK
+    is_weak = max((one.match for one in known if one.match is not None), default=WEAK) < WEAK
     assert lines[:is_weak] == [UNLIKELY] * is_weak
     lines = lines[is_weak:]
     assert len(lines) == len(block.split("\n")) - 2 - is_weak <= len(known) + len(quoted)
@@ -309,12 +314,23 @@ def test_whatever_is_stored_every_line_is_one_of_ours_and_the_header_is_ours_alo
 
 
 def test_a_block_says_where_even_the_best_match_is_weak() -> None:
-    strong, weak = fact(score=WEAK), fact("Marta swims.", score=WEAK - 0.01)
+    strong, weak, none = fact(match=WEAK), fact("Marta swims.", match=WEAK - 0.01), fact("It rains.", match=0.0)
     assert render_context([strong, weak], ROOM).text.split("\n")[:2] == [HEADER, WARNING]
-    assert render_context([weak], ROOM, [passage("I ski.", WEAK)]).text.count(UNLIKELY) == 0
-    assert UNLIKELY not in render_context([fact(score=0.0)], ROOM).text  # as `facts_of` gives them
+    assert render_context([weak], ROOM, [passage("I ski.", match=WEAK)]).text.count(UNLIKELY) == 0
+    assert UNLIKELY not in render_context([fact()], ROOM).text  # as `facts_of` gives them: nothing was searched
     for budget in (80, ROOM):
-        assert render_context([weak], budget, [passage("I ski.", 1.0)]).text.split("\n")[2] == UNLIKELY
+        assert render_context([weak], budget, [passage("I ski.", match=1.0)]).text.split("\n")[2] == UNLIKELY
+        assert render_context([none], budget).text.split("\n")[2] == UNLIKELY
+
+
+@pytest.mark.parametrize("how", [{}, {"vector_weight": 3.0}, {"graph": "spread", "graph_weight": 9.0}], ids=str)
+def test_no_period_walk_or_setting_makes_a_weak_match_strong(tmp_path: Path, how: dict[str, Any]) -> None:
+    said = [stored_fact("sea", "Marta swims in the sea."), stored_fact("ski", "Marta skis in the Alps.")]
+    place = remembered(tmp_path / "m", said)
+    with Memory.open(str(place), settings=RecallSettings(**how)) as memory:
+        for query in ("Which violin was repaired?", "Which violin was repaired in 2026?"):
+            assert UNLIKELY in memory.context_for(query, ROOM, now=NOW).split("\n")
+        assert UNLIKELY not in memory.context_for("Does Marta swim in the sea?", ROOM, now=NOW)
 
 
 # From a memory

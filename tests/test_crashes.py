@@ -33,6 +33,7 @@ BRIEF = RetentionSettings(lease_s=1.0, lease_wait_s=60.0)
 KEYS = [f"k{number}" for number in range(20)]
 SECONDS = 8.0
 FEWEST = 2  # kills of each, however slow the machine is
+FEWEST_LOOKS = 6
 PLACES = ("begun", "one table", "all tables")
 TABLES_SEEN = ("metadata", "facts", "entity_aliases")
 
@@ -86,10 +87,10 @@ def write_for_ever(uri: str, who: str, acknowledged: str) -> None:
 
 
 def read_for_ever(uri: str) -> None:
-    """Take snapshots until stdin ends, and check that the tables agree and that the number never falls."""
+    """Take snapshots until stdin ends, some at least, and check that the tables agree and the number never falls."""
     store, last, taken = Store.open(uri), 0, 0
     print("ready", flush=True)
-    while not select.select([sys.stdin], [], [], 0)[0]:
+    while taken < FEWEST_LOOKS or not select.select([sys.stdin], [], [], 0)[0]:
         numbers = counters(store.snapshot())
         assert len(set(numbers)) == 1, numbers
         assert numbers[0] >= last, (numbers, last)
@@ -144,7 +145,7 @@ def harass(uri: str, who: str, acknowledged: str, seed: int, large: int) -> list
                 writer.send_signal(signal.SIGCONT)
                 deeds.append("stalled")
                 time.sleep(chance.uniform(0.05, 0.5))
-            assert writer.poll() is None, "a writer ended by itself"
+            assert writer.poll() is None, f"a writer ended by itself with {writer.returncode}: see stderr"
             writer.kill()
             deeds.append("killed")
     return deeds
@@ -167,7 +168,7 @@ def test_killed_and_stalled_writers_lose_nothing_and_no_reader_sees_half_a_commi
         snapshots = int(reader.communicate()[0])
         assert reader.returncode == 0
     assert len(deeds) >= FEWEST * len(names)
-    assert snapshots > 5
+    assert snapshots >= FEWEST_LOOKS
     count_up(store, "last")
     snapshot = store.snapshot()
     for name in TABLES_SEEN:

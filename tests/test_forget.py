@@ -28,7 +28,9 @@ from slowwave.errors import Refused, StoreMismatch, UndoRefused, UnknownName, Un
 from slowwave.maintenance.erased_names import FORGOTTEN, Names
 from slowwave.maintenance.erasure import VOCABULARY, label_names
 from slowwave.settings import LanguageSettings
+from slowwave.text import as_json
 from storage.doctor import examine
+from storage.erasure_proof import read_rows_naming
 from storage.lease import new_owner
 from storage.reembedding import Staging
 from storage.snapshots import Snapshot
@@ -52,7 +54,9 @@ ALTO = 'She sings "alto" in a choir.'  # about her, without her name
 NOTES = f"# About {NAME}\n\n{NAME} lives in Porto. The backend uses Kafka because the server is already there.\n"
 
 
-LEAN = {"statement": "Devon likes tea very much.", "status": "active", "evidence_count": 2}
+WORDED = {"statement": "Devon goes hiking near Sintra.", "status": "active"}
+GENERAL = ("outdoor hobby", "quint outdoor zorblax", "hobby zórblax")  # of the last two, words of a name go
+LEAN = {"statement": "Devon likes tea very much.", "search_terms": "drink", "status": "active", "evidence_count": 2}
 LEANING = (
     {"id": "f_two_kept"},
     {"id": "f_one_gone", "evidence_count": 1},
@@ -101,6 +105,10 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tx.upsert("facts", pl.DataFrame([{**alto, "quote": "She sings alto."}]))
         tx.upsert("decisions", pl.DataFrame([reason]))
         tx.upsert("facts", pl.DataFrame([{**LEAN, "message_id": his, **more} for more in LEANING]))
+        worded = [{**WORDED, "id": f"f_worded_{n}", "search_terms": words} for n, words in enumerate(GENERAL)]
+        tx.upsert("facts", pl.DataFrame(worded))
+        claim = as_json({"fact": {"search_terms": "quint hobby", "statement": "Devon may hike."}, "directives": []})
+        tx.upsert("pending_beliefs", pl.DataFrame([{"id": "b_worded", "claim": claim}]))
         told = [("e1", "f_two_kept", his), ("e2", "f_two_kept", mine), ("e3", "f_one_gone", his)]
         evidence = pl.DataFrame(told, schema=["id", "fact_id", "message_id"], orient="row")
         tx.upsert("fact_evidence", evidence.with_columns(quote=pl.lit("tea"), occurred_at=NOW))
@@ -196,11 +204,47 @@ def test_what_is_known_of_somebody_without_the_name_goes_too_wherever_it_is_told
     assert Store.open(str(done.store)).log("llm_calls")["id"].to_list() == ["l3"]
 
 
+def test_general_words_that_have_words_of_a_name_go_in_whatever_order_and_the_proof_looks_for_them(
+    told: Path, done: Done
+) -> None:
+    kept = rows(done.store, "facts", "starts_with(id, 'f_worded')")
+    assert kept["search_terms"].to_list() == ["outdoor hobby", None, None]
+    assert set(kept["statement"]) == {WORDED["statement"]}
+    (belief,) = rows(done.store, "pending_beliefs", "id = 'b_worded'")["claim"]
+    assert json.loads(belief)["fact"] == {"search_terms": None, "statement": "Devon may hike."}
+    names = Names.of([NAME])
+    assert read_rows_naming(Store.open(str(done.store)), names).general == {}
+    before = read_rows_naming(Store.open(str(told / "memory")), names, only_newest=True).general
+    assert (before["facts"], before["pending_beliefs"]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "is_told"),
+    [
+        ("Anne-Marie O'Neil", "marie outdoor", True),
+        ("Anne-Marie O'Neil", "neil anne", True),
+        ("Anne-Marie O'Neil", "oneil", True),
+        ("Anne-Marie O'Neil", "outdoor sport", False),
+        ("José Will", "jose", True),
+        ("Jose Will", "josé", True),
+        ("José Will", "will", False),  # a word that everybody uses tells of nobody
+        ("April Day", "day", True),  # unless the name has no other
+        ("Ann", "planning", False),
+        ("Ann", None, False),
+    ],
+)
+def test_a_word_of_a_name_among_general_words_is_found_however_it_is_written(
+    name: str, words: str | None, is_told: bool
+) -> None:
+    assert Names.of([name]).have_words_in(pl.Series([words], dtype=pl.String)).to_list() == [is_told]
+
+
 def test_facts_that_leaned_on_what_went_are_moved_archived_or_erased(done: Done) -> None:
     planted = {row["id"]: row for row in rows(done.store, "facts", "ends_with(id, '_kept')").to_dicts()}
     said = dict(rows(done.store, "messages").select("message_id", "id").iter_rows())
     two = planted.pop("f_two_kept")  # said by the one who is forgotten, and by Devon
     assert (two["message_id"], two["quote"], two["evidence_count"]) == (said["c1-003"], "tea", 1)
+    assert two["search_terms"] is None  # whoever is forgotten may have given them
     old = planted.pop("f_old_kept")  # replaced by a fact that went: not alive again
     assert (old["status"], old["status_reason"], old["replaced_by"]) == ("archived", "forgotten", None)
     assert planted == {}

@@ -120,6 +120,21 @@ def test_an_edited_export_brings_in_no_key_no_order_no_pin_and_no_fact_about_nob
     assert set(live["id"]) <= set(created)
 
 
+def test_general_words_of_what_is_judged_come_in_without_names_secrets_and_orders(
+    exported: Path, tmp_path: Path
+) -> None:
+    given = ("aa bb cc dd ee ff gg hh", f"craft {SECRET}", ORDER, "marta trip")
+
+    def word(lines: list[dict[str, Any]]) -> None:
+        for line, words in zip(active(lines), given, strict=False):
+            line["search_terms"] = words
+
+    done = bring(changed(exported, tmp_path / "worded", facts=word), tmp_path / "other")
+    assert not done.as_it_is
+    now = in_namespace(tmp_path / "other", "facts", "status = 'active'")["search_terms"].drop_nulls()
+    assert sorted(now) == ["aa bb cc dd ee ff gg hh", "craft", "trip"]
+
+
 def test_what_is_judged_keeps_names_statements_times_and_the_messages_they_rest_on(
     memory: Path, exported: Path, tmp_path: Path
 ) -> None:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from patchwork import NOW, TYPES, Memory, claim, day
 
 from slowwave.application.evaluation import grounding
-from slowwave.application.patches import search_terms
 from slowwave.settings import EvaluateSettings
 from slowwave.text import normalise_name
 from slowwave.validity import check_transition, successors
@@ -748,22 +747,3 @@ def test_laws_of_application(told: list[list[dict[str, Any]]]) -> None:
 
 def test_names_of_the_builder_are_normal_forms() -> None:
     assert all(normalise_name(name) == name for name in TYPES)
-
-
-@pytest.mark.parametrize(
-    ("terms", "kept"),
-    [
-        ("Hobby, craft", "hobby craft"),
-        ("pottery craft", "craft"),
-        ("<b>ignore</b> 4111-1111 sk-abc", "ignore sk abc"),
-        ("a b", None),
-        ("one two three four five six seven", "one two three four five six"),
-        ("x" * 99, None),
-        ("", None),
-        (None, None),
-    ],
-)
-def test_general_words_of_a_fact_are_a_few_words_that_it_does_not_say(terms: str | None, kept: str | None) -> None:
-    rows = pl.DataFrame({"search_terms": [terms], "statement": ["Anna signed up for a pottery class."]},
-                        schema_overrides={"search_terms": pl.String})  # fmt: skip
-    assert search_terms(rows).to_list() == [kept]

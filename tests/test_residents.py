@@ -28,6 +28,7 @@ DEEDS = ("plays the violin in an orchestra", "restores wooden boats", "sells hon
 QUESTIONS = (
     *(f"Who {deed}?" for deed in DEEDS), "Does Marta sell honey, honey, honey?", "What is known of Ben?",
     "Which instrument does Cleo play?", "zzz", "", "the of", "Where do they sail the boats?", "Was macht Devon?",
+    "What did Marta do in June 2026?", "Who played the violin in March?",
 )  # fmt: skip
 
 

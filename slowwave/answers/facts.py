@@ -63,6 +63,18 @@ class RecalledFact:
     object_id: str | None = None
     parts: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def match(self) -> float | None:
+        """How well the fact itself matches the query, 0 to 3: words, meaning and overlap, 1 each at most.
+
+        Less where it is about somebody else than the query names; neither a walk, a period nor use lifts it. None where
+        nothing was searched.
+        """
+        if "words" not in self.parts:
+            return None
+        own = self.parts["words"] + max(self.parts["meaning"], 0.0) + self.parts["overlap"]
+        return own * self.parts.get("about", 1.0)
+
     def as_json(self, *, explained: bool = False) -> dict[str, Any]:
         """The contract of a fact in `--json`; other facts are named by their ids. `explained` adds the parts."""
         shown = {key: value for key, value in asdict(self).items() if key not in _HIDDEN}
@@ -76,7 +88,8 @@ class RecalledFact:
 class Passage:
     """A piece of a message that answers a query, for what no fact says; `score` compares with that of facts.
 
-    `text` are whole sentences of the message; `role` is user, assistant or document.
+    `text` are whole sentences of the message; `role` is user, assistant or document. `match` is how well it matches,
+    compared with `RecalledFact.match`; None where nothing was searched.
     """
 
     conversation_id: str
@@ -86,10 +99,11 @@ class Passage:
     text: str
     occurred_at: datetime | None
     score: float
+    match: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The contract of a passage in `--json`."""
-        return asdict(self)
+        return {key: value for key, value in asdict(self).items() if key != "match"}
 
 
 @dataclass(frozen=True, slots=True)

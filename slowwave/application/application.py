@@ -327,7 +327,7 @@ def changed_facts(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     """The rows that are new or differ from what was there before; the order of columns is that of a fact."""
     columns = (
         "status status_reason valid_from valid_to expired_at replaced_by supersedes_id confidence "
-        "evidence_count entrenchment suspect_of"
+        "evidence_count entrenchment suspect_of search_terms"
     ).split()
     rows = frames.conform(facts, frames.FACTS).unique("id", keep="first", maintain_order=True)
     old = frames.conform(before, frames.FACTS).select("id", *columns)

@@ -20,6 +20,8 @@ _DATE_NUMBERS = map(str, (*range(1, 32), *range(1950, 2101)))
 _DATE_WORDS = pl.lit(pl.Series([[*_DATE_NUMBERS, *(without_ending(name, 4) for name in _MONTHS), *_MONTHS]]))
 """What a sentence says of a date that its message gives in other words: "yesterday"."""
 _HARD = ("self_loop", "secret")
+_OPEN_TEXTS = ("statement", "object_text", "search_terms")
+"""What a candidate says in words of its own; its quote was cleaned with its message."""
 # In the order in which a failure is named: what decides alone first.
 _SENTENCES = {
     "self_loop": "Subject and object are the same.",
@@ -71,9 +73,9 @@ def evaluate(
     passed = judged.filter("passes").with_columns(confidence="grounded").select(open_.columns)
     rejected = judged.filter(~pl.col("passes")).with_columns(status=pl.lit("rejected"), status_reason="reason")
     # A rejected row is stored: what it was rejected for must not be in it (T39).
-    rejected = rejected.with_columns(
-        redact_all(rejected[text])[0] for text in ("statement", "object_text", "quote")
-    ).select(open_.columns)
+    rejected = rejected.with_columns(redact_all(rejected[text])[0] for text in (*_OPEN_TEXTS, "quote")).select(
+        open_.columns
+    )
     return EvaluationPlan(
         verdicts, passed, rejected, _refusals(rejected, verdicts, settings), _batch_states(batches, judged)
     )
@@ -143,8 +145,10 @@ def _checks(candidates: pl.DataFrame, content_gate: float) -> list[pl.Series]:
     size = statement.str.len_bytes()
     alnum = statement.str.count_matches(r"[\p{L}\p{M}\p{N}]") / pl.max_horizontal(statement.str.len_chars(), 1)
     named = (pl.col("subject_id").fill_null("") != "") & (pl.col("predicate").fill_null("") != "")
-    open_texts = pl.concat([candidates["statement"], candidates["object_text"].fill_null("")])
-    is_clean = redact_all(open_texts)[0] == open_texts
+    open_texts = candidates.select(pl.col(_OPEN_TEXTS).fill_null(""))
+    is_clean = open_texts.select(
+        secret=pl.all_horizontal(pl.col(text) == redact_all(open_texts[text])[0] for text in _OPEN_TEXTS)
+    )
     rows = candidates.select(
         self_loop=(pl.col("subject_id") != pl.col("object_id")).fill_null(True),
         length=size.is_between(MIN_STATEMENT_BYTES, MAX_STATEMENT_BYTES),
@@ -153,8 +157,7 @@ def _checks(candidates: pl.DataFrame, content_gate: float) -> list[pl.Series]:
         declarative=~statement.str.strip_chars().str.contains(r"[?？][\"'”’)\]]*$"),
         content=pl.col("content_score") >= content_gate,
     )
-    height = candidates.height
-    return [*rows.get_columns(), (is_clean.head(height) & is_clean.tail(height)).alias("secret")]
+    return [*rows.get_columns(), *is_clean.get_columns()]
 
 
 def _refusals(rejected: pl.DataFrame, verdicts: pl.DataFrame, settings: EvaluateSettings) -> pl.DataFrame:

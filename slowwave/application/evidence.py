@@ -10,6 +10,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.application.entrenchment import entrenchment_named, entrenchment_rank
+from slowwave.general_words import joined_words
 from slowwave.text import normalise_name, row_id
 
 
@@ -79,7 +80,10 @@ def without_evidence(facts: pl.DataFrame, again: pl.DataFrame) -> pl.DataFrame:
 def with_evidence(
     facts: pl.DataFrame, fresh: pl.DataFrame, repeats: pl.DataFrame, evidence: pl.DataFrame
 ) -> pl.DataFrame:
-    """Repeated facts with one more message each, the highest confidence, the strongest speaker (S2-57, C13)."""
+    """Repeated facts with one more message each, the highest confidence, the strongest speaker (S2-57, C13).
+
+    And with the general words of all that say them.
+    """
     new = evidence.join(fresh.select(fact_id="id", message_id="message_id"), on=["fact_id", "message_id"], how="anti")
     counts = new.group_by(id="fact_id").agg(more=pl.len().cast(pl.Int64))
     repeated = (
@@ -87,6 +91,10 @@ def with_evidence(
         .group_by(id="target_id")
         .agg(surest=pl.col("confidence").max(), rank=entrenchment_rank("entrenchment").max())
     )
+    again = fresh.join(repeats.select("id", "target_id"), on="id").select("search_terms", id="target_id").drop_nulls()
+    own = facts.join(again, on="id", how="semi").select("id", "search_terms", "statement")
+    words = joined_words(pl.concat([own.select("id", "search_terms"), again.select("id", "search_terms")]), own)
+    facts = facts.update(words, on="id")
     joined = facts.join(repeated, on="id", how="left", maintain_order="left").join(
         counts, on="id", how="left", maintain_order="left"
     )

@@ -13,16 +13,16 @@ import polars as pl
 
 from slowwave import aspects, frames
 from slowwave.application import predicates
+from slowwave.general_words import MAX_KEPT, MAX_TERMS, general_words, joined_words, parts_of_names, words_of
 from slowwave.graph.graph import EDGE_ALIASES, EDGE_TYPES
 from slowwave.merging.guard_words import FUNCTION_WORDS, POLARITY
 from slowwave.reading.dates import Times, resolve_times
+from slowwave.reading.kin import ROLES
 from slowwave.settings import ExtractSettings
 from slowwave.text import ENDING, cut_bytes, normalise_name, readable, row_id, sentences, statement_hash, timed_id
 
 MAX_STATEMENT_BYTES = 2048
 MAX_QUOTE = 500
-MAX_TERMS, MAX_TERM = 6, 24
-"""General words that are kept of a fact, and the characters of one at most."""
 _NEGATION = (
     r"\b(?:" + "|".join(POLARITY[name] for name in ("no longer", "used to", "not", "never", "no", "stop")) + r")\b"
 )
@@ -105,12 +105,14 @@ def build_candidates(
     learned: pl.DataFrame,
     settings: ExtractSettings,
     now: datetime,
+    aliases: pl.DataFrame | None = None,
 ) -> Candidates:
     """Facts with status candidate from CLAIMS in order of extraction.
 
     `messages` has MESSAGES (absent columns are null), `names` is `Resolution.names`, `learned` the stored predicates.
+    `aliases` (alias_name, entity_id) are further names of these entities, which are no general words.
     A claim is dropped and counted when its message is missing or over the limit, when its subject is no entity, or when
-    it was made before word for word; an object that is no entity is kept as text.
+    it was made before word for word (its general words are kept); an object that is no entity is kept as text.
     """
     said = frames.conform(messages, MESSAGES).select(*MESSAGES).rename({"id": "message_id"})
     numbered = pl.int_range(pl.len()).over("window")
@@ -120,8 +122,11 @@ def build_candidates(
     linked = _linked(placed, names).filter(pl.col("subject_id").is_not_null())
     relations = predicates.canonicalise(linked["relation"], learned)
     tagging, facts = _facts(linked, relations, settings, now)
-    facts = _with_batches(facts)
+    facts = _with_batches(facts.with_columns(_terms_of(facts, names, aliases)))
     unique = facts.unique("id", keep="first", maintain_order=True)
+    if len(unique) < len(facts):
+        again = facts.filter(pl.col("id").is_duplicated())
+        unique = unique.update(joined_words(again, unique), on="id")
     dropped = {
         "over_limit": taken.height - limited.height,
         "no_message": limited.height - placed.height,
@@ -138,16 +143,12 @@ def build_candidates(
 
 def content_stems(text: str, *, drop: str | None = None) -> pl.Expr:
     """Distinct content words of column `text`, without function words, those of column `drop`, and common endings."""
-    words = _words(pl.col(text)).list.set_difference(pl.lit(pl.Series([sorted(FUNCTION_WORDS)])))
+    words = words_of(pl.col(text)).list.set_difference(pl.lit(pl.Series([sorted(FUNCTION_WORDS)])))
     if drop is not None:
-        words = words.list.set_difference(_words(pl.col(drop).fill_null("")))
+        words = words.list.set_difference(words_of(pl.col(drop).fill_null("")))
     bare = pl.element().str.replace(r"['’]s$", "")
     stem = pl.when(bare.str.len_chars() > 3).then(bare.str.replace(ENDING, "")).otherwise(bare)
     return words.list.eval(stem).list.unique()
-
-
-def _words(text: pl.Expr) -> pl.Expr:
-    return text.str.to_lowercase().str.extract_all(r"[\p{L}\p{M}\p{N}]+(?:['’][\p{L}]+)?")
 
 
 def _linked(claims: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
@@ -223,7 +224,7 @@ def _facts(
         similarity_flag=pl.lit(False),
     )
     tagging = aspects.merge(rows["aspects"], aspects.classify(rows))
-    rows = rows.with_columns(quotes(rows), search_terms(rows), aspect_slugs=tagging.slugs)
+    rows = rows.with_columns(quotes(rows), aspect_slugs=tagging.slugs)
     identity = rows.select(
         "valid_from", "message_id", "subject_id", "predicate", pl.coalesce("object_id", "object_text"), "statement"
     )
@@ -235,6 +236,17 @@ def _facts(
     )
 
 
+def _terms_of(facts: pl.DataFrame, names: pl.DataFrame, aliases: pl.DataFrame | None) -> pl.Series:
+    """The general words of facts; what a model gives is a little, an export may bring all that were gathered."""
+    known = names.select("entity_id", "entity_type", name="canonical_name").unique()
+    if aliases is not None:
+        kinds = known.select("entity_id", "entity_type").unique("entity_id")
+        others = aliases.select("entity_id", name="alias_name").join(kinds, on="entity_id")
+        known = pl.concat([known, others.select(known.columns)])
+    most = pl.when(pl.col("by_model").fill_null(False)).then(MAX_TERMS).otherwise(MAX_KEPT)
+    return search_terms(facts, known, most)
+
+
 def _cleaned(statements: pl.Series) -> pl.Series:
     clean = {
         raw: cut_bytes(" ".join(readable(raw).split()), MAX_STATEMENT_BYTES) for raw in statements.drop_nulls().unique()
@@ -242,18 +254,23 @@ def _cleaned(statements: pl.Series) -> pl.Series:
     return statements.replace(clean).fill_null("").alias("statement")
 
 
-def search_terms(rows: pl.DataFrame) -> pl.Series:
-    """The general words that may be asked for, as one text: of letters, at most MAX_TERMS, none of the statement's.
+def search_terms(rows: pl.DataFrame, names: pl.DataFrame | None = None, most: int | pl.Expr = MAX_TERMS) -> pl.Series:
+    """General words of claims (search_terms, statement; subject_id and object_id with `names`), without their names.
 
-    `rows` needs search_terms (null where there are none) and statement.
+    `names` (name, entity_id, entity_type) are left out of what is about their entity, and those of persons everywhere:
+    but for what persons are to each other, "sister", with which people ask.
     """
-    word = pl.element().str.len_chars().is_between(2, MAX_TERM)
-    terms = (
-        pl.col("search_terms").str.to_lowercase().str.extract_all(r"[\p{L}\p{M}]+").list.eval(pl.element().filter(word))
-    )
-    new = terms.list.set_difference(_words(pl.col("statement"))).list
-    text = new.head(MAX_TERMS).list.join(" ")
-    return rows.select(search_terms=pl.when(text != "").then(text))["search_terms"]
+    if names is None:
+        return general_words(rows, most)
+    parts = names.select("entity_id", "entity_type", word=parts_of_names(pl.col("name"))).explode("word")
+    parts = parts.drop_nulls("word").filter(~pl.col("word").is_in(sorted(ROLES)))
+    own = parts.group_by("entity_id").agg(pl.col("word").unique())
+    for end in ("subject", "object"):
+        of_end = own.rename({"entity_id": f"{end}_id", "word": end})
+        rows = rows.drop(end, strict=False).join(of_end, on=f"{end}_id", how="left", maintain_order="left")
+    both = pl.concat_list(pl.col("subject", "object").fill_null([]))
+    people = parts.filter(pl.col("entity_type") == "person")["word"]
+    return general_words(rows.with_columns(own_names=both), most, frozenset(people))
 
 
 def _times(claims: pl.DataFrame, now: datetime) -> pl.DataFrame:

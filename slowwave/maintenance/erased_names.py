@@ -18,6 +18,7 @@ from typing import Any, Literal
 import polars as pl
 
 from slowwave.errors import UnusableInput
+from slowwave.general_words import have_one_of, parts_of_names
 from slowwave.merging.guard_words import FUNCTION_WORDS
 from slowwave.text import as_json, normalise_name, word_set
 
@@ -89,6 +90,13 @@ class Names:
         """One of which every text has, in lower case, that names anything."""
         return sorted({max(variant.lower().split(), key=len) for variant in self._variants})
 
+    @cached_property
+    def _parts(self) -> frozenset[str]:
+        """The words of all names; common ones only of a name that has no others."""
+        rows = pl.DataFrame({"name": self.listed}, schema={"name": pl.String})
+        words = [frozenset(each) for each in rows.select(parts_of_names(pl.col("name")))["name"]]
+        return frozenset[str]().union(*(each - _COMMON or each for each in words))
+
     def are_in(self, text: str | None) -> bool:
         """Whether the text names the subject."""
         return bool(text) and self._whole.search(str(text)) is not None
@@ -106,6 +114,10 @@ class Names:
         """Whether each text, or any text of each list, names the subject."""
         said = texts.list.join(_APART) if texts.dtype == pl.List(pl.String) else texts
         return pl.Series(texts.name, [self.are_in(text) for text in said], dtype=pl.Boolean)
+
+    def have_words_in(self, general_words: pl.Series) -> pl.Series:
+        """Whether each text of general words has a word of a name, without the others or in another order, too."""
+        return have_one_of(general_words, self._parts)
 
     def words_around(self, texts: Iterable[str | None]) -> set[str]:
         """Longer words of these texts that have a name inside, in lower case: `planning` for Ann."""

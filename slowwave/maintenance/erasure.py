@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import polars as pl
 
+from slowwave.general_words import COLUMN as GENERAL_WORDS
 from slowwave.maintenance.erased_names import FORGOTTEN, Names
 from slowwave.ranking.ranking import prose, search_texts
 from slowwave.text import word_set
@@ -31,9 +32,9 @@ LABELS = ("conversation_id", "scope", "uri", "source_key")
 """Columns that other rows are found by: only the name in them is struck, everywhere in the same way."""
 LONG = word_set(
     """content search_text statement quote excerpt text response summary claim reason measures error parameters
-    versions before query ask changes otherwise basis note outcome"""
+    versions before query ask changes otherwise basis note outcome search_terms"""
 )
-"""Columns too long to hold an id."""
+"""Columns too long to hold an id, or of words that are none."""
 ECHOES = ("entity_profiles", "entity_usage", "entity_scores", "fact_usage", "fact_scores")
 """Tables whose rows bear the id of the row that they are about: that one does not go because they do."""
 SILENT = ("tool", "system")
@@ -55,6 +56,8 @@ _TELLING: Mapping[str, tuple[str, ...]] = {
     "communities": ("name", "summary"),
     "proposals": ("title", "reason", "subject", "ask", "changes", "otherwise", "basis"),
 }
+_FACTS_IN_JSON = ("claim", "changes", "response")
+_WORDS_IN_JSON = rf'"{GENERAL_WORDS}":\s*"[^"]*"'
 _SUBJECTS = ("subject_id", "object_id", "owner_entity_id")
 _TOUCHES = ("subject_id", "touches", "evidence")  # a proposal holds whole rows of what it touches, and goes with it
 _NAMED_ROWS = ("runs", "commits")  # a name in their id would be one of a flow
@@ -84,6 +87,20 @@ def naming(frame: pl.DataFrame, names: Names, columns: Iterable[str] | None = No
     return found.filter(hits)
 
 
+def with_words_of(frame: pl.DataFrame, names: Names) -> pl.Series:
+    """Which rows have a word of a name among general words: of a fact, or of facts in JSON.
+
+    A text of general words tells neither the order nor the form of a name: "Anne-Marie O'Neil" is "anne marie neil".
+    """
+    hits = pl.repeat(False, len(frame), dtype=pl.Boolean, eager=True)
+    for column in {GENERAL_WORDS, *_FACTS_IN_JSON} & {*frame.columns}:
+        texts = frame[column]
+        if column != GENERAL_WORDS:
+            texts = texts.str.extract_all(_WORDS_IN_JSON).list.join(" ").str.replace_all(GENERAL_WORDS, "")
+        hits = hits | names.have_words_in(texts)
+    return hits
+
+
 def telling(table: str, named: pl.DataFrame, names: Names, *, is_log: bool = False) -> set[str]:
     """Ids of the rows of one table that go for their own words; `named` are rows that name the subject."""
     if is_log:
@@ -91,6 +108,8 @@ def telling(table: str, named: pl.DataFrame, names: Names, *, is_log: bool = Fal
     found = {*naming(named, names, _TELLING.get(table, ()))["id"]} if table in _TELLING else set()
     if table == "messages":
         found |= {*naming(named.filter(pl.col("role").ne_missing("document")), names, ["speaker"])["id"]}
+    if table == "proposals":
+        found |= {*named.filter(with_words_of(named, names))["id"]}
     return found if table in _NAMED_ROWS else found | {*naming(named, names, ["id"])["id"]}
 
 
@@ -252,14 +271,22 @@ def labels_in(table: str, columns: Iterable[str]) -> list[str]:
 def struck(
     table: str, rows: pl.DataFrame, names: Names, labels: Mapping[str, str], quotes: Mapping[str, Sequence[str]]
 ) -> pl.DataFrame:
-    """The rows without anything that names the subject; `quotes` are further words to strike, by row id."""
+    """The rows without anything that names the subject; `quotes` are further words to strike, by row id.
+
+    General words go as a whole: what gave them may be what went.
+    """
     own = labels_in(table, rows.columns)
     columns = [c for c in texts_of(rows) if c != "id" and c not in own]
     told = [quotes.get(id, ()) for id in rows["id"]]
-    return rows.with_columns(
+    cut = rows.with_columns(
         *(_relabelled(c, labels) for c in own),
         *(_struck(rows[c], names, told) for c in columns),
     )
+    if GENERAL_WORDS in cut.columns:
+        cut = cut.with_columns(pl.lit(None, dtype=pl.String).alias(GENERAL_WORDS))
+    if table == "pending_beliefs":
+        cut = cut.with_columns(pl.col("claim").str.replace_all(_WORDS_IN_JSON, f'"{GENERAL_WORDS}":null'))
+    return cut
 
 
 def _relabelled(column: str, labels: Mapping[str, str]) -> pl.Expr:

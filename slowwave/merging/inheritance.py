@@ -10,6 +10,7 @@ from slowwave import frames
 from slowwave.application.application import activated
 from slowwave.application.entrenchment import entrenchment_named, entrenchment_rank
 from slowwave.aspects import SLUGS
+from slowwave.general_words import joined_words
 from slowwave.merging.absorption import Absorption
 from slowwave.text import row_id, statement_hash
 
@@ -43,7 +44,7 @@ def inherited(done: Absorption, evidence: pl.DataFrame) -> pl.DataFrame:
     """Per survivor (root_id, target_id) what it is worth with all it absorbed, under the names of FACTS.
 
     Earliest valid_from, highest confidence, strongest entrenchment, messages counted once, aspects in the order of the
-    taxonomy, and as supersedes_id the latest of its predecessors.
+    taxonomy, as supersedes_id the latest of its predecessors, and the general words of all.
     """
     members = done.members()
     rows = members.join(done.facts, on="id").with_columns(rank=entrenchment_rank("entrenchment"))
@@ -63,9 +64,16 @@ def inherited(done: Absorption, evidence: pl.DataFrame) -> pl.DataFrame:
         pl.col("rank").max(),
         slugs=pl.col("aspect_slugs").explode().drop_nulls().unique(),
     )
-    joined = worth.join(counts, on="target_id", how="left").join(latest, on="target_id", how="left")
+    said = done.facts.select(root_id="id", known="statement")
+    said = members.select("target_id", "root_id").unique().join(said, on="root_id")
+    said = said.join(done.reworded(), on=["target_id", "root_id"], how="left")
+    said = said.select(id="target_id", statement=pl.coalesce("statement", "known"))
+    words = joined_words(rows.select("search_terms", id="target_id"), said).rename({"id": "target_id"})
+    joined = worth
+    for more in (counts, latest, words):
+        joined = joined.join(more, on="target_id", how="left")
     return joined.sort("target_id").select(
-        "target_id", "root_id", "valid_from", "confidence", "supersedes_id",
+        "target_id", "root_id", "valid_from", "confidence", "supersedes_id", "search_terms",
         evidence_count=pl.max_horizontal("evidence_count", "heard"),
         entrenchment=entrenchment_named("rank"),
         aspect_slugs=pl.concat_list(_ordered_slugs()).list.drop_nulls(),

@@ -37,7 +37,7 @@ MAX_ERROR = 500
 _NOWHERE = Surroundings()
 _COMPARED = (
     "status status_reason replaced_by expired_at valid_from valid_to confidence evidence_count entrenchment "
-    "aspect_slugs supersedes_id suspect_of consolidated_at consolidation_attempts consolidation_error"
+    "aspect_slugs supersedes_id search_terms suspect_of consolidated_at consolidation_attempts consolidation_error"
 ).split()
 
 

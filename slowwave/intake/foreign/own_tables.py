@@ -20,8 +20,9 @@ OWN_TABLES: Mapping[str, tuple[str, ...]] = {
     "entities": ("id", "name", "entity_type", "summary", "first_seen_at", "pinned", "merged_into"),
     "entity_aliases": ("id", "alias_name", "entity_id"),
     "facts": (
-        "id", "kind", "subject_id", "predicate_raw", "predicate", "object_id", "object_text", "statement", "status",
-        "valid_from", "valid_to", "confidence", "entrenchment", "pinned", "message_id", "created_at",
+        "id", "kind", "subject_id", "predicate_raw", "predicate", "object_id", "object_text", "statement",
+        "search_terms", "status", "valid_from", "valid_to", "confidence", "entrenchment", "pinned", "message_id",
+        "created_at",
     ),
     "facts_archive": (),
     "fact_evidence": ("fact_id", "message_id"),

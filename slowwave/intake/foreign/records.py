@@ -32,6 +32,7 @@ CLAIMS: frames.Schema = {
     "object": pl.String(),
     "is_value": pl.Boolean(),
     "statement": pl.String(),
+    "search_terms": pl.String(),
     "role": pl.String(),
     "confidence": pl.Float64(),
     "valid_from": frames.TIME,

@@ -12,7 +12,7 @@ from slowwave.intake.foreign.records import Foreign, Skipped
 from slowwave.intake.injection import injection_reasons
 from slowwave.intake.redaction import redact_all
 
-_TEXTS = (("entities", "summary"), ("claims", "statement"), ("episodes", "text"))
+_TEXTS = (("entities", "summary"), ("claims", "statement"), ("claims", "search_terms"), ("episodes", "text"))
 _KEYS = ("key", "group")
 _SECRET = "its name holds what looks like a secret"
 _ORDER = "its name tries to give its reader orders"
@@ -36,6 +36,9 @@ def without_secrets(foreign: Foreign) -> Safe:
         parts[part] = parts[part].with_columns(clean.alias(column))
     for part in ("claims", "episodes"):
         parts[part] = parts[part].with_columns(_hidden(parts[part][column]) for column in _KEYS)
+    is_order = injection_reasons(parts["claims"]["search_terms"]).is_not_null()
+    terms = pl.when(~is_order).then("search_terms").alias("search_terms")
+    parts["claims"] = parts["claims"].with_columns(terms)  # the fact itself is judged by what it says
     names = [parts["entities"]["name"], parts["claims"]["subject"], parts["claims"]["object"]]
     wrong = _wrong_names(pl.concat(names).drop_nulls().unique())
     ends = {"entities": ["name"], "claims": ["subject", "object"]}
