@@ -48,7 +48,7 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
     best = [message for message in wanted if message in may][:limit]
     rows, facts = await tables.together(tables.rows("messages", "id", best, _SHOWN), _facts_of(tables, best))
     texts = [passage_of(question.text, row["content"] or "") for row in rows]
-    overlaps = word_overlaps(question.text, texts)
+    overlaps = word_overlaps(question.content, texts)
     over, live = _statements_of(facts, question.moment)
     made = []
     for row, text, overlap in zip(rows, texts, overlaps, strict=True):

@@ -100,6 +100,11 @@ class Question:
         return (self,) if self.period is None else (self, replace(self, is_within=True))
 
     @property
+    def content(self) -> str:
+        """What texts are compared with word by word: without the words that name the period, of which few say them."""
+        return self.text if self.period is None else self.period.without_words(self.text)
+
+    @property
     def has_meaning(self) -> bool:
         """Whether the vector says anything: a query of unknown words has none."""
         return bool(self.vector.any())
@@ -254,7 +259,7 @@ async def _search(
     vectors = {row["id"]: vector for row, vector in zip(facts.rows, facts.vectors, strict=True)}
     cosines = {row["id"]: one for row, one in zip(facts.rows, _cosines(facts.vectors, question.vector), strict=True)}
     texts = [f"{row['statement']} {row['search_terms'] or ''}" for row in rows.values()]
-    overlaps = dict(zip(rows, word_overlaps(question.text, texts), strict=True))
+    overlaps = dict(zip(rows, word_overlaps(question.content, texts), strict=True))
     stated = [Evidence(fact, message, cosines[fact], overlaps[fact]) for fact, message in evidence if fact in rows]
     order = _each_sentence_once(rank_facts(stated, lexical, settings.vector_weight), rows)
     return Ranked(order, rows, vectors, found.messages, scores, matches), is_all
@@ -297,7 +302,7 @@ async def _lexical(tables: Tables, question: Question, matches: _Matches, neighb
     """The lexical scores of the messages that match in words and, by a share, of the turns beside them."""
     held = tables.residents.get("messages")
     size = len(held.columns) if held is not None else await tables["messages"].count_rows()
-    lexical = lexical_scores(matches.scores, full_match(prose(question.text), size))
+    lexical = lexical_scores(matches.scores, full_match(prose(question.content), size))
     if neighbours:
         loudest = sorted(matches.scores, key=lambda name: (-matches.scores[name], name))[:LOUDEST]
         beside = await _beside(tables, [matches.messages[name] for name in loudest])

@@ -4,44 +4,59 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
+from slowwave.reading.time_triggers import may_tell_when
 from slowwave.validity import time_sql
 
-_MAY_NAME_ONE = re.compile(
-    r"\d|\b(?:january|february|march|april|may|june|july|august|september|october|november|december|spring|summer"
-    r"|autumn|fall|winter|today|yesterday|tonight|ago|weekend|week|month|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-    r")\b",
+_EVENT = re.compile(
+    r"\b(before|after|since)\s+((?:(?:the|a|an|I|(?i:my|your|his|her|its|our|their|she|he|they|we|you|it))\b"
+    r"|(?!All\b|Long\b)[A-Z]\w+)[^,?;]+)"
+)
+_KIN = r"(?:(?:grand|step)?(?:mother|father|mum|mom|dad|parents?|ma|pa)|aunt|uncle|sister|brother|side)"
+_NO_TIME = re.compile(
+    r"\b(?:look(?:s|ed|ing)?(?: (?:her|him|it|them|you|me|us))?|sought"
+    r"|(?:named|naming)(?: [\w'’]+){0,3}|names? (?:the|my|your|his|her|its|our|their|him|it|them)(?: \w+){0,2})"
+    r"\s+after\b"
+    rf"|\b(?:takes?|taking|took|taken)\s+after\s+(?:\w+\s+)?(?:\w+['’]s\s+)?{_KIN}\b"
+    r"|\bone\s+after\s+the\s+other\b",
     re.IGNORECASE,
 )
-_EVENT = re.compile(
-    r"\b(before|after|since)\s+((?:(?i:the|a|an|my|your|his|her|its|our|their|she|he|they|we|you|i|it)|[A-Z]\w*)\b[^,?;]+)"
-)
+"""Where "after" is part of a verb: "looks after the dog", "named after the lake", "takes after her father"."""
 SAID_WITHIN = timedelta(days=14)
 """How long before it was said something without a date of its own may have happened."""
 _YEAR_LONG = timedelta(days=366)
-_YEAR = re.compile(r"\b\d{4}\b")
-_RELATIVE = re.compile(r"\b(?:today|yesterday|tonight|ago|last|past|next|this|previous|coming)\b", re.IGNORECASE)
+_ANY_DAY = datetime(2000, 6, 15, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """From `start` to `end` (excluded), either open; or, where no year is named, these `months` (and `day`) of any."""
+    """From `start` to `end` (excluded), either open; or, where no year is named, these `months` of any.
+
+    With `day` only that day of the month is, or those up to `last_day`. `words` are those of the question that name it.
+    """
 
     start: datetime | None = None
     end: datetime | None = None
     months: tuple[int, ...] = ()
     day: int | None = None
+    last_day: int | None = None
+    words: str = field(default="", compare=False, repr=False)
+
+    @property
+    def _days(self) -> tuple[int, int]:
+        return self.day or 1, self.last_day or self.day or 31
 
     def covers(self, at: datetime | None) -> bool:
         """Whether a moment lies in it."""
         if at is None:
             return False
         if self.months:
-            return at.month in self.months and self.day in (None, at.day)
+            first, last = self._days
+            return at.month in self.months and first <= at.day <= last
         return (self.start is None or at >= self.start) and (self.end is None or at < self.end)
 
     def meets(self, start: datetime | None, end: datetime | None) -> bool:
@@ -66,7 +81,8 @@ class Period:
         if self.months:
             parts.append(f"date_part('month', {column}) IN ({', '.join(map(str, self.months))})")
         if self.day is not None:
-            parts.append(f"date_part('day', {column}) = {self.day}")
+            first, last = self._days
+            parts.append(f"date_part('day', {column}) BETWEEN {first} AND {last}")
         if self.start is not None:
             parts.append(f"{column} >= {time_sql(self.start)}")
         if self.end is not None:
@@ -78,45 +94,54 @@ class Period:
         if self.months:
             met &= at.dt.month().is_in(self.months)
         if self.day is not None:
-            met &= at.dt.day() == self.day
+            met &= at.dt.day().is_between(*self._days)
         if self.start is not None:
             met &= at >= self.start
         if self.end is not None:
             met &= at < self.end
         return met
 
+    def without_words(self, text: str) -> str:
+        """A text without the words that name the period: what is said of it rarely says them again."""
+        named = rf"(?<!\w){re.escape(self.words)}(?!\w)"
+        return re.sub(named, " ", text, count=1, flags=re.IGNORECASE) if self.words else text
+
 
 def period_of(question: str, now: datetime) -> Period | None:
     """The period that a question names; None where it names none. "in October" is that of any year."""
-    if not _MAY_NAME_ONE.search(question):
+    if not may_tell_when(question):
         return None
-    from slowwave.reading.dates import resolve_times  # slow to import, and most questions name no time
-    from slowwave.reading.hints import find_hint
+    from slowwave.reading.question_times import time_in  # slow to import, and most questions name no time
 
-    words = find_hint(question)
-    times = resolve_times(words, now, question) if words else None
-    if times is None:
+    named = time_in(question, now)
+    if named is None:
         return None
-    if times.kind in ("since", "before", "until", "deadline"):
-        start = times.valid_from if times.kind == "since" else None
-        end = None if times.kind == "since" else times.valid_to or times.event_until or times.valid_from
-        return Period(start, end)
-    if times.event_at is None or times.event_until is None:
-        return None
-    if _YEAR.search(words) or _RELATIVE.search(words):
-        return Period(times.event_at, times.event_until)
-    if times.precision not in ("day", "month", "season"):
-        return None
-    months = {"season": 3}.get(times.precision, 1)
-    first = times.event_at.month
-    day = times.event_at.day if times.precision == "day" else None
-    return Period(months=tuple((first + n - 1) % 12 + 1 for n in range(months)), day=day)
+    if not (named.is_yearly and named.start and named.end):
+        return Period(named.start, named.end, words=named.words)
+    first, last = named.start, named.end - timedelta(days=1)
+    count = (last.year - first.year) * 12 + last.month - first.month + 1
+    months = tuple((first.month + n - 1) % 12 + 1 for n in range(min(count, 12)))
+    if count > 1 or (first.day == 1 and named.end.day == 1):
+        return Period(months=months, words=named.words)
+    return Period(months=months, day=first.day, last_day=last.day if last > first else None, words=named.words)
 
 
 def event_in(question: str) -> tuple[str, str] | None:
     """("before", "she moved") of "Where did Anna live before she moved?"; None where no event is named as a time."""
-    found = _EVENT.search(question)
-    return (found[1], found[2].strip()) if found else None
+    found = _EVENT.search(_NO_TIME.sub(lambda phrase: "-" * len(phrase[0]), question))
+    if found is None or _begins_with_time(f"{found[1]} {found[2]}"):
+        return None
+    return found[1], found[2].strip()
+
+
+def _begins_with_time(words: str) -> bool:
+    """Whether what is before or after is no event, but a time: "after March 2023"."""
+    if not may_tell_when(words):
+        return False
+    from slowwave.reading.question_times import time_in
+
+    named = time_in(words, _ANY_DAY)
+    return named is not None and words.startswith(named.words)
 
 
 def period_beside(side: str, event: datetime | None, known: datetime | None) -> Period | None:
