@@ -18,6 +18,7 @@ from storage.snapshots import Snapshot
 from storage.store import Store
 from storage.tables import SCHEMA_VERSION, TABLES
 
+from .export_files import ExportFiles
 from .export_graph import write_graph
 from .export_pages import UNSURE, write_pages
 from .export_rows import write_jsonl, write_parquet
@@ -60,11 +61,11 @@ class Manifest:
 
     def sealed(self, key: bytes, folder: Path) -> Manifest:
         """The manifest with the seal of its files in a folder, and of itself."""
-        return replace(self, seal=sealed(key, folder, self.files, self._said()))
+        return replace(self, seal=sealed(key, ExportFiles(folder), self.files, self._said()))
 
-    def judged(self, folder: Path, keys: Sequence[bytes]) -> Judged:
-        """Whether the export in this folder is as it was when one of these keys sealed it."""
-        return judged(self.seal, folder, self.files, self._said(), keys)
+    def judged(self, files: ExportFiles, keys: Sequence[bytes]) -> Judged:
+        """Whether the export with these files is as it was when one of these keys sealed it."""
+        return judged(self.seal, files, self.files, self._said(), keys)
 
     def _said(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if name != "seal"}
@@ -76,13 +77,14 @@ def export(
     """Write the newest state into a new folder; returns what it holds, and where.
 
     jsonl and parquet hold every row of every table. graphml holds entities and live relations, markdown a page for each
-    entity. The folder appears when it is complete. Raises `UnusableInput` for a format that does not exist, and for a
-    folder with something in it.
+    entity. The folder appears when it is complete. Raises `UnusableInput` for a format that does not exist, for a
+    folder with something in it, and where jsonl or parquet cannot be sealed: the store's key cannot be read.
     """
     if format not in FORMATS:
         raise UnusableInput(f"There is no format {format!r}.", f"Use {', '.join(FORMATS)}.")
     if with_vectors and format not in LOSSLESS:
         raise UnusableInput(f"{format} holds no vectors.", f"Use {' or '.join(LOSSLESS)}.")
+    key, unsealed = _key_of(store) if format in LOSSLESS else (None, "")
     snapshot = store.snapshot()
     write: Mapping[str, Callable[[Path], dict[str, int]]] = {
         "jsonl": lambda place: _tables(snapshot, place, write_jsonl, with_vectors),
@@ -104,22 +106,23 @@ def export(
             dims=snapshot.dims,
             has_vectors=with_vectors,
             counts=counts,
-            holds=_holds(snapshot, format, counts, with_vectors),
+            holds=f"{_holds(snapshot, format, counts, with_vectors)} {unsealed}".strip(),
         )
-        if format in LOSSLESS:
-            manifest = _sealed(manifest, store, place)
+        if key:
+            manifest = manifest.sealed(key, place)
         (place / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2) + "\n", encoding="utf-8")
     return manifest, folder
 
 
-def _sealed(manifest: Manifest, store: Store, place: Path) -> Manifest:
-    """With its seal; without one where the store has no key yet and nothing can be written there."""
+def _key_of(store: Store) -> tuple[bytes | None, str]:
+    """The key that seals an export; where the store has none yet and nothing can be written there, why there is none.
+
+    A key that is there and cannot be used is an error: backups without a seal would be noticed when they are needed.
+    """
     try:
-        key = own_key(store.uri)
+        return own_key(store.uri), ""
     except OSError as error:
-        unsealed = f"It has no seal, because the store has no key and none can be written: {error.strerror}."
-        return replace(manifest, holds=f"{manifest.holds} {unsealed}")
-    return manifest.sealed(key, place)
+        return None, f"It has no seal, because the store has no key and none can be written: {error.strerror}."
 
 
 def _holds(snapshot: Snapshot, format: Format, counts: Mapping[str, int], with_vectors: bool) -> str:

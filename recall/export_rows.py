@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import polars as pl
 
@@ -14,6 +14,8 @@ from slowwave.errors import UnusableInput
 from storage.reembedding import batches
 from storage.rows import empty_frame, filled
 from storage.snapshots import Snapshot
+
+from .export_files import ExportFiles
 
 HAS_VECTOR = "has_vector"
 """Column in the place of a vector that is left out: whether there was one."""
@@ -66,23 +68,23 @@ def _shape(name: str, dims: int, with_vectors: bool) -> pl.DataFrame:
     return empty if with_vectors else _without_vector(empty)
 
 
-def read_rows_of(folder: Path, format: str, name: str, dims: int, has_vectors: bool) -> Iterator[pl.DataFrame]:
+def read_rows_of(files: ExportFiles, format: str, name: str, dims: int, has_vectors: bool) -> Iterator[pl.DataFrame]:
     """The rows of a table's file, some thousands at a time; raises `UnusableInput` where it cannot be read."""
-    path, shape = folder / f"{name}.{format}", _shape(name, dims, has_vectors)
+    own, shape = f"{name}.{format}", _shape(name, dims, has_vectors)
     try:
-        for rows in _from_lines(path, shape) if format == "jsonl" else _from_parquet(path):
-            yield filled(rows, shape.schema).select(pl.col(c).cast(kind) for c, kind in shape.schema.items())
+        with files.open(own) as file:
+            for rows in _from_lines(file, shape) if format == "jsonl" else _from_parquet(file):
+                yield filled(rows, shape.schema).select(pl.col(c).cast(kind) for c, kind in shape.schema.items())
     except (OSError, pl.exceptions.PolarsError, ValueError) as error:
-        raise UnusableInput(f"{str(path)!r} cannot be read: {error}.", "Export it again.") from error
+        raise UnusableInput(f"{str(files.folder / own)!r} cannot be read: {error}.", "Export it again.") from error
 
 
-def _from_lines(path: Path, shape: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def _from_lines(file: BinaryIO, shape: pl.DataFrame) -> Iterator[pl.DataFrame]:
     times = [column for column, kind in shape.schema.items() if isinstance(kind, pl.Datetime)]
     plain = {column: _as_text(kind) for column, kind in shape.schema.items()}
-    with path.open("rb") as file:
-        while lines := b"".join(islice(file, _LINES)):
-            rows = pl.read_ndjson(BytesIO(lines), schema=plain)
-            yield rows.with_columns(pl.col(times).str.to_datetime(_TIME, time_unit="us").dt.replace_time_zone("UTC"))
+    while lines := b"".join(islice(file, _LINES)):
+        rows = pl.read_ndjson(BytesIO(lines), schema=plain)
+        yield rows.with_columns(pl.col(times).str.to_datetime(_TIME, time_unit="us").dt.replace_time_zone("UTC"))
 
 
 def _as_text(kind: Any) -> Any:
@@ -91,11 +93,11 @@ def _as_text(kind: Any) -> Any:
     return pl.List(kind.inner) if isinstance(kind, pl.Array) else kind
 
 
-def _from_parquet(path: Path) -> Iterator[pl.DataFrame]:
+def _from_parquet(file: BinaryIO) -> Iterator[pl.DataFrame]:
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(_LINES):
+    with pq.ParquetFile(file) as table:
+        for batch in table.iter_batches(_LINES):
             rows = pl.from_arrow(batch)
             assert isinstance(rows, pl.DataFrame)
             yield rows

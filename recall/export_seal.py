@@ -10,14 +10,14 @@ import hmac
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from slowwave.errors import UnusableInput
 
+from .export_files import PART, ExportFiles
+
 Standing = Literal["whole", "changed", "unknown key", "no seal"]
 
-_CHUNK = 1 << 20
 _DIGEST = "sha256"
 
 
@@ -41,16 +41,16 @@ class Judged:
     reason: str
 
 
-def sealed(key: bytes, folder: Path, names: Sequence[str], said: Mapping[str, Any]) -> Seal:
-    """The seal of these files of a folder, and of what the manifest says of them (plain data)."""
-    files = {name: _of_file(key, folder, name) for name in names}
-    return Seal(_key_id(key), files, _of_manifest(key, said, files))
+def sealed(key: bytes, files: ExportFiles, names: Sequence[str], said: Mapping[str, Any]) -> Seal:
+    """The seal of these files, and of what the manifest says of them (plain data)."""
+    digests = {name: _of_file(key, files, name) for name in names}
+    return Seal(_key_id(key), digests, _of_manifest(key, said, digests))
 
 
 def judged(
-    seal: Seal | None, folder: Path, names: Sequence[str], said: Mapping[str, Any], keys: Sequence[bytes]
+    seal: Seal | None, files: ExportFiles, names: Sequence[str], said: Mapping[str, Any], keys: Sequence[bytes]
 ) -> Judged:
-    """Whether these files of a folder, and what the manifest says, are as they were when one of the keys sealed them.
+    """Whether these files, and what the manifest says, are as they were when one of the keys sealed them.
 
     Raises `UnusableInput` for a file that cannot be read.
     """
@@ -61,7 +61,7 @@ def judged(
         return Judged("unknown key", "It was sealed with a key that is not known here.")
     if not _is_same(_of_manifest(key, said, seal.files), seal.manifest):
         return Judged("changed", "What its manifest says was changed after it was written.")
-    wrong = [name for name in names if not _is_same(_of_file(key, folder, name), seal.files.get(name, ""))]
+    wrong = [name for name in names if not _is_same(_of_file(key, files, name), seal.files.get(name, ""))]
     if wrong:
         return Judged("changed", f"Changed after it was written: {', '.join(wrong)}.")
     return Judged("whole", "It is as it was written.")
@@ -75,15 +75,15 @@ def _key_id(key: bytes) -> str:
     return hmac.digest(key, b"slowwave export key", _DIGEST).hex()[:16]
 
 
-def _of_file(key: bytes, folder: Path, name: str) -> str:
+def _of_file(key: bytes, files: ExportFiles, name: str) -> str:
     """The digest of a file under its name, so that no file can stand for another."""
     digest = hmac.new(key, b"slowwave export file\0" + name.encode() + b"\0", _DIGEST)
     try:
-        with (folder / name).open("rb") as file:
-            while chunk := file.read(_CHUNK):
+        with files.open(name) as file:
+            while chunk := file.read(PART):
                 digest.update(chunk)
     except OSError as error:
-        raise UnusableInput(f"{str(folder / name)!r} cannot be read: {error}.", "Export it again.") from error
+        raise UnusableInput(f"{str(files.folder / name)!r} cannot be read: {error}.", "Export it again.") from error
     return digest.hexdigest()
 
 

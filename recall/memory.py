@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -390,12 +391,13 @@ class Memory:
         answered: list[Answer] = []
         for start in range(0, len(questions), AT_ONCE):
             some = questions[start : start + AT_ONCE]
-            if len(some) > 1:
-                vectors = np.stack([question.vector for question in some])
-                for held in (tables.residents[name] for name in some[0].tables if name in tables.residents):
-                    held.vectors.foresee(vectors)
-            asked = (self._answer_from(tables, question, settings, only) for question in some)
-            answered += await tables.together(*asked)
+            with ExitStack() as foreseen:
+                if len(some) > 1:
+                    vectors = np.stack([question.vector for question in some])
+                    for resident in (tables.residents[name] for name in some[0].tables if name in tables.residents):
+                        foreseen.enter_context(resident.vectors.foreseen(vectors))
+                work = (self._answer_from(tables, question, settings, only) for question in some)
+                answered += await tables.together(*work)
         return answered
 
     async def _answer_from(

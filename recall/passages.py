@@ -19,7 +19,7 @@ from .search import Question, Ranked
 
 OVERLAP_WEIGHT = 0.5
 """Of the words that a passage shares with the question: it decides between messages that are close."""
-UNTOLD, RETOLD = 0.8, 0.5
+WITHOUT_FACTS, WITH_FACTS = 0.8, 0.5
 """What the score of a passage counts beside that of a fact, and where facts of its message are recalled, too: a
 passage takes the room of three facts. Chosen on the development conversations, read by a model."""
 STALE = 0.5
@@ -49,7 +49,7 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
     rows, facts = await tables.together(tables.rows("messages", "id", best, _SHOWN), _facts_of(tables, best))
     texts = [passage_of(question.text, row["content"] or "") for row in rows]
     overlaps = word_overlaps(question.content, texts)
-    over, live = _told(facts, question.moment)
+    over, live = _statements_of(facts, question.moment)
     made = []
     for row, text, overlap in zip(rows, texts, overlaps, strict=True):
         gone, holds = over.get(row["id"], ()), live.get(row["id"], ())
@@ -76,7 +76,9 @@ async def _facts_of(tables: Tables, messages: list[str]) -> list[tuple[str, Row]
     return [(message, facts[name]) for message, name in said]
 
 
-def _told(facts: Sequence[tuple[str, Row]], moment: Moment) -> tuple[Mapping[str, list[str]], Mapping[str, list[str]]]:
+def _statements_of(
+    facts: Sequence[tuple[str, Row]], moment: Moment
+) -> tuple[Mapping[str, list[str]], Mapping[str, list[str]]]:
     """By message: the statements that are over, and those that hold."""
     over: dict[str, list[str]] = {}
     live: dict[str, list[str]] = {}
@@ -113,7 +115,7 @@ def beside(found: Sequence[Passage], facts: Sequence[RecalledFact]) -> tuple[Pas
     for passage in found:
         own = said.get((passage.conversation_id, passage.message_id), [])
         if not is_said(passage.text, own):
-            share = RETOLD if own else UNTOLD
+            share = WITH_FACTS if own else WITHOUT_FACTS
             match = None if passage.match is None else share * passage.match
             kept.append(replace(passage, score=round(share * passage.score, 6), match=match))
     return tuple(sorted(kept, key=_place))

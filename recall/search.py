@@ -260,8 +260,8 @@ async def _search(
     cosines = {row["id"]: one for row, one in zip(facts.rows, _cosines(facts.vectors, question.vector), strict=True)}
     texts = [f"{row['statement']} {row['search_terms'] or ''}" for row in rows.values()]
     overlaps = dict(zip(rows, word_overlaps(question.content, texts), strict=True))
-    told = [Evidence(fact, message, cosines[fact], overlaps[fact]) for fact, message in evidence if fact in rows]
-    order = _each_sentence_once(rank_facts(told, lexical, settings.vector_weight), rows)
+    stated = [Evidence(fact, message, cosines[fact], overlaps[fact]) for fact, message in evidence if fact in rows]
+    order = _each_sentence_once(rank_facts(stated, lexical, settings.vector_weight), rows)
     return Ranked(order, rows, vectors, found.messages, scores, matches), is_all
 
 

@@ -60,28 +60,28 @@ _HIDDEN = (
 )
 
 
-def story_of(snapshot: Snapshot, asked: str, now: datetime | None = None) -> Story:
-    """The story of the row whose id is, or alone begins with, `asked`; a community is as it is shown at `now`."""
-    kind, row = _find(snapshot, asked)
+def story_of(snapshot: Snapshot, name: str, now: datetime | None = None) -> Story:
+    """The story of the row whose id is, or alone begins with, `name`; a community is as it is shown at `now`."""
+    kind, row = _find(snapshot, name)
     if kind == "communities":
         row |= told_communities(snapshot, [row["id"]], now or datetime.now(UTC)).drop("member_ids").to_dicts()[0]
     facts = [row["id"]] if kind == "facts" else []
-    heard = _heard(snapshot, row["id"]) if kind == "messages" else ()
+    stated = _facts_of(snapshot, row["id"]) if kind == "messages" else ()
     lineage = _lineage(snapshot, facts)
-    concerned = sorted({row["id"], *(fact for step in lineage for fact in step[:2]), *(fact[0] for fact in heard)})
+    concerned = sorted({row["id"], *(fact for step in lineage for fact in step[:2]), *(fact[0] for fact in stated)})
     pairs = _pairs(snapshot, facts)
     evidence = _evidence(snapshot, facts) or _own_words(snapshot, row if facts else {})
     absorbed = tuple(s for s in _evidence(snapshot, _absorbed(row["id"], lineage)) if s not in evidence)
     is_run = kind == "runs"
     decisions = _decisions_of_run(snapshot, row["id"]) if is_run else _decisions(snapshot, concerned, beside=facts)
-    told = [each for each in decisions if not is_run or each.action not in _UNNAMED]
-    named = {name for each in told for name in (each.about, *each.beside)}
+    shown = [each for each in decisions if not is_run or each.action not in _UNNAMED]
+    named = {name for each in shown for name in (each.about, *each.beside)}
     others = [row["suspect_of"], row["similar_to_id"], *(pair.other_id for pair in pairs)] if facts else []
     return Story(
         id=row["id"],
         kind=kind,
         title=str(row[_TITLES[kind]]),
-        columns=_told(row),
+        columns=_shown(row),
         evidence=evidence,
         lineage=tuple(lineage),
         decisions=decisions,
@@ -89,66 +89,66 @@ def story_of(snapshot: Snapshot, asked: str, now: datetime | None = None) -> Sto
         pairs=pairs,
         artifacts=_artifacts(snapshot, facts),
         statements=_statements(snapshot, {*concerned, *named, *filter(None, others)}),
-        heard=heard,
+        heard=stated,
         speakers=speakers_of(snapshot, [*evidence, *absorbed]),
     )
 
 
-def fact_named(snapshot: Snapshot, asked: str) -> str:
-    """The id of the fact whose id is, or alone begins with, `asked`."""
-    return str(_find(snapshot, asked, ALL)[1]["id"])
+def fact_named(snapshot: Snapshot, name: str) -> str:
+    """The id of the fact whose id is, or alone begins with, `name`."""
+    return str(_find(snapshot, name, ALL)[1]["id"])
 
 
-def run_named(snapshot: Snapshot, asked: str) -> dict[str, Any]:
-    """The row of the run whose id is, or alone begins with, `asked`."""
-    return _find(snapshot, asked, ("runs",))[1]
+def run_named(snapshot: Snapshot, name: str) -> dict[str, Any]:
+    """The row of the run whose id is, or alone begins with, `name`."""
+    return _find(snapshot, name, ("runs",))[1]
 
 
-def run_to_undo(snapshot: Snapshot, asked: str) -> str:
-    """The id of the run that wrote whose id is, or alone begins with, `asked`, or has that short form.
+def run_to_undo(snapshot: Snapshot, name: str) -> str:
+    """The id of the run that wrote whose id is, or alone begins with, `name`, or has that short form.
 
     What none begins with is returned as it is. Raises `UnknownName` where several begin like that.
     """
     wrote = snapshot.frame("commits", columns=["run_id", "kind"]).filter(~pl.col("kind").is_in(FOR_GOOD))
     known = wrote["run_id"].unique().sort().to_list()
-    if asked in known:
-        return asked
-    is_short = _SHORT.fullmatch(asked) is not None
-    meant = [run for run in known if asked and (run.startswith(asked) or (is_short and asked in run))]
+    if name in known:
+        return name
+    is_short = _SHORT.fullmatch(name) is not None
+    meant = [run for run in known if name and (run.startswith(name) or (is_short and name in run))]
     if len(meant) > 1:
-        raise UnknownName("run (several begin like that)", asked, meant)
-    return meant[0] if meant else asked
+        raise UnknownName("run (several begin like that)", name, meant)
+    return meant[0] if meant else name
 
 
-def _find(snapshot: Snapshot, asked: str, kinds: Sequence[str] = _KINDS) -> tuple[str, dict[str, Any]]:
+def _find(snapshot: Snapshot, name: str, kinds: Sequence[str] = _KINDS) -> tuple[str, dict[str, Any]]:
     """The row of that id, or of an id that begins so, or whose short form is that.
 
     Messages and conversations also by their own name.
     """
     for kind in dict.fromkeys("facts" if table in ALL else table for table in kinds):
-        names = [f"id = {quoted(asked)}", f"starts_with(id, {quoted(asked)})"]
-        if _SHORT.fullmatch(asked):
-            names.append(f"id LIKE {quoted(f'%_{asked}%')}")
+        names = [f"id = {quoted(name)}", f"starts_with(id, {quoted(name)})"]
+        if _SHORT.fullmatch(name):
+            names.append(f"id LIKE {quoted(f'%_{name}%')}")
         if kind in _OWN_NAMES:
-            names.append(f"{_OWN_NAMES[kind]} = {quoted(asked)}")
+            names.append(f"{_OWN_NAMES[kind]} = {quoted(name)}")
         places = ALL if kind == "facts" else (kind,)
         rows = pl.concat([snapshot.frame(table, " OR ".join(names), limit=6) for table in places])
-        exact = rows.filter(pl.col("id") == asked)
+        exact = rows.filter(pl.col("id") == name)
         if len(exact):
             return kind, exact.to_dicts()[0]
         if len(rows) == 1:
             return kind, rows.to_dicts()[0]
         if len(rows) > 1:
-            raise UnknownName("id (several begin like that)", asked, rows["id"])
+            raise UnknownName("id (several begin like that)", name, rows["id"])
     some = snapshot.frame("facts", columns=["id"], limit=3)["id"].to_list()
-    raise UnknownName("id", asked, some)
+    raise UnknownName("id", name, some)
 
 
-def _told(row: dict[str, Any]) -> dict[str, Any]:
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in row.items() if value not in (None, "", []) and key not in _HIDDEN}
 
 
-def _heard(snapshot: Snapshot, message: str) -> tuple[tuple[str, str, str, str], ...]:
+def _facts_of(snapshot: Snapshot, message: str) -> tuple[tuple[str, str, str, str], ...]:
     """The facts that a message says, whatever became of them."""
     columns = ["id", "statement", "status", "status_reason"]
     own = stored(snapshot, ALL, [message], ("message_id",), columns)
@@ -237,11 +237,11 @@ def _decisions(
     by = pl.when(person.is_null()).then("decided_by").otherwise(pl.format("{}, {} said yes", "decided_by", person))
     by = pl.when(pl.col("action").is_in(["approve", "reject"])).then(person).otherwise(by)
     both = pl.concat_list(pl.col("ids_in", "ids_out").fill_null([])).list.unique(maintain_order=True)
-    told = rows.with_columns(decided_by=by.fill_null(""), reason=pl.col("reason").fill_null(""), beside=both)
+    shown = rows.with_columns(decided_by=by.fill_null(""), reason=pl.col("reason").fill_null(""), beside=both)
     columns = ("at", "action", "decided_by", "reason", "run_id", "subject_id", "beside")
     return tuple(
         Decided(at, action, who, why, run, about, tuple(name for name in others if name != about))
-        for at, action, who, why, run, about, others in told.select(columns).iter_rows()
+        for at, action, who, why, run, about, others in shown.select(columns).iter_rows()
     )
 
 

@@ -26,11 +26,18 @@ if TYPE_CHECKING:
 KEY_FILE = "export.key"
 _KEY_TABLE = "_export_key"
 _BYTES = 32
+_WAY_OUT = (
+    "Put a copy of it back. Where there is none, delete it: the next export makes a new one, and exports of before are "
+    "then known by nobody (import them with --trust)."
+)
 _WRITTEN = re.compile(rf"[0-9a-f]{{{2 * _BYTES}}}")
 
 
 def own_key(uri: str) -> bytes:
-    """The key of a store, 32 bytes; made where it has none yet."""
+    """The key of a store, 32 bytes; made where it has none yet.
+
+    Raises `UnusableInput` where it has one that cannot be used, and `OSError` where none can be made.
+    """
     place = address_of(uri)
     found = _stored(place)
     if found is None:
@@ -42,7 +49,10 @@ def own_key(uri: str) -> bytes:
 
 
 def known_key(uri: str) -> bytes | None:
-    """The key of a store, or None where it has none yet; nothing is made."""
+    """The key of a store, or None where it has none yet; nothing is made.
+
+    Raises `UnusableInput` where it has one that cannot be used.
+    """
     return _stored(address_of(uri))
 
 
@@ -64,7 +74,8 @@ def named_key(name: str) -> bytes:
 
 def _stored(place: str) -> bytes | None:
     if not is_remote(place):
-        return _read(Path(place, KEY_FILE)) if Path(place, KEY_FILE).exists() else None
+        path = Path(place, KEY_FILE)
+        return _read(path) if os.path.lexists(path) else None
     with suppress(ValueError):  # there is no such table
         return _parsed(first_claim(_connected(place), _KEY_TABLE), place)
     return None
@@ -90,15 +101,18 @@ def _make(path: Path, value: str) -> bytes:
 
 def _read(path: Path) -> bytes:
     try:
-        return _parsed(path.read_text(encoding="ascii"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UnusableInput(f"The export key {str(path)!r} cannot be read: {error}.", "Check the file.") from error
+        return _parsed(path.read_text(encoding="ascii", errors="replace"), str(path))
+    except OSError as error:
+        raise UnusableInput(
+            f"The export key {str(path)!r} cannot be read: {error.strerror or error}.",
+            f"Take the right to read it. {_WAY_OUT}",
+        ) from error
 
 
 def _parsed(text: str, place: str) -> bytes:
     if not _WRITTEN.fullmatch(text.strip()):
         raise UnusableInput(
             f"{place!r} holds no export key: it is not {2 * _BYTES} hexadecimal digits.",
-            f"Put the copy of {KEY_FILE} back. Without one, delete it: exports of before are then no longer known.",
+            _WAY_OUT,
         )
     return bytes.fromhex(text.strip())

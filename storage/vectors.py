@@ -1,4 +1,4 @@
-"""Vectors of a table, held so that the rows nearest to a query are found exactly, and with little memory.
+"""Vectors of a table, kept so that the rows nearest to a query are found exactly, and with little memory.
 
 Where there are many, the whole ones lie in a file without a name, and only their short forms (`short_forms`) in memory:
 these rule most rows out, and the few that remain are compared whole.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from tempfile import TemporaryFile
 from typing import IO
 from weakref import finalize
@@ -67,10 +69,19 @@ class VectorRows:
         rows = [os.pread(number, width, width * place) for place in places.tolist()]
         return np.frombuffer(b"".join(rows), np.float32).reshape(-1, width // 4)
 
-    def foresee(self, vectors: Vectors) -> None:
-        """Compare many vectors (m, d) at once; each is then looked up by `nearest`."""
+    @contextmanager
+    def foreseen(self, vectors: Vectors) -> Iterator[None]:
+        """Compare many vectors (m, d) at once; until the block ends, `nearest` looks each of them up.
+
+        Of blocks that overlap only the latest is looked up; what is compared takes 4 bytes for each vector and row.
+        """
         products = self._compared(vectors)
-        self._foreseen = {vector.tobytes(): row for vector, row in zip(vectors, products, strict=True)}
+        foreseen = self._foreseen = {vector.tobytes(): row for vector, row in zip(vectors, products, strict=True)}
+        try:
+            yield
+        finally:
+            if self._foreseen is foreseen:
+                self._foreseen = {}
 
     def nearest(self, vector: Vectors, k: int, penalties: Penalties) -> tuple[Places, Cosines]:
         """The `k` rows nearest to a unit vector, with their cosines, best first; of equals the first.

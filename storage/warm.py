@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -21,6 +21,8 @@ from .rows import filled, id_filters, kinds_of, quoted
 
 if TYPE_CHECKING:
     from lancedb import AsyncConnection, AsyncTable
+
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,19 @@ class Tables:
         """One table."""
         return self.handles[name]
 
-    async def together(self, *work: Awaitable[Any]) -> list[Any]:
+    async def together(self, *work: Coroutine[Any, Any, Any]) -> list[Any]:
         """What several reads give: at once where they are queries; of tables in memory nothing is waited for.
 
-        A task for each of those would take longer than the read.
+        A task for each of those would take longer than the read. After the first error, which is raised, none of the
+        others goes on.
         """
-        return [await each for each in work] if self.residents else await asyncio.gather(*work)
+        if not self.residents:
+            return await _at_once(work)
+        try:
+            return [await each for each in work]
+        finally:
+            for each in work:
+                each.close()  # does nothing to what has ended
 
     async def rows(
         self, name: str, key: str, ids: Iterable[str], columns: Sequence[str], where: Condition | None = None
@@ -69,7 +78,7 @@ class Tables:
             places = np.unique(np.concatenate([held.places(key, ids, where) for key, ids in keys.items()]))
             return Found(held.rows(places, columns), held.vectors[places])
         wanted = [*columns, "vector"]
-        parts = await asyncio.gather(*(self._fetched(name, key, ids, wanted, where) for key, ids in keys.items()))
+        parts = await _at_once([self._fetched(name, key, ids, wanted, where) for key, ids in keys.items()])
         return found_in(pl.concat(parts).unique("id", keep="first", maintain_order=True))
 
     async def at_turns(self, name: str, turns: Sequence[tuple[str, int]], columns: Sequence[str]) -> Sequence[Row]:
@@ -103,6 +112,16 @@ class Tables:
         if column not in self.columns[name]:
             return pl.Series(column, [None] * await self[name].count_rows(), kinds_of(name, [column])[column])
         return pl.Series((await self[name].query().select([column]).to_arrow())[column])
+
+
+async def _at_once(work: Iterable[Coroutine[Any, Any, Read]]) -> list[Read]:
+    """What all of them give; after the first error, which is raised, the others are cancelled."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            begun = [group.create_task(each) for each in work]
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [each.result() for each in begun]
 
 
 TURN: Key = ("conversation_id", "ordinal")
@@ -167,8 +186,8 @@ class WarmTables:
         if wanted == held.versions:
             return held
         moved = [name for name, version in wanted.items() if held.versions.get(name) != version]
-        opened = await asyncio.gather(*(self._open(name, wanted[name]) for name in moved))
-        schemas = await asyncio.gather(*(table.schema() for table in opened))
+        opened = await _at_once([self._open(name, wanted[name]) for name in moved])
+        schemas = await _at_once([table.schema() for table in opened])
         handles = {**held.handles, **dict(zip(moved, opened, strict=True))}
         columns = {name: frozenset(schema.names) for name, schema in zip(moved, schemas, strict=True)}
         return Tables(handles, wanted, model, {**held.columns, **columns})

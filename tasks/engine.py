@@ -65,13 +65,13 @@ def flow(
 
     def declare(body: Callable[P, R]) -> Callable[P, R]:
         if not HAS_PREFECT:
-            told = _without_secrets(traced("flow", name, body))
-            return Inline(told, cast(Callable[P, R], tried_flow(name, told, tries)))
+            guarded = _without_secrets(traced("flow", name, body))
+            return Inline(guarded, cast(Callable[P, R], tried_flow(name, guarded, tries)))
         from .under_prefect import Flow, as_deployed, retry_options, run_name
 
-        told = _without_secrets(traced("flow", name, as_deployed(cast(AsyncBody, body), takes_turns)))
+        guarded = _without_secrets(traced("flow", name, as_deployed(cast(AsyncBody, body), takes_turns)))
         options.update(name=name, flow_run_name=run_name, **retry_options(tries))
-        return cast(Callable[P, R], Flow(told, inline=tried_flow(name, told, tries), **options))
+        return cast(Callable[P, R], Flow(guarded, inline=tried_flow(name, guarded, tries), **options))
 
     return declare
 
@@ -93,10 +93,10 @@ def task(
     """
 
     def declare(body: Callable[P, R]) -> Callable[P, R]:
-        told = _without_secrets(traced("task", name, body))
-        tried = cast(Callable[P, R], tried_task(name, told, tries, longest_s))
+        guarded = _without_secrets(traced("task", name, body))
+        tried = cast(Callable[P, R], tried_task(name, guarded, tries, longest_s))
         if not HAS_PREFECT:
-            return Inline(told, tried)
+            return Inline(guarded, tried)
         from .under_prefect import NO_CACHE, Task, retries_after, retry_options
 
         works_on = about or ("{run.namespace}" if "run" in inspect.signature(body).parameters else "")
@@ -109,7 +109,7 @@ def task(
             cache_policy=NO_CACHE,
             **retry_options(tries, jitters=True),
         )
-        return cast(Callable[P, R], Task(told, inline=tried, **options))
+        return cast(Callable[P, R], Task(guarded, inline=tried, **options))
 
     return declare
 
@@ -163,10 +163,10 @@ def _without_secrets(body: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _raise_clean(error: Exception) -> NoReturn:
-    told = clean_error(error)
-    if told is error:
+    clean = clean_error(error)
+    if clean is error:
         raise error
-    raise told from None
+    raise clean from None
 
 
 class Watcher(Protocol):
@@ -185,12 +185,12 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 @contextmanager
 def watched_by(watcher: Watcher, listener: Listener | None = None) -> Iterator[None]:
     """Tell this watcher about the progress of inline runs, and this listener which parts have ended."""
-    token, heard = _watcher.set(watcher), _listener.set(listener)
+    watching, listening = _watcher.set(watcher), _listener.set(listener)
     try:
         yield
     finally:
-        _watcher.reset(token)
-        _listener.reset(heard)
+        _watcher.reset(watching)
+        _listener.reset(listening)
 
 
 def tell(line: str) -> None:

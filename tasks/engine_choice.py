@@ -13,12 +13,18 @@ from pathlib import Path
 from typing import Any
 
 API = "PREFECT_API"  # begins the names of settings that tell of an API
+PROFILE = "PREFECT_PROFILE"  # names a profile: one of the file of profiles, or where there is none, of Prefect's own
 ELSEWHERE = "profiles_path"  # the setting that says where the file of profiles lies
 
 
 def may_be_prefect() -> bool:
-    """True where Prefect is imported already, as in a run that it started, or where its settings name an API."""
-    return "prefect" in sys.modules or _is_named_in(os.environ) or _is_in_files(os.environ, Path())
+    """True where Prefect is imported already, as in a run that it started, or where its settings may name an API."""
+    return (
+        "prefect" in sys.modules
+        or _is_named_in(os.environ)
+        or bool(os.environ.get(PROFILE))
+        or _is_in_files(os.environ, Path())
+    )
 
 
 def _is_named_in(values: Mapping[str, Any]) -> bool:

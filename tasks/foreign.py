@@ -16,6 +16,7 @@ import orjson
 import polars as pl
 
 from recall.export import MANIFEST, is_own_export, read_manifest
+from recall.export_files import PART, ExportFiles
 from recall.export_rows import read_rows_of
 from slowwave.errors import UnusableInput
 from slowwave.intake.cleaning import hidden_names
@@ -80,12 +81,14 @@ def read_foreign(path: str | Path, system: str = "auto") -> ForeignFile:
 def _read_own(folder: Path) -> ForeignFile:
     """The tables of an export of our own, without vectors: they are made anew from what is taken."""
     manifest = read_manifest(folder)
-    tables, whole = {}, hashlib.blake2b(digest_size=16)
+    files, tables, whole = ExportFiles(folder), {}, hashlib.blake2b(digest_size=16)
     for name in OWN_TABLES:
         parts = [empty_frame(name, 1).select(columns_of(name))]
         if name in manifest.counts:
-            parts += [rows.select(columns_of(name)) for rows in read_rows_of(folder, manifest.format, name, 1, False)]
-            whole.update((folder / f"{name}.{manifest.format}").read_bytes())
+            parts += [rows.select(columns_of(name)) for rows in read_rows_of(files, manifest.format, name, 1, False)]
+            with files.open(f"{name}.{manifest.format}") as file:
+                while part := file.read(PART):
+                    whole.update(part)
         tables[name] = pl.concat(parts)
     modified = (folder / MANIFEST).stat().st_mtime
     return ForeignFile(_shown(folder), whole.hexdigest(), datetime.fromtimestamp(modified, UTC), parse_own(tables))

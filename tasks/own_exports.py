@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from inference.embedding import Embedder, open_embedder
 from recall.export import Manifest, read_manifest
+from recall.export_files import ExportFiles
 from recall.export_rows import HAS_VECTOR, read_rows_of
 from recall.export_seal import Judged
 from slowwave.embedded_texts import READ
@@ -59,24 +60,38 @@ def import_own(
     of that is published at once, or nothing is, and vectors that were left out are made anew with the model that the
     export names. Everything else is stated anew and judged like an export of another system, into any namespace.
 
-    Raises `UnusableInput` where the namespace holds something, a file is damaged, or a person is to approve of rows
-    that come back as they are; then nothing is written.
+    Raises `UnusableInput` where the namespace holds something, a file is damaged or changed meanwhile, or a person is
+    to approve of rows that come back as they are; then nothing is written.
     """
-    manifest = read_manifest(folder)
-    keys = [known_key(run.store), named_key(key) if key else None]
-    seal = manifest.judged(folder, [each for each in keys if each])
+    manifest, files = read_manifest(folder), ExportFiles(folder)
+    seal = _judged(run, manifest, files, named_key(key) if key else None)
     if seal.standing != "whole" and not trust:
         done = import_export(run, folder, settings, SYSTEM, require_approval=require_approval, dry_run=dry_run)
         return replace(done, seal=seal)
     if require_approval:
         raise UnusableInput("A whole memory comes back as it was, or not at all.", "Leave out --require-approval.")
-    return _bring_back(replace(run, embedder=manifest.embed_model), folder, manifest, seal, dry_run)
+    return _bring_back(replace(run, embedder=manifest.embed_model), files, manifest, seal, dry_run)
 
 
-def _bring_back(run: Run, folder: Path, manifest: Manifest, seal: Judged, dry_run: bool) -> Imported:
+def _judged(run: Run, manifest: Manifest, files: ExportFiles, key: bytes | None) -> Judged:
+    """What the seal is worth to this store, and to the holder of another key.
+
+    A store whose own key cannot be read knows no export as its own, and says why.
+    """
+    known, trouble = [key] if key else [], ""
+    try:
+        own = known_key(run.store)
+        known += [own] if own else []
+    except UnusableInput as error:
+        trouble = str(error)
+    seal = manifest.judged(files, known)
+    return replace(seal, reason=f"{seal.reason} {trouble}") if trouble and seal.standing == "unknown key" else seal
+
+
+def _bring_back(run: Run, files: ExportFiles, manifest: Manifest, seal: Judged, dry_run: bool) -> Imported:
     """Every row as it is, in one commit."""
     names = [name for name in tables_of(Role.STATE, Role.HISTORY) if name not in LEFT_OUT]
-    counts = {name: _checked(folder, manifest, name) for name in names}
+    counts = {name: _checked(files, manifest, name) for name in names}
     if run.namespace in namespaces(run.store):
         _check_is_empty(Store.open(run.store, run.namespace).snapshot(), run.namespace)
     seat = open_embedder(manifest.embed_model)
@@ -87,13 +102,13 @@ def _bring_back(run: Run, folder: Path, manifest: Manifest, seal: Judged, dry_ru
         )
     if not dry_run:
         tally = Counts(run.id, {"rows imported": sum(counts.values())})
-        asked = {"path": str(folder), "commit": manifest.commit, "from": manifest.namespace, "seal": seal.standing}
-        with recorded(run, tally, asked):
-            _publish(run, folder, manifest, [name for name in names if counts[name]], seat, seal)
-    return Imported(run.id, str(folder), SYSTEM, False, counts, (), {}, seal, as_it_is=True)
+        given = {"path": str(files.folder), "commit": manifest.commit, "from": manifest.namespace}
+        with recorded(run, tally, {**given, "seal": seal.standing}):
+            _publish(run, files, manifest, [name for name in names if counts[name]], seat, seal)
+    return Imported(run.id, str(files.folder), SYSTEM, False, counts, (), {}, seal, as_it_is=True)
 
 
-def _checked(folder: Path, manifest: Manifest, name: str) -> int:
+def _checked(files: ExportFiles, manifest: Manifest, name: str) -> int:
     """How many rows a file holds, which must be as many as the export says; a table that is newer than it has none.
 
     All of it is read, so that no damage is met when half is written.
@@ -101,7 +116,7 @@ def _checked(folder: Path, manifest: Manifest, name: str) -> int:
     if name not in manifest.counts:
         return 0
     count, needed = 0, ["id", *(column for column, spec in TABLES[name].columns.items() if not spec.nullable)]
-    for rows in _rows(folder, manifest, name):
+    for rows in _rows(files, manifest, name):
         if lacking := [column for column in needed if rows[column].null_count()]:
             raise UnusableInput(f"A row of table {name} has no {lacking[0]}.", "Export it again.")
         count += len(rows)
@@ -122,7 +137,7 @@ def _check_is_empty(reading: Reading, namespace: str) -> None:
         )
 
 
-def _publish(run: Run, folder: Path, manifest: Manifest, names: list[str], seat: Embedder, seal: Judged) -> None:
+def _publish(run: Run, files: ExportFiles, manifest: Manifest, names: list[str], seat: Embedder, seal: Judged) -> None:
     """Write all tables in one commit. Texts are embedded within it: nobody else waits for a namespace that is new.
 
     Whether it holds nothing is looked at again first: somebody may have written since. Rows that no seal vouches for
@@ -132,11 +147,11 @@ def _publish(run: Run, folder: Path, manifest: Manifest, names: list[str], seat:
     with store_of(run).commit(run.id, "import.export", run.now) as tx:
         _check_is_empty(tx, run.namespace)
         for name in plain:
-            _write(tx, name, _rows(folder, manifest, name))
+            _write(tx, name, _rows(files, manifest, name))
         wording = Wording(tx)
         for name in WITH_VECTORS:
             if name in names:
-                rows = _rows(folder, manifest, name)
+                rows = _rows(files, manifest, name)
                 _write(tx, name, rows if manifest.has_vectors else _embedded(tx, wording, seat, name, rows))
         if seal.standing != "whole":
             _check_agreement(tx, manifest.embed_model)
@@ -173,8 +188,8 @@ def _decision(tx: Transaction, seal: Judged) -> pl.DataFrame:
     return pl.DataFrame([row])
 
 
-def _rows(folder: Path, manifest: Manifest, name: str) -> Iterator[pl.DataFrame]:
-    return read_rows_of(folder, manifest.format, name, manifest.dims, manifest.has_vectors)
+def _rows(files: ExportFiles, manifest: Manifest, name: str) -> Iterator[pl.DataFrame]:
+    return read_rows_of(files, manifest.format, name, manifest.dims, manifest.has_vectors)
 
 
 def _write(tx: Transaction, name: str, parts: Iterator[pl.DataFrame]) -> None:
@@ -188,8 +203,22 @@ def _write(tx: Transaction, name: str, parts: Iterator[pl.DataFrame]) -> None:
         for rows in parts:
             tx.put_back(name, rows.with_columns(state, owner))
         return
-    batches = (batch for rows in parts for batch in exact_rows(name, rows, tx.dims).to_batches())
-    tx.write_anew(name, pa.RecordBatchReader.from_batches(TABLES[name].schema(tx.dims), batches))
+    failed: list[Exception] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            for rows in parts:
+                yield from exact_rows(name, rows, tx.dims).to_batches()
+        except Exception as error:
+            failed.append(error)
+            raise
+
+    try:
+        tx.write_anew(name, pa.RecordBatchReader.from_batches(TABLES[name].schema(tx.dims), batches()))
+    except Exception:
+        if failed:
+            raise failed[0] from None  # LanceDB makes an error of its own of it
+        raise
     make_text_indexes(tx, [name])
     make_indexes(tx, name)
 

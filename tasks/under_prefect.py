@@ -41,28 +41,25 @@ def is_under_way() -> bool:
     return FlowRunContext.get() is not None or bool(PREFECT_API_URL.value())
 
 
-class Flow(PrefectFlow[P, R]):
+class _EitherWay:
+    """What has its own way to run where there is no engine: the function itself, or `inline` in its place."""
+
+    def __init__(self, fn: Callable[..., Any], *, inline: Callable[..., Any] | None = None, **options: Any) -> None:
+        super().__init__(fn, **options)  # type: ignore[call-arg]  # that of the Prefect class after this one
+        self._inline = inline or fn
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run it."""
+        run = super().__call__ if is_under_way() else self._inline  # type: ignore[misc]
+        return run(*args, **kwargs)
+
+
+class Flow(_EitherWay, PrefectFlow[P, R]):
     """A Prefect flow that runs inline when there is no engine."""
 
-    def __init__(self, fn: Callable[P, R], *, inline: Callable[..., Any] | None = None, **options: Any) -> None:
-        super().__init__(fn, **options)
-        self._inline = inline or fn
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the flow."""
-        return super().__call__(*args, **kwargs) if is_under_way() else self._inline(*args, **kwargs)
-
-
-class Task(PrefectTask[P, R]):
+class Task(_EitherWay, PrefectTask[P, R]):
     """A Prefect task that runs inline when there is no engine."""
-
-    def __init__(self, fn: Callable[P, R], *, inline: Callable[..., Any] | None = None, **options: Any) -> None:
-        super().__init__(fn, **options)
-        self._inline = inline or fn
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the task."""
-        return super().__call__(*args, **kwargs) if is_under_way() else self._inline(*args, **kwargs)
 
 
 def retry_options(tries: Tries, *, jitters: bool = False) -> dict[str, Any]:

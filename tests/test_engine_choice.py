@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from prefect.settings import Settings, sources
 from talk import ROOT, said, written
 
 from tasks.engine_choice import may_be_prefect
@@ -71,6 +72,8 @@ URL = "http://127.0.0.1:4200/api"
         ({".prefect/profiles.toml": f"active = 'x'\n[profiles.x]\nPREFECT_API_URL = '{URL}'"}, {}, True),
         ({".prefect/profiles.toml": "active = 'x'\n[profiles.x]\nPREFECT_LOGGING_LEVEL = 'INFO'"}, {}, False),
         ({"p.toml": f"[profiles.x]\nPREFECT_API_URL = '{URL}'"}, {"PREFECT_PROFILES_PATH": "p.toml"}, True),
+        ({}, {"PREFECT_PROFILE": "local"}, True),  # a profile that Prefect brings along
+        ({}, {"PREFECT_PROFILE": ""}, False),
     ],
 )
 def test_prefect_is_asked_wherever_its_settings_may_name_an_api(
@@ -81,11 +84,17 @@ def test_prefect_is_asked_wherever_its_settings_may_name_an_api(
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     monkeypatch.chdir(tmp_path)
-    for name in ("PREFECT_API_URL", "PREFECT_PROFILES_PATH"):
+    for name in ("PREFECT_API_URL", "PREFECT_HOME", "PREFECT_PROFILES_PATH", "PREFECT_PROFILE"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / ".prefect"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(sources, "DEFAULT_PREFECT_HOME", tmp_path / ".prefect")  # as it would be with this HOME
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
+    try:
+        url = Settings().api.url
+    except Exception:
+        url = "whatever Prefect says of it"
+    assert expected or not url, "this Prefect finds an API here"
     monkeypatch.delitem(sys.modules, "prefect")
     assert may_be_prefect() is expected
 

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from apps.cli import app
 from inference.embedding import open_embedder
 from recall.export import FORMATS, MANIFEST, export, is_own_export, read_manifest
+from recall.export_files import ExportFiles
 from recall.export_pages import page_names, safe_name
 from recall.export_seal import Judged
 from recall.run_records import list_runs
@@ -130,7 +131,7 @@ def test_what_was_written_while_an_import_began_is_not_overwritten(
     with store.commit("other", "test", NOW) as tx:
         tx.upsert("metadata", pl.DataFrame({"id": ["mine"], "text": ["said"]}))
     with pytest.raises(UnusableInput, match="holds something already"):
-        _publish(run, exports["jsonl"], manifest, ["runs"], open_embedder(manifest.embed_model), WHOLE)
+        _publish(run, ExportFiles(exports["jsonl"]), manifest, ["runs"], open_embedder(manifest.embed_model), WHOLE)
     assert store.snapshot().frame("metadata")["id"].to_list() == ["mine"]
 
 

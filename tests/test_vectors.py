@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import weakref
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -60,12 +62,42 @@ def test_the_nearest_are_those_of_brute_force(
         penalties = np.where(is_met & kept.is_there, np.float32(0), np.float32(-np.inf))
         for k in (1, 30, 4000):
             alone = [kept.nearest(vector, k, penalties) for vector in asked]
-            kept.foresee(asked)
-            for vector, (places, cosines) in zip(asked, alone, strict=True):
-                assert places.tolist() == brute_force(rows, vector, k, is_met)
-                again, same = kept.nearest(vector, k, penalties)
-                assert places.tolist() == again.tolist()
-                assert cosines.tolist() == same.tolist()
+            with kept.foreseen(asked):
+                for vector, (places, cosines) in zip(asked, alone, strict=True):
+                    assert places.tolist() == brute_force(rows, vector, k, is_met)
+                    again, same = kept.nearest(vector, k, penalties)
+                    assert places.tolist() == again.tolist()
+                    assert cosines.tolist() == same.tolist()
+
+
+def test_what_was_foreseen_is_compared_once_and_goes_when_it_is_no_longer_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept, made = written(drawn(300, 4)), []
+    compare = kept._compared
+
+    def counted(vectors: Vectors) -> Vectors:
+        products = compare(vectors)
+        made.append(weakref.ref(products))
+        return products
+
+    monkeypatch.setattr(kept, "_compared", counted)
+    asked, none = drawn(4, 4, seed=8)[1:], np.zeros(300, np.float32)
+    with kept.foreseen(asked[:2]), kept.foreseen(asked[1:]):
+        for vector in asked[1:]:
+            kept.nearest(vector, 3, none)
+        assert len(made) == 2
+    assert [each() for each in made] == [None, None]
+    kept.nearest(asked[2], 3, none)
+    assert len(made) == 3
+
+
+def test_what_was_foreseen_goes_though_a_question_fails() -> None:
+    kept = written(drawn(300, 4))
+    with suppress(ZeroDivisionError), kept.foreseen(drawn(4, 4, seed=8)):
+        assert kept._foreseen
+        raise ZeroDivisionError
+    assert not kept._foreseen
 
 
 def test_rows_without_a_vector_are_near_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

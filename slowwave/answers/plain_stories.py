@@ -77,11 +77,11 @@ def sections_of(story: Story, locale: Locale = "en") -> list[Section]:
 
 def text_of(story: Story, locale: Locale = "en") -> str:
     """The story as text: its title, then its sections."""
-    told = [story.title, f"Id: {story.id}"]
+    lines = [story.title, f"Id: {story.id}"]
     for section in sections_of(story, locale):
-        told += ["", section.title] if section.title else []
-        told += ["  ".join(filter(None, (line.before, line.text, line.after))) for line in section.lines]
-    return "\n".join(told)
+        lines += ["", section.title] if section.title else []
+        lines += ["  ".join(filter(None, (line.before, line.text, line.after))) for line in section.lines]
+    return "\n".join(lines)
 
 
 Parts = Iterator[tuple[str, Iterator[Line] | list[Line]]]
@@ -97,30 +97,30 @@ def _of_fact(story: Story, locale: Locale) -> Parts:
 
 
 def _of_message(story: Story, locale: Locale) -> Parts:
-    told = story.columns
-    who = told.get("speaker") or told.get("role") or "somebody"
-    talk = f"Said by {who} in {told.get('conversation_id', '')} ({told.get('message_id', '')})."
+    row = story.columns
+    who = row.get("speaker") or row.get("role") or "somebody"
+    talk = f"Said by {who} in {row.get('conversation_id', '')} ({row.get('message_id', '')})."
     flags = (
-        [Line("", "It looks like an order to whoever reads it: never followed.")] if told.get("has_injection") else []
+        [Line("", "It looks like an order to whoever reads it: never followed.")] if row.get("has_injection") else []
     )
-    yield "", [Line(_day(told.get("occurred_at")), talk), *flags]
-    heard = [
+    yield "", [Line(_day(row.get("occurred_at")), talk), *flags]
+    stated = [
         Line("", f"{_clipped(statement)} ({_plain(_became(story, status, why), story.statements)})", _short(name))
         for name, statement, status, why in story.heard
     ]
-    yield "What was learned from it", _cut(heard)
+    yield "What was learned from it", _cut(stated)
     yield "What was decided", _cut(_decided(story, [each for each in story.decisions if each.about == story.id]))
 
 
 def _of_run(story: Story, locale: Locale) -> Parts:
-    told, counts = story.columns, _counts(story.columns.get("summary"))
-    ended = told.get("ended_at")
+    row, counts = story.columns, _counts(story.columns.get("summary"))
+    ended = row.get("ended_at")
     until = f" until {ended:%H:%M}" if isinstance(ended, datetime) else ""
-    yield "", [Line(_moment(told.get("started_at")), f"{told.get('flow', '')}: {told.get('state', '')}{until}.")]
+    yield "", [Line(_moment(row.get("started_at")), f"{row.get('flow', '')}: {row.get('state', '')}{until}.")]
     yield "What it did", [Line("", f"{name}: {count:,}") for name, count in counts.items() if count]
-    if told.get("calls"):
-        tokens = f"{told.get('tokens_in', 0):,} tokens in, {told.get('tokens_out', 0):,} out"
-        yield "What it cost", [Line("", f"{told['calls']} calls of a model, {tokens}, ${told.get('usd', 0):.4f}")]
+    if row.get("calls"):
+        tokens = f"{row.get('tokens_in', 0):,} tokens in, {row.get('tokens_out', 0):,} out"
+        yield "What it cost", [Line("", f"{row['calls']} calls of a model, {tokens}, ${row.get('usd', 0):.4f}")]
     chosen = [each for each in story.decisions if each.action not in _ROUTINE and each.about in story.statements]
     chosen += [each for each in story.decisions if each.action not in _ROUTINE and each not in chosen]
     yield "What was decided", _cut(_decided(story, chosen, is_named=True))
@@ -133,8 +133,8 @@ def _of_others(story: Story, locale: Locale) -> Parts:
 
 def _state(story: Story) -> Iterator[Line]:
     """Whether it holds, since when, what disputes it, and what took its place or was there before."""
-    told, words = story.columns, story.statements
-    yield Line("", f"{_holding(story)}{_happening(told)}")
+    row, words = story.columns, story.statements
+    yield Line("", f"{_holding(story)}{_happening(row)}")
     for old, new, reason in story.lineage:
         why = _REASONS.get(reason, reason.replace("_", " "))
         is_same = reason in _REDUNDANT
@@ -146,19 +146,19 @@ def _state(story: Story) -> Iterator[Line]:
             yield Line("", f"{'Merged into' if is_same else 'Replaced by'} {_named(new, words)}: {why}.")
         else:
             yield Line("", f"Further on, {_named(old, words)} gave way to {_named(new, words)}: {why}.")
-    if leans_on := told.get("suspect_of"):
+    if leans_on := row.get("suspect_of"):
         yield Line("", f"Doubtful: it leans on {_named(leans_on, words)}, which no longer holds.")
     for pair in story.pairs:
         if pair.outcome == "pending" and "conflict" in pair.kind:
             yield Line("", f"Disputed by {_named(pair.other_id, words)}: nothing tells which holds.")
-    if told.get("pinned"):
+    if row.get("pinned"):
         yield Line("", "A person pinned it: it is neither merged nor archived.")
 
 
 def _holding(story: Story) -> str:
-    told = story.columns
-    status, why = str(told.get("status", "")), str(told.get("status_reason") or "")
-    since, until = _day(told.get("valid_from")), _day(told.get("valid_to"))
+    row = story.columns
+    status, why = str(row.get("status", "")), str(row.get("status_reason") or "")
+    since, until = _day(row.get("valid_from")), _day(row.get("valid_to"))
     span = f" from {since} to {until}" if since and until else f" until {until}" if until else ""
     if status == "active":
         return f"It held{span}." if until else f"Known since {since}." if since else "Known."
@@ -170,16 +170,16 @@ def _holding(story: Story) -> str:
         first = _named(why.removeprefix("repeats "), story.statements)
         return f"Known before: it is one more source of {first}."
     reason = _plain(why, story.statements).rstrip(".")
-    held = f"; it held{span}" if span else ""
-    return f"{_STATUS.get(status, status).capitalize()}{f': {reason}' if reason else ''}{held}."
+    period = f"; it held{span}" if span else ""
+    return f"{_STATUS.get(status, status).capitalize()}{f': {reason}' if reason else ''}{period}."
 
 
-def _happening(told: Mapping[str, Any]) -> str:
+def _happening(row: Mapping[str, Any]) -> str:
     """When it happens, where that is another day than the one since which it is known."""
-    at, known = told.get("event_at"), told.get("valid_from")
+    at, known = row.get("event_at"), row.get("valid_from")
     if not isinstance(at, datetime) or (isinstance(known, datetime) and known.date() == at.date()):
         return ""
-    return f" It is about {day_of(at, told.get('event_precision'))}."
+    return f" It is about {day_of(at, row.get('event_precision'))}."
 
 
 def _became(story: Story, status: str, why: str) -> str:

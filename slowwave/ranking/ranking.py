@@ -141,8 +141,8 @@ def with_neighbours(lexical: Mapping[str, float], beside: Iterable[tuple[str, st
     `beside` are pairs of messages (matching, beside it); `share` in [0, 1].
     """
     raised = dict(lexical)
-    for heard, message in beside:
-        raised[message] = max(raised.get(message, 0.0), share * lexical.get(heard, 0.0))
+    for matching, message in beside:
+        raised[message] = max(raised.get(message, 0.0), share * lexical.get(matching, 0.0))
     return raised
 
 
@@ -189,10 +189,10 @@ def rank_facts(
     fact of one message counts 1/n^SPREAD: the first places name different messages, and a message that says several
     things is not cut to one of them.
     """
-    told: dict[tuple[str | None, str], list[Evidence]] = {}
+    by_fact: dict[tuple[str | None, str], list[Evidence]] = {}
     for row in evidence:
-        told.setdefault((row.fact_id, "" if row.fact_id is not None else row.message_id), []).append(row)
-    whole = sorted((_recalled(rows, lexical, vector_weight) for rows in told.values()), key=_place)
+        by_fact.setdefault((row.fact_id, "" if row.fact_id is not None else row.message_id), []).append(row)
+    whole = sorted((_recalled(rows, lexical, vector_weight) for rows in by_fact.values()), key=_place)
     seen: Counter[str] = Counter()
     spread = []
     for fact in whole:
