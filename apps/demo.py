@@ -26,7 +26,7 @@ from storage.store import Store
 from .community_commands import community_table
 from .printing import out, print_json, progress, table, validity
 from .read_commands import entity_table
-from .recall_tables import recall_table, source_names
+from .recall_tables import Speakers, fact_lines, source_names
 from .write_commands import count_table
 
 QUESTIONS = (
@@ -57,6 +57,7 @@ class _Shown:
     communities: tuple[Community, ...]
     found: list[Recollection]
     walked: Recollection
+    speakers: Speakers
 
 
 def run_demo(keep: Path | None, as_json: bool, recorded: bool = False) -> None:
@@ -96,9 +97,10 @@ def _look(uri: str, summary: dict[str, Any]) -> _Shown:
         _, entities = memory.entities(limit=12)
         _, known = memory.facts_of(PERSON)
         changed, again = changes(memory.snapshot), repeated(memory.snapshot)
+        speakers = memory.speakers([fact for each in (*found, walked) for fact in each.facts])
     store = Store.open(uri)
     counted = stats(store, datetime.now(UTC))
-    return _Shown(summary, counted, quality(store), changed, again, entities, known, together, found, walked)
+    return _Shown(summary, counted, quality(store), changed, again, entities, known, together, found, walked, speakers)
 
 
 def _sections(shown: _Shown) -> Iterator[tuple[str, list[RenderableType]]]:
@@ -114,8 +116,9 @@ def _sections(shown: _Shown) -> Iterator[tuple[str, list[RenderableType]]]:
     rows = [(g["gate"], g["refused"], (g["example"] or "").replace("\n", " ")[:60], g["reason"]) for g in gates]
     yield "What was refused, and why", [table("", ("gate", "count", "for example", "why"), rows)]
     yield "What belongs together", [community_table(shown.communities)]
-    yield "Three questions", [recall_table(each) for each in shown.found]
-    yield "A question over two relations: whose cat Pixel is, and where he works", [recall_table(shown.walked)]
+    yield "Three questions", [fact_lines(each.query, each.facts, shown.speakers) for each in shown.found]
+    walked = fact_lines(shown.walked.query, shown.walked.facts, shown.speakers)
+    yield "A question over two relations: whose cat Pixel is, and where he works", [walked]
 
 
 def _telling(known: tuple[RecalledFact, ...]) -> list[RecalledFact]:

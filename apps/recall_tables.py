@@ -27,13 +27,15 @@ ONE_LINE = 100
 """Columns from which on each fact is one line, cut where it is longer; a narrower terminal wraps it."""
 LONGEST_NAME = 16
 PARTS = (
-    "words", "meaning", "overlap", "place", "search", "graph", "hops", "fused", "importance", "recency", "company",
-    "status", "limbic", "episode", "diversity",
+    "words", "meaning", "overlap", "place", "search", "graph", "hops", "fused", "about", "period", "importance",
+    "recency", "company", "status", "limbic", "suspect", "episode", "diversity",
 )  # fmt: skip
-FACTORS = (*PARTS[PARTS.index("importance") :], "place")
+SUMMANDS = ("period",)
+FACTORS = ("about", *PARTS[PARTS.index("importance") :], "place")
 FORMULA = (
-    "search = (words + weight × meaning + half of overlap) / place in its message; score = fused, else search, × "
-    "limbic (importance × recency × company × status) × episode × diversity."
+    "search = (words + weight × meaning + overlap) / fourth root of its place in the message; fused = search + weight "
+    "× graph; score = ((fused, else search) × about + period) × limbic (importance × recency × company × status) "
+    "× suspect × episode × diversity."
 )
 
 
@@ -149,10 +151,11 @@ def source_names(fact: RecalledFact) -> str:
 def parts_table(found: Recollection) -> RenderableType:
     """How each fact came to its place: the parts of its score, in the order in which they were made.
 
-    Factors that are 1 for all are left out.
+    Factors that are 1 for all are left out, and summands that are 0.
     """
     held = [name for name in PARTS if any(name in fact.parts for fact in found.facts)]
-    idle = [name for name in held if name in FACTORS and all(_part(f, name) in ("1.00", "1", "") for f in found.facts)]
+    nothing = {**dict.fromkeys(FACTORS, ("1.00", "1", "")), **dict.fromkeys(SUMMANDS, ("0.00", ""))}
+    idle = [name for name in held if all(_part(fact, name) in nothing.get(name, ()) for fact in found.facts)]
     shown = [name for name in held if name not in idle]
     rows = [
         (n, *(_part(fact, name) for name in shown), fact.score, short_id(fact.id))

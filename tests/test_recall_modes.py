@@ -17,6 +17,7 @@ from test_memory import fact as plain_fact
 
 from apps.recall_tables import parts_table
 from recall.memory import Memory
+from slowwave.answers import Recollection
 from slowwave.errors import UnknownName, UnusableInput
 from slowwave.settings import RecallSettings
 from storage.store import Store
@@ -202,6 +203,36 @@ def test_the_table_of_parts_leaves_out_factors_that_are_one_for_all(memory: Memo
     assert [word for word in looked_for if word in heads[0]] == ["search", "recency"]
     assert "episode" in heads[1]
     assert "Without effect here: place, importance, company, status." in plain
+
+
+@pytest.mark.parametrize("weights", [{}, {"vector_weight": 2.0, "graph_weight": 0.7, "diversity": 0.5}], ids=str)
+def test_the_parts_of_a_score_make_the_score_by_the_formula_that_is_shown(
+    tmp_path: Path, weights: dict[str, Any]
+) -> None:
+    said = [
+        relation("f_bees", "Marta keeps bees on the roof in June.", "marta", "bees"),
+        relation("f_roof", "Marta mended the roof.", "marta", "roof", message_id="m_f_bees"),
+        relation("f_lean", "Ben keeps bees, too.", "ben", "bees", suspect_of="f_old"),
+        plain_fact("f_old", "Ben kept bees.", status="superseded", valid_to=NOW - DAY),
+    ]
+    place = remembered(tmp_path / "m", said, more={"entities": [*map(entity, ("marta", "ben", "bees", "roof"))]})
+    settings = RecallSettings(graph="bfs", limbic=True, **weights)
+    with Memory.open(str(place), settings=settings, is_logged=False) as memory:
+        found = memory.recall("Does Marta keep bees on the roof in June?", now=NOW, episode="c").facts
+    assert len(found) >= 3
+    assert {"period", "limbic", "graph"} <= {name for fact in found for name in fact.parts}
+    for fact in found:
+        part = fact.parts
+        search = part["words"] + settings.vector_weight * max(part["meaning"], 0.0) + part["overlap"]
+        fused = search / part["place"] ** 0.25 + settings.graph_weight * part.get("graph", 0.0)
+        score = fused * part.get("about", 1.0) + part.get("period", 0.0)
+        for factor in ("limbic", "suspect", "episode", "diversity"):
+            score *= part.get(factor, 1.0)
+        assert fact.score == pytest.approx(score, abs=1e-5)
+    shown = Console(width=300)
+    with shown.capture() as captured:
+        shown.print(parts_table(Recollection("q", found)))
+    assert "overlap) / fourth root of its place" in captured.get()
 
 
 def test_diversity_tells_a_repetition_later(tmp_path: Path) -> None:
