@@ -212,7 +212,7 @@ TIMES = st.sampled_from([None, "1970-01-01T00:00:00.000000Z", "2200-01-01T00:00:
 IS_TIME = re.compile(r"\d{4}-\d\d-\d\dT.*Z")
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_whatever_is_edited_what_comes_in_agrees_with_itself(
     data: st.DataObject, exported: Path, tmp_path_factory: pytest.TempPathFactory
@@ -350,7 +350,7 @@ def parts_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.read_bytes()}
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_no_changed_byte_of_any_part_passes_for_whole(
     data: st.DataObject, memory: Path, exported: Path, tmp_path_factory: pytest.TempPathFactory
