@@ -37,31 +37,32 @@ def resolved(phrase: dict[str, Any], words: str) -> Times:
     return resolve_times(words, said, phrase["sentence"])
 
 
-def accuracy(name: str, wrong: list[str]) -> float:
-    share = 1 - len(wrong) / len(PHRASES)
-    print(f"{name}: {share:.3f} of {len(PHRASES)}", *wrong, sep="\n  ")
-    return share
+def wanted(phrase: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(phrase[key] for key in ("start", "end", "precision", "kind"))
 
 
-def test_at_least_300_phrases_are_labelled_and_97_percent_are_understood() -> None:
-    wanted = [tuple(phrase[key] for key in ("start", "end", "precision", "kind")) for phrase in PHRASES]
-    wrong = [
-        f"{phrase['sentence']} ({phrase['said']})"
-        for phrase, want in zip(PHRASES, wanted, strict=True)
-        if told(resolved(phrase, phrase["words"])) != want
-    ]
+MISREAD = {"We married in August.", "The standup notes are from April 7.", "The old town burned around 1740."}
+NOT_FOUND = {
+    "We married in August.", "The recipe was written around 1890.", "The old town burned around 1740.",
+    "The backup ran at 2026-04-08T03:00.", "We leave tomorrow and return on January 8.",
+}  # fmt: skip
+
+
+def test_of_300_labelled_phrases_and_more_97_percent_are_understood_and_none_but_the_known_ones_is_not() -> None:
+    wrong = {phrase["sentence"] for phrase in PHRASES if told(resolved(phrase, phrase["words"])) != wanted(phrase)}
+    assert wrong == MISREAD
     assert len(PHRASES) >= 300
-    assert accuracy("words given", wrong) >= 0.97
+    assert len(wrong) <= 0.03 * len(PHRASES)
 
 
-def test_97_percent_are_found_in_their_sentence_and_understood() -> None:
-    wrong = [
-        f"{phrase['sentence']}: {find_hint(phrase['sentence'])!r}"
+def test_97_percent_are_found_in_their_sentence_and_understood_and_none_but_the_known_ones_is_not() -> None:
+    wrong = {
+        phrase["sentence"]
         for phrase in PHRASES
-        if told(resolved(phrase, find_hint(phrase["sentence"])))
-        != tuple(phrase[key] for key in ("start", "end", "precision", "kind"))
-    ]
-    assert accuracy("words found", wrong) >= 0.97
+        if told(resolved(phrase, find_hint(phrase["sentence"]))) != wanted(phrase)
+    }
+    assert wrong == NOT_FOUND
+    assert len(wrong) <= 0.03 * len(PHRASES)
 
 
 def test_no_event_of_the_phrases_is_to_come_and_no_plan_is_over() -> None:
