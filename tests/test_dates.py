@@ -76,6 +76,38 @@ def test_no_event_of_the_phrases_is_to_come_and_no_plan_is_over() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "statement", "first", "last"),
+    [
+        ("48 hours ago", "Ana called 48 hours ago.", "2026-04-07", "2026-04-07"),
+        ("30 hours ago", "Ana called 30 hours ago.", "2026-04-08", "2026-04-08"),
+        ("ten minutes ago", "Ana called ten minutes ago.", "2026-04-09", "2026-04-09"),
+        ("the weekend", "Ana hiked at the weekend.", "2026-04-04", "2026-04-05"),
+        ("the weekend", "Ana will hike at the weekend.", "2026-04-11", "2026-04-12"),
+        ("next month", "Ana moves next month.", "2026-05-01", "2026-05-31"),
+        ("last year", "Ana moved last year.", "2025-01-01", "2025-12-31"),
+        ("from March to May", "Ana lived in Porto from March to May.", "2025-03-01", "2025-05-31"),
+        ("November 21 and 23", "Ana was away November 21 and 23.", "2025-11-21", "2025-11-23"),
+        ("Monday to Wednesday", "Ana is away Monday to Wednesday.", "2026-04-13", "2026-04-15"),
+        ("tomorrow night", "Ana leaves tomorrow night.", "2026-04-10", "2026-04-10"),
+        ("three days from now", "Ana leaves three days from now.", "2026-04-12", "2026-04-12"),
+        ("a month and a half ago", "Ana moved a month and a half ago.", "2026-02-23", "2026-02-23"),
+        ("a year and a half ago", "Ana moved a year and a half ago.", "2024-10-01", "2024-10-31"),
+        ("two decades ago", "Ana moved two decades ago.", "2006-01-01", "2006-12-31"),
+        ("the last week of March", "Ana was ill in the last week of March.", "2026-03-25", "2026-03-31"),
+        ("the second weekend of May", "Ana marries on the second weekend of May.", "2026-05-09", "2026-05-10"),
+        ("the last weekend of May", "Ana marries on the last weekend of May.", "2026-05-30", "2026-05-31"),
+        ("in the 90s", "Ana lived in Oslo in the 90s.", "1990-01-01", "1999-12-31"),
+        ("the end of next month", "Ana leaves at the end of next month.", "2026-05-21", "2026-05-31"),
+        ("early May", "Ana leaves in early May.", "2026-05-01", "2026-05-10"),
+        ("next Friday", "Ana leaves next Friday.", "2026-04-17", "2026-04-17"),
+        ("next Monday", "Ana leaves next Monday.", "2026-04-13", "2026-04-13"),
+    ],
+)
+def test_words_mean_a_first_and_a_last_day(words: str, statement: str, first: str, last: str) -> None:
+    assert told(resolve_times(words, SAID, statement))[:2] == (first, last)
+
+
+@pytest.mark.parametrize(
     ("words", "statement", "start"),
     [
         ("on Monday", "Ana starts at Acme on Monday.", "2026-04-13"),
