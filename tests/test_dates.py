@@ -86,6 +86,8 @@ def test_no_event_of_the_phrases_is_to_come_and_no_plan_is_over() -> None:
         ("next month", "Ana moves next month.", "2026-05-01", "2026-05-31"),
         ("last year", "Ana moved last year.", "2025-01-01", "2025-12-31"),
         ("from March to May", "Ana lived in Porto from March to May.", "2025-03-01", "2025-05-31"),
+        ("from May", "Ana works at Acme from May.", "2026-05-01", "2026-05-31"),
+        ("starting next week", "Ana works nights starting next week.", "2026-04-13", "2026-04-19"),
         ("November 21 and 23", "Ana was away November 21 and 23.", "2025-11-21", "2025-11-23"),
         ("Monday to Wednesday", "Ana is away Monday to Wednesday.", "2026-04-13", "2026-04-15"),
         ("tomorrow night", "Ana leaves tomorrow night.", "2026-04-10", "2026-04-10"),
