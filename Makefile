@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 UV := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test proofs audit fuzz demo record bench faults docs lock up down clean
+.PHONY: help install check test proofs audit fuzz mutants demo record bench faults docs lock up down clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,14 @@ audit: $(READY) ## look up the pinned packages in the list of known vulnerabilit
 fuzz: $(READY) ## throw damaged input at every parser, FUZZ_S seconds each (30); wants atheris, else uses hypothesis
 	$(BIN)/python -m bench.fuzz --seconds $(or $(FUZZ_S),30)
 
+mutants: $(READY) ## break each rule in one place and see a test fail; some 20 minutes (all of a module: MUTANTS='*.guards.*')
+ifdef UV
+	uv pip install --quiet --python $(BIN)/python -e '.[mutants]'
+else
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[mutants]'
+endif
+	nice $(BIN)/python scripts/mutants.py $(if $(MUTANTS),'$(MUTANTS)')
+
 demo: $(READY) ## learn from the bundled conversations and ask three questions, without a key
 	@$(BIN)/slowwave demo
 
@@ -70,4 +78,4 @@ down: ## stop what `make up` started
 	@test ! -e $(BIN)/python || $(BIN)/python scripts/up.py --down
 
 clean: ## remove the environment and all caches
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis mutants

@@ -121,16 +121,38 @@ def test_pairs_of_facts_that_are_not_asked_about_are_ignored() -> None:
     assert two["id"].to_list() == ["f00000", "f00001"]
 
 
+def bridged(vectors: Vectors, step: int) -> Vectors:
+    """The vectors and, between each bunch of so many and the next, one that is like both: all hang together."""
+    first = vectors[::step]
+    return np.concatenate([vectors, unit(first + 0.9 * np.roll(first, 1, axis=0))])
+
+
+def torn(parted: list[list[str]], count: int, size: int) -> list[int]:
+    """Which of `count` bunches of `size` are not whole in one part."""
+    place = {name: number for number, part in enumerate(parted) for name in part}
+    whole = [{place.get(name) for name in names(count * size)[n * size : (n + 1) * size]} for n in range(count)]
+    return [number for number, places in enumerate(whole) if len(places) > 1 or None in places]
+
+
 def test_a_component_over_the_limit_is_parted_by_hdbscan_and_loses_no_close_pair() -> None:
-    vectors = bunches(count=30, size=3, spread=0.05, seed=3)
-    bridge = unit(vectors[0::3] + 0.9 * np.roll(vectors[0::3], 1, axis=0))  # everything hangs together
-    everyone = np.concatenate([vectors, bridge])
-    parted = found(everyone, resolve=0.6, partition_from=20)
-    together = {name: number for number, part in enumerate(parted) for name in part}
-    for first in range(0, 90, 3):
-        trio = {together.get(f"f{number:05d}") for number in range(first, first + 3)}
-        assert len(trio) == 1
-        assert None not in trio
+    trios = bunches(count=30, size=3, spread=0.05, seed=3)
+    assert torn(found(bridged(trios, 3), partition_from=20), 30, 3) == []
+
+
+def test_two_close_pairs_that_are_alike_are_one_cluster_where_facts_are_partitioned() -> None:
+    chance = np.random.default_rng(5)
+    alike = np.repeat(bunches(count=12, size=2, spread=0.25, seed=5), 2, axis=0)
+    fours = unit(alike + 0.01 * chance.normal(size=alike.shape))
+    assert torn(found(bridged(fours, 4), partition_from=20), 12, 4) == []
+
+
+def test_equal_facts_that_are_too_many_even_for_hdbscan_are_split_in_order_of_their_ids(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clustering, "LARGEST_PARTITION", 20)
+    parts = found(np.repeat(at_angles(), 30, axis=0), max_cluster_size=12)
+    assert [len(part) for part in parts] == [10, 10, 10]
+    assert [name for part in parts for name in part] == names(30).to_list()
 
 
 def test_a_heap_of_equal_vectors_is_no_noise_where_facts_are_partitioned() -> None:

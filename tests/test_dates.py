@@ -37,31 +37,32 @@ def resolved(phrase: dict[str, Any], words: str) -> Times:
     return resolve_times(words, said, phrase["sentence"])
 
 
-def accuracy(name: str, wrong: list[str]) -> float:
-    share = 1 - len(wrong) / len(PHRASES)
-    print(f"{name}: {share:.3f} of {len(PHRASES)}", *wrong, sep="\n  ")
-    return share
+def wanted(phrase: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(phrase[key] for key in ("start", "end", "precision", "kind"))
 
 
-def test_at_least_300_phrases_are_labelled_and_97_percent_are_understood() -> None:
-    wanted = [tuple(phrase[key] for key in ("start", "end", "precision", "kind")) for phrase in PHRASES]
-    wrong = [
-        f"{phrase['sentence']} ({phrase['said']})"
-        for phrase, want in zip(PHRASES, wanted, strict=True)
-        if told(resolved(phrase, phrase["words"])) != want
-    ]
+MISREAD = {"We married in August.", "The standup notes are from April 7.", "The old town burned around 1740."}
+NOT_FOUND = {
+    "We married in August.", "The recipe was written around 1890.", "The old town burned around 1740.",
+    "The backup ran at 2026-04-08T03:00.", "We leave tomorrow and return on January 8.",
+}  # fmt: skip
+
+
+def test_of_300_labelled_phrases_and_more_97_percent_are_understood_and_none_but_the_known_ones_is_not() -> None:
+    wrong = {phrase["sentence"] for phrase in PHRASES if told(resolved(phrase, phrase["words"])) != wanted(phrase)}
+    assert wrong == MISREAD
     assert len(PHRASES) >= 300
-    assert accuracy("words given", wrong) >= 0.97
+    assert len(wrong) <= 0.03 * len(PHRASES)
 
 
-def test_97_percent_are_found_in_their_sentence_and_understood() -> None:
-    wrong = [
-        f"{phrase['sentence']}: {find_hint(phrase['sentence'])!r}"
+def test_97_percent_are_found_in_their_sentence_and_understood_and_none_but_the_known_ones_is_not() -> None:
+    wrong = {
+        phrase["sentence"]
         for phrase in PHRASES
-        if told(resolved(phrase, find_hint(phrase["sentence"])))
-        != tuple(phrase[key] for key in ("start", "end", "precision", "kind"))
-    ]
-    assert accuracy("words found", wrong) >= 0.97
+        if told(resolved(phrase, find_hint(phrase["sentence"]))) != wanted(phrase)
+    }
+    assert wrong == NOT_FOUND
+    assert len(wrong) <= 0.03 * len(PHRASES)
 
 
 def test_no_event_of_the_phrases_is_to_come_and_no_plan_is_over() -> None:
@@ -72,6 +73,40 @@ def test_no_event_of_the_phrases_is_to_come_and_no_plan_is_over() -> None:
             assert times.valid_from <= said, phrase
             assert times.kind != "event" or (times.event_at and times.event_at <= said), phrase
             assert times.kind not in ("plan", "deadline") or (times.event_until and times.event_until > said), phrase
+
+
+@pytest.mark.parametrize(
+    ("words", "statement", "first", "last"),
+    [
+        ("48 hours ago", "Ana called 48 hours ago.", "2026-04-07", "2026-04-07"),
+        ("30 hours ago", "Ana called 30 hours ago.", "2026-04-08", "2026-04-08"),
+        ("ten minutes ago", "Ana called ten minutes ago.", "2026-04-09", "2026-04-09"),
+        ("the weekend", "Ana hiked at the weekend.", "2026-04-04", "2026-04-05"),
+        ("the weekend", "Ana will hike at the weekend.", "2026-04-11", "2026-04-12"),
+        ("next month", "Ana moves next month.", "2026-05-01", "2026-05-31"),
+        ("last year", "Ana moved last year.", "2025-01-01", "2025-12-31"),
+        ("from March to May", "Ana lived in Porto from March to May.", "2025-03-01", "2025-05-31"),
+        ("from May", "Ana works at Acme from May.", "2026-05-01", "2026-05-31"),
+        ("starting next week", "Ana works nights starting next week.", "2026-04-13", "2026-04-19"),
+        ("November 21 and 23", "Ana was away November 21 and 23.", "2025-11-21", "2025-11-23"),
+        ("Monday to Wednesday", "Ana is away Monday to Wednesday.", "2026-04-13", "2026-04-15"),
+        ("tomorrow night", "Ana leaves tomorrow night.", "2026-04-10", "2026-04-10"),
+        ("three days from now", "Ana leaves three days from now.", "2026-04-12", "2026-04-12"),
+        ("a month and a half ago", "Ana moved a month and a half ago.", "2026-02-23", "2026-02-23"),
+        ("a year and a half ago", "Ana moved a year and a half ago.", "2024-10-01", "2024-10-31"),
+        ("two decades ago", "Ana moved two decades ago.", "2006-01-01", "2006-12-31"),
+        ("the last week of March", "Ana was ill in the last week of March.", "2026-03-25", "2026-03-31"),
+        ("the second weekend of May", "Ana marries on the second weekend of May.", "2026-05-09", "2026-05-10"),
+        ("the last weekend of May", "Ana marries on the last weekend of May.", "2026-05-30", "2026-05-31"),
+        ("in the 90s", "Ana lived in Oslo in the 90s.", "1990-01-01", "1999-12-31"),
+        ("the end of next month", "Ana leaves at the end of next month.", "2026-05-21", "2026-05-31"),
+        ("early May", "Ana leaves in early May.", "2026-05-01", "2026-05-10"),
+        ("next Friday", "Ana leaves next Friday.", "2026-04-17", "2026-04-17"),
+        ("next Monday", "Ana leaves next Monday.", "2026-04-13", "2026-04-13"),
+    ],
+)
+def test_words_mean_a_first_and_a_last_day(words: str, statement: str, first: str, last: str) -> None:
+    assert told(resolve_times(words, SAID, statement))[:2] == (first, last)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from inference.embedding import open_embedder
 from recall.memory import Memory
 from recall.overview import quality
 from slowwave import frames
+from slowwave.maintenance import steward
 from slowwave.maintenance.steward import (
     KEPT_KINDS,
     USE,
@@ -349,9 +350,15 @@ def test_while_it_learns_the_steward_scores_and_prunes_nothing(keep: Keep) -> No
     assert score(a_run(uri), more).written == 1
     assert rows(uri, "metadata", f"id = '{LEARNING}'")["number"].to_list() == [1.0]
     assert live(uri) == ["old"]
-    store = Store.open(str(uri))
-    assert not is_learning(store, HOW)
-    assert not is_learning(store, StewardSettings(learning_events=-1))  # fifty
+    assert not is_learning(Store.open(str(uri)), HOW)
+
+
+@pytest.mark.parametrize("chosen", [50, 0, -1])
+def test_fifty_recalls_are_enough_and_no_number_or_a_negative_one_means_fifty_too(chosen: int) -> None:
+    enough = StewardSettings(learning_events=chosen)
+    assert steward.is_learning(49, enough)
+    assert not steward.is_learning(50, enough)
+    assert steward.events_to_learn(enough) == 50
 
 
 def test_a_store_whose_recalls_cannot_be_counted_is_learning(keep: Keep) -> None:

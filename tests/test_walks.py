@@ -94,6 +94,19 @@ def test_s2_41_what_comes_over_two_ways_adds_up() -> None:
     )
 
 
+def test_s2_43_an_entity_with_enough_receives_no_more_within_a_hop_or_after_it() -> None:
+    ways = [edge("1", "A", "D", 0.5), edge("2", "B", "D", 0.5), edge("3", "C", "D", 0.2)]
+    graph = graph_of(ways)
+    walk = spread(Ground(graph), from_(graph, A=1.0, B=1.0, C=1.0), walking(max_hops=1), NOW, 9)
+    assert levels(graph, walk)["D"] == pytest.approx(0.85)  # the third way would make it 1
+    late = [edge("1", "E", "D", 0.9), edge("2", "A", "D", 0.95), edge("3", "A", "E", 0.5)]
+    graph = graph_of(late)
+    walk = spread(Ground(graph), from_(graph, A=1.0), walking(max_hops=2), NOW, 9)
+    assert levels(graph, walk)["D"] == pytest.approx(0.8075)  # E, lit in the first hop, would make it 1
+    weaker = spread(Ground(graph), from_(graph, A=1.0), walking(max_hops=2, inhibition_threshold=0.9), NOW, 9)
+    assert levels(graph, weaker)["D"] == 1.0
+
+
 @pytest.mark.parametrize(
     ("kind", "level"),
     [("causal", 0.612), ("semantic", 0.51), ("temporal", 0.459), ("hierarchical", 0.408), ("co_occurrence", 0.306)],

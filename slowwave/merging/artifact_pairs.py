@@ -120,7 +120,8 @@ def _measured(pairs: pl.DataFrame, settings: ArtifactSettings) -> pl.DataFrame:
 
 
 def _changed(pairs: pl.DataFrame, settings: ArtifactSettings) -> pl.Series:
-    """Of pairs alike enough to be one text: the guard by which what differs is another statement, "" where none is.
+    """Of pairs alike enough to be one text: the guard by which what differs is another statement, "" where none is; of
+    others null.
 
     A long text with one number or name changed shares nearly all of its runs, and yet it is news (G1, G2, T29).
     """
@@ -140,7 +141,7 @@ def _differing(a: str, b: str) -> tuple[str, str]:
 
 
 def _relation(settings: ArtifactSettings) -> pl.Expr:
-    is_one_text = (pl.col("shingle_jaccard") >= settings.text_dedup) & (pl.col("changed") == "")
+    is_one_text = pl.col("changed") == ""  # null where too little is shared for one text
     is_sure = pl.col("confidence") >= settings.link_confidence
     is_titled_so = pl.col("is_same_type") & (pl.col("title_jaccard") >= settings.title_jaccard)
     return (
