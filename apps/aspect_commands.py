@@ -194,4 +194,4 @@ def context(
     elif block:
         print_text(block)
     else:
-        err.print(f"Nothing is known about that, or nothing fits into {tokens} tokens.")
+        err.print(f"Nothing is known about that, nothing fits into {tokens} tokens, or reading took too long.")

@@ -88,7 +88,9 @@ def recall(
     if as_json:
         print_json(found.as_json(explained=explain))
         return
-    if not (found.facts or found.passages):
+    if found.is_timed_out:
+        out.print("The memory did not answer in time. Ask again, or raise `recall_timeout_ms` (docs/settings.md).")
+    elif not (found.facts or found.passages):
         out.print("Nothing is known about that. Try other words, or `slowwave entities`.")
     if full:
         _show_whole(found)

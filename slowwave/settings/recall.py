@@ -80,11 +80,13 @@ class WalkSettings(Group):
         False, title="Follow similar entities", description="Also walk from an entity to those that are alike (S2-71)."
     )
     recall_timeout_ms: int = Field(
-        500,
-        ge=1,
+        5000,
+        ge=0,
         le=600_000,
         title="Time-out in milliseconds",
-        description="A longer walk finds nothing; loading the graph, once per commit, is not counted (S2-44).",
+        description="Of a whole recall, which then gives nothing and says so. A walk may take a tenth of it; the "
+        "rest answers without one that takes longer. The first recall after a commit, which opens tables, and one "
+        "about the past may take ten times as long. Embedding the question is not counted; 0: no end (S2-44, decision 32).",
     )
     spread: SpreadSettings = Field(
         default_factory=SpreadSettings,
