@@ -680,7 +680,8 @@ class Memory:
 
     def aspects(self, fresh: bool = True, *, now: datetime | None = None) -> Profile:
         """How well each of the fourteen aspects of a life is known: counted now, or as the last run left it (S3-19)."""
-        return aspects(self.snapshot, now or datetime.now(UTC)) if fresh else stored_aspects(self.snapshot)
+        how = self._settings.aspects
+        return aspects(self.snapshot, now or datetime.now(UTC), how) if fresh else stored_aspects(self.snapshot, how)
 
     def facts_with_aspect(
         self, slug: str, limit: int = 50, *, now: datetime | None = None

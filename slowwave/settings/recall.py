@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from .groups import Group, Ratio, alias
+from .weights import AspectSettings, LimbicSettings
 
 GraphMode = Literal["none", "bfs", "spread"]
 EdgeType = Literal["semantic", "temporal", "causal", "hierarchical", "co_occurrence"]
@@ -86,7 +87,8 @@ class WalkSettings(Group):
         title="Time-out in milliseconds",
         description="Of a whole recall, which then gives nothing and says so. A walk may take a tenth of it; the "
         "rest answers without one that takes longer. The first recall after a commit, which opens tables, and one "
-        "about the past may take ten times as long. Embedding the question is not counted; 0: no end (S2-44, decision 32).",
+        "about the past may take ten times as long. Embedding the question is not counted; 0: no end (S2-44, decision "
+        "32).",
     )
     spread: SpreadSettings = Field(
         default_factory=SpreadSettings,
@@ -167,6 +169,14 @@ class RecallSettings(Group):
     )
     suspect_weight: Ratio = Field(
         0.9, title="Suspect facts", description="What a fact counts that leans on one which no longer holds."
+    )
+    use: LimbicSettings = Field(
+        default_factory=LimbicSettings,
+        title="Use",
+        description="How much it counts that entities are read often, lately and together (S0-24 … S0-26).",
+    )
+    aspects: AspectSettings = Field(
+        default_factory=AspectSettings, title="Aspects", description="How well each is known (S3-18)."
     )
     walk: WalkSettings = Field(default_factory=WalkSettings, title="Walk", description="How relations are followed.")
     held_mb: int = Field(
