@@ -166,7 +166,12 @@ def history(
         str | None, typer.Option("--relation", help="Only of exactly this relation.", show_default=False)
     ] = None,
     known_as_of: KnownAsOf = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many to show.")] = 100,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit", min=1, help="How many to show; by default as many as the settings say.", show_default=False
+        ),
+    ] = None,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,

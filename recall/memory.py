@@ -60,7 +60,7 @@ from .entity_search import find_entities
 from .episodes import Episode, entities_in, episodes_of, last_episodes
 from .facts import facts_about
 from .graphs import GRAPH_TABLES, Graphs
-from .history import LIMIT, chain_of, history_of
+from .history import chain_of, history_of
 from .loop import run
 from .names import Names
 from .passages import beside, passages
@@ -343,11 +343,11 @@ class Memory:
 
     def _perhaps(self, question: Question, hopes: Hopes, deadline: Deadline) -> tuple[UncertainFact, ...]:
         """What may hold between entities that the query names, where nothing is known of the two (S2-69)."""
-        if question.moment.is_past or not hopes.named_in(question.text):
+        if question.moment.is_past or not self._settings.uncertain_limit or not hopes.named_in(question.text):
             return ()
+        now, most = question.moment.now, self._settings.uncertain_limit
         return self._read(
-            lambda: hoped(self.snapshot, hopes, question.text, question.moment.now, question.scope, BeliefSettings()),
-            deadline,
+            lambda: hoped(self.snapshot, hopes, question.text, now, question.scope, BeliefSettings(), most), deadline
         )
 
     def context_for(
@@ -522,18 +522,19 @@ class Memory:
         *,
         relation: str | None = None,
         known_as_of: datetime | None = None,
-        limit: int = LIMIT,
+        limit: int | None = None,
         now: datetime | None = None,
     ) -> tuple[Entity, tuple[Version, ...]]:
         """An entity and all versions of what was said of it, the latest first (S2-38).
 
         `predicate` is part of the statement or of the canonical relation, `relation` the whole canonical relation.
+        At most `limit` versions, or as many as the settings say.
         """
         _check_at_least_one("limit", limit)
         at, seen = now or datetime.now(UTC), self.snapshot
         entity = find_entity(seen, at, subject)
         moment = Moment(at, known_as_of=known_as_of)
-        versions = history_of(seen, entity, predicate, relation, moment, limit)
+        versions = history_of(seen, entity, predicate, relation, moment, limit or self._settings.history_limit)
         self._accesses.note_entities([entity.id], subject, at)
         return entity, versions
 
@@ -648,7 +649,7 @@ class Memory:
         """What may hold between two entities, most probable first; empty where something is known of the two."""
         at, seen = now or datetime.now(UTC), self.snapshot
         ends = [find_entity(seen, at, name).id for name in (a, b)]
-        return uncertain(seen, ends[0], ends[1], at, settings or BeliefSettings())
+        return uncertain(seen, ends[0], ends[1], at, settings or BeliefSettings(), self._settings.uncertain_limit)
 
     def episodes_of(self, name: str) -> tuple[Episode, ...]:
         """The conversations that are about an entity, newest first."""

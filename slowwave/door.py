@@ -214,9 +214,9 @@ class OpenMemory:
         *,
         relation: str | None = None,
         known_as_of: Time | None = None,
-        limit: int = 100,
+        limit: int | None = None,
     ) -> tuple[Entity, tuple[Version, ...]]:
-        """An entity and all versions of what was said of it, the latest first (S2-38).
+        """An entity and the versions of what was said of it, the latest first, at most `limit` or as set (S2-38).
 
         `predicate` is part of a statement or of a relation, `relation` a whole relation, in English or Spanish.
         """

@@ -123,7 +123,7 @@ _ZEPH: Mapping[str, SeedName] = {
     "graph.expired_edge_retention_days": _is("decay.expired_edge_retention_days"),
     "graph.max_entities": _is("decay.max_entities"),
     "graph.temporal_decay_rate": _is("recall.walk.temporal_decay_rate"),
-    "graph.edge_history_limit": _none("given with each question: `slowwave history SUBJECT --limit 100`"),
+    "graph.edge_history_limit": _is("recall.history_limit"),
     "graph.link_weight_decay_lambda": _is("decay.link_weight_decay_lambda"),
     "graph.link_weight_decay_interval_secs": _is("decay.link_weight_decay_interval_secs"),
     "graph.conflict_resolution_strategy": _is("ingest.revise.strategy"),
@@ -134,7 +134,7 @@ _ZEPH: Mapping[str, SeedName] = {
     "graph.belief_mem.max_pending_beliefs": _beliefs("max_pending"),
     "graph.belief_mem.min_entry_prob": _beliefs("min_entry"),
     "graph.belief_mem.max_candidates_per_group": _beliefs("max_per_group"),
-    "graph.belief_mem.retrieval_top_k": _none("fixed: three pending beliefs are shown beside what is known"),
+    "graph.belief_mem.retrieval_top_k": _is("recall.uncertain_limit"),
     "graph.note_linking.enabled": _is("ingest.extract.note_linking.enabled"),
     "graph.note_linking.similarity_threshold": _is("ingest.extract.note_linking.similarity"),
     "graph.note_linking.top_k": _is("ingest.extract.note_linking.top_k"),
@@ -204,7 +204,7 @@ _PGMEMORY: Mapping[str, SeedName] = {
     "search.mmr_lambda": SeedName(
         ("recall.diversity",), how="1 less it: 0.7 is a diversity of 0.3", as_ours=lambda share: round(1.0 - share, 9)
     ),
-    "prompts.qa": _none("no question is answered in words: recall gives facts, which the asking model tells"),
+    "prompts.qa": _none(_FILES),
     "prompts.merge": _none(_FILES),
     "prompts.conversation": _none(_FILES),
 }

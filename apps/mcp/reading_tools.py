@@ -180,7 +180,9 @@ def history(
         str | None, Field(description="Only what says this in its words or relation, for example works_at.")
     ] = None,
     known_as_of: KnownAsOf = None,
-    limit: Annotated[int, Field(ge=1, le=1000, description="Versions at most.")] = 100,
+    limit: Annotated[
+        int | None, Field(ge=1, le=1000, description="Versions at most; else as the settings say.")
+    ] = None,
 ) -> EntityFacts:
     """All versions of what was known of an entity, the latest first: when each held, why it ended, and by what."""
     door = door_of(ctx)

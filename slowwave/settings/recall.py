@@ -170,6 +170,21 @@ class RecallSettings(Group):
     suspect_weight: Ratio = Field(
         0.9, title="Suspect facts", description="What a fact counts that leans on one which no longer holds."
     )
+    history_limit: int = Field(
+        100,
+        ge=1,
+        le=1_000_000,
+        title="Versions",
+        description="Versions that a history tells unless asked otherwise, the latest (S2-38).",
+        validation_alias=alias("history_limit", "edge_history_limit"),
+    )
+    uncertain_limit: int = Field(
+        3,
+        ge=0,
+        le=1000,
+        title="Pending beliefs",
+        description="So many are told where nothing is known of two entities, the most probable; 0: none (S2-69).",
+    )
     use: LimbicSettings = Field(
         default_factory=LimbicSettings,
         title="Use",
