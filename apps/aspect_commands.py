@@ -83,10 +83,11 @@ def _known(place: Place, names: Sequence[str], is_stored: bool) -> Profiles:
     from recall.aspects import Profiles, aspects_of, stored_aspects
 
     if not is_stored:
-        return aspects_of(place.uri, names)
+        return aspects_of(place.uri, names, settings=place.settings.recall.aspects)
     if len(names) > 1:
         raise UnusableInput("Stored scores are of one namespace each.", "Name one, or leave --stored out.")
-    profile = stored_aspects(Place(place.uri, names[0], place.settings).store().snapshot())
+    snapshot = Place(place.uri, names[0], place.settings).store().snapshot()
+    profile = stored_aspects(snapshot, place.settings.recall.aspects)
     return Profiles(profile, {names[0]: profile})
 
 
@@ -194,4 +195,4 @@ def context(
     elif block:
         print_text(block)
     else:
-        err.print(f"Nothing is known about that, or nothing fits into {tokens} tokens.")
+        err.print(f"Nothing is known about that, nothing fits into {tokens} tokens, or reading took too long.")

@@ -47,7 +47,7 @@ def atlas(
     moment = asked_time(as_of) if as_of else None
     limits = AtlasLimits(entities=limit, relations=4 * limit, observations=4 * limit)
     place = Place.of(store, namespace)
-    data = atlas_data(place.store(), datetime.now(UTC), limits, report_settings(place))
+    data = atlas_data(place.store(), datetime.now(UTC), limits, report_settings(place), place.settings.recall.aspects)
     if moment is not None:
         data["as_of"] = int(moment.timestamp())
     page = atlas_page(data)

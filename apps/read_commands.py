@@ -88,7 +88,9 @@ def recall(
     if as_json:
         print_json(found.as_json(explained=explain))
         return
-    if not (found.facts or found.passages):
+    if found.is_timed_out:
+        out.print("The memory did not answer in time. Ask again, or raise `recall_timeout_ms` (docs/settings.md).")
+    elif not (found.facts or found.passages):
         out.print("Nothing is known about that. Try other words, or `slowwave entities`.")
     if full:
         _show_whole(found)
@@ -164,7 +166,12 @@ def history(
         str | None, typer.Option("--relation", help="Only of exactly this relation.", show_default=False)
     ] = None,
     known_as_of: KnownAsOf = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many to show.")] = 100,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit", min=1, help="How many to show; by default as many as the settings say.", show_default=False
+        ),
+    ] = None,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,

@@ -91,4 +91,4 @@ async def _sweep(
             await attempt(tally, "merge", lambda: merge_duplicates(merging, settings, language, dry_run=dry_run))
         )
     if "score" in phases and not dry_run:
-        tally.weighed(await attempt(tally, "entities", lambda: weigh_entities(run)))
+        tally.weighed(await attempt(tally, "entities", lambda: weigh_entities(run, settings.use)))

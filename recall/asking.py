@@ -22,7 +22,7 @@ from inference.providers import WITHOUT_KEY
 from prompts.rendering import render_question, render_rewriting
 from prompts.responses import QuestionAnswer, Wordings
 from slowwave.answers import Passage, RecalledFact, Reply
-from slowwave.errors import BudgetReached, MissingKey, SlowwaveError, Terminal, Transient
+from slowwave.errors import BudgetReached, MissingKey, SlowwaveError, Terminal, TookTooLong, Transient
 from slowwave.records import Prompt
 from slowwave.settings import LanguageSettings
 from slowwave.text import run_id
@@ -50,7 +50,8 @@ def ask(
     Without any line nobody is asked. The call is booked in the ledger of the namespace, where the same question about
     the same lines on one day is not paid for again, and is limited like a run of its own. To be called from any thread
     but that of `recall.loop`. Raises `MissingKey` where no model is set, `BudgetReached` where the limits leave no
-    room, `Transient` where the model does not answer now, and `Terminal` where its answer cannot be used.
+    room, `Transient` where the model does not answer now, `Terminal` where its answer cannot be used, and
+    `TookTooLong` where the memory itself does not answer in time.
     """
     started = time.perf_counter()
     with _way_out():
@@ -63,6 +64,8 @@ def ask(
             )
         others = run(_asked(language, render_rewriting(question), Wordings)) if rewrite else Answer(Wordings())
         block = find(_wordings(others, question))
+        if block.is_timed_out:
+            raise TookTooLong("The memory did not answer in time.", "Ask again, or raise `recall_timeout_ms`.")
         reply = Reply(question)
         if block.lines:
             prompt = render_question(question, [line.removeprefix("- ") for line, _ in block.lines], now, as_of)

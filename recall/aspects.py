@@ -14,10 +14,11 @@ from typing import Any
 import polars as pl
 
 from slowwave.answers import RecalledFact
-from slowwave.aspects import BY_SLUG, COUNTED, TAGGED, Aspect, aspect_named, score_aspects, shown
+from slowwave.aspects import BY_SLUG, COUNTED, TAGGED, Aspect, aspect_named, score, score_aspects, shown
 from slowwave.errors import UnusableInput
 from slowwave.maintenance.usage import evolved_weight
 from slowwave.moments import Moment
+from slowwave.settings import AspectSettings
 from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
@@ -26,6 +27,7 @@ from storage.store import Store
 from .facts import HOT, stored
 from .facts import shown as named
 
+USUAL = AspectSettings()
 _STRENGTH = ("id", "confidence", "evidence_count", "valid_from")
 
 
@@ -67,24 +69,32 @@ class Profiles:
         return {"aspects": [row.as_json() for row in self.together], "namespaces": each}
 
 
-def aspects(reading: Reading, now: datetime) -> Profile:
+def aspects(reading: Reading, now: datetime, settings: AspectSettings = USUAL) -> Profile:
     """All fourteen aspects, counted from the facts that are live at `now`."""
-    return _profile(scored(reading, now), now)
+    return _profile(scored(reading, now, settings), now)
 
 
-def stored_aspects(reading: Reading) -> Profile:
-    """All fourteen aspects as the last run that changed them left them; where none has, nothing is known of any."""
+def stored_aspects(reading: Reading, settings: AspectSettings = USUAL) -> Profile:
+    """All fourteen aspects as the last run that changed them left them; where none has, nothing is known of any.
+
+    Runs write down what they counted; the score of that is told by these settings.
+    """
     rows = reading.frame("aspect_scores", columns=["id", *COUNTED, "scored_at"])
     by_slug = {row["id"]: row for row in rows.iter_rows(named=True)}
     return tuple(
-        AspectScore(aspect, **{name: by_slug[slug][name] for name in (*COUNTED, "scored_at")})
-        if slug in by_slug
-        else AspectScore(aspect, 0.0, 0, 0, 0, 0.0, None)
+        _stored(aspect, by_slug[slug], settings) if slug in by_slug else AspectScore(aspect, 0.0, 0, 0, 0, 0.0, None)
         for slug, aspect in BY_SLUG.items()
     )
 
 
-def aspects_of(uri: str, namespaces: Sequence[str], now: datetime | None = None) -> Profiles:
+def _stored(aspect: Aspect, row: Mapping[str, Any], settings: AspectSettings) -> AspectScore:
+    counts = {name: row[name] for name in COUNTED if name != "score"}
+    return AspectScore(aspect, score(**counts, settings=settings), **counts, scored_at=row["scored_at"])
+
+
+def aspects_of(
+    uri: str, namespaces: Sequence[str], now: datetime | None = None, settings: AspectSettings = USUAL
+) -> Profiles:
     """The aspects of these namespaces of a store, counted at `now`; together, what two of them hold counts once.
 
     Raises `UnknownName` for a namespace that is not there and `UnusableInput` where none is named.
@@ -93,15 +103,15 @@ def aspects_of(uri: str, namespaces: Sequence[str], now: datetime | None = None)
         raise UnusableInput("No namespace is named.", "Name at least one.")
     at = now or datetime.now(UTC)
     parts = {name: _read(Store.open(uri, name).snapshot(), at) for name in dict.fromkeys(namespaces)}
-    each = {name: _profile(score_aspects(*part), at) for name, part in parts.items()}
+    each = {name: _profile(score_aspects(*part, settings), at) for name, part in parts.items()}
     facts, tags = (pl.concat([part[n] for part in parts.values()]) for n in (0, 1))
-    together = score_aspects(facts.unique("id", keep="first", maintain_order=True), tags)
+    together = score_aspects(facts.unique("id", keep="first", maintain_order=True), tags, settings)
     return Profiles(_profile(together, at), each)
 
 
-def scored(reading: Reading, now: datetime) -> pl.DataFrame:
+def scored(reading: Reading, now: datetime, settings: AspectSettings = USUAL) -> pl.DataFrame:
     """Slug and COUNTED of all fourteen aspects, from the facts that are live at `now`; vectors are not read."""
-    return score_aspects(*_read(reading, now))
+    return score_aspects(*_read(reading, now), settings)
 
 
 def facts_with_aspect(

@@ -10,7 +10,7 @@ import polars as pl
 
 from slowwave.graph.communities import places_of
 from slowwave.graph.map_layout import lay_out
-from slowwave.settings import ReportSettings
+from slowwave.settings import AspectSettings, ReportSettings
 from slowwave.validity import live_sql
 from storage.snapshots import Snapshot
 from storage.store import Store
@@ -27,13 +27,18 @@ ROOM = 0.5
 
 
 def atlas_data(
-    store: Store, now: datetime, limits: AtlasLimits | None = None, report: ReportSettings | None = None
+    store: Store,
+    now: datetime,
+    limits: AtlasLimits | None = None,
+    report: ReportSettings | None = None,
+    scoring: AspectSettings | None = None,
 ) -> dict[str, Any]:
     """The newest state of a store: `entities` and `facts` in columns of equal length, the rest as lists of rows.
 
     Entities are those with the most live relations; facts point at them by position, `s` and `t` (null where a fact is
     about one entity alone). Times are whole seconds since 1970. `live` says what holds at `now`; `spans` when a fact is
-    told, where that is not simply from `from` to `to`. `report` is the consolidation report by these settings.
+    told, where that is not simply from `from` to `to`. `report` is the consolidation report by these settings,
+    `scoring` how aspects are scored.
     """
     limits, snapshot = limits or AtlasLimits(), store.snapshot()
     chosen = chosen_facts(snapshot, now, limits)
@@ -49,7 +54,7 @@ def atlas_data(
         "entities": _entities(snapshot, chosen, member_of, limits),
         "facts": told_facts(snapshot, chosen, limits),
         "communities": communities,
-        "aspects": _aspects(snapshot, now),
+        "aspects": _aspects(snapshot, now, scoring or AspectSettings()),
         "runs": runs,
         "report": told_report(snapshot, chosen, now, report or ReportSettings(), limits),
     }
@@ -118,7 +123,7 @@ def _communities(snapshot: Snapshot, entities: pl.DataFrame, now: datetime) -> t
     return listed.to_dicts(), placed["place"].cast(pl.Int32).fill_null(-1)
 
 
-def _aspects(snapshot: Snapshot, now: datetime) -> list[dict[str, Any]]:
+def _aspects(snapshot: Snapshot, now: datetime, settings: AspectSettings) -> list[dict[str, Any]]:
     """All fourteen with their scores, counted from the facts that are live now."""
     return [
         {
@@ -129,5 +134,5 @@ def _aspects(snapshot: Snapshot, now: datetime) -> list[dict[str, Any]]:
             "facts": row.facts,
             "entities": row.entities,
         }
-        for row in aspects(snapshot, now)
+        for row in aspects(snapshot, now, settings)
     ]

@@ -12,14 +12,13 @@ from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.snapshots import Snapshot
 
-TOP = 3
 _KNOWLEDGE = "kind IN ('relation', 'observation', 'note')"
 
 
 def uncertain(
-    snapshot: Snapshot, entity_a: str, entity_b: str, now: datetime, settings: BeliefSettings
+    snapshot: Snapshot, entity_a: str, entity_b: str, now: datetime, settings: BeliefSettings, limit: int
 ) -> tuple[UncertainFact, ...]:
-    """The three most probable pending beliefs about two entities (ids), in either direction.
+    """The most probable pending beliefs about two entities (ids), in either direction, at most `limit`.
 
     Empty when a live fact relates the two: what is known is never mixed with what is not.
     """
@@ -32,7 +31,7 @@ def uncertain(
     likely = pending.with_columns(probability=decayed_at(now, settings.decay_rate)).sort(
         "probability", "last_at", "id", descending=[True, True, False]
     )
-    rows = likely.head(TOP)
+    rows = likely.head(limit)
     said = _evidence(snapshot, rows)
     return tuple(
         UncertainFact(

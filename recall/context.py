@@ -52,13 +52,15 @@ def context_share(context_budget: int | None) -> int:
 class Block:
     """What goes into a prompt: the text, and the facts and passages of which a line stands in it, best first.
 
-    `lines` are those of the text below its head, in their order, each with what it tells of.
+    `lines` are those of the text below its head, in their order, each with what it tells of. One that
+    `is_timed_out` is empty since the recall took longer than it may.
     """
 
     text: str = ""
     facts: tuple[RecalledFact, ...] = ()
     passages: tuple[Passage, ...] = ()
     lines: tuple[tuple[str, RecalledFact | Passage], ...] = ()
+    is_timed_out: bool = False
 
 
 def render_context(facts: Sequence[RecalledFact], token_budget: int | None, passages: Sequence[Passage] = ()) -> Block:

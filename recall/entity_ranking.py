@@ -34,7 +34,7 @@ async def ranked_entities(
     cosines = await _by_meaning(tables, question, wide)
     base = base_scores(cosines, _by_words(names, question.text, wide), settings.rrf_k)
     known = await use.of(tables)
-    order = rank_entities(base, known.factors(base, question.moment.now)).head(question.k)
+    order = rank_entities(base, known.factors(base, question.moment.now, settings.use)).head(question.k)
     rows = await tables.fetch("entities", "id", order["id"].to_list(), _SHOWN)
     told = {row["id"]: row for row in rows.iter_rows(named=True)}
     return tuple(

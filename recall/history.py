@@ -21,7 +21,6 @@ from storage.snapshots import Snapshot
 
 from .facts import ALL, LEARNED, SHOWN, ends_of, shown, stored
 
-LIMIT = 100
 _BELIEVED = "status NOT IN ('candidate', 'rejected') AND (kind IS NULL OR kind NOT IN ('structural', 'similarity'))"
 _DECIDED = (*LEARNED, "reason", "ids_in", "ids_out")
 _ENDINGS = ("supersede", "retract", "close", "archive", "prune", "evict")

@@ -8,6 +8,8 @@ from collections.abc import Coroutine
 from functools import cache
 from typing import Any, TypeVar
 
+from .deadline import Deadline, OutOfTime
+
 T = TypeVar("T")
 
 
@@ -26,6 +28,19 @@ def _made() -> asyncio.AbstractEventLoop:
     return loop
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """The result of the coroutine, awaited on the shared loop; to be called from any other thread."""
-    return asyncio.run_coroutine_threadsafe(work, _loop()).result()
+def run(work: Coroutine[Any, Any, T], deadline: Deadline | None = None) -> T:
+    """The result of the coroutine, awaited on the shared loop; to be called from any other thread.
+
+    Raises `OutOfTime` at the deadline, also where a read holds up the loop itself; the work is cancelled.
+    """
+    future = asyncio.run_coroutine_threadsafe(work, _loop())
+    while True:
+        try:
+            return future.result(deadline.left if deadline else None)
+        except TimeoutError:
+            if future.done():
+                return future.result()  # its own error, or what came at the last moment
+            if deadline is None or deadline.left:  # extended meanwhile
+                continue
+            future.cancel()
+            raise OutOfTime from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
@@ -50,6 +51,7 @@ from .artifacts import Artifact, artifacts, versions_of
 from .aspects import Profile, aspects, facts_with_aspect, stored_aspects
 from .beliefs import uncertain
 from .communities import communities, community_of
+from .deadline import Deadline, OutOfTime
 from .doubts import Conflicts
 from .entities import find_entity, list_entities
 from .entity_ranking import TABLES as ENTITY_TABLES
@@ -58,7 +60,7 @@ from .entity_search import find_entities
 from .episodes import Episode, entities_in, episodes_of, last_episodes
 from .facts import facts_about
 from .graphs import GRAPH_TABLES, Graphs
-from .history import LIMIT, chain_of, history_of
+from .history import chain_of, history_of
 from .loop import run
 from .names import Names
 from .passages import beside, passages
@@ -78,6 +80,8 @@ from .walking import walked
 
 if TYPE_CHECKING:
     from .context import Block
+
+log = logging.getLogger("slowwave")
 
 GRAPHS = get_args(GraphMode)
 AT_ONCE = 32
@@ -138,6 +142,7 @@ class Memory:
         }
         self._names, self._conflicts, self._faded = Names(), Conflicts(), Faded(settings.min_quality)
         self._use, self._pending, self._graphs = Use(), Pending(), Graphs()
+        self._answered: dict[tuple[str, ...], Tables] = {}
 
     @classmethod
     def open(
@@ -193,21 +198,28 @@ class Memory:
         took to be true at `as_of`. `graph` says whether relations are followed (none, bfs, spread), else the settings
         do. Facts of the conversation `episode` come a little sooner, and with `last` only facts about entities of so
         many last conversations come at all (S2-74).
+
+        After `recall_timeout_ms` of the settings it ends without an answer, and says so with `is_timed_out`: that
+        nothing came does not mean that nothing is known. A walk that takes long is left out sooner.
         """
         _check_wordings(also)
-        moment = Moment(now or datetime.now(UTC), as_of, known_as_of)
-        question = Question(
-            query,
-            UNASKED,
-            k or self._settings.k,
-            moment,
-            scope,
-            None if last is None else entities_of_last(self.snapshot, last),
-            frozenset() if episode is None else messages_of(self.snapshot, episode),
-            period=self._period(query, moment, scope),
-            others=tuple((text, UNASKED) for text in dict.fromkeys(also) if text != query),
-        )
-        return self._recollect([question], k, graph, only)[0]
+        moment, settings = Moment(now or datetime.now(UTC), as_of, known_as_of), self._walking(graph)
+        deadline = self._deadline(moment, settings)
+        try:
+            question = Question(
+                query,
+                UNASKED,
+                k or self._settings.k,
+                moment,
+                scope,
+                None if last is None else self._read(lambda: entities_of_last(self.snapshot, last), deadline),
+                frozenset() if episode is None else self._read(lambda: messages_of(self.snapshot, episode), deadline),
+                period=self._period(query, moment, scope, deadline),
+                others=tuple((text, UNASKED) for text in dict.fromkeys(also) if text != query),
+            )
+            return self._recollect([question], k, settings, only, deadline)[0]
+        except OutOfTime:
+            return _given_up([query], deadline)[0]
 
     def recall_many(
         self,
@@ -223,19 +235,35 @@ class Memory:
     ) -> list[Recollection]:
         """What `recall` answers to each of these queries, in their order, of one state and at one time; much faster.
 
-        All are embedded in one call and compared with all facts in one product. `took_ms` is the mean of all.
+        All are embedded in one call and compared with all facts in one product. `took_ms` is the mean of all. They may
+        take so many times `recall_timeout_ms` as there are queries, and where that is over none has an answer.
         """
         if isinstance(queries, str):
             raise UnusableInput("The queries are one text.", "Give a list of them, or use `recall`.")
-        moment = Moment(now or datetime.now(UTC), as_of, known_as_of)
-        periods = [self._period(query, moment, scope) for query in queries]
-        questions = [
-            Question(query, UNASKED, k or self._settings.k, moment, scope, period=period)
-            for query, period in zip(queries, periods, strict=True)
-        ]
-        return self._recollect(questions, k, graph, only)
+        moment, settings = Moment(now or datetime.now(UTC), as_of, known_as_of), self._walking(graph)
+        deadline = self._deadline(moment, settings, len(queries))
+        try:
+            periods = [self._period(query, moment, scope, deadline) for query in queries]
+            questions = [
+                Question(query, UNASKED, k or self._settings.k, moment, scope, period=period)
+                for query, period in zip(queries, periods, strict=True)
+            ]
+            return self._recollect(questions, k, settings, only, deadline)
+        except OutOfTime:
+            return _given_up(queries, deadline)
 
-    def _period(self, query: str, moment: Moment, scope: str | None) -> Period | None:
+    def _deadline(self, moment: Moment, settings: RecallSettings, questions: int = 1) -> Deadline:
+        """When a recall ends that begins now; later where nothing was answered from this state before."""
+        names = self._reads[moment.is_past, settings.graph != "none"]
+        is_known = names in self._answered and self._answered[names] is self._warm[names].held
+        limit = settings.walk.recall_timeout_ms * questions
+        return Deadline(limit, is_first=moment.is_past or not is_known)
+
+    def _read(self, read: Callable[[], T], deadline: Deadline) -> T:
+        """What a read from a snapshot gives, which is waited for until the deadline."""
+        return run(asyncio.to_thread(read), deadline)
+
+    def _period(self, query: str, moment: Moment, scope: str | None, deadline: Deadline) -> Period | None:
         """The time that a query names, in words or by an event that is looked for first; none where `as_of` says it."""
         if moment.as_of is not None:
             return None
@@ -244,23 +272,34 @@ class Memory:
             return period
         side, event = named
         question = Question(event, UNASKED, 1, moment, scope)
-        ((facts, _, _),) = self._asked([question], partial(self._answer, settings=self._settings, only="facts"))
+        ask = partial(self._answer, settings=self._settings, only="facts", deadline=deadline)
+        ((facts, _, _),) = self._asked([question], ask, deadline)
         if not facts or (facts[0].match or 0.0) < WEAK:
             return None
         return period_beside(side, facts[0].event_at, facts[0].valid_from)
 
     def _recollect(
-        self, questions: Sequence[Question], k: int | None, graph: str | None, only: str | None
+        self,
+        questions: Sequence[Question],
+        k: int | None,
+        settings: RecallSettings,
+        only: str | None,
+        deadline: Deadline,
     ) -> list[Recollection]:
         """What is recalled to these questions; all that is known of a call beside them is checked here."""
         _check_at_least_one("k", k)
         if only is not None and only not in ONLY:
             raise UnusableInput(f"There is no {only!r} to recall.", f"Use {' or '.join(ONLY)}, or leave it out.")
-        settings, started = self._walking(graph), time.perf_counter()
+        started = time.perf_counter()
         if not questions:
             return []
-        answered = self._asked(questions, partial(self._answer, settings=settings, only=only))
-        perhaps = [self._perhaps(question, hopes) for question, (_, _, hopes) in zip(questions, answered, strict=True)]
+        answered = self._asked(
+            questions, partial(self._answer, settings=settings, only=only, deadline=deadline), deadline
+        )
+        perhaps = [
+            self._perhaps(question, hopes, deadline)
+            for question, (_, _, hopes) in zip(questions, answered, strict=True)
+        ]
         for question, (facts, _, _) in zip(questions, answered, strict=True):
             self._accesses.note(question.text, facts, question.k, question.moment.now)
         took_ms = (time.perf_counter() - started) * 1000 / len(questions)
@@ -273,13 +312,21 @@ class Memory:
                 note_recall(one, question.k)
         return recalled
 
-    def _asked(self, questions: Sequence[Question], ask: Callable[[Sequence[Question]], Coroutine[None, None, T]]) -> T:
+    def _asked(
+        self,
+        questions: Sequence[Question],
+        ask: Callable[[Sequence[Question]], Coroutine[None, None, T]],
+        deadline: Deadline | None = None,
+    ) -> T:
         """The answer to questions; asked again where the namespace was re-embedded since the last one."""
         for _ in range(MODELS):
-            seat = self._embedder
+            seat, started = self._embedder, time.monotonic()
+            embedded = _embedded(questions, seat)
+            if deadline is not None:
+                deadline.leave_out(time.monotonic() - started)
             try:
                 with told_plainly(str(self._store.db.uri)):
-                    return run(ask(_embedded(questions, seat)))
+                    return run(ask(embedded), deadline)
             except _Reembedded as other:
                 self._embedder = self._seat(str(other))
         raise StoreMismatch("The namespace was re-embedded again and again while it was asked.", "Ask again.")
@@ -294,11 +341,14 @@ class Memory:
             raise UnusableInput(f"There is no way to follow relations called {graph!r}.", f"Use {', '.join(GRAPHS)}.")
         return self._settings.model_copy(update={"graph": graph})
 
-    def _perhaps(self, question: Question, hopes: Hopes) -> tuple[UncertainFact, ...]:
+    def _perhaps(self, question: Question, hopes: Hopes, deadline: Deadline) -> tuple[UncertainFact, ...]:
         """What may hold between entities that the query names, where nothing is known of the two (S2-69)."""
-        if question.moment.is_past or not hopes.named_in(question.text):
+        if question.moment.is_past or not self._settings.uncertain_limit or not hopes.named_in(question.text):
             return ()
-        return hoped(self.snapshot, hopes, question.text, question.moment.now, question.scope, BeliefSettings())
+        now, most = question.moment.now, self._settings.uncertain_limit
+        return self._read(
+            lambda: hoped(self.snapshot, hopes, question.text, now, question.scope, BeliefSettings(), most), deadline
+        )
 
     def context_for(
         self,
@@ -315,9 +365,9 @@ class Memory:
     ) -> str:
         """What is known about a query, as a block for the prompt of another model, within so many tokens (S2-40).
 
-        Empty without a budget, or where nothing fits. `k` facts and passages are recalled, as in `recall`; unless given
-        more than any block has room for. `recall.context.context_share` gives the budget that is due to it in a whole
-        context.
+        Empty without a budget, where nothing fits, and where the time of the recall was over (see `recall`). `k` facts
+        and passages are recalled, as in `recall`; unless given more than any block has room for.
+        `recall.context.context_share` gives the budget that is due to it in a whole context.
         """
         return self.block_for(
             query,
@@ -338,7 +388,8 @@ class Memory:
         if not token_budget or token_budget < 0:
             return Block()
         found = self.recall(query, k or MOST_FACTS, **how)
-        return render_context(found.facts, token_budget, found.passages)
+        block = render_context(found.facts, token_budget, found.passages)
+        return replace(block, is_timed_out=found.is_timed_out)
 
     def ask(
         self,
@@ -370,22 +421,42 @@ class Memory:
         return ask(question, find, self._store, llm, at, as_of, rewrite=rewrite)
 
     async def _answer(
-        self, questions: Sequence[Question], *, settings: RecallSettings, only: str | None = None
+        self,
+        questions: Sequence[Question],
+        *,
+        settings: RecallSettings,
+        deadline: Deadline,
+        only: str | None = None,
     ) -> list[Answer]:
         """Asked of the state that was seen last while the head is read, and once more where the head has moved."""
-        warm = self._warm[self._reads[questions[0].moment.is_past, settings.graph != "none"]]
-        held, model = warm.held, questions[0].model
-        guess = asyncio.create_task(self._answers_from(held, questions, settings, only)) if held else None
-        newest = await warm.newest(is_asked_often=len(questions) >= OFTEN)
-        if guess is not None and newest is held and newest.embed_model == model:
-            return await guess
-        if guess is not None:
-            guess.cancel()
-        _check(newest, model)
-        return await self._answers_from(newest, questions, settings, only)
+        names = self._reads[questions[0].moment.is_past, settings.graph != "none"]
+        warm, model = self._warm[names], questions[0].model
+        held, answer = warm.held, partial(self._answers_from, questions, settings, only, deadline)
+        guess = asyncio.create_task(answer(held)) if held else None
+        try:
+            newest = await warm.newest(is_asked_often=len(questions) >= OFTEN, on_change=deadline.extend)
+            if newest is not self._answered.get(names):
+                deadline.extend()
+            if guess is not None and newest is held and newest.embed_model == model:
+                answered = await guess
+            else:
+                if guess is not None:
+                    guess.cancel()
+                _check(newest, model)
+                answered = await answer(newest)
+        finally:
+            if guess is not None:
+                guess.cancel()  # does nothing to what has ended
+        self._answered[names] = newest
+        return answered
 
     async def _answers_from(
-        self, tables: Tables, questions: Sequence[Question], settings: RecallSettings, only: str | None
+        self,
+        questions: Sequence[Question],
+        settings: RecallSettings,
+        only: str | None,
+        deadline: Deadline,
+        tables: Tables,
     ) -> list[Answer]:
         """Some at a time; the vectors of many are compared with what is held in memory at once."""
         answered: list[Answer] = []
@@ -396,14 +467,14 @@ class Memory:
                     vectors = np.stack([question.vector for question in some])
                     for resident in (tables.residents[name] for name in some[0].tables if name in tables.residents):
                         foreseen.enter_context(resident.vectors.foreseen(vectors))
-                work = (self._answer_from(tables, question, settings, only) for question in some)
+                work = (self._answer_from(tables, question, settings, only, deadline) for question in some)
                 answered += await tables.together(*work)
         return answered
 
     async def _answer_from(
-        self, tables: Tables, question: Question, settings: RecallSettings, only: str | None
+        self, tables: Tables, question: Question, settings: RecallSettings, only: str | None, deadline: Deadline
     ) -> Answer:
-        walk = asyncio.create_task(self._walk(tables, question, settings))
+        walk = asyncio.create_task(self._walk(tables, question, settings, deadline.walk_ends))
         try:
             asked = (search(tables, each, settings, self._faded, walk) for each in question.wordings)
             found = together(await tables.together(*asked))
@@ -419,10 +490,10 @@ class Memory:
         )
         return facts, beside(quoted, facts), hopes
 
-    async def _walk(self, tables: Tables, question: Question, settings: RecallSettings) -> Walk:
+    async def _walk(self, tables: Tables, question: Question, settings: RecallSettings, ends: float | None) -> Walk:
         if settings.graph == "none":
             return NO_WALK
-        found = await walked(tables, self._graphs, question, settings)
+        found = await walked(tables, self._graphs, question, settings, ends=ends)
         return {step.fact_id: Step(step.score, step.hops) for step in found}
 
     def facts_of(
@@ -451,18 +522,19 @@ class Memory:
         *,
         relation: str | None = None,
         known_as_of: datetime | None = None,
-        limit: int = LIMIT,
+        limit: int | None = None,
         now: datetime | None = None,
     ) -> tuple[Entity, tuple[Version, ...]]:
         """An entity and all versions of what was said of it, the latest first (S2-38).
 
         `predicate` is part of the statement or of the canonical relation, `relation` the whole canonical relation.
+        At most `limit` versions, or as many as the settings say.
         """
         _check_at_least_one("limit", limit)
         at, seen = now or datetime.now(UTC), self.snapshot
         entity = find_entity(seen, at, subject)
         moment = Moment(at, known_as_of=known_as_of)
-        versions = history_of(seen, entity, predicate, relation, moment, limit)
+        versions = history_of(seen, entity, predicate, relation, moment, limit or self._settings.history_limit)
         self._accesses.note_entities([entity.id], subject, at)
         return entity, versions
 
@@ -577,7 +649,7 @@ class Memory:
         """What may hold between two entities, most probable first; empty where something is known of the two."""
         at, seen = now or datetime.now(UTC), self.snapshot
         ends = [find_entity(seen, at, name).id for name in (a, b)]
-        return uncertain(seen, ends[0], ends[1], at, settings or BeliefSettings())
+        return uncertain(seen, ends[0], ends[1], at, settings or BeliefSettings(), self._settings.uncertain_limit)
 
     def episodes_of(self, name: str) -> tuple[Episode, ...]:
         """The conversations that are about an entity, newest first."""
@@ -609,7 +681,8 @@ class Memory:
 
     def aspects(self, fresh: bool = True, *, now: datetime | None = None) -> Profile:
         """How well each of the fourteen aspects of a life is known: counted now, or as the last run left it (S3-19)."""
-        return aspects(self.snapshot, now or datetime.now(UTC)) if fresh else stored_aspects(self.snapshot)
+        how = self._settings.aspects
+        return aspects(self.snapshot, now or datetime.now(UTC), how) if fresh else stored_aspects(self.snapshot, how)
 
     def facts_with_aspect(
         self, slug: str, limit: int = 50, *, now: datetime | None = None
@@ -653,6 +726,13 @@ def _embedded(questions: Sequence[Question], seat: Embedder) -> list[Question]:
         )
         for question in questions
     ]
+
+
+def _given_up(queries: Sequence[str], deadline: Deadline) -> list[Recollection]:
+    """What is recalled where the time is over: nothing, and that it is not all (S2-44)."""
+    log.warning("a recall took longer than recall_timeout_ms allows and was given up")
+    took_ms = deadline.spent * 1000 / len(queries)
+    return [Recollection(query, took_ms=took_ms, is_timed_out=True) for query in queries]
 
 
 def _check(tables: Tables, model: str) -> None:

@@ -15,7 +15,7 @@ from slowwave.settings import BeliefSettings
 from storage.snapshots import Snapshot
 from storage.warm import Tables
 
-from .beliefs import TOP, uncertain
+from .beliefs import uncertain
 
 TABLES = ("pending_beliefs", "entities", "entity_aliases")
 _OPEN = "promoted_at IS NULL AND subject_id IS NOT NULL AND object_id IS NOT NULL"
@@ -71,13 +71,19 @@ async def _hopes(tables: Tables) -> Hopes:
 
 
 def hoped(
-    snapshot: Snapshot, hopes: Hopes, query: str, now: datetime, scope: str | None, settings: BeliefSettings
+    snapshot: Snapshot,
+    hopes: Hopes,
+    query: str,
+    now: datetime,
+    scope: str | None,
+    settings: BeliefSettings,
+    limit: int,
 ) -> tuple[UncertainFact, ...]:
-    """The three most probable pending beliefs between entities that the query names and that no live fact relates."""
+    """The most probable pending beliefs between entities that the query names and that no live fact relates."""
     found = [
         belief
         for a, b in hopes.named_in(query)
-        for belief in uncertain(snapshot, a, b, now, settings)
+        for belief in uncertain(snapshot, a, b, now, settings, limit)
         if scope is None or belief.scope == scope
     ]
-    return tuple(sorted(found, key=lambda belief: (-belief.probability, belief.id))[:TOP])
+    return tuple(sorted(found, key=lambda belief: (-belief.probability, belief.id))[:limit])

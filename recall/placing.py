@@ -12,7 +12,7 @@ from slowwave.ranking.periods import Period
 from slowwave.ranking.placing import fuse, raised, spread, weighted
 from slowwave.ranking.ranking import Recalled, stems
 from slowwave.ranking.spotting import entities_named
-from slowwave.settings import RecallSettings
+from slowwave.settings import LimbicSettings, RecallSettings
 from storage.residents import Row
 from storage.warm import Tables
 
@@ -31,7 +31,7 @@ async def place(
     if question.period is not None:
         order = raised(order, _of_period(found, question.period), IN_PERIOD, "period")
     if settings.limbic and order:
-        order = weighted(order, await _use(tables, found, use, question), "limbic")
+        order = weighted(order, await _use(tables, found, use, question, settings.use), "limbic")
     if settings.suspect_weight < 1.0 and not question.moment.is_past:
         order = _doubted(order, found, settings.suspect_weight)
     if question.conversation:
@@ -42,12 +42,14 @@ async def place(
     return replace(found, order=spread(order, vectors, settings.diversity, question.k))
 
 
-async def _use(tables: Tables, found: Ranked, use: Use, question: Question) -> dict[str, dict[str, float]]:
+async def _use(
+    tables: Tables, found: Ranked, use: Use, question: Question, settings: LimbicSettings
+) -> dict[str, dict[str, float]]:
     """What the entities of all facts that were compared weigh among each other, by fact."""
     known = await use.of(tables)
     ends = [(name, row["subject_id"], row["object_id"]) for name, row in found.facts.items()]
     entities = {end for _, *both in ends for end in both if end}
-    return fact_factors(ends, known.factors(entities, question.moment.now))
+    return fact_factors(ends, known.factors(entities, question.moment.now, settings))
 
 
 async def _about(

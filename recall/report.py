@@ -41,7 +41,7 @@ def consolidation_report(
     unread_for = _checked(settings.stale_days if stale_days is None else stale_days)
     sizes = rules.weigh_size(scan_entities(snapshot, rules.early(settings.split), now), settings.split)
     entities, usage = _entities(snapshot, sizes), reads_so_far(snapshot)
-    scores = weigh(entities, usage, _relations(snapshot, now), now)
+    scores = weigh(entities, usage, _relations(snapshot, now), now, settings.use)
     archival = rules.archival_candidates(entities, scores, usage, now)
     flagged = rules.flagged_entities(_flagged(snapshot, now), entities)
     stale = rules.stale_entities(entities, usage, [each.entity_id for each in archival], settings, now, unread_for)

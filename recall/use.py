@@ -15,6 +15,7 @@ from slowwave.maintenance.entity_usage import entity_usage_of
 from slowwave.maintenance.usage import survivors
 from slowwave.ranking.company import Company, build_company
 from slowwave.ranking.limbic import limbic_factors, standing
+from slowwave.settings import LimbicSettings
 from storage.rows import empty_frame
 from storage.warm import Tables
 
@@ -31,7 +32,7 @@ class Known:
     rows: pl.DataFrame
     company: Company
 
-    def factors(self, ids: Iterable[str], now: datetime) -> pl.DataFrame:
+    def factors(self, ids: Iterable[str], now: datetime, settings: LimbicSettings) -> pl.DataFrame:
         """What each of these entities weighs beside the others (`limbic_factors`); unknown ones are left out."""
         asked = pl.Series("id", sorted(set(ids)), pl.String)
         if self.ids.is_empty():
@@ -39,7 +40,7 @@ class Known:
         slots = self.ids.search_sorted(asked).to_numpy()
         is_known = self.ids.gather(np.minimum(slots, len(self.ids) - 1)) == asked
         places = slots[is_known.to_numpy()].astype(np.int64)
-        return limbic_factors(self.rows[places], self.company.among(places, now), now)
+        return limbic_factors(self.rows[places], self.company.among(places, now, settings), now, settings)
 
 
 class Use:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("slowwave")
 
+SHARE = 0.1
+"""Of the time of a recall that a walk itself may take, once the graph is read: 500 ms, as in the source."""
 SHORT_WALK = 20_000
 """Relations up to which a walk takes less time than it takes to hand it to another thread."""
 _WALKS = {"bfs": breadth_first, "spread": spread}
@@ -50,25 +52,47 @@ async def walked(
     question: Question,
     settings: RecallSettings,
     more: Mapping[str, float] | None = None,
+    ends: float | None = None,
 ) -> tuple[Walked, ...]:
     """The relations near the entities that the question names, best first; only facts that may answer it.
 
     At most as many as are asked for. `tables` holds GRAPH_TABLES. `more` are entities at which the
     walk begins too, with how well they fit, 0 to 1. Empty with `graph` none, where the question names nothing that is
-    known, and where the walk takes longer than `recall_timeout_ms`; reading the graph does not count.
+    known, where the walk takes longer than SHARE of `recall_timeout_ms`, and where reading what it needs goes on after
+    it `ends`, by the monotonic clock (S2-44).
     """
     if settings.graph == "none":
         return ()
+    try:
+        async with asyncio.timeout_at(ends) as clock:
+            return await _found(tables, graphs, question, settings, more or {}, ends)
+    except TimeoutError:
+        if not clock.expired():
+            raise
+        log.warning("recall follows no relations this time: what is read for it took too long")
+        return ()
+
+
+async def _found(
+    tables: Tables,
+    graphs: Graphs,
+    question: Question,
+    settings: RecallSettings,
+    more: Mapping[str, float],
+    ends: float | None,
+) -> tuple[Walked, ...]:
     land, names = await tables.together(graphs.at(tables, question.moment), graphs.names.at(tables))
     found = _named(names.whole, question.text, settings.walk) or await _near(tables, question, settings.walk)
-    for entity, score in (more or {}).items():
+    for entity, score in more.items():
         found[entity] = max(found.get(entity, 0.0), score)
     seeds = _seeds(land, found, settings.walk)
     if not len(seeds.nodes):
         return ()
+    longest = time.monotonic() + SHARE * settings.walk.recall_timeout_ms / 1000
+    ends = None if ends is None else min(ends, longest)
     if tables.residents or len(land.graph.edges) <= SHORT_WALK:  # of tables in memory, nothing is read meanwhile
-        return _walked(land, seeds, question, settings)
-    return await asyncio.to_thread(_walked, land, seeds, question, settings)
+        return _walked(land, seeds, question, settings, ends)
+    return await asyncio.to_thread(_walked, land, seeds, question, settings, ends)
 
 
 def _named(names: NameIndex, query: str, settings: WalkSettings) -> dict[str, float]:
@@ -99,13 +123,16 @@ def _seeds(land: Landscape, found: Mapping[str, float], settings: WalkSettings) 
     return choose_seeds(land.graph, nodes, scores, land.communities, settings)
 
 
-def _walked(land: Landscape, seeds: Seeds, question: Question, settings: RecallSettings) -> tuple[Walked, ...]:
-    until = time.monotonic() + settings.walk.recall_timeout_ms / 1000
+def _walked(
+    land: Landscape, seeds: Seeds, question: Question, settings: RecallSettings, ends: float | None
+) -> tuple[Walked, ...]:
     moment, limit = question.moment, question.k
     ground = land.ground(question.scope, with_similar=settings.walk.similar_links)
     at = moment.as_of or moment.known_as_of or moment.now
     wide = limit if question.about is None else len(land.graph.edges)
-    walk = _WALKS[settings.graph](ground, seeds, settings.walk, at, wide, lambda: time.monotonic() > until)
+    walk = _WALKS[settings.graph](
+        ground, seeds, settings.walk, at, wide, lambda: ends is not None and time.monotonic() > ends
+    )
     return _told(land.graph, walk, question)[:limit]
 
 

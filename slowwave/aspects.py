@@ -11,6 +11,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.errors import UnknownName
+from slowwave.settings import AspectSettings
 from slowwave.text import row_id
 
 NO_KNOWLEDGE = ("similarity", "structural")
@@ -77,6 +78,7 @@ SLUGS: tuple[str, ...] = tuple(aspect.slug for aspect in TAXONOMY)
 BY_SLUG: Mapping[str, Aspect] = MappingProxyType({aspect.slug: aspect for aspect in TAXONOMY})
 _ORDER = pl.DataFrame({"slug": SLUGS, "place": range(len(SLUGS))})
 _SLUG = pl.Enum(SLUGS)
+USUAL = AspectSettings()
 _DIGITS = 9  # beyond, a sum of floating-point parts says nothing
 
 
@@ -140,12 +142,18 @@ def aspect_rows(facts: pl.DataFrame) -> pl.DataFrame:
     return frames.conform(rows.with_columns(pl.Series("id", ids, dtype=pl.String)), frames.FACT_ASPECTS)
 
 
-def score(facts: int, entities: int, predicates: int, confidence: float) -> float:
+def score(facts: int, entities: int, predicates: int, confidence: float, *, settings: AspectSettings = USUAL) -> float:
     """How well an aspect is known, 0 to 100, from counts and mean confidence in [0, 1] (S3-18); no facts is 0."""
     if facts <= 0:
         return 0.0
-    parts = 0.40 * min(facts / 25, 1.0) + 0.25 * min(entities / 12, 1.0) + 0.20 * min(predicates / 8, 1.0)
-    return round(100.0 * (parts + 0.15 * min(confidence, 1.0)), _DIGITS)
+    weights, enough = settings.weights, settings.saturation
+    parts = (
+        weights.facts * min(facts / enough.facts, 1.0)
+        + weights.entities * min(entities / enough.entities, 1.0)
+        + weights.predicates * min(predicates / enough.predicates, 1.0)
+        + weights.confidence * min(confidence / enough.confidence, 1.0)
+    )
+    return round(100.0 * parts / weights.whole, _DIGITS)
 
 
 def shown(value: float) -> int:
@@ -153,7 +161,7 @@ def shown(value: float) -> int:
     return math.floor(round(value, _DIGITS) + 0.5)
 
 
-def score_aspects(facts: pl.DataFrame, tags: pl.DataFrame) -> pl.DataFrame:
+def score_aspects(facts: pl.DataFrame, tags: pl.DataFrame, settings: AspectSettings = USUAL) -> pl.DataFrame:
     """All fourteen aspects in their order: slug and COUNTED, of live facts (TAGGED) and their tags (S3-18).
 
     `tags` has fact_id and slug; those of facts that are not among `facts` count for nothing, nor do kinds that are no
@@ -174,7 +182,10 @@ def score_aspects(facts: pl.DataFrame, tags: pl.DataFrame) -> pl.DataFrame:
         .join(counts, on="slug", how="left", maintain_order="left")
         .with_columns(pl.col("facts", "entities", "predicates").fill_null(0), pl.col("confidence").fill_null(0.0))
     )
-    scores = [score(*row) for row in rows.select("facts", "entities", "predicates", "confidence").iter_rows()]
+    scores = [
+        score(*row, settings=settings)
+        for row in rows.select("facts", "entities", "predicates", "confidence").iter_rows()
+    ]
     return rows.with_columns(score=pl.Series(scores, dtype=pl.Float64))
 
 

@@ -181,7 +181,7 @@ class OpenMemory:
         of the settings ([ingest.llm], whose other limits count). Where nothing is found nobody is asked. Raises
         `MissingKey` where there is no model, `BudgetReached` where the limits leave no room, `UnusableInput` for a
         limit out of its range or in dollars where the model has no known price, `Transient` where the model does not
-        answer now, and `Terminal` where its answer is no use.
+        answer now, `Terminal` where its answer is no use, and `TookTooLong` where the memory is too slow.
         """
         return self._opened.memory.ask(
             _text("question", question),
@@ -214,9 +214,9 @@ class OpenMemory:
         *,
         relation: str | None = None,
         known_as_of: Time | None = None,
-        limit: int = 100,
+        limit: int | None = None,
     ) -> tuple[Entity, tuple[Version, ...]]:
-        """An entity and all versions of what was said of it, the latest first (S2-38).
+        """An entity and the versions of what was said of it, the latest first, at most `limit` or as set (S2-38).
 
         `predicate` is part of a statement or of a relation, `relation` a whole relation, in English or Spanish.
         """

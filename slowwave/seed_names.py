@@ -21,13 +21,15 @@ from slowwave.settings import Settings, names_of
 class SeedName:
     """A name of another system: the settings here that mean the same, or `why` there is none.
 
-    `as_ours` turns its value into ours, where the two are told differently; `how` says so.
+    `as_ours` turns its value into ours, where the two are told differently; `how` says so. It takes values of these
+    `kinds`; others are checked as they are.
     """
 
     ours: tuple[str, ...] = ()
     why: str = ""
     how: str = ""
     as_ours: Callable[[Any], Any] | None = None
+    kinds: tuple[type, ...] = (bool, int, float)
 
 
 def _is(*ours: str) -> SeedName:
@@ -48,7 +50,22 @@ def _beliefs(name: str) -> SeedName:
     return SeedName((f"ingest.beliefs.{name}", f"decay.beliefs.{name}"))
 
 
-_FIXED = "fixed: the formula is part of the contract, and its tests hold it to these numbers"
+def _use(name: str) -> SeedName:
+    """A setting of what makes entities important: where they are ranked, weighed by the steward and reported."""
+    return SeedName(tuple(f"{section}.use.{name}" for section in ("recall", "steward", "report")))
+
+
+def _measures(ours: str) -> SeedName:
+    """Four numbers, as a table or in this order."""
+    names = ("facts", "entities", "predicates", "confidence")
+    return SeedName(
+        (ours,),
+        how=f"a table, or a list: {', '.join(names)}",
+        as_ours=lambda told: dict(zip(names, told, strict=True)) if len(told) == len(names) else told,
+        kinds=(list,),
+    )
+
+
 _FILES = "the text of a prompt is a template in `prompts/templates`, with its version in the ledger"
 
 _SOFIA: Mapping[str, SeedName] = {
@@ -63,13 +80,13 @@ _SOFIA: Mapping[str, SeedName] = {
     "split.proactive_ratio": _is("split.proactive_ratio"),
     "report.stale_days": _is("report.stale_days"),
     "report.stale_max_access": _is("report.stale_max_access"),
-    "limbic.beta_deg": _none(_FIXED),
-    "limbic.alpha_cons": _none(_FIXED),
-    "limbic.d_max": _none(_FIXED),
-    "limbic.temporal_floor": _none(_FIXED),
-    "limbic.lambda_hourly": _none(_FIXED),
-    "limbic.beta_sal": _none(_FIXED),
-    "limbic.gamma": _none(_FIXED),
+    "limbic.beta_deg": _use("degree_weight"),
+    "limbic.alpha_cons": _use("days_weight"),
+    "limbic.d_max": _use("max_degree"),
+    "limbic.temporal_floor": _use("temporal_floor"),
+    "limbic.lambda_hourly": _use("decay_per_hour"),
+    "limbic.beta_sal": _is("recall.use.importance_weight"),
+    "limbic.gamma": _is("recall.use.company_weight"),
     "limbic.rrf_k": _is("recall.rrf_k"),
     "limbic.expansion": _is("recall.expansion"),
 }
@@ -106,7 +123,7 @@ _ZEPH: Mapping[str, SeedName] = {
     "graph.expired_edge_retention_days": _is("decay.expired_edge_retention_days"),
     "graph.max_entities": _is("decay.max_entities"),
     "graph.temporal_decay_rate": _is("recall.walk.temporal_decay_rate"),
-    "graph.edge_history_limit": _none("given with each question: `slowwave history SUBJECT --limit 100`"),
+    "graph.edge_history_limit": _is("recall.history_limit"),
     "graph.link_weight_decay_lambda": _is("decay.link_weight_decay_lambda"),
     "graph.link_weight_decay_interval_secs": _is("decay.link_weight_decay_interval_secs"),
     "graph.conflict_resolution_strategy": _is("ingest.revise.strategy"),
@@ -117,7 +134,7 @@ _ZEPH: Mapping[str, SeedName] = {
     "graph.belief_mem.max_pending_beliefs": _beliefs("max_pending"),
     "graph.belief_mem.min_entry_prob": _beliefs("min_entry"),
     "graph.belief_mem.max_candidates_per_group": _beliefs("max_per_group"),
-    "graph.belief_mem.retrieval_top_k": _none("fixed: three pending beliefs are shown beside what is known"),
+    "graph.belief_mem.retrieval_top_k": _is("recall.uncertain_limit"),
     "graph.note_linking.enabled": _is("ingest.extract.note_linking.enabled"),
     "graph.note_linking.similarity_threshold": _is("ingest.extract.note_linking.similarity"),
     "graph.note_linking.top_k": _is("ingest.extract.note_linking.top_k"),
@@ -148,8 +165,8 @@ _REFLECTIONS: Mapping[str, SeedName] = {
     "eval.ungrounded_factor": _is("ingest.evaluate.ungrounded_factor"),
     "eval.min_quality": _is("ingest.evaluate.min_quality"),
     "approval.mode": _is("approval.mode"),
-    "aspects.weights": _none(_FIXED),
-    "aspects.saturation": _none(_FIXED),
+    "aspects.weights": _measures("recall.aspects.weights"),
+    "aspects.saturation": _measures("recall.aspects.saturation"),
     "chunk.tokens": _is("ingest.extract.chunk_tokens"),
     "chunk.overlap": _is("ingest.extract.chunk_overlap"),
 }
@@ -187,7 +204,7 @@ _PGMEMORY: Mapping[str, SeedName] = {
     "search.mmr_lambda": SeedName(
         ("recall.diversity",), how="1 less it: 0.7 is a diversity of 0.3", as_ours=lambda share: round(1.0 - share, 9)
     ),
-    "prompts.qa": _none("no question is answered in words: recall gives facts, which the asking model tells"),
+    "prompts.qa": _none(_FILES),
     "prompts.merge": _none(_FILES),
     "prompts.conversation": _none(_FILES),
 }
@@ -321,7 +338,7 @@ def _targets(path: str, value: Any) -> tuple[tuple[str, ...], Any]:
         seed = SEED_NAMES[SPELLINGS[path]]
         if seed.why:
             raise UnusableInput(f"{path} has no counterpart in slowwave: {seed.why}.", "Leave it out (docs/names.md).")
-        is_told = seed.as_ours is not None and isinstance(value, bool | int | float)
+        is_told = seed.as_ours is not None and isinstance(value, seed.kinds)
         return (() if path in seed.ours else seed.ours), seed.as_ours(value) if seed.as_ours and is_told else value
     for group, places in GROUPS.items():
         if path.startswith(f"{group}."):

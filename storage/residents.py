@@ -166,6 +166,10 @@ class Residents:
         self._asked: Mapping[str, int] = {}
         self._loading = asyncio.Lock()
 
+    def is_at(self, tables: Tables) -> bool:
+        """Whether nothing is to be read for this state."""
+        return self._at == {name: tables.versions[name] for name in self._wanted}
+
     async def of(self, tables: Tables, *, is_asked_often: bool = False) -> Mapping[str, Resident]:
         """Those of this state; where it `is_asked_often`, it is not waited for a second question."""
         versions = {name: tables.versions[name] for name in self._wanted}

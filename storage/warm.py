@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -165,26 +165,30 @@ class WarmTables:
         self._head: AsyncTable | None = None
         self.held: Tables | None = None
 
-    async def newest(self, *, is_asked_often: bool = False) -> Tables:
+    async def newest(self, *, is_asked_often: bool = False, on_change: Callable[[], None] = lambda: None) -> Tables:
         """The tables of the newest commit; the very object of the last time if nothing has moved.
 
-        Where much `is_asked_often` of one state, what is held in memory is read at once.
+        Where much `is_asked_often` of one state, what is held in memory is read at once. `on_change` is called before
+        tables are opened or read into memory, which may take long.
         """
         seen = None if self._pinned else newest_on_disk(self._address, HEAD)
         held = self.held
         if held is None or (seen is None and not self._pinned) or seen != self._seen:
-            held = await self._opened(held or Tables({}, {}))
+            held = await self._opened(held or Tables({}, {}), on_change)
         if self._residents is not None:
+            if not self._residents.is_at(held):
+                on_change()
             residents = await self._residents.of(held, is_asked_often=is_asked_often)
             held = held if residents is held.residents else replace(held, residents=residents)
         self.held, self._seen = held, seen
         return held
 
-    async def _opened(self, held: Tables) -> Tables:
+    async def _opened(self, held: Tables, on_change: Callable[[], None]) -> Tables:
         versions, model = await self._state()
         wanted = {name: versions.get(name, 1) for name in self._names}  # version 1 is the table before its first row
         if wanted == held.versions:
             return held
+        on_change()
         moved = [name for name, version in wanted.items() if held.versions.get(name) != version]
         opened = await _at_once([self._open(name, wanted[name]) for name in moved])
         schemas = await _at_once([table.schema() for table in opened])

@@ -15,7 +15,7 @@ from slowwave import frames
 from slowwave.errors import SlowwaveError
 from slowwave.maintenance.probe_outcomes import Standing, Verdict, compare
 from slowwave.maintenance.probes import FIRST_PLACES, KINDS, Probe, Said, plan_probes, said_by, staying
-from slowwave.settings import GateSettings, RecallSettings, StewardSettings
+from slowwave.settings import GateSettings, StewardSettings
 from slowwave.text import as_json, run_id, timed_id
 from slowwave.validity import MAX_CHAIN, live_sql
 from storage.rows import MARK, quoted
@@ -25,7 +25,7 @@ from storage.undo import undo as take_back
 
 from .engine import task
 from .events import GATE_FAILED, announce
-from .probe_answers import Recalled, asked, recalled
+from .probe_answers import Recalled, asked, recall_settings, recalled
 from .runs import Run, newest_commit, night_of, store_of
 from .steward import is_learning
 from .usage import RECALLS, use_so_far
@@ -111,7 +111,7 @@ def weigh(
 
     `stay` is called after some questions each, to keep a lease.
     """
-    memory = Memory(store, seat, RecallSettings(k=settings.k), is_logged=False, snapshot=state)
+    memory = Memory(store, seat, recall_settings(settings.k), is_logged=False, snapshot=state)
     answers = asked(run, memory, _queries(frozen.probes), stay)
     after, standing = _found(run, state, frozen.probes, frozen.said, answers)
     return compare(frozen.probes, frozen.found, after, standing, settings)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 
 from recall.memory import Memory, read_versions
-from slowwave.settings import RecallSettings
+from slowwave.settings import RecallSettings, WalkSettings
 from storage.snapshots import Snapshot
 
 from .runs import Run
@@ -30,7 +30,7 @@ def recalled(run: Run, state: Snapshot, queries: Sequence[str], k: int) -> tuple
 
     Asked at one time of states that recall cannot tell apart, a query has one answer, and is asked once.
     """
-    settings = RecallSettings(k=k)
+    settings = recall_settings(k)
     place = run.store if "://" in run.store else os.path.abspath(run.store)
     known = _of((place, run.namespace, run.now, k, state.embed_model, read_versions(state, settings)))
     missing = [query for query in dict.fromkeys(queries) if query not in known]
@@ -39,6 +39,11 @@ def recalled(run: Run, state: Snapshot, queries: Sequence[str], k: int) -> tuple
         with opened as memory:
             known.update(zip(missing, asked(run, memory, missing), strict=True))
     return tuple(known[query] for query in queries)
+
+
+def recall_settings(k: int) -> RecallSettings:
+    """How the gate recalls: without an end, so that a slow machine does not look like a recall that got worse."""
+    return RecallSettings(k=k, walk=WalkSettings(recall_timeout_ms=0))
 
 
 def asked(

@@ -10,7 +10,7 @@ from slowwave import frames
 from slowwave.maintenance.entity_usage import company, entity_usage_of, fold_company, fold_reads
 from slowwave.maintenance.importance import noticeable, weigh
 from slowwave.maintenance.usage import REDUNDANT, fade, fold_recalls, usage_of
-from slowwave.settings import DecaySettings
+from slowwave.settings import DecaySettings, UseSettings
 from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.snapshots import Reading
@@ -90,16 +90,17 @@ def fade_links(run: Run, settings: DecaySettings) -> int:
 
 
 @task("weigh entities")
-def weigh_entities(run: Run) -> int:
+def weigh_entities(run: Run, settings: UseSettings | None = None) -> int:
     """Write the scores of entities that changed noticeably, drop those of entities that are gone; returns how many."""
     store = store_of(run)
     snapshot = store.snapshot()
-    scores, gone = _scores(snapshot, run)
+    use = settings or UseSettings()
+    scores, gone = _scores(snapshot, run, use)
     if scores.is_empty() and gone.is_empty():
         return 0
     with store.commit(run.id, "usage.weigh", run.now) as tx:
         if tx.sequence != snapshot.sequence + 1:
-            scores, gone = _scores(tx, run)
+            scores, gone = _scores(tx, run, use)
         tx.upsert("entity_scores", scores)
         tx.delete("entity_scores", gone)
     return len(scores) + len(gone)
@@ -171,14 +172,14 @@ def _links(reading: Reading) -> pl.DataFrame:
     return reading.frame("fact_usage", "link_count > 0")
 
 
-def _scores(reading: Reading, run: Run) -> tuple[pl.DataFrame, pl.Series]:
+def _scores(reading: Reading, run: Run, settings: UseSettings) -> tuple[pl.DataFrame, pl.Series]:
     """ENTITY_SCORES that are to be written, and ids of those to be removed."""
     entities = reading.frame("entities", columns=["id", "created_at", "pinned", "merged_into"])
     merged = entities.filter(pl.col("merged_into").is_not_null())
     present = entities.join(merged, on="id", how="anti")
     where = f"kind = 'relation' AND {live_sql(run.now)}"
     relations = reading.frame("facts", where, ["subject_id", "object_id"])
-    scores = weigh(present, _entity_usage(reading, merged), relations, run.now)
+    scores = weigh(present, _entity_usage(reading, merged), relations, run.now, settings)
     held = reading.frame("entity_scores")
     return _with_birth(noticeable(scores, held), held), held.join(present, on="id", how="anti")["id"]
 

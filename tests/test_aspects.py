@@ -44,6 +44,7 @@ from slowwave.aspects import (
     shown,
 )
 from slowwave.errors import UnknownName, UnusableInput
+from slowwave.settings import AspectSettings, RecallSettings
 from storage.store import Store
 from storage.undo import undo
 from tasks.aspects import refresh_aspects
@@ -139,6 +140,22 @@ def test_applied_facts_get_one_row_per_slug_that_says_who_found_it() -> None:
 )
 def test_scores_are_the_golden_ones(counts: tuple[int, int, int, float], golden: float) -> None:
     assert score(*counts) == pytest.approx(golden, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ({"weights": {"facts": 1.0, "entities": 0.0, "predicates": 0.0, "confidence": 0.0}}, 20.0),
+        ({"weights": {"facts": 0.0, "entities": 3.0, "predicates": 1.0, "confidence": 0.0}}, 25.0),
+        ({"weights": {"facts": 0.0, "entities": 0.0, "predicates": 0.0, "confidence": 9.0}}, 80.0),
+        ({"saturation": {"facts": 5}}, 31.25 + 32.0),
+        ({"saturation": {"entities": 3}}, 31.25 + 25.0 * 0.75),
+        ({"saturation": {"predicates": 2}}, 31.25 + 20.0 * 0.75),
+        ({"saturation": {"confidence": 0.8}}, 31.25 + 3.0),
+    ],
+)
+def test_weights_and_saturations_are_settings(how: dict[str, dict[str, float]], expected: float) -> None:
+    assert score(5, 3, 2, 0.8, settings=AspectSettings.model_validate(how)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("value", "told"), [(0.5, 1), (1.5, 2), (2.5, 3), (31.25, 31), (57.49999999999999, 58)])
@@ -245,6 +262,18 @@ def test_scores_are_counted_from_live_facts_and_stored_by_a_run(store: str) -> N
     assert (len(stored), kinds(store)[-1]) == (14, "aspects")
     assert stored["scored_at"].unique().to_list() == [NOW]
     assert stored.filter(pl.col("id") == "music")["score"].item() == pytest.approx(score(2, 1, 2, 0.85))
+
+
+def test_scores_are_told_by_the_settings_of_who_reads_them(store: str) -> None:
+    refresh_aspects(a_run(store))
+    enough = AspectSettings.model_validate(
+        {"saturation": {"facts": 2, "entities": 1, "predicates": 2, "confidence": 0.5}}
+    )
+    with Memory.open(store, settings=RecallSettings(aspects=enough), is_logged=False) as memory:
+        profiles = memory.aspects(now=NOW), memory.aspects(False), aspects_of(store, ["default"], NOW, enough).together
+    told, *others = [{row.aspect.slug: row.score for row in profile} for profile in profiles]
+    assert others == [told, told]
+    assert (told["music"], told["film_tv"]) == (100.0, 0.0)
 
 
 def test_a_run_that_finds_every_score_as_it_was_writes_nothing(store: str) -> None:

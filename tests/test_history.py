@@ -22,7 +22,7 @@ from slowwave import frames
 from slowwave.application.lineage import oldest_first
 from slowwave.merging.absorption import CONSOLIDATED, DEDUP
 from slowwave.moments import ENDS, Moment, as_known
-from slowwave.settings import ConsolidateSettings
+from slowwave.settings import ConsolidateSettings, RecallSettings
 from slowwave.text import statement_hash
 from slowwave.validity import MAX_CHAIN, is_live, valid_facts
 from storage.store import Store
@@ -139,6 +139,9 @@ def test_archived_facts_answer_questions_about_the_past_and_never_live_ones(tmp_
     assert known_of(uri) == ["f_live"]
     assert recalled(uri, "Which editor is vim?", as_of=day(20))[0] == "f_a1"
     assert set(known_of(uri, as_of=day(20))) == set(known_of(uri, everything=True)) == {"f_a1", "f_live"}
+    with Memory.open(str(uri), settings=RecallSettings(history_limit=1)) as memory:
+        assert len(memory.history("Marta")[1]) == 1  # of two
+        assert len(memory.history("Marta", limit=9)[1]) == 2
     with Memory.open(str(uri)) as memory:
         assert "f_a1" in {version.fact.id for version in memory.history("Marta")[1]}
         assert (memory.why("f_a1").kind, memory.why("f_a1").title) == ("facts", VIM)

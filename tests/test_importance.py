@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from math import exp, log
 
 import polars as pl
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave import frames
-from slowwave.maintenance.importance import TEMPORAL_FLOOR, degrees, importance, is_stale, noticeable, temporal, weigh
+from slowwave.maintenance.importance import STALE_RECENCY, degrees, importance, is_stale, noticeable, temporal, weigh
+from slowwave.settings import UseSettings
 
 NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
 MEASURES = ("access", "max_access", "degree", "days", "max_days")
@@ -67,7 +69,7 @@ def test_importance_stays_between_0_and_1_38(row: tuple[int, ...]) -> None:
 def test_what_was_read_lately_is_recent_and_nothing_falls_below_the_floor() -> None:
     half, floor = timedelta(hours=6931.4718), timedelta(days=960)
     assert recency(NOW, NOW - half, NOW - floor, NOW - 9 * floor) == pytest.approx([1.0, 0.5, 0.1, 0.1])
-    assert recency(NOW - floor) == [TEMPORAL_FLOOR]
+    assert recency(NOW - floor) == [STALE_RECENCY]
 
 
 def test_a_time_to_come_is_now_and_an_unknown_one_is_recent() -> None:
@@ -91,6 +93,18 @@ def test_entities_are_weighed_against_the_most_used_one() -> None:
     assert scores["degree"].to_list() == [0, 5, 0]
     assert scores["importance"].to_list() == pytest.approx([1.2, 0.608632, 0.0], abs=1e-6)
     assert scores["temporal"].to_list() == pytest.approx([1.0, 0.983340, 0.983340], abs=1e-6)
+
+
+def test_the_steward_weighs_by_the_same_settings_as_recall() -> None:
+    week, long = NOW - timedelta(hours=168), NOW - timedelta(days=3000)
+    usage, linked = used(a=(100, 10, NOW), b=(10, 3, week)), relations(*[("b", f"x{n}") for n in range(5)])
+    how = UseSettings(degree_weight=1.0, days_weight=0.0, max_degree=5, decay_per_hour=0.001, temporal_floor=0.3)
+    scores = weigh(entities(a=week, b=week, c=long), usage, linked, NOW, how)
+    assert scores["importance"].to_list() == pytest.approx([1.0, 2 * log(11) / log(101), 0.0])
+    assert scores["temporal"].to_list() == pytest.approx([1.0, exp(-0.168), 0.3])
+    assert scores["is_stale"].to_list() == [False, False, True]  # at its floor, though that lies above 0.1
+    never = weigh(entities(c=long), usage, linked, NOW, UseSettings(decay_per_hour=0.0))
+    assert (never["temporal"].item(), never["is_stale"].item()) == (1.0, False)
 
 
 def test_only_what_nobody_reads_any_more_is_stale_and_nothing_pinned() -> None:

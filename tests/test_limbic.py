@@ -23,7 +23,7 @@ from slowwave.maintenance.importance import importance, temporal
 from slowwave.ranking.company import build_company
 from slowwave.ranking.entity_ranking import base_scores, rank_entities
 from slowwave.ranking.limbic import fact_factors, limbic_factors, standing
-from slowwave.settings import RecallSettings
+from slowwave.settings import LimbicSettings, RecallSettings, UseSettings
 from slowwave.text import digest
 from storage.store import Store
 
@@ -61,6 +61,35 @@ def test_an_entity_weighs_by_reads_relations_days_recency_company_and_status() -
     assert (told["a"]["status"], told["b"]["status"]) == (1.0, 0.85)
     for row in told.values():
         assert row["limbic"] == pytest.approx(row["importance"] * row["recency"] * row["company"] * row["status"])
+
+
+WEIGHED = (
+    {"id": "a", "access_count": 10, "degree": 30, "access_days": 3, "last_access_at": NOW - 2000 * DAY},
+    {"id": "b", "access_count": 100, "degree": 5, "access_days": 10, "last_access_at": NOW - 10 * DAY},
+)
+A = log2(11) / log2(101)
+"""What the reads of `a` are of those of `b`, and DAYS its days."""
+DAYS = log2(4) / log2(11)
+
+
+@pytest.mark.parametrize(
+    ("how", "factor", "expected"),
+    [
+        ({"degree_weight": 0.0}, "importance", (1 + 0.5 * A * (1 + 0.2 * DAYS), 1 + 0.5 * 1.2)),
+        ({"days_weight": 0.0}, "importance", (1 + 0.5 * A * 1.15, 1 + 0.5 * 1.05)),
+        ({"max_degree": 5, "days_weight": 0.0}, "importance", (1 + 0.5 * A * 1.15, 1 + 0.5 * 1.15)),
+        ({"importance_weight": 2.0, "days_weight": 0.0}, "importance", (1 + 2 * A * 1.15, 1 + 2 * 1.05)),
+        ({"temporal_floor": 0.3}, "recency", (0.3, exp(-0.024))),
+        ({"decay_per_hour": 0.001}, "recency", (0.1, exp(-0.24))),
+        ({"decay_per_hour": 0.0}, "recency", (1.0, 1.0)),
+        ({"company_weight": 0.5}, "company", (4.5, 1.0)),
+    ],
+)
+def test_each_number_of_the_weight_of_use_is_a_setting(
+    how: dict[str, float], factor: str, expected: tuple[float, float]
+) -> None:
+    told = limbic_factors(known(*WEIGHED), np.array([7.0, 0.0]), NOW, LimbicSettings.model_validate(how))
+    assert told[factor].to_list() == pytest.approx(expected)
 
 
 COUNT = st.none() | st.integers(0, 200)
@@ -242,6 +271,29 @@ def test_use_moves_facts_up_and_can_be_left_out(tmp_path: Path, why: str) -> Non
     uri = a_store(tmp_path / "m", **more)
     assert order_of(uri) == expected
     assert order_of(uri, limbic=False) == sorted(TEA)
+
+
+@pytest.mark.parametrize(
+    ("how", "company"), [({}, 0.1), ({"temporal_floor": 0.4}, 0.4), ({"decay_per_hour": 0.0}, 1.0)]
+)
+def test_company_passes_as_the_settings_of_use_say(how: dict[str, float], company: float) -> None:
+    pairs = pl.DataFrame([{**met("ana", "ben", 1), "last_at": NOW - 3000 * DAY}]).select(
+        "a_id", "b_id", "count", "last_at"
+    )
+    kept = build_company(pl.Series(["e_ana", "e_ben"]), pairs)
+    found = kept.among(np.array([0, 1], np.int64), NOW, UseSettings.model_validate(how))
+    assert found.tolist() == pytest.approx([company, company])
+
+
+def test_the_weight_of_use_of_the_settings_ranks_facts_and_entities(tmp_path: Path) -> None:
+    uri = a_store(tmp_path / "m", entity_usage=[read("dora", 90), read("ana", 5)])
+    unused = {"importance_weight": 0.0, "company_weight": 0.0, "decay_per_hour": 0.0}
+    for how, gain in (({}, 1.5), ({**unused, "importance_weight": 3.0}, 4.0), (unused, 1.0)):
+        settings = RecallSettings.model_validate({"limbic": True, "use": how})
+        with Memory.open(str(uri), settings=settings, is_logged=False) as memory:
+            [dora] = [one for one in memory.search_entities("Dora", now=NOW) if one.id == "e_dora"]
+            [fact] = [one for one in memory.recall("Who drinks tea?", now=NOW).facts if one.id == "f_dora"]
+        assert dora.parts["importance"] == fact.parts["importance"] == pytest.approx(gain)
 
 
 def test_a_merged_entity_gives_its_reads_to_its_heir(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from slowwave.errors import UnusableInput
 from slowwave.maintenance import report as rules
 from slowwave.maintenance.report_records import StaleEntity
 from slowwave.maintenance.report_story import counts, sections, verdict
-from slowwave.settings import DEFAULT_EMBEDDER, ReportSettings, SplitSettings
+from slowwave.settings import DEFAULT_EMBEDDER, ReportSettings, SplitSettings, UseSettings
 from storage.store import Store
 from storage.tables import Role, tables_of
 from tasks.reporting import findings, report_markdown
@@ -336,6 +336,11 @@ def test_only_what_weighs_nothing_and_is_not_pinned_is_a_candidate_for_the_archi
     (candidate,) = told["archival_candidates"]
     assert (candidate["entity_name"], candidate["importance"], candidate["temporal"]) == ("Dusty", 0.0, 0.1)
     assert {row["entity_name"]: row["archival_candidate"] for row in told["stale_entities"]}["Dusty"]
+
+
+def test_what_is_stale_follows_the_settings_of_use(memory: Store) -> None:
+    never = consolidation_report(memory.snapshot(), ReportSettings(use=UseSettings(decay_per_hour=0.0)), NOW)
+    assert never.archival_candidates == ()
 
 
 def test_a_fact_is_suspect_only_while_what_it_leans_on_does_not_hold(told: dict[str, Any]) -> None:

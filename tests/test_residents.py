@@ -12,6 +12,7 @@ import pytest
 from talk import NOW
 from test_memory import CLOSED, Row, fact, remembered
 
+from recall.deadline import Deadline
 from recall.memory import UNASKED, Memory
 from recall.search import Question
 from slowwave.answers import Recollection
@@ -117,9 +118,9 @@ def test_questions_about_some_entities_are_answered_alike(uri: str, names: tuple
     about = frozenset(f"e_{name}" for name in names)
     asked = [Question(text, UNASKED, 5, Moment(NOW), about=about) for text in QUESTIONS]
     with opened(uri) as held, opened(uri, held_mb=0) as queried:
-        many = held._recollect(asked, 5, None, None)
-        alone = [held._recollect([question], 5, None, None)[0] for question in asked]
-        by_queries = queried._recollect(asked, 5, None, None)
+        many = held._recollect(asked, 5, held._settings, None, Deadline(0))
+        alone = [held._recollect([question], 5, held._settings, None, Deadline(0))[0] for question in asked]
+        by_queries = queried._recollect(asked, 5, queried._settings, None, Deadline(0))
     assert [told(one) for one in many] == [told(one) for one in alone] == [told(one) for one in by_queries]
     assert any(one.facts for one in many) == bool(names)
 

@@ -119,13 +119,14 @@ def test_a_name_of_another_system_sets_what_it_means_here(name: str) -> None:
     default = value_at(Settings(), seed.ours[0])
     given: Any = {"session": 9} if isinstance(default, dict) else another(seed.ours[0], default)
     if seed.as_ours is not None:
-        given = True if name.endswith("enabled") else 0.6
+        given = {"enabled": True, "weights": [1, 2, 3, 4], "saturation": [9, 8, 7, 0.5]}.get(name.split(".")[-1], 0.6)
     wanted = seed.as_ours(given) if seed.as_ours else given
     for spelling in [each for each, known in SPELLINGS.items() if known == name]:
         settings = parse_settings(tree(spelling, given), "slowwave.toml")
         for path in seed.ours:
             now = value_at(settings, path)
-            assert (list(now) if isinstance(now, tuple) else now) == wanted, (spelling, path)
+            told = now.model_dump() if isinstance(now, BaseModel) else now
+            assert (list(told) if isinstance(told, tuple) else told) == wanted, (spelling, path)
             assert now != default
 
 
@@ -133,6 +134,14 @@ def test_a_name_of_another_system_sets_what_it_means_here(name: str) -> None:
 def test_a_name_without_a_counterpart_is_refused_with_the_reason(name: str) -> None:
     with pytest.raises(UnusableInput, match=re.escape(SEED_NAMES[name].why)):
         parse_settings(tree(name, 1), "slowwave.toml")
+
+
+def test_measures_of_aspects_are_four_numbers_or_a_table() -> None:
+    some = parse_settings({"aspects": {"weights": {"facts": 0.7}}}, "f").recall.aspects.weights
+    assert (some.facts, some.entities) == (0.7, 0.25)
+    for wrong in ([0.5, 0.5], 0.5, [0.0, 0.0, 0.0, 0.0]):
+        with pytest.raises(UnusableInput, match="weights"):
+            parse_settings({"aspects": {"weights": wrong}}, "f")
 
 
 def test_our_own_name_goes_before_another_and_two_others_must_agree() -> None:

@@ -21,7 +21,7 @@ from slowwave import frames
 from slowwave.errors import UnknownName
 from slowwave.maintenance.entity_usage import LARGEST_SET, company, entity_usage_of, fold_company, fold_reads
 from slowwave.maintenance.usage import evolved_weight, fade, fold_recalls, usage_of
-from slowwave.settings import DEFAULT_EMBEDDER, DecaySettings
+from slowwave.settings import DEFAULT_EMBEDDER, DecaySettings, UseSettings
 from slowwave.text import digest
 from storage.doctor import examine
 from storage.store import Store
@@ -461,6 +461,15 @@ def test_entities_are_weighed_by_relations_alone_and_only_changes_are_written(pl
         tx.upsert("entities", carla)
     assert weigh_entities(a_run(place, 2)) == 1
     assert store.snapshot().frame("entity_scores")["id"].sort().to_list() == ["e1", "e2"]
+
+
+def test_entities_are_weighed_by_the_settings_of_the_steward(place: Path) -> None:
+    with Memory.open(str(place)) as memory:
+        memory.facts_of("Bruno", now=NOW)
+    count_usage(a_run(place))
+    weigh_entities(a_run(place), UseSettings(degree_weight=1.0, max_degree=2))
+    scores = Store.open(str(place)).snapshot().frame("entity_scores").sort("id")
+    assert scores["importance"].to_list() == pytest.approx([0.0, 2.0, 0.0])
 
 
 # What reads leave behind

@@ -120,11 +120,16 @@ def recall(
         only=only, also=also or (),
     )  # fmt: skip
     result = _result(found, budget, door.locale)
-    is_known = found.facts or found.passages
-    text = result.context or ("Nothing fits the budget." if is_known else "Nothing is known about that.")
+    text = result.context or _why_empty(found)
     return CallToolResult(
         content=[TextContent(type="text", text=text)], structured_content=result.model_dump(mode="json")
     )
+
+
+def _why_empty(found: Recollection) -> str:
+    if found.is_timed_out:
+        return "The memory did not answer in time, so this does not mean that nothing is known. Ask again."
+    return "Nothing fits the budget." if found.facts or found.passages else "Nothing is known about that."
 
 
 def _result(found: Recollection, budget: int, locale: Literal["en", "es"]) -> Recalled:
@@ -135,7 +140,7 @@ def _result(found: Recollection, budget: int, locale: Literal["en", "es"]) -> Re
     return Recalled(
         query=found.query, context=block.text, token_budget=budget, facts=[fact.as_json() for fact in block.facts],
         passages=[passage.as_json() for passage in block.passages], left_out=len(found.facts) - len(block.facts),
-        uncertain=worded(uncertain, locale),
+        uncertain=worded(uncertain, locale), timed_out=found.is_timed_out,
     )  # fmt: skip
 
 
@@ -175,7 +180,9 @@ def history(
         str | None, Field(description="Only what says this in its words or relation, for example works_at.")
     ] = None,
     known_as_of: KnownAsOf = None,
-    limit: Annotated[int, Field(ge=1, le=1000, description="Versions at most.")] = 100,
+    limit: Annotated[
+        int | None, Field(ge=1, le=1000, description="Versions at most; else as the settings say.")
+    ] = None,
 ) -> EntityFacts:
     """All versions of what was known of an entity, the latest first: when each held, why it ended, and by what."""
     door = door_of(ctx)

@@ -87,6 +87,7 @@ class Recalled(Result):
     passages: list[Document] = Field(description="Pieces of messages that stand in it, for what no fact says.")
     left_out: int = Field(description="Recalled facts that did not fit, or that another line says.")
     uncertain: list[Document] = Field(description="What may hold, where nothing is known.")
+    timed_out: bool = Field(description="Reading took too long: that nothing came does not mean nothing is known.")
 
 
 class Answered(Result):

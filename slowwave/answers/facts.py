@@ -129,7 +129,8 @@ class UncertainFact:
 class Recollection:
     """The facts that answer a query, best first; passages of messages for what no fact says, best first.
 
-    Apart from them what may hold between entities that it names.
+    Apart from them what may hold between entities that it names. Where it `is_timed_out`, reading took longer than it
+    may (S2-44): nothing is told, which does not mean that nothing is known.
     """
 
     query: str
@@ -137,13 +138,16 @@ class Recollection:
     took_ms: float = 0.0
     uncertain: tuple[UncertainFact, ...] = ()
     passages: tuple[Passage, ...] = ()
+    is_timed_out: bool = False
 
     def as_json(self, *, explained: bool = False) -> dict[str, Any]:
-        """The contract of `recall --json`; `uncertain` is there where there is anything in it."""
+        """The contract of `recall --json`; `uncertain` and `timed_out` are there where they say anything."""
         shown = {
             "query": self.query,
             "facts": [fact.as_json(explained=explained) for fact in self.facts],
             "took_ms": round(self.took_ms, 2),
             "passages": [passage.as_json() for passage in self.passages],
         }
-        return shown | ({"uncertain": [belief.as_json() for belief in self.uncertain]} if self.uncertain else {})
+        if self.uncertain:
+            shown["uncertain"] = [belief.as_json() for belief in self.uncertain]
+        return shown | ({"timed_out": True} if self.is_timed_out else {})

@@ -7,43 +7,58 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
+from slowwave.settings import UseSettings
 
-DEGREE_BOOST = 0.15
-DAYS_BOOST = 0.2
-MAX_DEGREE = 15  # more relations than this make nothing more important
-DECAY_PER_HOUR = 0.0001  # half of it is gone after 289 days
-TEMPORAL_FLOOR = 0.1  # reached after 959 days
 STALE_IMPORTANCE = 0.05
+STALE_RECENCY = 0.1  # after 959 days
 WRITTEN_STEP = 0.001  # smaller changes are not worth a write
+USUAL = UseSettings()
 
 
-def importance(access: pl.Expr, max_access: pl.Expr, degree: pl.Expr, days: pl.Expr, max_days: pl.Expr) -> pl.Expr:
-    """access × (1 + 0.15 degree) × (1 + 0.2 days), each on a scale to 1; in [0, 1.38] (S0-24).
+def importance(
+    access: pl.Expr,
+    max_access: pl.Expr,
+    degree: pl.Expr,
+    days: pl.Expr,
+    max_days: pl.Expr,
+    settings: UseSettings = USUAL,
+) -> pl.Expr:
+    """access × (1 + 0.15 degree) × (1 + 0.2 days), each on a scale to 1; in [0, 1.38] unless set otherwise (S0-24).
 
     Reads and days on which there were any count by the logarithm, as a share of the largest; relations up to 15.
     Where nothing was ever read all is 0, where nothing on more than one day the days make no difference; missing days
     are one.
     """
-    degrees = degree.fill_null(0).clip(0, MAX_DEGREE) / MAX_DEGREE
+    degrees = degree.fill_null(0).clip(0, settings.max_degree) / settings.max_degree
     is_told_by_days = pl.when(max_days > 1)
-    by_days = is_told_by_days.then(DAYS_BOOST * _share(days.fill_null(1), max_days)).otherwise(0.0)
-    whole = _share(access.fill_null(0), max_access) * (1.0 + DEGREE_BOOST * degrees) * (1.0 + by_days)
+    by_days = is_told_by_days.then(settings.days_weight * _share(days.fill_null(1), max_days)).otherwise(0.0)
+    whole = _share(access.fill_null(0), max_access) * (1.0 + settings.degree_weight * degrees) * (1.0 + by_days)
     return pl.when(max_access > 0).then(whole).otherwise(0.0)
 
 
-def temporal(since: pl.Expr, now: datetime) -> pl.Expr:
-    """How recent a time is: 1 at `now` and after it (T48), less by the hour, never below 0.1; 1 if unknown (S0-25)."""
+def temporal(since: pl.Expr, now: datetime, settings: UseSettings = USUAL) -> pl.Expr:
+    """How recent a time is: 1 at `now` and after it (T48), less by the hour to a floor; 1 if unknown (S0-25)."""
     hours = (pl.lit(now) - since).dt.total_microseconds().clip(lower_bound=0) / 3_600_000_000
-    return (-DECAY_PER_HOUR * hours).exp().clip(lower_bound=TEMPORAL_FLOOR).fill_null(1.0)
+    return (-settings.decay_per_hour * hours).exp().clip(lower_bound=settings.temporal_floor).fill_null(1.0)
 
 
-def is_stale(pinned: pl.Expr | None = None) -> pl.Expr:
-    """Whether `importance` and `temporal` make an entity a candidate for the archive; no pinned one is (S0-22)."""
-    is_old = (pl.col("importance") < STALE_IMPORTANCE) & (pl.col("temporal") <= TEMPORAL_FLOOR)
+def is_stale(pinned: pl.Expr | None = None, settings: UseSettings = USUAL) -> pl.Expr:
+    """Whether `importance` and `temporal` make an entity a candidate for the archive; no pinned one is (S0-22).
+
+    Recency must be 0.1 or less, or at its floor where that lies higher.
+    """
+    oldest = max(STALE_RECENCY, settings.temporal_floor)
+    is_old = (pl.col("importance") < STALE_IMPORTANCE) & (pl.col("temporal") <= oldest)
     return is_old if pinned is None else is_old & ~pinned.fill_null(False)
 
 
-def weigh(entities: pl.DataFrame, usage: pl.DataFrame, relations: pl.DataFrame, now: datetime) -> pl.DataFrame:
+def weigh(
+    entities: pl.DataFrame,
+    usage: pl.DataFrame,
+    relations: pl.DataFrame,
+    now: datetime,
+    settings: UseSettings = USUAL,
+) -> pl.DataFrame:
     """ENTITY_SCORES of all entities (id, created_at, pinned), with maxima over all of them, in order of ids.
 
     `usage` is ENTITY_USAGE with what each entity took over; `relations` are subject_id and object_id of live relation
@@ -53,11 +68,13 @@ def weigh(entities: pl.DataFrame, usage: pl.DataFrame, relations: pl.DataFrame, 
     told = known.join(degrees(relations), on="id", how="left").with_columns(pl.col("degree").fill_null(0))
     access, days = pl.col("access_count"), pl.col("access_days")
     scored = told.with_columns(
-        importance=importance(access, access.max().fill_null(0), pl.col("degree"), days, days.max().fill_null(0)),
-        temporal=temporal(pl.coalesce("last_access_at", "created_at"), now),
+        importance=importance(
+            access, access.max().fill_null(0), pl.col("degree"), days, days.max().fill_null(0), settings
+        ),
+        temporal=temporal(pl.coalesce("last_access_at", "created_at"), now, settings),
         scored_at=pl.lit(now),
     )
-    scored = scored.with_columns(is_stale=is_stale(pl.col("pinned")))
+    scored = scored.with_columns(is_stale=is_stale(pl.col("pinned"), settings))
     return frames.conform(scored, frames.ENTITY_SCORES).select(*frames.ENTITY_SCORES).sort("id")
 
 

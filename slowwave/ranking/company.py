@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave.maintenance.importance import DECAY_PER_HOUR, TEMPORAL_FLOOR
+from slowwave.settings import UseSettings
 
 _HOUR = 3_600_000_000
+USUAL = UseSettings()
 Places = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
 
@@ -28,10 +29,10 @@ class Company:
     count: Numbers
     last: Places
 
-    def among(self, places: Places, now: datetime) -> Numbers:
+    def among(self, places: Places, now: datetime, settings: UseSettings = USUAL) -> Numbers:
         """Of each of these places (sorted, different) its company among the others (S0-26).
 
-        That is Σ log2(1 + count) × recency, which falls by the hour since the two last met, never below 0.1 (S0-25).
+        That is Σ log2(1 + count) × recency, which falls by the hour since the two last met, to a floor (S0-25).
         """
         counts = self.starts[places + 1] - self.starts[places]
         before = np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.int64)[: len(counts)]
@@ -41,7 +42,8 @@ class Company:
         is_met = places[np.minimum(second, len(places) - 1)] == self.other[slots] if len(slots) else slots.astype(bool)
         slots, first, second = slots[is_met], first[is_met], second[is_met]
         hours = np.maximum(now.timestamp() * 1e6 - self.last[slots], 0.0) / _HOUR
-        share = np.log2(1.0 + self.count[slots]) * np.maximum(np.exp(-DECAY_PER_HOUR * hours), TEMPORAL_FLOOR)
+        recency = np.maximum(np.exp(-settings.decay_per_hour * hours), settings.temporal_floor)
+        share = np.log2(1.0 + self.count[slots]) * recency
         both = np.bincount(first, share, len(places)) + np.bincount(second, share, len(places))
         return np.asarray(both, dtype=np.float64)
 

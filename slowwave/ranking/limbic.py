@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave.maintenance.importance import DAYS_BOOST, DECAY_PER_HOUR, DEGREE_BOOST, MAX_DEGREE, TEMPORAL_FLOOR
+from slowwave.settings import LimbicSettings
 
-IMPORTANCE_WEIGHT = 0.5
-COMPANY_WEIGHT = 0.01
+USUAL = LimbicSettings()
 STATUS_FACTORS: Mapping[str, float] = MappingProxyType(
     {"active": 1.0, "paused": 0.85, "completed": 0.7, "archived": 0.5}
 )
@@ -26,23 +25,25 @@ FACTORS = ("importance", "recency", "company", "status")
 Parts = Mapping[str, float]
 
 
-def limbic_factors(entities: pl.DataFrame, company: npt.NDArray[np.float64], now: datetime) -> pl.DataFrame:
+def limbic_factors(
+    entities: pl.DataFrame, company: npt.NDArray[np.float64], now: datetime, settings: LimbicSettings = USUAL
+) -> pl.DataFrame:
     """(id, importance, recency, company, status, limbic) of the entities that are ranked against each other (S0-26).
 
     - `entities`: id, access_count, access_days, degree, and since and standing (`standing`); nulls where nothing was
       read or counted. The largest counts among them are the measure of importance.
     - `company`: (n,) of each of them, how much it was read together with the others.
 
-    Each column is the factor itself: 1 + 0.5 × importance in [1, 1.69], recency in [0.1, 1], 1 + 0.01 × company ≥ 1,
-    status in [0.5, 1], 1 where it is unknown; `limbic` is their product. Where nothing was ever read and all entities
-    are of one age, all have the same factor, and no order changes.
+    Each column is the factor itself, by the usual settings: 1 + 0.5 × importance in [1, 1.69], recency in [0.1, 1],
+    1 + 0.01 × company ≥ 1, status in [0.5, 1], 1 where it is unknown; `limbic` is their product. Where nothing was ever
+    read and all entities are of one age, all have the same factor, and no order changes.
     """
     hours = (now.timestamp() * 1e6 - _numbers(entities, "since", np.nan)) / _HOUR
-    recency = np.maximum(np.exp(-DECAY_PER_HOUR * np.maximum(hours, 0.0)), TEMPORAL_FLOOR)
+    recency = np.maximum(np.exp(-settings.decay_per_hour * np.maximum(hours, 0.0)), settings.temporal_floor)
     told = {
-        "importance": 1.0 + IMPORTANCE_WEIGHT * _importance(entities),
+        "importance": 1.0 + settings.importance_weight * _importance(entities, settings),
         "recency": np.where(np.isnan(recency), 1.0, recency),
-        "company": 1.0 + COMPANY_WEIGHT * company,
+        "company": 1.0 + settings.company_weight * company,
         "status": _numbers(entities, "standing", 1.0),
     }
     return pl.DataFrame({"id": entities["id"], **told, "limbic": np.prod([*told.values()], axis=0)})
@@ -59,17 +60,17 @@ def standing(entities: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _importance(entities: pl.DataFrame) -> npt.NDArray[np.float64]:
+def _importance(entities: pl.DataFrame, settings: LimbicSettings) -> npt.NDArray[np.float64]:
     """`importance` of these entities among each other, on arrays: a recall has no milliseconds for expressions."""
     access, days = _numbers(entities, "access_count", 0.0), _numbers(entities, "access_days", 1.0)
     most = access.max(initial=0.0)
     if most <= 0.0:
         return np.zeros(len(access))
     most_days = _numbers(entities, "access_days", 0.0).max(initial=0.0)
-    by_days = DAYS_BOOST * np.log1p(days) / np.log1p(most_days) if most_days > 1.0 else 0.0
-    degrees = np.clip(_numbers(entities, "degree", 0.0), 0.0, MAX_DEGREE) / MAX_DEGREE
+    by_days = settings.days_weight * np.log1p(days) / np.log1p(most_days) if most_days > 1.0 else 0.0
+    degrees = np.clip(_numbers(entities, "degree", 0.0), 0.0, settings.max_degree) / settings.max_degree
     whole: npt.NDArray[np.float64] = (
-        np.log1p(access) / np.log1p(most) * (1.0 + DEGREE_BOOST * degrees) * (1.0 + by_days)
+        np.log1p(access) / np.log1p(most) * (1.0 + settings.degree_weight * degrees) * (1.0 + by_days)
     )
     return whole
 

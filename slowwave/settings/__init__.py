@@ -17,6 +17,7 @@ from .merging import ArtifactSettings, ConsolidateSettings, MergeSettings
 from .nights import BackfillBudget, BackfillSettings, FleetSettings, FleetWidth, ReembedSettings, SleepSettings
 from .recall import EdgeType, GraphMode, RecallSettings, SpreadSettings, WalkSettings
 from .shown import LabelSettings, McpSettings, ReportSettings, SplitSettings
+from .weights import AspectSaturation, AspectSettings, AspectWeights, LimbicSettings, UseSettings
 from .whole import Settings
 
 __all__ = [
@@ -25,6 +26,9 @@ __all__ = [
     "LISTED",
     "ApprovalSettings",
     "ArtifactSettings",
+    "AspectSaturation",
+    "AspectSettings",
+    "AspectWeights",
     "BackfillBudget",
     "BackfillSettings",
     "BeliefSettings",
@@ -42,6 +46,7 @@ __all__ = [
     "IngestSettings",
     "LabelSettings",
     "LanguageSettings",
+    "LimbicSettings",
     "LinkSettings",
     "McpSettings",
     "MergeSettings",
@@ -63,6 +68,7 @@ __all__ = [
     "SpreadSettings",
     "StewardSettings",
     "SurpriseSettings",
+    "UseSettings",
     "WalkSettings",
     "named",
     "names_of",

@@ -10,6 +10,7 @@ from .deciding import BeliefSettings
 from .groups import Group, Ratio, alias
 from .keeping import ApprovalSettings, GateSettings, RetentionSettings
 from .language import LanguageSettings
+from .weights import UseSettings
 
 
 class StewardSettings(Group):
@@ -53,6 +54,11 @@ class StewardSettings(Group):
     )
     score_step: Ratio = Field(
         0.01, title="Written steps", description="Scores that changed less since they were written are not written."
+    )
+    use: UseSettings = Field(
+        default_factory=UseSettings,
+        title="Use",
+        description="What makes an entity important, and stale (S0-22, S0-24).",
     )
     llm: LanguageSettings = Field(
         default_factory=LanguageSettings, title="Language model", description="Who decides what guards keep apart."

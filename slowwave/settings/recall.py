@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from .groups import Group, Ratio, alias
+from .weights import AspectSettings, LimbicSettings
 
 GraphMode = Literal["none", "bfs", "spread"]
 EdgeType = Literal["semantic", "temporal", "causal", "hierarchical", "co_occurrence"]
@@ -80,11 +81,14 @@ class WalkSettings(Group):
         False, title="Follow similar entities", description="Also walk from an entity to those that are alike (S2-71)."
     )
     recall_timeout_ms: int = Field(
-        500,
-        ge=1,
+        5000,
+        ge=0,
         le=600_000,
         title="Time-out in milliseconds",
-        description="A longer walk finds nothing; loading the graph, once per commit, is not counted (S2-44).",
+        description="Of a whole recall, which then gives nothing and says so. A walk may take a tenth of it; the "
+        "rest answers without one that takes longer. The first recall after a commit, which opens tables, and one "
+        "about the past may take ten times as long. Embedding the question is not counted; 0: no end (S2-44, decision "
+        "32).",
     )
     spread: SpreadSettings = Field(
         default_factory=SpreadSettings,
@@ -165,6 +169,29 @@ class RecallSettings(Group):
     )
     suspect_weight: Ratio = Field(
         0.9, title="Suspect facts", description="What a fact counts that leans on one which no longer holds."
+    )
+    history_limit: int = Field(
+        100,
+        ge=1,
+        le=1_000_000,
+        title="Versions",
+        description="Versions that a history tells unless asked otherwise, the latest (S2-38).",
+        validation_alias=alias("history_limit", "edge_history_limit"),
+    )
+    uncertain_limit: int = Field(
+        3,
+        ge=0,
+        le=1000,
+        title="Pending beliefs",
+        description="So many are told where nothing is known of two entities, the most probable; 0: none (S2-69).",
+    )
+    use: LimbicSettings = Field(
+        default_factory=LimbicSettings,
+        title="Use",
+        description="How much it counts that entities are read often, lately and together (S0-24 … S0-26).",
+    )
+    aspects: AspectSettings = Field(
+        default_factory=AspectSettings, title="Aspects", description="How well each is known (S3-18)."
     )
     walk: WalkSettings = Field(default_factory=WalkSettings, title="Walk", description="How relations are followed.")
     held_mb: int = Field(

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from .groups import Group, Ratio
 from .keeping import RetentionSettings
+from .weights import UseSettings
 
 
 class SplitSettings(Group):
@@ -52,6 +53,11 @@ class ReportSettings(Group):
     )
     propose_splits: bool = Field(
         False, title="Propose splits", description="Leave a proposal for every split candidate (S0-16)."
+    )
+    use: UseSettings = Field(
+        default_factory=UseSettings,
+        title="Use",
+        description="What makes an entity important, and stale (S0-22, S0-24).",
     )
     split: SplitSettings = Field(default_factory=SplitSettings, title="Split", description="When an entity is large.")
     retention: RetentionSettings = Field(
