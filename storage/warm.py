@@ -176,9 +176,12 @@ class WarmTables:
         if held is None or (seen is None and not self._pinned) or seen != self._seen:
             held = await self._opened(held or Tables({}, {}), on_change)
         if self._residents is not None:
-            if not self._residents.is_at(held):
+            reading = self._residents.of(held, is_asked_often=is_asked_often)
+            if self._residents.is_at(held):
+                residents = await reading
+            else:
                 on_change()
-            residents = await self._residents.of(held, is_asked_often=is_asked_often)
+                residents = await asyncio.shield(reading)  # goes on for the next question if this one is given up
             held = held if residents is held.residents else replace(held, residents=residents)
         self.held, self._seen = held, seen
         return held
