@@ -34,7 +34,8 @@ from .loop import run
 
 T = TypeVar("T", bound=BaseModel)
 
-PROMPT = "answer_question"
+PROMPTS = ("rewrite_question", "answer_question")
+"""In whose answers a model speaks of what it was asked about, in its own words."""
 MOST_WORDINGS, LONGEST_WORDING = 4, 300
 WITHOUT_MODEL = "`slowwave recall` and `slowwave context` answer without a model."
 
@@ -45,7 +46,8 @@ def ask(
 ) -> Reply:  # fmt: skip
     """The answer from the lines that `find` gives, which is called once it is certain that a model can be asked.
 
-    `find` takes other wordings of the question: with `rewrite` the model gives some in a call before, else none.
+    `find` takes other wordings of the question: with `rewrite` the model gives some in a call before, if two are
+    allowed, else none.
 
     Without any line nobody is asked. The call is booked in the ledger of the namespace, where the same question about
     the same lines on one day is not paid for again, and is limited like a run of its own. To be called from any thread
@@ -62,7 +64,9 @@ def ask(
                 "No language model is set that could answer.",
                 f"Set ANTHROPIC_API_KEY, or name a model (--llm, [ingest.llm] model). {WITHOUT_MODEL}",
             )
-        others = run(_asked(language, render_rewriting(question), Wordings)) if rewrite else Answer(Wordings())
+        may_rewrite = bool(question.strip()) and (llm.max_calls is None or llm.max_calls > 1)
+        nothing = Answer(None if rewrite and question.strip() else Wordings())
+        others = run(_asked(language, render_rewriting(question), Wordings)) if rewrite and may_rewrite else nothing
         block = find(_wordings(others, question))
         if block.is_timed_out:
             raise TookTooLong("The memory did not answer in time.", "Ask again, or raise `recall_timeout_ms`.")
@@ -70,7 +74,7 @@ def ask(
         if block.lines:
             prompt = render_question(question, [line.removeprefix("- ") for line, _ in block.lines], now, as_of)
             reply = _reply(question, block, run(_asked(language, prompt, QuestionAnswer)), language)
-    notes = (*reply.notes, *([] if others.value else ["The question was not put into other words: no answer to that."]))
+    notes = (*reply.notes, *([] if others.value else ["The question was searched in its own words alone."]))
     usage, took_ms = reply.usage + others.usage, (time.perf_counter() - started) * 1000
     return replace(reply, usage=usage, notes=notes, took_ms=took_ms)
 

@@ -416,7 +416,8 @@ class Memory:
         _check_wordings(also)
 
         def find(wordings: Sequence[str]) -> Block:
-            return self.block_for(question, token_budget, also=(*also, *wordings)[:WORDINGS], **how)
+            every = [*dict.fromkeys((*wordings, *also))][:WORDINGS]
+            return self.block_for(question, token_budget, also=every, **how)
 
         return ask(question, find, self._store, llm, at, as_of, rewrite=rewrite)
 

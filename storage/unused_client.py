@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 CLIENT = "lance_namespace_urllib3_client"
+_ITS_OWN = ("__all__", "__version__")
 
 
 def defer_client() -> None:
@@ -54,6 +55,8 @@ class _Deferred(Loader):
         names = vars(module)
 
         def ask(name: str) -> Any:
+            if name.startswith("__") and name not in _ITS_OWN:  # whoever looks through all modules asks for these
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
             inner = f"{module.__name__}.{name}"
             if PathFinder.find_spec(inner, module.__path__) is not None:
                 return import_module(inner)  # no reason to execute the package, which may wait for whoever imports this

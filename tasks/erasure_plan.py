@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from recall.asking import PROMPT as QUESTIONS
+from recall.asking import PROMPTS as QUESTIONS
 from slowwave.intake.pastes import embedded_text
 from slowwave.intake.sessions import TOLD
 from slowwave.maintenance import erasure
@@ -22,7 +22,7 @@ from .community_questions import PROMPT as COMMUNITIES
 from .sessions import PROMPT as SESSIONS
 
 FACTS = ("facts", "facts_archive")
-IN_OWN_WORDS = (COMMUNITIES, SESSIONS, QUESTIONS)
+IN_OWN_WORDS = (COMMUNITIES, SESSIONS, *QUESTIONS)
 LOGS = tuple(tables_of(Role.LOG))
 REQUIRED = {name: {c for c, spec in table.columns.items() if not spec.nullable} for name, table in TABLES.items()}
 LEAST_WORDS = 3  # of a statement that is looked for elsewhere

@@ -183,15 +183,32 @@ def test_a_question_that_cannot_be_put_into_other_words_is_answered_all_the_same
     api = serve(lambda request: answer("Ferrywise")(request) if "<memory>" in shown(request) else fault(529))
     reply = ask(place, rewrite=True)
     assert [each.id for each in reply.facts] == ["f_work"]
-    assert any("other words" in note for note in reply.notes)
+    assert any("its own words" in note for note in reply.notes)
     assert len(api.requests) == 2
 
 
-def test_the_budget_counts_the_other_words(place: Path, serve: Serve) -> None:
+def test_the_one_call_that_is_allowed_is_for_the_answer(place: Path, serve: Serve) -> None:
     api = serve(other_words("her job", then=answer("Ferrywise")))
+    reply = ask(place, llm=LLM.model_copy(update={"max_calls": 1}), rewrite=True)
+    assert (len(api.requests), [each.id for each in reply.facts]) == (1, ["f_work"])
+    assert any("its own words" in note for note in reply.notes)
     with pytest.raises(BudgetReached):
-        ask(place, llm=LLM.model_copy(update={"max_calls": 1}), rewrite=True)
-    assert len(api.requests) == 1
+        ask(place, "Who employs Marta?", LLM.model_copy(update={"max_calls": 0}), rewrite=True)
+
+
+def test_an_empty_question_is_put_to_nobody(place: Path, serve: Serve) -> None:
+    api = serve(other_words("Ferrywise", then=answer("Ferrywise")))
+    for question in ("", "  "):
+        assert not ask(place, question, rewrite=True).is_known
+    assert api.requests == []
+
+
+def test_what_the_model_gave_is_searched_before_what_was_given(tmp_path: Path, serve: Serve) -> None:
+    said = [*(fact(f"f_{n}", f"Marta pays invoice {n} for the job.") for n in range(40)), fact("f_work", WORK)]
+    place = remembered(tmp_path / "m", said)
+    serve(other_words("Marta works at Ferrywise", then=answer("Ferrywise")))
+    also = [f"invoice {n}" for n in range(8)]
+    assert ask(place, "What is her job?", token_budget=150, also=also, rewrite=True).facts
 
 
 # Answers that are not as they should be

@@ -191,6 +191,27 @@ def test_facts_that_ended_come_in_with_their_end_and_what_was_never_believed_doe
     assert told["its status is candidate"] == told["it is no statement: it files others"] == "gone"
 
 
+def test_facts_that_lost_their_ids_come_in_all_of_both_tables(exported: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(exported, tmp_path / "edited"))
+    lines = (copy / "facts.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    first, second = active(rows)[:2]
+    statements = {first["statement"], second["statement"]}
+    first["id"] = None
+    first_at, second_at = rows.index(first), rows.index(second)
+    archived = {**rows.pop(second_at), "id": None}
+    rows.insert(0, rows.pop(first_at if first_at < second_at else first_at - 1))
+    files = {"facts": rows, "facts_archive": [archived]}
+    manifest = json.loads((copy / MANIFEST).read_text(encoding="utf-8"))
+    for table, kept in files.items():
+        text = "".join(json.dumps(row) + "\n" for row in kept)
+        (copy / f"{table}.jsonl").write_text(text, encoding="utf-8")
+        manifest["counts"][table] = len(kept)
+    (copy / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+    bring(copy, tmp_path / "m")
+    assert statements <= set(in_namespace(tmp_path / "m", "facts")["statement"])
+
+
 def test_signs_that_nobody_sees_hide_no_order(exported: Path, tmp_path: Path) -> None:
     def hide(lines: list[dict[str, Any]]) -> None:
         active(lines)[0]["statement"] = "\u200b".join(ORDER)

@@ -37,6 +37,7 @@ from slowwave.application.predicates import DEFAULT
 from slowwave.reading.claims import VERDICTS
 from slowwave.records import KnownFact, NameQuestion, Prompt, RosterEntry, Turn, Window
 from slowwave.settings import ExtractSettings
+from tasks.erasure_plan import IN_OWN_WORDS
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 NOON = datetime(2026, 5, 2, 12, 0, tzinfo=UTC)
@@ -330,3 +331,12 @@ def test_a_value_that_a_template_lacks_is_an_error() -> None:
         _block("extract_facts", "system", {})
     with pytest.raises(UndefinedError, match="max_facts"):
         _block("extract_facts", "system", {"relations": []})
+
+
+# What forgetting has to know
+
+
+def test_every_prompt_is_known_to_forgetting_as_quoting_or_as_speaking_in_its_own_words() -> None:
+    quoting = {"extract_facts", "resolve_names", "reconcile_facts", "name_relations", "link_artifacts"}
+    assert quoting.isdisjoint(IN_OWN_WORDS)
+    assert quoting | {*IN_OWN_WORDS} == set(RESPONSES)

@@ -41,7 +41,7 @@ def columns_of(table: str) -> tuple[str, ...]:
 
 def parse_own(tables: Mapping[str, pl.DataFrame]) -> Foreign:
     """The content of the tables of OWN_TABLES, each with the columns of `columns_of`."""
-    read = {name: _identified(_visible(frame)) for name, frame in tables.items()}
+    read = {name: _identified(_visible(frame), name) for name, frame in tables.items()}
     entities = read["entities"].unique("id", keep="first", maintain_order=True)
     facts = pl.concat([_placed(read[name], name) for name in ("facts", "facts_archive")])
     claims, notes = _claims(facts.unique("id", keep="first", maintain_order=True), entities, read)
@@ -126,11 +126,11 @@ def _notes(rows: pl.DataFrame, reason: str, loss: Loss = "broken") -> list[Skipp
     return [Skipped(place, reason, loss) for place in rows["place"]]
 
 
-def _identified(rows: pl.DataFrame) -> pl.DataFrame:
+def _identified(rows: pl.DataFrame, table: str) -> pl.DataFrame:
     """Every row with an id: what lost its own is known by its number, so that its text is not lost, too."""
     if "id" not in rows.columns:
         return rows
-    number = pl.format("row {}", pl.int_range(1, pl.len() + 1))
+    number = pl.format(f"row {{}} of {table}", pl.int_range(1, pl.len() + 1))
     return rows.with_columns(id=pl.when(_is_empty("id")).then(number).otherwise("id"))
 
 
