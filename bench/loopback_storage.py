@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 from unittest import mock
@@ -47,6 +48,15 @@ class LoopbackStorage:
     def environ(self) -> dict[str, str]:
         """What makes LanceDB and PyArrow use it."""
         return {**KEYS, "AWS_ENDPOINT_URL": self.url}
+
+    def put_folder(self, folder: Path, prefix: str) -> None:
+        """Let the files of a folder be there as objects, without a request for each."""
+        from moto.core.models import DEFAULT_ACCOUNT_ID
+        from moto.s3.models import s3_backends
+
+        backend = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
+        for path in sorted(each for each in folder.rglob("*") if each.is_file()):
+            backend.put_object(BUCKET, f"{prefix}/{path.relative_to(folder).as_posix()}", path.read_bytes())
 
     def taken(self) -> Counter[str]:
         """How many requests of each kind there were since the last time; a conditional put is counted as a put, too."""

@@ -41,6 +41,8 @@ MESSAGES = 4
 UNHEARD_S = 90
 """Seconds after which a silent run is taken for lost; automations.yaml has ten minutes. It is heard every 30 s."""
 PATIENCE_S = 1800.0
+SHORT = {"phases": ["consolidate", "decay"], "settings": {"width": 2, "sleep": {"gate": {"enabled": False}}}}
+"""A night of a few hundred requests, as the emulator does one after the other; a whole one with its gate is 7,100."""
 OWN_SPACE = ("unshare", "--mount", "--uts", "--pid", "--fork", "--mount-proc", "--kill-child")
 AS_MACHINE = 'hostname "$1" && mount --bind "$2" "$3" && cd "$3" && exec sh scripts/worker.sh'
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
@@ -53,7 +55,8 @@ class Campaign:
     place: Path
     tenants: int = 40
     share: int = 4
-    asked: Mapping[str, Any] = field(default_factory=dict)
+    store: str = STORE
+    asked: Mapping[str, Any] = field(default_factory=lambda: SHORT)
 
     @property
     def names(self) -> list[str]:
@@ -77,6 +80,7 @@ class Outcome:
     wrong: list[str] = field(default_factory=list)
     retried: int = 0
     bytes: int = 0
+    server_rows: dict[str, int] = field(default_factory=dict)
 
     @contextmanager
     def part(self, name: str, storage: LoopbackStorage) -> Iterator[None]:
@@ -105,7 +109,7 @@ def carry_out(campaign: Campaign) -> Outcome:
         with ExitStack() as opened:
             storage = opened.enter_context(loopback_storage())
             with outcome.part("seed", storage):
-                said = seed(campaign)
+                said = seed(campaign, storage)
             house = opened.enter_context(House.up(campaign.place, storage))
             with outcome.part("nights", storage):
                 work(campaign, house, outcome)
@@ -120,36 +124,37 @@ def carry_out(campaign: Campaign) -> Outcome:
 # Tenants
 
 
-def seed(campaign: Campaign) -> dict[str, set[str]]:
-    """Let every tenant say something, in a folder, and bring that to the object store; the messages of each."""
-    import asyncio
+def seed(campaign: Campaign, storage: LoopbackStorage) -> set[str]:
+    """Let a tenant say something, in a folder, and bring copies of it to the object store; the ids of its messages."""
+    said = talk(campaign.place, campaign.place / "seed", "first")
+    for name in campaign.names:
+        storage.put_folder(campaign.place / "seed" / "first", f"{STORE.removeprefix(f's3://{BUCKET}/')}/{name}")
+    return said
 
-    from pyarrow import fs
+
+def talk(place: Path, store: Path, namespace: str) -> set[str]:
+    """Let a tenant say something; the ids of its messages."""
+    import asyncio
 
     from flows.ingest import ingest
     from slowwave.settings import IngestSettings
 
     settings = IngestSettings.model_validate({"llm": {"model": "rules"}})
-    folder, said = campaign.place / "seed", {}
-    for name in campaign.names:
-        lines = [_line(name, turn) for turn in range(MESSAGES)]
-        path = campaign.place / f"{name}.jsonl"
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        asyncio.run(ingest([str(path)], namespace=name, store=str(folder), settings=settings, now=NOW))
-        said[name] = {str(line["message_id"]) for line in lines}
-    target, _ = fs.FileSystem.from_uri(STORE)
-    fs.copy_files(str(folder), STORE.removeprefix("s3://"), fs.LocalFileSystem(), target, use_threads=False)
-    return said
+    lines = [_line(turn) for turn in range(MESSAGES)]
+    path = place / "said.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    asyncio.run(ingest([str(path)], namespace=namespace, store=str(store), settings=settings, now=NOW))
+    return {str(line["message_id"]) for line in lines}
 
 
-def _line(name: str, turn: int) -> dict[str, Any]:
-    place = PLACES[(len(name) + turn) % len(PLACES)]
+def _line(turn: int) -> dict[str, Any]:
+    place = PLACES[turn % len(PLACES)]
     texts = (
         f"I live in {place}.", f"I work at Ferrywise{turn} as a welder.", f"My sister Marta lives in {place}.",
         f"I moved to {place} and I work at Ferrywise{turn}.",
     )  # fmt: skip
     at = NOW - timedelta(days=30, minutes=-turn)
-    return {"conversation_id": name, "message_id": f"{name}-{turn}", "role": "user", "speaker": "Ines",
+    return {"conversation_id": "talk", "message_id": f"m{turn}", "role": "user", "speaker": "Ines",
             "content": texts[turn % len(texts)], "occurred_at": at.isoformat()}  # fmt: skip
 
 
@@ -236,11 +241,18 @@ class House:
             return False
 
     def ask(self, method: str, path: str, **body: Any) -> Any:
-        """What the server's API answers."""
+        """What the server's API answers; asked again for a while where it has no time, as SQLite makes it."""
         content = json.dumps(body).encode() if method != "GET" else None
         asked = urllib.request.Request(self.url + path, content, {"Content-Type": "application/json"}, method=method)
-        with urllib.request.urlopen(asked, timeout=60) as answer:
-            return json.loads(answer.read() or b"null")
+        for wait_s in (1, 2, 4, 8, 16, 0):
+            try:
+                with urllib.request.urlopen(asked, timeout=60) as answer:
+                    return json.loads(answer.read() or b"null")
+            except urllib.error.HTTPError as error:
+                if error.code < 500 or not wait_s:
+                    raise
+                time.sleep(wait_s)
+        return None
 
     def until(self, holds: Callable[[], Any], what: str) -> Any:
         """Wait for something; raises TimeoutError, and says where the logs are, where it never comes."""
@@ -291,7 +303,10 @@ def work(campaign: Campaign, house: House, outcome: Outcome) -> None:
     house.until(lambda: house.is_working("machine-2"), "both machines wait for runs")
     began = time.monotonic()
     for pattern in campaign.patterns:
-        house.ask("POST", f"/deployments/{found}/create_flow_run", parameters={**campaign.asked, "namespace": pattern})
+        parameters = {**campaign.asked, "namespace": pattern}
+        house.ask(
+            "POST", f"/deployments/{found}/create_flow_run", parameters=parameters, idempotency_key=pattern
+        )  # asked twice it is made once
     house.until(lambda: _in_the_middle(house, "machine-1"), "the first machine is in the middle of its nights")
     house.kill("machine-1")
     killed = time.monotonic()
@@ -303,6 +318,7 @@ def work(campaign: Campaign, house: House, outcome: Outcome) -> None:
     house.until(lambda: all(run["state_type"] in ENDED for run in house.runs()), "all runs have ended")
     outcome.seconds["all nights, with the wait for the lost ones"] = time.monotonic() - began
     outcome.runs = house.runs()
+    outcome.server_rows = {kind: house.ask("POST", f"/{kind}/count") for kind in ("flow_runs", "task_runs")}
     outcome.wrong += [
         f"{run['name']} ended {run['state_name']}" for run in outcome.runs if run["state_type"] != "COMPLETED"
     ]
@@ -338,23 +354,23 @@ def _in_the_middle(house: House, machine: str) -> bool:
 # What came of it
 
 
-def judge(campaign: Campaign, said: Mapping[str, set[str]], outcome: Outcome) -> None:
+def judge(campaign: Campaign, said: set[str], outcome: Outcome) -> None:
     """Look at every tenant: sound, what it said still there once, read once, one night, and no run left open."""
     from storage.connection import namespaces
     from storage.doctor import examine
     from storage.size import stored_bytes
     from storage.store import Store
 
-    if strays := set(namespaces(STORE)) ^ set(campaign.names):
+    if strays := set(namespaces(campaign.store)) ^ set(campaign.names):
         outcome.wrong.append(f"There are namespaces too many or too few: {sorted(strays)}.")
     frames = []
     for name in campaign.names:
-        store = Store.attach(STORE, name)
+        store = Store.attach(campaign.store, name)
         outcome.wrong += [f"{name}: {finding}" for finding in examine(store)]
         snapshot = store.snapshot()
         there = snapshot.frame("messages", columns=["message_id"])["message_id"].to_list()
-        if Counter(there) != Counter(said[name]):
-            outcome.wrong.append(f"{name}: {len(there)} messages in place of {len(said[name])}")
+        if Counter(there) != Counter(said):
+            outcome.wrong.append(f"{name}: {len(there)} messages in place of {len(said)}")
         runs = snapshot.frame("runs", columns=["id", "flow", "state", "owner", "parent_id", "started_at", "ended_at"])
         ended = Counter(runs.filter(pl.col("state") == "completed")["flow"])
         outcome.wrong += [f"{name}: {ended[flow]} times {flow}" for flow in ("ingest", "sleep") if ended[flow] != 1]
@@ -385,6 +401,8 @@ def figures(campaign: Campaign, outcome: Outcome) -> Iterator[Figure]:
     yield figure("a night, median", float(took.median() or 0), "s")  # type: ignore[arg-type]
     yield figure("requests", asked, note=str(dict(outcome.requests["nights"])))
     yield figure("requests a night", asked / max(len(done), 1))
+    for kind, count in outcome.server_rows.items():
+        yield figure(f"{kind.replace('_', ' ')} in the server's database", count)
     yield figure("stored", outcome.bytes / 1e6, "MB", note=f"{outcome.bytes / campaign.tenants / 1e3:.0f} kB a tenant")
     for name, seconds in outcome.seconds.items():
         yield figure(name, seconds, "s")
