@@ -297,10 +297,10 @@ def work(campaign: Campaign, house: House, outcome: Outcome) -> None:
     """Ask for all nights, kill a machine in the middle of one, and run again what was lost."""
     house.start("machine-1")
     found = house.until(lambda: _deployment(house), "the fleet is deployed")
-    house.until(lambda: _hurry(house), "the automation is there")
     house.until(lambda: house.is_working("machine-1"), "the first machine waits for runs")
     house.start("machine-2")
     house.until(lambda: house.is_working("machine-2"), "both machines wait for runs")
+    house.until(lambda: _hurry(house), "the automation is there")  # each worker that starts puts it as the file says
     began = time.monotonic()
     for pattern in campaign.patterns:
         parameters = {**campaign.asked, "namespace": pattern}
