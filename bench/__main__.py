@@ -43,6 +43,7 @@ BENCHMARKS: Mapping[str, str] = {
     "faults": "every flow killed at its durable steps and run again",
     "communities": "groups in a graph of a million relations, beside igraph and networkit",
     "scaling": "the same work at 10,000, 100,000 and 1,000,000 facts",
+    "machines": "two machines put 40 tenants of one object store to sleep; one is killed in the middle",
     "tenants": "several writers at several namespaces for minutes, killed and stalled: nothing is lost or mixed up",
 }
 RESULTS = Path(__file__).resolve().parent / "results"

@@ -10,6 +10,7 @@ from slowwave.settings import FleetSettings, SleepSettings
 from storage.connection import namespaces_like
 from tasks.engine import flow, task
 from tasks.fleet import publish_fleet, spread, told_fleet
+from tasks.fleet_nights import earlier_night, fleet_under_way, nights_of
 from tasks.retrying import ONCE
 
 from .sleep import NIGHT, Phase, sleep
@@ -27,7 +28,8 @@ async def fleet(
     """One night for each namespace that a pattern means, side by side on this machine or spread over a cluster.
 
     Namespaces share nothing, so that as many nights go on at once as there is room for. One that fails does not keep
-    the others awake; the run says so at its end.
+    the others awake; the run says so at its end. A run that was lost and is run again goes on with the nights that are
+    left.
 
     Args:
         namespace: Which memories inside the store: a name, or a pattern such as tenant-*.
@@ -39,6 +41,7 @@ async def fleet(
     """
     names = namespaces_like(store, namespace)
     asked = {"store": store, "phases": phases, "settings": settings.sleep, "now": now, "dry_run": dry_run}
+    asked["fleet"] = "" if dry_run else fleet_under_way()
     told = told_fleet(await spread(night_of, names, settings, **asked))
     await publish_fleet(told)
     return told
@@ -46,7 +49,11 @@ async def fleet(
 
 @task("night of a namespace", about="{namespace}", tries=ONCE, longest_s=None)
 def night_of(
-    namespace: str, store: str, phases: tuple[Phase, ...], settings: SleepSettings, now: datetime | None, dry_run: bool
-) -> dict[str, Any]:
-    """A night of its own, on whichever machine this is."""
-    return asyncio.run(sleep(namespace, store, phases=phases, settings=settings, now=now, dry_run=dry_run))
+    namespace: str, store: str, phases: tuple[Phase, ...], settings: SleepSettings, now: datetime | None, dry_run: bool,
+    fleet: str = "",
+) -> dict[str, Any]:  # fmt: skip
+    """A night of its own, on whichever machine this is; where an earlier try of the fleet had it, what came of that."""
+    if (earlier := earlier_night(store, namespace, fleet, settings.retention)) is not None:
+        return earlier
+    with nights_of(fleet):
+        return asyncio.run(sleep(namespace, store, phases=phases, settings=settings, now=now, dry_run=dry_run))

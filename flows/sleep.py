@@ -10,6 +10,7 @@ from slowwave.errors import RecallFell
 from slowwave.settings import SleepSettings
 from slowwave.spending import sleep_within
 from tasks.engine import flow
+from tasks.fleet_nights import parameters_of_fleet
 from tasks.maintenance_tallies import NightTally
 from tasks.night import begin_night, close_night
 from tasks.phases import attempt, weighed
@@ -51,7 +52,7 @@ async def sleep(
     """
     run = existing_run("sleep", store, namespace, now, settings.retention)
     tally = NightTally(run.id, dry_run)
-    parameters = {"phases": phases, "settings": settings.model_dump()}
+    parameters = {"phases": phases, "settings": settings.model_dump(), **parameters_of_fleet()}
     with recorded(run, tally, parameters, dry_run=dry_run) as run:
         night = begin_night(run, phases, settings, dry_run=dry_run)
         tally.resumed(night)

@@ -226,3 +226,39 @@ def test_what_the_image_and_compose_name_exists() -> None:
     assert services["mcp"]["environment"]["SLOWWAVE_MCP_TOKEN"] == "${SLOWWAVE_MCP_TOKEN:?}"
     said = (ROOT / "scripts" / "worker.sh").read_text(encoding="utf-8")
     assert all((ROOT / path).is_file() for path in re.findall(r"scripts/\w+\.py", said))
+
+
+def test_two_workers_of_compose_share_a_store_that_the_mcp_service_reads() -> None:
+    over = yaml.safe_load((ROOT / "compose.machines.yaml").read_text(encoding="utf-8"))["services"]
+    worker, mcp = over["worker"], over["mcp"]
+    assert worker["deploy"]["replicas"] == 2
+    assert worker["environment"].items() >= mcp["environment"].items()
+    assert mcp["command"][-1] == worker["environment"]["SLOWWAVE_STORE"]
+    assert set(over) - set(COMPOSE["services"]) == {"s3", "bucket"}
+    assert all(need in over for service in over.values() for need in service.get("depends_on", ()))
+    assert not any("ports" in service for service in over.values())  # nobody outside reaches the store's server
+
+
+def test_a_worker_deploys_everything_to_the_store_that_its_environment_names(tmp_path: Path) -> None:
+    (tmp_path / "prefect.yaml").write_text((ROOT / "prefect.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+    for name in ("python", "prefect"):  # they say what they were asked for
+        (tmp_path / name).write_text('#!/bin/sh\necho "$(basename "$0")" "$@"\n', encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+
+    def worked(**environ: str) -> list[str]:
+        environ |= {"PATH": f"{tmp_path}:/usr/bin:/bin", "TMPDIR": str(tmp_path)}
+        script = ["sh", str(ROOT / "scripts" / "worker.sh")]
+        return subprocess.run(
+            script, cwd=tmp_path, env=environ, capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+
+    assert worked() == [
+        "python scripts/register.py", "prefect --no-prompt deploy --all --prefect-file prefect.yaml",
+        "prefect worker start --pool slowwave --limit 4",
+    ]  # fmt: skip
+    _, deployed, last = worked(SLOWWAVE_STORE="s3://memory/slowwave", SLOWWAVE_WORKER_RUNS="1")
+    assert last.endswith("--limit 1")
+    written = yaml.safe_load(Path(deployed.rpartition(" ")[2]).read_text(encoding="utf-8"))
+    assert {entry["parameters"]["store"] for entry in written["deployments"]} == {"s3://memory/slowwave"}
+    triggers = [trigger for entry in written["deployments"] for trigger in entry.get("triggers", ())]
+    assert not any("./memory" in trigger["parameters"]["store"] for trigger in triggers)

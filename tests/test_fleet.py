@@ -14,7 +14,7 @@ from conftest import EPOCH
 from typer.testing import CliRunner
 
 from apps.cli import app
-from flows.fleet import fleet
+from flows.fleet import fleet, night_of
 from inference.embedding import open_embedder
 from slowwave.errors import NoStoreYet, UnknownName, UnusableInput
 from slowwave.settings import FleetSettings, SleepSettings
@@ -93,6 +93,38 @@ def test_the_command_shows_a_line_for_each_namespace_and_its_code_tells(store: P
     failed = CliRunner().invoke(app, words)
     assert failed.exit_code == 1
     assert "failed" in failed.output
+
+
+def again(store: Path, fleet_run: str) -> dict[str, Any]:
+    """The night of `other` as a fleet asks for it that Prefect knows by this id."""
+    settings = SleepSettings.model_validate({"gate": {"enabled": False}})
+    told: dict[str, Any] = night_of("other", str(store), ("decay", "upkeep"), settings, None, False, fleet=fleet_run)
+    return told
+
+
+def test_a_fleet_that_is_run_again_has_no_second_night_where_it_had_one_and_another_fleet_has(store: Path) -> None:
+    first = again(store, "fleet-1")
+    second = again(store, "fleet-1")
+    assert (second["run"], second["state"], second["counts"]) == (first["run"], "completed", first["counts"])
+    assert nights(store)["other"] == 1
+    assert again(store, "fleet-2")["run"] != first["run"]
+    assert nights(store)["other"] == 2
+
+
+def test_a_fleet_that_is_run_again_goes_on_with_a_night_whose_machine_is_gone(store: Path) -> None:
+    lost = again(store, "fleet-1")["run"]
+    opened = Store.open(str(store), "other")
+    with opened.commit("kill", "test", EPOCH) as tx:  # as if it had been killed after decay, on another machine
+        rows = tx.frame("runs").filter(pl.col("id").eq(lost) | pl.col("flow").eq("upkeep"))
+        owner = pl.lit("lost|machine-1,boot,pid:[1]|7|7|0")
+        tx.upsert("runs", rows.with_columns(state=pl.lit("running"), owner=owner, summary=None, ended_at=None))
+    told = again(store, "fleet-1")
+    runs = Store.open(str(store), "other").snapshot().frame("runs")
+    assert sorted(runs.select("flow", "state").rows()) == [
+        ("decay", "completed"), ("sleep", "completed"), ("sleep", "interrupted"),
+        ("upkeep", "completed"), ("upkeep", "interrupted"),
+    ]  # fmt: skip
+    assert runs.filter(pl.col("id") == lost)["parent_id"].to_list() == [told["run"]]  # undone with the night
 
 
 @pytest.mark.engine
