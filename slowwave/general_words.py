@@ -18,7 +18,14 @@ MAX_TERMS, MAX_TERM = 6, 24
 """General words that are taken of one claim, and the characters of one at most."""
 MAX_KEPT = 12
 """General words of a fact that was said more than once, or that others went on in."""
+MIN_BEGINNING = 4
+"""Letters that a part of a name has at least for longer words that begin with it to stand for it."""
+UNSPACED = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+"""Signs of scripts that put no space between words."""
 _LETTERS = r"[\p{L}\p{M}]+"
+_UNWRITTEN = r"[\u{300}-\u{36f}\u{591}-\u{5c7}\u{64b}-\u{65f}\u{670}\p{Cf}]"  # accents, points of Hebrew and Arabic
+_PLAIN = {"ß": "ss", "ł": "l", "ø": "o", "æ": "ae", "œ": "oe", "đ": "d", "ð": "d", "þ": "th", "ı": "i", "ς": "σ"}
+_LAST_VOWEL = "[aeiouyаеиоуыьэюяαεηιουω]$"
 _REDACTED = r"\[redacted:\w*\]"
 
 
@@ -48,9 +55,11 @@ def general_words(
         terms=letters.list.eval(pl.element().filter(word)).list.unique(maintain_order=True),
     )
     spread = terms.explode("terms").drop_nulls("terms").filter(~pl.col("terms").is_in(pl.col("stated")))
-    spread = spread.filter(~folded(pl.col("terms")).is_in(sorted(names)))
+    spread = spread.filter(~have_part_of_name(spread["terms"], names))
     if "own_names" in rows.columns:
-        spread = spread.filter(~folded(pl.col("terms")).is_in(pl.col("own_names")).fill_null(False))
+        pairs = spread.explode("own_names").drop_nulls("own_names")
+        own = pairs.filter(_apart(pl.col("terms")).str.contains(_sought(pl.col("own_names")), literal=True))
+        spread = spread.join(own, on=["row", "terms"], how="anti", maintain_order="left")
     kept = spread.group_by("row", maintain_order=True).agg("terms", pl.col("most").first())
     whole = terms.select("row").join(kept, on="row", how="left", maintain_order="left")
     return whole.select(search_terms=_as_text(pl.col("terms").list.head(pl.col("most"))))[COLUMN]
@@ -74,8 +83,12 @@ def _as_text(words: pl.Expr) -> pl.Expr:
 
 
 def folded(text: pl.Expr) -> pl.Expr:
-    """A text in lower case and without accents."""
-    return text.str.normalize("NFKD").str.replace_all(r"\p{M}", "").str.to_lowercase()
+    """A text as names are compared: in lower case, without accents and vowel points, with plain letters for ß, ł, ø.
+
+    Other marks stay: in Devanagari or Thai they are vowels, and a name without them is another name.
+    """
+    plain = text.str.normalize("NFKD").str.replace_all(_UNWRITTEN, "").str.to_lowercase()
+    return plain.str.replace_many([*_PLAIN], [*_PLAIN.values()])
 
 
 def parts_of_names(name: pl.Expr) -> pl.Expr:
@@ -83,12 +96,33 @@ def parts_of_names(name: pl.Expr) -> pl.Expr:
 
     What hyphens or apostrophes join is there in parts and as a whole: a text may have either.
     """
-    joined = folded(name).str.replace_all(r"[^\p{L}\s]", "")
+    joined = folded(name).str.replace_all(r"[^\p{L}\p{M}\s]", "")
     words = folded(name).str.extract_all(_LETTERS).list.set_union(joined.str.extract_all(_LETTERS))
     return words.list.eval(pl.element().filter(pl.element().str.len_chars() >= 2))
 
 
-def have_one_of(texts: pl.Series, words: Collection[str]) -> pl.Series:
-    """Whether each text has one of these words (folded), in whatever order; false for none."""
-    has = folded(pl.col("text")).str.extract_all(_LETTERS).list.eval(pl.element().is_in(sorted(words))).list.any()
-    return texts.rename("text").to_frame().select(has.fill_null(False))["text"]
+def have_part_of_name(texts: pl.Series, parts: Collection[str]) -> pl.Series:
+    """Whether each text has a word that may stand for one of these `parts_of_names`; false for none.
+
+    This alone decides what is kept, what is erased and what the proof looks for. A word may be the part itself, or
+    begin with one of MIN_BEGINNING letters and more, whose last vowel may be another ("quints", "ивановой"); in a
+    script without spaces the part may stand anywhere. That is too much rather than too little.
+    """
+    rows = pl.DataFrame({"part": sorted(parts)}, schema={"part": pl.String})
+    sought = rows.select(_sought(pl.col("part")).implode()).to_series()
+    has = _apart(pl.col("text")).str.contains_any(pl.lit(sought))
+    return texts.rename("text").to_frame().select(text=has.fill_null(False))["text"]
+
+
+def _apart(text: pl.Expr) -> pl.Expr:
+    """The words of a text, folded, with a blank before and after each."""
+    return pl.format(" {} ", folded(text).str.replace_all(r"[^\p{L}\p{M}]+", " "))
+
+
+def _sought(part: pl.Expr) -> pl.Expr:
+    """What is looked for in words that stand apart: blanks say where a word must begin and end."""
+    stem = part.str.replace(_LAST_VOWEL, "")
+    has_stem, is_long = (each.str.count_matches(r"\p{L}") >= MIN_BEGINNING for each in (stem, part))
+    beginning = pl.format(" {}", pl.when(has_stem).then(stem).otherwise(part))
+    whole = pl.format(" {} ", part)
+    return pl.when(part.str.contains(UNSPACED)).then(part).when(is_long).then(beginning).otherwise(whole)

@@ -55,7 +55,7 @@ NOTES = f"# About {NAME}\n\n{NAME} lives in Porto. The backend uses Kafka becaus
 
 
 WORDED = {"statement": "Devon goes hiking near Sintra.", "status": "active"}
-GENERAL = ("outdoor hobby", "quint outdoor zorblax", "hobby zórblax")  # of the last two, words of a name go
+GENERAL = ("outdoor hobby", "quint outdoor zorblax", "hobby zórblax", "quints hobby")  # but for the first, they go
 LEAN = {"statement": "Devon likes tea very much.", "search_terms": "drink", "status": "active", "evidence_count": 2}
 LEANING = (
     {"id": "f_two_kept"},
@@ -115,7 +115,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tx.put_back("facts_archive", old)
         tx.delete("facts", old["id"])
     answers = [json.dumps({"a": f"x\n{NAME}"}), json.dumps({"a": [ALTO]}), '{"a":"Devon"}']
-    call = {"id": ["l1", "l2", "l3"], "response": answers, "model": ["m"] * 3}
+    answers += ['{"search_terms":"\\"Quint\\" hobby"}', r'{"search_terms":"hobby\n\u005aorblax"}']
+    call = {"id": ["l1", "l2", "l3", "l4", "l5"], "response": answers, "model": ["m"] * 5}
     store.append("llm_calls", pl.DataFrame(call), NOW)
     Staging(store, "test/other", 4).add(["tea"], np.full((1, 4), 0.5, np.float32))
     asked = pl.DataFrame({"id": ["q1", "q2"], "query": [f"what of {NAME.lower()}?", "tea?"]})
@@ -193,7 +194,7 @@ def test_after_it_no_file_of_the_store_holds_the_name_and_the_report_says_what_w
     assert all(after[name] == before[name] + added[name] for name in TABLES if name not in removed)
     assert removed["messages"] == removed["entities"] == removed["recalled_queries"] == 1
     assert removed["facts_archive"] == 1
-    assert removed["llm_calls"] == 2
+    assert removed["llm_calls"] == 4
     assert report.versions > 20
 
 
@@ -208,14 +209,14 @@ def test_general_words_that_have_words_of_a_name_go_in_whatever_order_and_the_pr
     told: Path, done: Done
 ) -> None:
     kept = rows(done.store, "facts", "starts_with(id, 'f_worded')")
-    assert kept["search_terms"].to_list() == ["outdoor hobby", None, None]
+    assert kept["search_terms"].to_list() == ["outdoor hobby", None, None, None]
     assert set(kept["statement"]) == {WORDED["statement"]}
     (belief,) = rows(done.store, "pending_beliefs", "id = 'b_worded'")["claim"]
     assert json.loads(belief)["fact"] == {"search_terms": None, "statement": "Devon may hike."}
     names = Names.of([NAME])
     assert read_rows_naming(Store.open(str(done.store)), names).general == {}
     before = read_rows_naming(Store.open(str(told / "memory")), names, only_newest=True).general
-    assert (before["facts"], before["pending_beliefs"]) == (2, 1)
+    assert (before["facts"], before["pending_beliefs"], before["llm_calls"]) == (3, 1, 2)
 
 
 @pytest.mark.parametrize(

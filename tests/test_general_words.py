@@ -12,6 +12,7 @@ from test_reconciliation import ALIKE, fact, plan, pool_of
 from slowwave import frames
 from slowwave.application.patches import CLAIMS, MESSAGES, build_candidates, search_terms
 from slowwave.general_words import joined_words
+from slowwave.maintenance.erased_names import Names
 from slowwave.merging.merges import LOSERS, Merges
 from slowwave.settings import ExtractSettings
 
@@ -53,6 +54,46 @@ def test_general_words_have_no_word_of_a_name_of_whom_the_fact_is_about_or_of_a_
     assert search_terms(rows, names).to_list() == ["sister trip", "trip"]
     rows = rows.with_columns(subject_id=pl.lit("e_4"))
     assert search_terms(rows, names).to_list() == ["sister trip", "cup blue trip"]
+
+
+OTHERWISE = [
+    ("Hans Weiß", "weiss"),
+    ("Hans Weiss", "weiß"),
+    ("Łukasz", "lukasz"),
+    ("Bjørn Dæhlie", "bjorn"),
+    ("Bjørn Dæhlie", "daehlie"),
+    ("राम ली", "ली"),
+    ("Anna Иванова", "ивановой"),
+    ("李明", "李明さん"),
+    ("田中", "小田中さん"),
+    ("สมชาย", "คุณสมชาย"),
+    ("김 철수", "철수는"),
+    ("أحمد", "احمد"),
+    ("Zorblax Quint", "quints"),
+]
+
+
+@pytest.mark.parametrize(("name", "word"), OTHERWISE)
+@pytest.mark.parametrize(("about", "kind"), [("e_1", "place"), ("e_9", "person")])
+def test_a_word_of_a_name_that_is_written_otherwise_is_not_kept_and_is_found(
+    name: str, word: str, about: str, kind: str
+) -> None:
+    names = pl.DataFrame({"name": [name], "entity_id": ["e_1"], "entity_type": [kind]})
+    rows = pl.DataFrame({"search_terms": [f"hobby {word} trip"], "statement": ["She goes."], "subject_id": [about],
+                         "object_id": ["e_2"]})  # fmt: skip
+    assert search_terms(rows, names).to_list() == ["hobby trip"]
+    assert Names.of([name]).have_words_in(rows["search_terms"]).to_list() == [True]
+
+
+@pytest.mark.parametrize(
+    ("name", "word"), [("राम ली", "लो"), ("Ann", "annals"), ("Quint", "sequint"), ("李明", "明日"), ("Weiß", "west")]
+)
+def test_a_word_that_is_only_like_a_name_is_kept(name: str, word: str) -> None:
+    names = pl.DataFrame({"name": [name], "entity_id": ["e_1"], "entity_type": ["person"]})
+    rows = pl.DataFrame({"search_terms": [word], "statement": ["She goes."], "subject_id": ["e_1"],
+                         "object_id": ["e_2"]})  # fmt: skip
+    assert search_terms(rows, names).to_list() == [word]
+    assert Names.of([name]).have_words_in(rows["search_terms"]).to_list() == [False]
 
 
 def test_other_names_of_whom_a_fact_is_about_are_no_general_words() -> None:

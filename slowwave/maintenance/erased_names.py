@@ -18,7 +18,7 @@ from typing import Any, Literal
 import polars as pl
 
 from slowwave.errors import UnusableInput
-from slowwave.general_words import have_one_of, parts_of_names
+from slowwave.general_words import UNSPACED, have_part_of_name, parts_of_names
 from slowwave.merging.guard_words import FUNCTION_WORDS
 from slowwave.text import as_json, normalise_name, word_set
 
@@ -30,7 +30,7 @@ _FORMS: tuple[Literal["NFC", "NFD", "NFKC", "NFKD"], ...] = ("NFC", "NFD", "NFKC
 _APART = "\0"  # between texts: nothing that is found reaches over it
 _LETTER = r"[^\W\d_]"
 _MARK = "\u0300-\u036f"
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+_UNSPACED = re.compile(UNSPACED)
 _BETWEEN = r"(?:\s+|[_.+-]|%20|\\[nrt])"
 # A text may be JSON, in which an escape stands before a word.
 _STARTS = rf"(?:(?<!{_LETTER})(?<![{_MARK}])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{{4}}))"
@@ -116,8 +116,8 @@ class Names:
         return pl.Series(texts.name, [self.are_in(text) for text in said], dtype=pl.Boolean)
 
     def have_words_in(self, general_words: pl.Series) -> pl.Series:
-        """Whether each text of general words has a word of a name, without the others or in another order, too."""
-        return have_one_of(general_words, self._parts)
+        """Whether each text of general words has a word of a name, alone, in another order or with an ending, too."""
+        return have_part_of_name(general_words, self._parts)
 
     def words_around(self, texts: Iterable[str | None]) -> set[str]:
         """Longer words of these texts that have a name inside, in lower case: `planning` for Ann."""

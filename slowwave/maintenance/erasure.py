@@ -12,6 +12,7 @@ Rules go by the columns of a table, not by a list of tables: text in a table tha
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import polars as pl
@@ -57,7 +58,8 @@ _TELLING: Mapping[str, tuple[str, ...]] = {
     "proposals": ("title", "reason", "subject", "ask", "changes", "otherwise", "basis"),
 }
 _FACTS_IN_JSON = ("claim", "changes", "response")
-_WORDS_IN_JSON = rf'"{GENERAL_WORDS}":\s*"[^"]*"'
+_WORDS_IN_JSON = rf'"{GENERAL_WORDS}":\s*"(?:[^"\\]|\\.)*"'
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 _SUBJECTS = ("subject_id", "object_id", "owner_entity_id")
 _TOUCHES = ("subject_id", "touches", "evidence")  # a proposal holds whole rows of what it touches, and goes with it
 _NAMED_ROWS = ("runs", "commits")  # a name in their id would be one of a flow
@@ -96,9 +98,22 @@ def with_words_of(frame: pl.DataFrame, names: Names) -> pl.Series:
     for column in {GENERAL_WORDS, *_FACTS_IN_JSON} & {*frame.columns}:
         texts = frame[column]
         if column != GENERAL_WORDS:
-            texts = texts.str.extract_all(_WORDS_IN_JSON).list.join(" ").str.replace_all(GENERAL_WORDS, "")
+            texts = _words_in_json(texts)
         hits = hits | names.have_words_in(texts)
     return hits
+
+
+def _words_in_json(texts: pl.Series) -> pl.Series:
+    """The general words of all facts that each text of JSON holds, as one text; escapes stand for their letters."""
+    found = texts.str.extract_all(_WORDS_IN_JSON).list.join(" ").str.replace_all(GENERAL_WORDS, "")
+    escaped = found.str.contains("\\", literal=True).fill_null(False).arg_true()
+    plain = [_ESCAPE.sub(_unescaped, text) for text in found.gather(escaped)]
+    return found.scatter(escaped, pl.Series(plain, dtype=pl.String)) if plain else found
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    """The letter of an escape by its number; a blank for any other, none of which is a letter."""
+    return chr(int(escape[1], 16)) if escape[1] and not 0xD800 <= int(escape[1], 16) < 0xE000 else " "
 
 
 def telling(table: str, named: pl.DataFrame, names: Names, *, is_log: bool = False) -> set[str]:
