@@ -39,6 +39,17 @@ SPANS = [
     ("Where is she going next Monday?", NOW, "2024-11-25", "2024-11-26"),
     ("What are we doing this weekend?", NOW, "2024-11-23", "2024-11-25"),
     ("What are my plans for Wednesday?", NOW, "2024-11-27", "2024-11-28"),
+    # a day of a week that is named is that one
+    ("What did she do on Monday last week?", NOW, "2024-11-11", "2024-11-12"),
+    ("What did she do on Monday of last week?", NOW, "2024-11-11", "2024-11-12"),
+    ("Who called Monday last week?", NOW, "2024-11-11", "2024-11-12"),
+    ("What did she do on Tuesday evening last week?", NOW, "2024-11-12", "2024-11-13"),
+    ("What did she do on Saturday two weeks ago?", NOW, "2024-11-09", "2024-11-10"),
+    ("What did she do on Saturday of the week before last?", NOW, "2024-11-09", "2024-11-10"),
+    ("Who came on Monday and Tuesday of last week?", NOW, "2024-11-11", "2024-11-13"),
+    ("What did she do on Thursday this week?", NOW, "2024-11-21", "2024-11-22"),
+    ("What will she do on Thursday next week?", NOW, "2024-11-28", "2024-11-29"),
+    ("What had she read before Monday last week?", NOW, "", "2024-11-11"),
     # ranges, whole
     ("What happened between March and May 2023?", NOW, "2023-03-01", "2023-06-01"),
     ("Where were they from 3 to 7 June 2024?", NOW, "2024-06-03", "2024-06-08"),
@@ -219,6 +230,7 @@ def test_after_is_not_always_a_time(question: str, event: tuple[str, str] | None
         ("Who in Mayfair sang in May?", "Who in Mayfair sang  ?"),
         ("Last summer, who sang?", " , who sang?"),
         ("Who sang after March 2023 in Rome?", "Who sang   in Rome?"),
+        ("Who sang on Tuesday evening last week in Rome?", "Who sang   in Rome?"),
     ],
 )
 def test_the_words_that_name_a_period_can_be_taken_out(question: str, rest: str) -> None:

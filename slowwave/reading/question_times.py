@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from slowwave.merging.guard_words import FUNCTION_WORDS
-from slowwave.reading.date_words import count_of, meaning_of
+from slowwave.reading.date_words import WEEKDAYS, count_of, meaning_of
 from slowwave.reading.hints import CORE, COUNT, DATE, FEAST, MONTH, NTH, PART_OF_DAY, SEASON, UNIT, WEEKDAY, YEAR
 from slowwave.reading.spanish_dates import DIA, MES, in_english
 from slowwave.reading.spans import Stretch, Tense, shift
@@ -35,10 +35,15 @@ _BARE = (
     rf"(?:{MONTH}(?!\s+\d)|(?!(?i:fall)\b){SEASON}|{FEAST}|{WEEKDAY}(?!s){PART_OF_DAY}|(?i:weekend)\b"
     rf"|(?i:{MES})\b(?:\s+de\s+{YEAR})?|(?i:{DIA})\b)"
 )
+_OF_WEEK = (
+    rf"{WEEKDAY}{PART_OF_DAY}(?:,?\s+of)?\s+(?:the\s+)?"
+    rf"(?i:(?:last|past|this|next)\s+week|week\s+(?:before\s+last|after\s+next)|{COUNT}\s+weeks?\s+ago)\b"
+)
 _TO = r"\s*(?:[-–—&]|\b(?:to|until|till|through|and|or|y|o|al?)\b)\s*(?:(?:in|on|the|el)\s+){0,2}"
 _TIME = re.compile(
     r"\b(?:"
-    rf"{_PREPOSITION}?{_CLEAR}"
+    rf"{_PREPOSITION}?{_OF_WEEK}"
+    rf"|{_PREPOSITION}?{_CLEAR}"
     rf"|{_PREPOSITION}{_BARE}"
     r"|(?i:(?:in|during|since)\s+(?:the\s+)?fall)\b"
     rf"|(?i:{_BOUND}|{_IN_YEAR})\s+{YEAR}"
@@ -89,6 +94,10 @@ _YEAR_BESIDE = re.compile(
 )
 _WINDOW = re.compile(r"(?:the last|(?:the )?past) (week|month|year|decade)|(?:the )?(?:last|past) (.+)")
 _ENDS = re.compile(r"(.+?)(?: (?:to|until|till|through|and|or) | ?[-–—&] ?)(.+)")
+_DAYS_OF_WEEK = re.compile(
+    rf"({WEEKDAY}){PART_OF_DAY}(?: (?:to|until|till|through|and|or) ({WEEKDAY}){PART_OF_DAY})?(?: of)?"
+    r" ((?:the )?(?:last|past|this|next|week|.+ ago)\b.*)"
+)
 _WAS = re.compile(r"\b(?:did|was|were|had|didn['’]t|wasn['’]t|weren['’]t)\b", re.IGNORECASE)
 _AHEAD = re.compile(r"\b(?:plans?|schedule|agenda|appointments?|to come)\b", re.IGNORECASE)
 
@@ -211,6 +220,12 @@ def _stretch(core: str, day: datetime, tense: Tense) -> Stretch | None:
     amount = count_of(f"one {window[1]}" if window[1] else window[2]) if window else None
     if amount is not None:
         return Stretch(shift(day, -amount[0], amount[1]), day + timedelta(days=1), "around")
+    if days := _DAYS_OF_WEEK.fullmatch(core):
+        week = meaning_of(days[3], day, tense)
+        if week is None:
+            return None
+        first, last = (week.span.start + timedelta(days=WEEKDAYS[name]) for name in (days[1], days[2] or days[1]))
+        return Stretch(first, last + timedelta(days=1), "day") if first <= last else None
     core = re.sub(r"\bnow\b", "today", core)
     if (found := meaning_of(core, day, tense)) is not None:
         return found.span
