@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from slowwave.merging.guard_words import FUNCTION_WORDS
-from slowwave.reading.date_words import WEEKDAYS, count_of, meaning_of
+from slowwave.reading.date_words import WEEKDAYS, count_of, counted, meaning_of
 from slowwave.reading.hints import CORE, COUNT, DATE, FEAST, MONTH, NTH, PART_OF_DAY, SEASON, UNIT, WEEKDAY, YEAR
 from slowwave.reading.spanish_dates import DIA, MES, in_english
 from slowwave.reading.spans import Stretch, Tense, shift
@@ -39,10 +39,15 @@ _OF_WEEK = (
     rf"{WEEKDAY}{PART_OF_DAY}(?:,?\s+of)?\s+(?:the\s+)?"
     rf"(?i:(?:last|past|this|next)\s+week|week\s+(?:before\s+last|after\s+next)|{COUNT}\s+weeks?\s+ago)\b"
 )
+_BESIDE = (
+    rf"(?:{COUNT}\s+(?i:(?:day|night|week|month|year)s?)|(?i:the)\s+(?i:day|night|week|weekend|month|year))"
+    r"\s+(?i:before|after)\b"
+)
 _TO = r"\s*(?:[-–—&]|\b(?:to|until|till|through|and|or|y|o|al?)\b)\s*(?:(?:in|on|the|el)\s+){0,2}"
 _TIME = re.compile(
     r"\b(?:"
-    rf"{_PREPOSITION}?{_OF_WEEK}"
+    rf"{_PREPOSITION}?{_BESIDE}\s+(?:the\s+)?(?:{_OF_WEEK}|{_CLEAR}|{_BARE}|{YEAR})"
+    rf"|{_PREPOSITION}?{_OF_WEEK}"
     rf"|{_PREPOSITION}?{_CLEAR}"
     rf"|{_PREPOSITION}{_BARE}"
     r"|(?i:(?:in|during|since)\s+(?:the\s+)?fall)\b"
@@ -80,7 +85,7 @@ _NOT_NAMING = FUNCTION_WORDS | {"besides", "apart", "regarding", "concerning", "
 _LEAD = re.compile(
     r"(?:(?P<since>(?:ever )?since|starting(?: on| from| in)?)|(?P<after>after|following|later than)"
     r"|(?P<before>before|prior to|earlier than)|(?P<until>(?:up )?until|till|up to|by|no later than)"
-    rf"|(?P<within>in|within)(?= {COUNT} {UNIT})|(?P<at>{_IN}))\s+"
+    rf"|(?P<within>in|within)(?= {COUNT} {UNIT}(?! (?:before|after)\b))|(?P<at>{_IN}))\s+"
 )
 _ISO = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-(\d\d)\b")
 _ONWARDS = re.compile(r" on(?:wards?)?$")
@@ -94,6 +99,10 @@ _YEAR_BESIDE = re.compile(
 )
 _WINDOW = re.compile(r"(?:the last|(?:the )?past) (week|month|year|decade)|(?:the )?(?:last|past) (.+)")
 _ENDS = re.compile(r"(.+?)(?: (?:to|until|till|through|and|or) | ?[-–—&] ?)(.+)")
+_DISTANCE = re.compile(
+    rf"(?:(?P<the>the) )?(?:(?P<count>{COUNT}) )?(?P<unit>day|night|week|weekend|month|year)s?"
+    r" (?P<side>before|after) (?:the )?(?P<time>.+)"
+)
 _DAYS_OF_WEEK = re.compile(
     rf"({WEEKDAY}){PART_OF_DAY}(?: (?:to|until|till|through|and|or) ({WEEKDAY}){PART_OF_DAY})?(?: of)?"
     r" ((?:the )?(?:last|past|this|next|week|.+ ago)\b.*)"
@@ -157,7 +166,7 @@ def _is_of_something_else(text: str, start: int, end: int) -> bool:
         return True  # "her 30s"
     following = _NEXT_WORD.match(rest)
     is_bare = not _OF_ONE_YEAR.search(words) and not re.search(r"\d", words)
-    if following is None or not re.match(_BOUND + r"\b", words):
+    if following is None or not (re.match(_BOUND + r"\b", words) or re.search(_BESIDE, words)):
         return False
     return following[1] is None or (is_bare and following[1].lower() not in _NOT_NAMING)
 
@@ -207,6 +216,8 @@ def _without_lead(words: str, day: datetime) -> tuple[str, str]:
     lead = _LEAD.match(core)
     side = (lead.lastgroup or "at") if lead else "at"
     core = core[lead.end() :] if lead else core
+    if lead and side == "at" and re.match(_BESIDE, core) and not core.startswith("the "):
+        core = f"the {core}"  # "in two weeks after Christmas": all of them, while "two weeks after" it is a day or week
     if side == "at" and _ONWARDS.search(core):
         side = "since"
     core = re.sub(r"\b(?:of|in) (?=\d{4}$)", "", _ONWARDS.sub("", core))
@@ -229,6 +240,8 @@ def _stretch(core: str, day: datetime, tense: Tense) -> Stretch | None:
     core = re.sub(r"\bnow\b", "today", core)
     if (found := meaning_of(core, day, tense)) is not None:
         return found.span
+    if (distance := _DISTANCE.fullmatch(core)) and (distance["the"] or distance["count"]):
+        return _beside(distance, day, tense)
     ends = _ENDS.fullmatch(core)
     first = meaning_of(ends[1], day, tense) if ends else None
     if ends is None or first is None:
@@ -238,3 +251,22 @@ def _stretch(core: str, day: datetime, tense: Tense) -> Stretch | None:
     if last is None or last.span.end <= first.span.start:
         return None
     return Stretch(first.span.start, last.span.end, "around")
+
+
+def _beside(distance: re.Match[str], day: datetime, tense: Tense) -> Stretch | None:
+    """What is so far from a time ("two days after 3 May"), or lasts so long beside it ("the week before Christmas")."""
+    time = _stretch(distance["time"], day, tense)
+    unit = "day" if distance["unit"] == "night" else distance["unit"]
+    amount = count_of(f"{distance['count'] or 'one'} {unit}")
+    if time is None or amount is None:
+        return None
+    (count, unit, rough), is_after = amount, distance["side"] == "after"
+    if not distance["the"]:
+        return counted(count if is_after else -count, unit, rough, time.end - timedelta(1) if is_after else time.start)
+    if unit == "weekend":
+        saturday = timedelta(days=(5 - time.end.weekday()) % 7 if is_after else -2 - time.start.weekday())
+        start = (time.end if is_after else time.start) + saturday
+        return Stretch(start, start + timedelta(days=2), "day")
+    if is_after:
+        return Stretch(time.end, shift(time.end, count, unit), "around")
+    return Stretch(shift(time.start, -count, unit), time.start, "around")
