@@ -10,6 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave.ranking.periods import Period, event_in, period_of
+from slowwave.reading.date_words import MONTHS, WEEKDAYS
+from slowwave.reading.question_times import time_in
+from slowwave.reading.spans import UNITS
+from slowwave.reading.time_triggers import may_tell_when
 
 NOW = datetime(2024, 11, 22, 16, 40, tzinfo=UTC)  # a Friday
 SUNDAY = datetime(2024, 11, 24, 9, tzinfo=UTC)
@@ -107,6 +111,15 @@ SPANS = [
     ("What must be ready before June 2025?", NOW, "2024-11-22", "2025-06-01"),
     ("Where does she work until June 2025?", NOW, "2024-11-22", "2025-07-01"),
     ("What do I have to send by Friday?", NOW, "2024-11-22", "2024-11-30"),
+    ("Where did he live since 2020 until 2022?", NOW, "2020-01-01", "2023-01-01"),
+    ("Where did he live after 2020 until 2022?", NOW, "2021-01-01", "2023-01-01"),
+    ("Where did he live in the winter of 2022 to 2023?", NOW, "2022-12-01", "2023-03-01"),
+    ("Where did he live in the winter of 2022-2023?", NOW, "2022-12-01", "2023-03-01"),
+    ("Where did he live from the winter of 2022 to 2023?", NOW, "2022-12-01", "2024-01-01"),
+    ("What will she do after Christmas?", NOW, "2024-12-26", ""),
+    ("After Christmas, what will she do?", NOW, "2024-12-26", ""),
+    ("After Christmas, what did she do?", NOW, "2023-12-26", ""),
+    ("What would Ben like to do after Christmas?", NOW, "2024-12-26", ""),
     # windows that end today
     ("What did I watch in the last three months?", NOW, "2024-08-22", "2024-11-23"),
     ("What has she cooked in the past two weeks?", NOW, "2024-11-08", "2024-11-23"),
@@ -267,6 +280,37 @@ def test_nothing_slow_is_imported_for_a_question_that_names_no_time(monkeypatch:
     assert event_in("Where did Anna live before she moved?") == ("before", "she moved")
     with pytest.raises(ImportError):
         period_of("What did Anna do in October?", NOW)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(f"in {month.capitalize()}" for month in MONTHS),
+        *(f"on {weekday.capitalize()}" for weekday in WEEKDAYS),
+        *(f"in the past two {unit}s" for unit in UNITS - {"second"}),
+        *(f"two {unit}s ago" for unit in UNITS - {"second"}),
+        *(f"last {season}" for season in ("spring", "summer", "autumn", "fall", "winter")),
+        *("on Christmas", "on New Year's Eve", "on Halloween", "on Valentine's Day", "en Navidad", "en Nochebuena"),
+        *("in Nochevieja", "in the fall", "during the summer", "over the weekend", "today", "tonight", "yesterday"),
+        *("tomorrow", "the day after tomorrow", "the week before last", "earlier this month", "this morning"),
+        *("early this year", "at the end of the month", "in mid March", "the first week of May", "the next few days"),
+        *("between March and now", "from March onwards", "since Monday", "until Friday", "by June"),
+        *(f"en {mes}" for mes in ("enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto")),
+        *(f"en {mes}" for mes in ("septiembre", "setiembre", "octubre", "noviembre", "diciembre")),
+        *(f"el {dia}" for dia in ("lunes", "martes", "miércoles", "jueves", "viernes", "sábado", "domingo")),
+        *("hoy", "ayer", "anoche", "anteayer", "esta mañana", "la semana pasada", "el mes pasado", "este año"),
+        *("hace dos días", "el verano pasado", "la primavera pasada", "el otoño pasado", "el invierno pasado"),
+    ],
+)
+def test_no_time_that_is_understood_is_passed_over(words: str) -> None:
+    question = f"Who sang {words}?"
+    assert time_in(question, NOW) is not None
+    assert may_tell_when(question)
+
+
+def test_in_two_hours_is_today() -> None:
+    assert period_of("What will she do in two hours?", NOW) == between("2024-11-22", "2024-11-23")
+    assert not may_tell_when("Who decorated the martyr's octopus in Marseille?")
 
 
 @settings(deadline=None, max_examples=200)

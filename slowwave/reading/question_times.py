@@ -108,7 +108,11 @@ _DAYS_OF_WEEK = re.compile(
     r" ((?:the )?(?:last|past|this|next|week|.+ ago)\b.*)"
 )
 _WAS = re.compile(r"\b(?:did|was|were|had|didn['’]t|wasn['’]t|weren['’]t)\b", re.IGNORECASE)
-_AHEAD = re.compile(r"\b(?:plans?|schedule|agenda|appointments?|to come)\b", re.IGNORECASE)
+_AHEAD = re.compile(
+    r"\b(?:plans?|schedule|agenda|appointments?|to come|would (?:\w+ ){1,3}(?:like|love) to)\b", re.IGNORECASE
+)
+_UNTIL = re.compile(r"(.+?) (?:to|until|till|through|up to) .+")
+_WINTER = re.compile(r"winter (?:of )?(\d\d)(\d\d)(?: ?[-–—] ?| (?:to|and|through) )(?:\1)?(\d\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +178,12 @@ def _is_of_something_else(text: str, start: int, end: int) -> bool:
 def _tense(words: str, question: str) -> Tense:
     if _WAS.search(question):
         return "past"
-    return "future" if _AHEAD.search(question) else telling_of(words, question).tense
+    if _AHEAD.search(question):
+        return "future"
+    telling = telling_of(words, question)
+    if telling.tense == "unknown" and not telling.is_present and question.startswith(words):
+        telling = telling_of("", re.sub(r"^\W*\w+", "", question[len(words) :]))  # ", what will she do?"
+    return telling.tense
 
 
 def _named(words: str, day: datetime, tense: Tense) -> NamedTime | None:
@@ -194,6 +203,11 @@ def _named(words: str, day: datetime, tense: Tense) -> NamedTime | None:
     is_bare = not _OF_ONE_YEAR.search(core)
     if side == "at":
         return NamedTime(words, span.start, span.end, is_bare and _NAMED.search(core) is not None)
+    until = _UNTIL.fullmatch(core) if side in ("since", "after") else None
+    if until is not None:  # "since 2020 until 2022"
+        first = _stretch(until[1], day, tense)
+        start = first.end if first and side == "after" else span.start
+        return NamedTime(words, start, span.end) if start < span.end else None
     if side == "since":
         return NamedTime(words, span.start, None)
     if side == "after":
@@ -221,6 +235,9 @@ def _without_lead(words: str, day: datetime) -> tuple[str, str]:
     if side == "at" and _ONWARDS.search(core):
         side = "since"
     core = re.sub(r"\b(?:of|in) (?=\d{4}$)", "", _ONWARDS.sub("", core))
+    winter = _WINTER.fullmatch(core.removeprefix("the "))
+    if winter and lead and lead["at"] not in ("from", "between") and int(winter[3]) == (int(winter[2]) + 1) % 100:
+        core = f"winter {winter[1]}{winter[2]}"  # one winter is of two years
     steps = {"last": -1, "this": 0, "next": 1}
     return _YEAR_BESIDE.sub(lambda found: f"{found[1]} {day.year + steps[found[2]]}", core), side
 
