@@ -120,6 +120,8 @@ SPANS = [
     ("After Christmas, what will she do?", NOW, "2024-12-26", ""),
     ("After Christmas, what did she do?", NOW, "2023-12-26", ""),
     ("What would Ben like to do after Christmas?", NOW, "2024-12-26", ""),
+    ("What was in last June's letter?", NOW, "2024-06-01", "2024-07-01"),
+    ("What did Ben buy for April 2023?", NOW, "2023-04-01", "2023-05-01"),
     # windows that end today
     ("What did I watch in the last three months?", NOW, "2024-08-22", "2024-11-23"),
     ("What has she cooked in the past two weeks?", NOW, "2024-11-08", "2024-11-23"),
@@ -145,6 +147,7 @@ def test_a_question_is_about_what_lies_from_start_to_end(question: str, now: dat
         ("What did she do from 3 to 7 June?", Period(months=(6,), day=3, last_day=7)),
         ("What did she do from May 28 to June 3?", Period(months=(5, 6))),
         ("Who came for Christmas?", Period(months=(12,), day=25)),
+        ("What was in June's 2023 report?", Period(months=(6,))),
         ("What did she do the week before Christmas?", Period(months=(12,), day=18, last_day=24)),
     ],
 )
@@ -177,6 +180,10 @@ def test_without_a_year_it_is_of_any_year(question: str, period: Period) -> None
         "What did she do the day after the Christmas party?",
         "What did she do two days after the Christmas party?",
         "What did she drink before June left?",
+        "What is in June's garden?",
+        "Who slept at April’s?",
+        "What did Ben buy for April?",
+        "What did Ben buy for April and June?",
         "Since when does she sing?",
         "What did she say about her 30s?",
         "What did she do 9999 years ago, or in the past 999 decades?",

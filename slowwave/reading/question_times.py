@@ -79,6 +79,8 @@ _COUNTED = re.compile(
     r"|people|percent|calories|steps|points|pages|words|users|items|times)\b"
 )
 _POSSESSIVE = re.compile(r"['’]s\b")
+_OF_MONTH = re.compile(rf"{_PREPOSITION}?{MONTH}")
+_FOR_MONTH = re.compile(rf"(?i:for)\s+(?:the\s+)?{MONTH}(?:\s*(?:,|&|\b(?:and|or)\b)\s*{MONTH})*")
 _NEXT_WORD = re.compile(r"['’]s\b|\s+(\w+)")
 _NOT_NAMING = FUNCTION_WORDS | {"besides", "apart", "regarding", "concerning", "except", "instead"}
 
@@ -164,6 +166,10 @@ def _is_of_something_else(text: str, start: int, end: int) -> bool:
         return True
     if re.match(r"may \d+$", words) and not text[:start].strip() and re.match(r"\s+[a-z]", rest):
         return True  # "May 12 guests come?"
+    if _OF_MONTH.fullmatch(text[start:end]) and re.match(rf"['’]s\b(?!\s+{YEAR})", rest):
+        return True  # "in June's garden": somebody's
+    if _FOR_MONTH.fullmatch(text[start:end]) and not _AHEAD.search(text):
+        return True  # "a book for April"
     if re.match(r"\s+of\b", rest) and re.search(r"\b(?:last|past|next)\b", words):
         return True  # "the last year of school"
     if re.search(r"(?<!the )\b\d0s$", words):
