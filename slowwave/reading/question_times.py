@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from slowwave.merging.guard_words import FUNCTION_WORDS
-from slowwave.reading.date_words import count_of, meaning_of
+from slowwave.reading.date_words import WEEKDAYS, count_of, counted, meaning_of
 from slowwave.reading.hints import CORE, COUNT, DATE, FEAST, MONTH, NTH, PART_OF_DAY, SEASON, UNIT, WEEKDAY, YEAR
 from slowwave.reading.spanish_dates import DIA, MES, in_english
 from slowwave.reading.spans import Stretch, Tense, shift
@@ -35,10 +35,20 @@ _BARE = (
     rf"(?:{MONTH}(?!\s+\d)|(?!(?i:fall)\b){SEASON}|{FEAST}|{WEEKDAY}(?!s){PART_OF_DAY}|(?i:weekend)\b"
     rf"|(?i:{MES})\b(?:\s+de\s+{YEAR})?|(?i:{DIA})\b)"
 )
+_OF_WEEK = (
+    rf"{WEEKDAY}{PART_OF_DAY}(?:,?\s+of)?\s+(?:the\s+)?"
+    rf"(?i:(?:last|past|this|next)\s+week|week\s+(?:before\s+last|after\s+next)|{COUNT}\s+weeks?\s+ago)\b"
+)
+_BESIDE = (
+    rf"(?:{COUNT}\s+(?i:(?:day|night|week|month|year)s?)|(?i:the)\s+(?i:day|night|week|weekend|month|year))"
+    r"\s+(?i:before|after)\b"
+)
 _TO = r"\s*(?:[-–—&]|\b(?:to|until|till|through|and|or|y|o|al?)\b)\s*(?:(?:in|on|the|el)\s+){0,2}"
 _TIME = re.compile(
     r"\b(?:"
-    rf"{_PREPOSITION}?{_CLEAR}"
+    rf"{_PREPOSITION}?{_BESIDE}\s+(?:the\s+)?(?:{_OF_WEEK}|{_CLEAR}|{_BARE}|{YEAR})"
+    rf"|{_PREPOSITION}?{_OF_WEEK}"
+    rf"|{_PREPOSITION}?{_CLEAR}"
     rf"|{_PREPOSITION}{_BARE}"
     r"|(?i:(?:in|during|since)\s+(?:the\s+)?fall)\b"
     rf"|(?i:{_BOUND}|{_IN_YEAR})\s+{YEAR}"
@@ -69,13 +79,15 @@ _COUNTED = re.compile(
     r"|people|percent|calories|steps|points|pages|words|users|items|times)\b"
 )
 _POSSESSIVE = re.compile(r"['’]s\b")
+_OF_MONTH = re.compile(rf"{_PREPOSITION}?{MONTH}")
+_FOR_MONTH = re.compile(rf"(?i:for)\s+(?:the\s+)?{MONTH}(?:\s*(?:,|&|\b(?:and|or)\b)\s*{MONTH})*")
 _NEXT_WORD = re.compile(r"['’]s\b|\s+(\w+)")
 _NOT_NAMING = FUNCTION_WORDS | {"besides", "apart", "regarding", "concerning", "except", "instead"}
 
 _LEAD = re.compile(
     r"(?:(?P<since>(?:ever )?since|starting(?: on| from| in)?)|(?P<after>after|following|later than)"
     r"|(?P<before>before|prior to|earlier than)|(?P<until>(?:up )?until|till|up to|by|no later than)"
-    rf"|(?P<within>in|within)(?= {COUNT} {UNIT})|(?P<at>{_IN}))\s+"
+    rf"|(?P<within>in|within)(?= {COUNT} {UNIT}(?! (?:before|after)\b))|(?P<at>{_IN}))\s+"
 )
 _ISO = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-(\d\d)\b")
 _ONWARDS = re.compile(r" on(?:wards?)?$")
@@ -89,8 +101,20 @@ _YEAR_BESIDE = re.compile(
 )
 _WINDOW = re.compile(r"(?:the last|(?:the )?past) (week|month|year|decade)|(?:the )?(?:last|past) (.+)")
 _ENDS = re.compile(r"(.+?)(?: (?:to|until|till|through|and|or) | ?[-–—&] ?)(.+)")
+_DISTANCE = re.compile(
+    rf"(?:(?P<the>the) )?(?:(?P<count>{COUNT}) )?(?P<unit>day|night|week|weekend|month|year)s?"
+    r" (?P<side>before|after) (?:the )?(?P<time>.+)"
+)
+_DAYS_OF_WEEK = re.compile(
+    rf"({WEEKDAY}){PART_OF_DAY}(?: (?:to|until|till|through|and|or) ({WEEKDAY}){PART_OF_DAY})?(?: of)?"
+    r" ((?:the )?(?:last|past|this|next|week|.+ ago)\b.*)"
+)
 _WAS = re.compile(r"\b(?:did|was|were|had|didn['’]t|wasn['’]t|weren['’]t)\b", re.IGNORECASE)
-_AHEAD = re.compile(r"\b(?:plans?|schedule|agenda|appointments?|to come)\b", re.IGNORECASE)
+_AHEAD = re.compile(
+    r"\b(?:plans?|schedule|agenda|appointments?|to come|would (?:\w+ ){1,3}(?:like|love) to)\b", re.IGNORECASE
+)
+_UNTIL = re.compile(r"(.+?) (?:to|until|till|through|up to) .+")
+_WINTER = re.compile(r"winter (?:of )?(\d\d)(\d\d)(?: ?[-–—] ?| (?:to|and|through) )(?:\1)?(\d\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +166,17 @@ def _is_of_something_else(text: str, start: int, end: int) -> bool:
         return True
     if re.match(r"may \d+$", words) and not text[:start].strip() and re.match(r"\s+[a-z]", rest):
         return True  # "May 12 guests come?"
+    if _OF_MONTH.fullmatch(text[start:end]) and re.match(rf"['’]s\b(?!\s+{YEAR})", rest):
+        return True  # "in June's garden": somebody's
+    if _FOR_MONTH.fullmatch(text[start:end]) and not _AHEAD.search(text):
+        return True  # "a book for April"
     if re.match(r"\s+of\b", rest) and re.search(r"\b(?:last|past|next)\b", words):
         return True  # "the last year of school"
     if re.search(r"(?<!the )\b\d0s$", words):
         return True  # "her 30s"
     following = _NEXT_WORD.match(rest)
     is_bare = not _OF_ONE_YEAR.search(words) and not re.search(r"\d", words)
-    if following is None or not re.match(_BOUND + r"\b", words):
+    if following is None or not (re.match(_BOUND + r"\b", words) or re.search(_BESIDE, words)):
         return False
     return following[1] is None or (is_bare and following[1].lower() not in _NOT_NAMING)
 
@@ -156,7 +184,12 @@ def _is_of_something_else(text: str, start: int, end: int) -> bool:
 def _tense(words: str, question: str) -> Tense:
     if _WAS.search(question):
         return "past"
-    return "future" if _AHEAD.search(question) else telling_of(words, question).tense
+    if _AHEAD.search(question):
+        return "future"
+    telling = telling_of(words, question)
+    if telling.tense == "unknown" and not telling.is_present and question.startswith(words):
+        telling = telling_of("", re.sub(r"^\W*\w+", "", question[len(words) :]))  # ", what will she do?"
+    return telling.tense
 
 
 def _named(words: str, day: datetime, tense: Tense) -> NamedTime | None:
@@ -176,6 +209,11 @@ def _named(words: str, day: datetime, tense: Tense) -> NamedTime | None:
     is_bare = not _OF_ONE_YEAR.search(core)
     if side == "at":
         return NamedTime(words, span.start, span.end, is_bare and _NAMED.search(core) is not None)
+    until = _UNTIL.fullmatch(core) if side in ("since", "after") else None
+    if until is not None:  # "since 2020 until 2022"
+        first = _stretch(until[1], day, tense)
+        start = first.end if first and side == "after" else span.start
+        return NamedTime(words, start, span.end) if start < span.end else None
     if side == "since":
         return NamedTime(words, span.start, None)
     if side == "after":
@@ -198,9 +236,14 @@ def _without_lead(words: str, day: datetime) -> tuple[str, str]:
     lead = _LEAD.match(core)
     side = (lead.lastgroup or "at") if lead else "at"
     core = core[lead.end() :] if lead else core
+    if lead and side == "at" and re.match(_BESIDE, core) and not core.startswith("the "):
+        core = f"the {core}"  # "in two weeks after Christmas": all of them, while "two weeks after" it is a day or week
     if side == "at" and _ONWARDS.search(core):
         side = "since"
     core = re.sub(r"\b(?:of|in) (?=\d{4}$)", "", _ONWARDS.sub("", core))
+    winter = _WINTER.fullmatch(core.removeprefix("the "))
+    if winter and lead and lead["at"] not in ("from", "between") and int(winter[3]) == (int(winter[2]) + 1) % 100:
+        core = f"winter {winter[1]}{winter[2]}"  # one winter is of two years
     steps = {"last": -1, "this": 0, "next": 1}
     return _YEAR_BESIDE.sub(lambda found: f"{found[1]} {day.year + steps[found[2]]}", core), side
 
@@ -211,9 +254,17 @@ def _stretch(core: str, day: datetime, tense: Tense) -> Stretch | None:
     amount = count_of(f"one {window[1]}" if window[1] else window[2]) if window else None
     if amount is not None:
         return Stretch(shift(day, -amount[0], amount[1]), day + timedelta(days=1), "around")
+    if days := _DAYS_OF_WEEK.fullmatch(core):
+        week = meaning_of(days[3], day, tense)
+        if week is None:
+            return None
+        first, last = (week.span.start + timedelta(days=WEEKDAYS[name]) for name in (days[1], days[2] or days[1]))
+        return Stretch(first, last + timedelta(days=1), "day") if first <= last else None
     core = re.sub(r"\bnow\b", "today", core)
     if (found := meaning_of(core, day, tense)) is not None:
         return found.span
+    if (distance := _DISTANCE.fullmatch(core)) and (distance["the"] or distance["count"]):
+        return _beside(distance, day, tense)
     ends = _ENDS.fullmatch(core)
     first = meaning_of(ends[1], day, tense) if ends else None
     if ends is None or first is None:
@@ -223,3 +274,22 @@ def _stretch(core: str, day: datetime, tense: Tense) -> Stretch | None:
     if last is None or last.span.end <= first.span.start:
         return None
     return Stretch(first.span.start, last.span.end, "around")
+
+
+def _beside(distance: re.Match[str], day: datetime, tense: Tense) -> Stretch | None:
+    """What is so far from a time ("two days after 3 May"), or lasts so long beside it ("the week before Christmas")."""
+    time = _stretch(distance["time"], day, tense)
+    unit = "day" if distance["unit"] == "night" else distance["unit"]
+    amount = count_of(f"{distance['count'] or 'one'} {unit}")
+    if time is None or amount is None:
+        return None
+    (count, unit, rough), is_after = amount, distance["side"] == "after"
+    if not distance["the"]:
+        return counted(count if is_after else -count, unit, rough, time.end - timedelta(1) if is_after else time.start)
+    if unit == "weekend":
+        saturday = timedelta(days=(5 - time.end.weekday()) % 7 if is_after else -2 - time.start.weekday())
+        start = (time.end if is_after else time.start) + saturday
+        return Stretch(start, start + timedelta(days=2), "day")
+    if is_after:
+        return Stretch(time.end, shift(time.end, count, unit), "around")
+    return Stretch(shift(time.start, -count, unit), time.start, "around")

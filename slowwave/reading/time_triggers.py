@@ -11,12 +11,12 @@ _TRIGGERS = (
     "december", "tomorrow", "tonight", "ayer", "pasad", "hace", "anoche", "desde", "hoy", "mañana", "semana", " mes",
     "año", "lunes", "martes", "coles", "jueves", "viernes", "bado", "domingo", "verano", "invierno", "otoño",
     "primavera", "enero", "febrero", "marzo", "abril", "junio", "julio", "agosto", "iembre", "octubre", "navidad",
-    "noche",
+    "noche", "navidad", "día", "hour", "minute",
 )  # fmt: skip
-_DIGIT = re.compile(r"\d")
+_DIGIT_OR_MONTH = re.compile(r"\d|\b(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b", re.IGNORECASE)
 
 
 def may_tell_when(text: str) -> bool:
-    """Whether a text has a digit or a word without which none tells a time; of most that have one, it is no time."""
+    """Whether a text has a digit or a word without one of which none tells a time; of most that have one, it is no time."""
     lower = text.lower()
-    return _DIGIT.search(text) is not None or any(word in lower for word in _TRIGGERS)
+    return _DIGIT_OR_MONTH.search(text) is not None or any(word in lower for word in _TRIGGERS)
