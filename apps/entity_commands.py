@@ -10,7 +10,7 @@ import typer
 from slowwave.labels import Locale, shown_relation
 
 from .options import JsonOption, NamespaceOption, Place, StoreOption
-from .printing import err, out, print_json, short_id, table
+from .printing import err, out, print_json, short_id, show_undo, table
 
 if TYPE_CHECKING:
     from tasks.entities import Merged
@@ -177,7 +177,7 @@ def _lists(value: Any) -> Any:
 
 
 def _say_undo(run: Run) -> None:
-    out.print(f"Back with: slowwave undo {run.id}", markup=False)
+    show_undo(run.id, run.namespace)
 
 
 def _run(name: str, place: Place) -> Run:

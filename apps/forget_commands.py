@@ -66,7 +66,7 @@ def forget(
     if as_json:
         print_json(_as_document(report, dry_run=False))
     else:
-        _show_proof(report)
+        _show_proof(report, namespace)
     if report.left:
         raise typer.Exit(1)
 
@@ -127,7 +127,7 @@ def _show_rows(report: Report) -> None:
     out.print(table("Rows", ("table", "removed", "struck"), rows))
 
 
-def _show_proof(report: Report) -> None:
+def _show_proof(report: Report, namespace: str) -> None:
     if report.plan.entities:
         out.print(f"Entities that went: {', '.join(report.plan.entities[:LISTED])}", markup=False)
     _show_rows(report)
@@ -155,7 +155,7 @@ def _show_proof(report: Report) -> None:
     for note in (*report.notes, *BEYOND):
         out.print(note, markup=False)
     if not report.left:
-        out.print("Nothing in the store names it any more.", style="bold")
+        out.print(f"Nothing in the namespace {namespace!r} names it any more.", style="bold")
         return
     err.print("It is still named in:", style="bold red")
     for place in report.left:

@@ -10,7 +10,7 @@ import typer
 from slowwave.errors import UnusableInput
 
 from .options import JsonOption, NamespaceOption, Place, RequireApproval, StoreOption
-from .printing import err, out, print_json, print_text, progress, table
+from .printing import err, out, print_json, print_text, progress, show_undo, table
 
 if TYPE_CHECKING:
     from slowwave.maintenance.audit_report import Audit
@@ -78,10 +78,10 @@ def bring_in(
     if as_json:
         print_json({**done.as_json(), "dry_run": dry_run})
     else:
-        _show_imported(done, dry_run)
+        _show_imported(done, dry_run, place.namespace)
 
 
-def _show_imported(done: Imported, dry_run: bool) -> None:
+def _show_imported(done: Imported, dry_run: bool, namespace: str) -> None:
     title = f"{done.path}, an export of {done.system}{': nothing was changed' if dry_run else ''}"
     out.print(table(title, ("what", "count"), [(name, count) for name, count in done.counts.items() if count]))
     if done.seal and not done.as_it_is:
@@ -98,7 +98,7 @@ def _show_imported(done: Imported, dry_run: bool) -> None:
     elif not dry_run:
         if done.counts.get("changes proposed"):
             out.print(f"{done.counts['changes proposed']} changes wait for a person: slowwave review list")
-        out.print(f"Back with: slowwave undo {done.run}", markup=False)
+        show_undo(done.run, namespace)
 
 
 def audit(

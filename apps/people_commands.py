@@ -13,7 +13,7 @@ from slowwave.errors import Refused
 
 from .archive_commands import archived, restore
 from .options import JsonOption, NamespaceOption, Place, StoreOption
-from .printing import err, out, print_json, short_id, table
+from .printing import err, out, print_json, short_id, show_undo, table
 
 if TYPE_CHECKING:
     from slowwave.answers import Added, DuplicatePair, DuplicateReport, Outcome
@@ -99,7 +99,7 @@ def observe(
     else:
         _show_added(added)
         if added.is_new or any(each.outcome in ("added", "confirmed", "waiting") for each in added.outcomes):
-            out.print(f"Back with: slowwave undo {run.id}", markup=False)
+            show_undo(run.id, run.namespace)
     if any(each.outcome == "refused" for each in added.outcomes):
         raise typer.Exit(Refused.exit_code)
 
@@ -153,7 +153,7 @@ def retire(
         f"{'Would retire' if dry_run else 'Retired'} of {meant.name}", retired.facts, len(retired.flags_cleared)
     )
     if not dry_run:
-        out.print(f"Back with: slowwave undo {run.id}", markup=False)
+        show_undo(run.id, run.namespace)
 
 
 def _propose(run: Run, entity_id: str, ids: Sequence[str], reason: str, as_json: bool) -> None:

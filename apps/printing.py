@@ -179,3 +179,9 @@ def progress(quiet: bool = False) -> Iterator[None]:
 
         with watched_by(watch, listen):
             yield
+
+
+def show_undo(run: str, namespace: str) -> None:
+    """How what a run did is taken back."""
+    place = "" if namespace == "default" else f" --namespace {namespace}"
+    out.print(f"Back with: slowwave undo {run}{place}", markup=False, soft_wrap=True)

@@ -79,6 +79,8 @@ def recall(
     as_json: JsonOption = False,
 ) -> None:
     """Ranked facts that answer a question, with their validity and source, and passages of messages beside them."""
+    from slowwave.ranking.ranking import UNLIKELY, WEAK  # not needed by most commands, and slow to import
+
     with Place.of(store, namespace).memory() as memory:
         found = memory.recall(
             query, k, scope=scope, as_of=time_of(as_of), known_as_of=time_of(known_as_of), graph=graph,
@@ -96,6 +98,8 @@ def recall(
         _show_whole(found)
     else:
         _show_lines(found, speakers)
+    if found.match is not None and found.match < WEAK:
+        out.print(UNLIKELY)
     if found.facts and explain:
         out.print(parts_table(found))
     if found.uncertain:

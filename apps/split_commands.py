@@ -18,7 +18,7 @@ from slowwave.labels import shown_relation, shown_type
 from slowwave.review.proposing import Person
 
 from .options import JsonOption, NamespaceOption, Place, StoreOption
-from .printing import out, print_json, short_id, table
+from .printing import out, print_json, short_id, show_undo, table
 
 if TYPE_CHECKING:
     from slowwave.splitting.split_plan import Split
@@ -194,7 +194,7 @@ def execute(
         return
     _show_done(done, dry_run)
     if not dry_run:
-        out.print(f"Back with: slowwave undo {run.id}", markup=False)
+        show_undo(run.id, run.namespace)
 
 
 def _show_done(done: SplitDone, dry_run: bool) -> None:

@@ -59,6 +59,10 @@ def find_entity(snapshot: Reading, now: datetime, name: str) -> Entity:
     if not ids and wanted:
         ids = _named(snapshot, f"LIKE {quoted(_pattern(wanted))}")
         if len(ids) > 1:
+            called = snapshot.by_ids("entities", ids, ["id", "name"])  # the others only by an alias: "Owen's wife"
+            own = called.filter(pl.col("name").str.to_lowercase().str.starts_with(f"{wanted} "))["id"].to_list()
+            ids = own if len(own) == 1 else ids
+        if len(ids) > 1:
             raise UnknownName("entity (several begin like that)", name, _names(snapshot, ids))
     if not ids:
         raise _unknown(snapshot, name)

@@ -11,6 +11,7 @@ from slowwave.answers import Passage, RecalledFact
 from slowwave.moments import Moment
 from slowwave.ranking.passages import is_said, only_asks, passage_of
 from slowwave.ranking.ranking import word_overlaps
+from slowwave.text import FORGOTTEN
 from storage.residents import Row
 from storage.warm import Tables
 
@@ -54,7 +55,7 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
     for row, text, overlap in zip(rows, texts, overlaps, strict=True):
         gone, holds = over.get(row["id"], ()), live.get(row["id"], ())
         is_stale = bool(gone) and is_said(text, gone, STALE) and not is_said(text, holds, STALE)
-        if not text or only_asks(text) or is_stale:
+        if not text.replace(FORGOTTEN, "").strip() or only_asks(text) or is_stale:
             continue
         more = OVERLAP_WEIGHT * overlap
         score, match = ranked.scores[row["id"]] + more, ranked.matches[row["id"]] + more

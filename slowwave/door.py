@@ -7,7 +7,7 @@ only the wheel is installed; what they stand for is imported when a memory is op
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, date, datetime
 from os import PathLike, fspath
 from pathlib import Path as File
 from types import TracebackType
@@ -30,14 +30,14 @@ from slowwave.answers import (
 )
 from slowwave.errors import UnusableInput
 from slowwave.launcher import bring_in
-from slowwave.timestamps import asked_time
+from slowwave.timestamps import asked_time, in_utc
 
 if TYPE_CHECKING:
     from apps.python import Opened
 
 GraphMode = Literal["none", "bfs", "spread"]
 """How relations are followed: not at all, breadth first, or by spreading activation."""
-Time = datetime | str
+Time = datetime | date | str
 """A moment, or text like 2026-01-31 or 2026-01-31T14:30:00+01:00; without a zone it is UTC."""
 
 
@@ -337,7 +337,11 @@ def _listed(texts: object) -> Iterable[object]:
 
 
 def _time(given: object) -> datetime | None:
-    """The moment that is meant. Raises `UnusableInput` for what is none."""
-    if given is None or isinstance(given, datetime):
-        return given
+    """The moment that is meant, in UTC where it names no zone. Raises `UnusableInput` for what is none."""
+    if isinstance(given, datetime):
+        return in_utc(given)
+    if isinstance(given, date):
+        return datetime(given.year, given.month, given.day, tzinfo=UTC)
+    if given is None:
+        return None
     return asked_time(_text("time", given))

@@ -7,9 +7,9 @@ from collections.abc import Collection
 import polars as pl
 
 from slowwave.intake.pastes import embedded_text
-from slowwave.maintenance.erased_names import FORGOTTEN
 from slowwave.ranking.ranking import prose
 from slowwave.reading.mentions import embed_texts
+from slowwave.text import FORGOTTEN
 
 OBSERVATIONS = "observations"
 """The conversation of everything that was stated without one."""

@@ -19,6 +19,8 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+(?=[\"'“‘(\[¿¡
 _ABBREVIATION = re.compile(
     r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|e\.g|i\.e|approx|No|Inc|Ltd|Co)|\b[A-Z])\.$", re.IGNORECASE
 )
+FORGOTTEN = "[forgotten]"
+"""What stands in the place of a text that was forgotten."""
 MAX_NAME_BYTES = 512
 ENDING = r"(?:ing|ed|es|s|e)$"
 """The common endings of English words, for those that compare words without them."""

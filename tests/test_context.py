@@ -23,7 +23,6 @@ from inference.tokens import count_tokens
 from recall.context import (
     HEADER,
     LONGEST_LINE,
-    UNLIKELY,
     WARNING,
     Block,
     context_share,
@@ -36,7 +35,7 @@ from recall.context import (
 from recall.memory import Memory
 from recall.passages import beside
 from slowwave.answers import Mention, Passage, Provenance, RecalledFact
-from slowwave.ranking.ranking import WEAK
+from slowwave.ranking.ranking import UNLIKELY, WEAK
 from slowwave.settings import RecallSettings
 from storage.store import Store
 

@@ -25,10 +25,10 @@ from apps import forget_commands
 from apps.cli import app
 from recall.memory import Memory
 from slowwave.errors import Refused, StoreMismatch, UndoRefused, UnknownName, UnusableInput
-from slowwave.maintenance.erased_names import FORGOTTEN, Names
+from slowwave.maintenance.erased_names import Names
 from slowwave.maintenance.erasure import VOCABULARY, label_names
 from slowwave.settings import LanguageSettings
-from slowwave.text import as_json
+from slowwave.text import FORGOTTEN, as_json
 from storage.doctor import examine
 from storage.erasure_proof import read_rows_naming
 from storage.lease import new_owner

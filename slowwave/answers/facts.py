@@ -140,6 +140,12 @@ class Recollection:
     passages: tuple[Passage, ...] = ()
     is_timed_out: bool = False
 
+    @property
+    def match(self) -> float | None:
+        """How well the best of them matches; None where nothing was found."""
+        found = [*(fact.match for fact in self.facts), *(passage.match for passage in self.passages)]
+        return max((match for match in found if match is not None), default=None)
+
     def as_json(self, *, explained: bool = False) -> dict[str, Any]:
         """The contract of `recall --json`; `uncertain` and `timed_out` are there where they say anything."""
         shown = {

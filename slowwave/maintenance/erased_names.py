@@ -20,9 +20,8 @@ import polars as pl
 from slowwave.errors import UnusableInput
 from slowwave.general_words import UNSPACED, have_part_of_name, parts_of_names
 from slowwave.merging.guard_words import FUNCTION_WORDS
-from slowwave.text import as_json, normalise_name, word_set
+from slowwave.text import FORGOTTEN, as_json, normalise_name, word_set
 
-FORGOTTEN = "[forgotten]"
 MIN_CHARS = 3
 MIN_UNSPACED = 2  # a name of two signs is long where a sign is a syllable
 

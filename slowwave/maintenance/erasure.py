@@ -18,9 +18,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import polars as pl
 
 from slowwave.general_words import COLUMN as GENERAL_WORDS
-from slowwave.maintenance.erased_names import FORGOTTEN, Names
+from slowwave.maintenance.erased_names import Names
 from slowwave.ranking.ranking import prose, search_texts
-from slowwave.text import word_set
+from slowwave.text import FORGOTTEN, word_set
 
 VOCABULARY = word_set(
     """role graph_state format state subject_kind gate entity_type status kind edge_type polarity entrenchment
