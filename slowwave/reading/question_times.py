@@ -248,9 +248,8 @@ def _without_lead(words: str, day: datetime) -> tuple[str, str]:
     """The words in plain English without what stands before a time, and its side of it: at, since, after and so on."""
     core = " ".join(words.lower().replace("’", "'").split())
     core = _ISO.sub(lambda found: f"{found[3]} {month_name[int(found[2])].lower()} {found[1]}", core)
-    core = re.sub(
-        r"(?:(?<=\d{4}),|,(?! \d{4})).*?(?= (?:and|or) )", "", core
-    )  # of "March, April and May" the first and the last
+    # of "March, April and May" the first and the last
+    core = re.sub(r"(?:(?<=\d{4}),|,(?! \d{4})).*?(?= (?:and|or) )", "", core)
     core = in_english(re.sub(r"\bdespués del?\b|\bdespues del?\b", "after", " ".join(core.replace(",", " ").split())))
     lead = _LEAD.match(core)
     side = (lead.lastgroup or "at") if lead else "at"
