@@ -53,6 +53,8 @@ def test_the_period_of_a_question(question: str, period: Period | None) -> None:
         Period(months=(10, 11)),
         Period(months=(10,), day=4),
         Period(months=(10,), day=4, last_day=9),
+        Period(months=(5, 6), day=28, last_day=3),
+        Period(months=(12, 1, 2), day=26, last_day=1),
     ],
 )
 def test_rows_are_of_a_period_by_any_of_their_times(period: Period) -> None:
@@ -64,13 +66,24 @@ def test_rows_are_of_a_period_by_any_of_their_times(period: Period) -> None:
     assert not all(met)
 
 
+def test_days_of_several_months_are_those_from_the_first_to_the_last() -> None:
+    period = Period(months=(12, 1, 2), day=26, last_day=1)
+    days = ("2022-12-25", "2022-12-26", "2023-01-02", "2023-02-01", "2023-02-02", "2023-03-01")
+    assert [period.covers(day(text)) for text in days] == [False, True, True, True, False, False]
+
+
 HOW: tuple[dict[str, Any], ...] = ({}, {"held_mb": 0})
 
 
 @pytest.mark.parametrize("settings", HOW, ids=["in memory", "by queries"])
 @pytest.mark.parametrize(
     "question",
-    ["What did Ben paint in March?", "What did Ben paint from 3 to 7 March?", "What did Ben paint in March 2023?"],
+    [
+        "What did Ben paint in March?",
+        "What did Ben paint from 3 to 7 March?",
+        "What did Ben paint from February 28 to March 6?",
+        "What did Ben paint in March 2023?",
+    ],
 )
 def test_what_is_of_the_period_comes_first(tmp_path: Path, settings: dict[str, Any], question: str) -> None:
     facts = [

@@ -36,7 +36,8 @@ _ANY_DAY = datetime(2000, 6, 15, tzinfo=UTC)
 class Period:
     """From `start` to `end` (excluded), either open; or, where no year is named, these `months` of any.
 
-    With `day` only that day of the month is, or those up to `last_day`. `words` are those of the question that name it.
+    With `day` only that day of the month is, or those up to `last_day`, which is of the last month. `words` are those
+    of the question that name it.
     """
 
     start: datetime | None = None
@@ -56,7 +57,9 @@ class Period:
             return False
         if self.months:
             first, last = self._days
-            return at.month in self.months and first <= at.day <= last
+            is_early = at.month == self.months[0] and at.day < first
+            is_late = at.month == self.months[-1] and at.day > last
+            return at.month in self.months and not (is_early or is_late)
         return (self.start is None or at >= self.start) and (self.end is None or at < self.end)
 
     def meets(self, start: datetime | None, end: datetime | None) -> bool:
@@ -82,7 +85,8 @@ class Period:
             parts.append(f"date_part('month', {column}) IN ({', '.join(map(str, self.months))})")
         if self.day is not None:
             first, last = self._days
-            parts.append(f"date_part('day', {column}) BETWEEN {first} AND {last}")
+            for month, side in ((self.months[0], f">= {first}"), (self.months[-1], f"<= {last}")):
+                parts.append(f"(date_part('month', {column}) <> {month} OR date_part('day', {column}) {side})")
         if self.start is not None:
             parts.append(f"{column} >= {time_sql(self.start)}")
         if self.end is not None:
@@ -94,7 +98,9 @@ class Period:
         if self.months:
             met &= at.dt.month().is_in(self.months)
         if self.day is not None:
-            met &= at.dt.day().is_between(*self._days)
+            first, last = self._days
+            met &= (at.dt.month() != self.months[0]) | (at.dt.day() >= first)
+            met &= (at.dt.month() != self.months[-1]) | (at.dt.day() <= last)
         if self.start is not None:
             met &= at >= self.start
         if self.end is not None:
@@ -121,9 +127,10 @@ def period_of(question: str, now: datetime) -> Period | None:
     first, last = named.start, named.end - timedelta(days=1)
     count = (last.year - first.year) * 12 + last.month - first.month + 1
     months = tuple((first.month + n - 1) % 12 + 1 for n in range(min(count, 12)))
-    if count > 1 or (first.day == 1 and named.end.day == 1):
+    if count > 12 or (first.day == 1 and named.end.day == 1):
         return Period(months=months, words=named.words)
-    return Period(months=months, day=first.day, last_day=last.day if last > first else None, words=named.words)
+    last_day = last.day if last.date() > first.date() else None
+    return Period(months=months, day=first.day, last_day=last_day, words=named.words)
 
 
 def event_in(question: str) -> tuple[str, str] | None:

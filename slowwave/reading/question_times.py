@@ -109,6 +109,8 @@ _DAYS_OF_WEEK = re.compile(
     rf"({WEEKDAY}){PART_OF_DAY}(?: (?:to|until|till|through|and|or) ({WEEKDAY}){PART_OF_DAY})?(?: of)?"
     r" ((?:the )?(?:last|past|this|next|week|.+ ago)\b.*)"
 )
+_LISTED = re.compile(r".+ (?:and|or|&) (?!a half\b)(.+)")
+_BETWEEN = re.compile(r"\s*(?:between|from|entre|del?)\b", re.IGNORECASE)
 _WAS = re.compile(r"\b(?:did|was|were|had|didn['’]t|wasn['’]t|weren['’]t)\b", re.IGNORECASE)
 _AHEAD = re.compile(
     r"\b(?:plans?|schedule|agenda|appointments?|to come|would (?:\w+ ){1,3}(?:like|love) to)\b", re.IGNORECASE
@@ -119,9 +121,9 @@ _WINTER = re.compile(r"winter (?:of )?(\d\d)(\d\d)(?: ?[-–—] ?| (?:to|and|th
 
 @dataclass(frozen=True, slots=True)
 class NamedTime:
-    """From `start` to `end` (excluded), either open. `is_yearly`: no year is named, and these are of some one year.
+    """From `start` to `end` (excluded), either open; both where it is no one stretch.
 
-    `words` are those of the question that name it.
+    `is_yearly`: no year is named, and these are of some one year. `words` are those of the question that name it.
     """
 
     words: str
@@ -142,6 +144,8 @@ def time_in(question: str, now: datetime) -> NamedTime | None:
             words = question[found.start() : end].strip(" ,")
             with suppress(ValueError, OverflowError):  # no such day, or one before the first year
                 if (named := _named(words, day, _tense(words, question))) is not None:
+                    if named.start is None and named.end is None:
+                        return None
                     owner = _POSSESSIVE.match(question, end)
                     return replace(named, words=words + owner[0]) if owner else named
     return None
@@ -206,6 +210,8 @@ def _named(words: str, day: datetime, tense: Tense) -> NamedTime | None:
     span = _stretch(core, day, tense)
     if span is None:
         return None
+    if _has_gaps(words, core, span):
+        return NamedTime(words, None, None)
     is_bare = not _OF_ONE_YEAR.search(core)
     if side == "at":
         return NamedTime(words, span.start, span.end, is_bare and _NAMED.search(core) is not None)
@@ -227,11 +233,23 @@ def _named(words: str, day: datetime, tense: Tense) -> NamedTime | None:
     return NamedTime(words, day, end) if tense == "future" or span.start > day else None
 
 
+def _has_gaps(words: str, core: str, span: Stretch) -> bool:
+    """Whether the words list times ("in 2021 and 2024") between which there are others: more than so many such ones."""
+    listed = _LISTED.fullmatch(core)
+    if listed is None or _BETWEEN.match(words):
+        return False
+    count = 2 + len(re.findall(r"(?<=\d{4}),|,(?! +\d{4})", words))
+    last = meaning_of(listed[1], span.start, "future")
+    length = last.span.end - last.span.start if last else timedelta(days=1)
+    return span.end - span.start > count * length * 1.12  # February is as much shorter than January
+
+
 def _without_lead(words: str, day: datetime) -> tuple[str, str]:
     """The words in plain English without what stands before a time, and its side of it: at, since, after and so on."""
     core = " ".join(words.lower().replace("’", "'").split())
     core = _ISO.sub(lambda found: f"{found[3]} {month_name[int(found[2])].lower()} {found[1]}", core)
-    core = re.sub(r",(?! \d{4}).*?(?= (?:and|or) )", "", core)  # of "March, April and May" the first and the last
+    # of "March, April and May" the first and the last
+    core = re.sub(r"(?:(?<=\d{4}),|,(?! \d{4})).*?(?= (?:and|or) )", "", core)
     core = in_english(re.sub(r"\bdespués del?\b|\bdespues del?\b", "after", " ".join(core.replace(",", " ").split())))
     lead = _LEAD.match(core)
     side = (lead.lastgroup or "at") if lead else "at"
@@ -258,8 +276,8 @@ def _stretch(core: str, day: datetime, tense: Tense) -> Stretch | None:
         week = meaning_of(days[3], day, tense)
         if week is None:
             return None
-        first, last = (week.span.start + timedelta(days=WEEKDAYS[name]) for name in (days[1], days[2] or days[1]))
-        return Stretch(first, last + timedelta(days=1), "day") if first <= last else None
+        start, end = (week.span.start + timedelta(days=WEEKDAYS[name]) for name in (days[1], days[2] or days[1]))
+        return Stretch(start, end + timedelta(days=1), "day") if start <= end else None
     core = re.sub(r"\bnow\b", "today", core)
     if (found := meaning_of(core, day, tense)) is not None:
         return found.span

@@ -17,6 +17,6 @@ _DIGIT_OR_MONTH = re.compile(r"\d|\b(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov
 
 
 def may_tell_when(text: str) -> bool:
-    """Whether a text has a digit or a word without one of which none tells a time; of most that have one, it is no time."""
+    """Whether a text has a digit or a word without which none tells a time; of most that have one, it is no time."""
     lower = text.lower()
     return _DIGIT_OR_MONTH.search(text) is not None or any(word in lower for word in _TRIGGERS)
