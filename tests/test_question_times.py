@@ -310,8 +310,8 @@ def test_nothing_slow_is_imported_for_a_question_that_names_no_time(monkeypatch:
     [
         *(f"in {month.capitalize()}" for month in MONTHS),
         *(f"on {weekday.capitalize()}" for weekday in WEEKDAYS),
-        *(f"in the past two {unit}s" for unit in UNITS - {"second"}),
-        *(f"two {unit}s ago" for unit in UNITS - {"second"}),
+        *(f"in the past two {unit}s" for unit in sorted(UNITS - {"second"})),
+        *(f"two {unit}s ago" for unit in sorted(UNITS - {"second"})),
         *(f"last {season}" for season in ("spring", "summer", "autumn", "fall", "winter")),
         *("on Christmas", "on New Year's Eve", "on Halloween", "on Valentine's Day", "en Navidad", "en Nochebuena"),
         *("in Nochevieja", "in the fall", "during the summer", "over the weekend", "today", "tonight", "yesterday"),
