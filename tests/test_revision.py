@@ -226,6 +226,10 @@ def test_what_is_said_of_the_past_a_plan_or_a_beginning_is_read_from_the_own_cla
     assert not read_claim("Anna used to like Oslo and Bergen.", "Bergen").is_plain
     assert read_claim("Anna lives in Oslo since May.", "Oslo").is_plain
     assert read_claim("Anna moved to Oslo in October.", "Oslo").is_event
+    for time in ("last weekend", "last summer", "this winter"):
+        assert read_claim(f"Anna moved to Oslo {time}.", "Oslo").is_plain
+    for time in ("on weekends", "in summers", "for the summer", "in the holidays"):
+        assert not read_claim(f"Anna lives in Oslo {time}.", "Oslo").is_plain
     assert not read_claim("Anna has lived in Oslo since October.", "Oslo").is_event
 
 

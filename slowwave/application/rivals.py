@@ -63,7 +63,8 @@ _UNREAL = ("future", "possible", "would", "if", "wish", "belief")
 _NOT_ALONE = re.compile(
     r"\b(?:also|too|as well|both|another|additional(?:ly)?|besides|in addition|along ?side|plus|second(?:ary)?|"
     r"part[- ]?time|half[- ]?time|on the side|side (?:job|gig|project|hustle|business)|freelanc\w+|moonlight\w*|"
-    r"consult(?:s|ing|ed)|weekends?|summers?|winters?|seasonal(?:ly)?|holidays?|vacations?|temporar\w+|for now|"
+    r"consult(?:s|ing|ed)|(?<!last )(?<!past )(?<!this )(?:weekends?|summers?|winters?|holidays?|vacations?)|"
+    r"seasonal(?:ly)?|temporar\w+|for now|"
     r"for the (?:week|month|summer|winter|season|day)|for an? (?:few|couple|while|week|month)|some(?:times| days)|"
     r"occasionally|half (?:of )?the (?:time|week|month|year)|most of the time|visit\w*|split\w*|between|"
     r"second home|guest|también|además|a veces|auch|außerdem|zusätzlich|nebenbei|manchmal|vorübergehend)\b",
