@@ -79,7 +79,7 @@ def recall(
     as_json: JsonOption = False,
 ) -> None:
     """Ranked facts that answer a question, with their validity and source, and passages of messages beside them."""
-    from slowwave.ranking.ranking import UNLIKELY, WEAK  # not needed by most commands, and slow to import
+    from slowwave.ranking.ranking import UNLIKELY, is_weak  # not needed by most commands, and slow to import
 
     with Place.of(store, namespace).memory() as memory:
         found = memory.recall(
@@ -98,7 +98,7 @@ def recall(
         _show_whole(found)
     else:
         _show_lines(found, speakers)
-    if found.match is not None and found.match < WEAK:
+    if is_weak(found.match):
         out.print(UNLIKELY)
     if found.facts and explain:
         out.print(parts_table(found))

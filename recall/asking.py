@@ -64,9 +64,10 @@ def ask(
                 "No language model is set that could answer.",
                 f"Set ANTHROPIC_API_KEY, or name a model (--llm, [ingest.llm] model). {WITHOUT_MODEL}",
             )
-        may_rewrite = bool(question.strip()) and (llm.max_calls is None or llm.max_calls > 1)
-        nothing = Answer(None if rewrite and question.strip() else Wordings())
-        others = run(_asked(language, render_rewriting(question), Wordings)) if rewrite and may_rewrite else nothing
+        others = Answer(Wordings())
+        if rewrite and question.strip():
+            has_room = llm.max_calls is None or llm.max_calls > 1
+            others = run(_asked(language, render_rewriting(question), Wordings)) if has_room else Answer()
         block = find(_wordings(others, question))
         if block.is_timed_out:
             raise TookTooLong("The memory did not answer in time.", "Ask again, or raise `recall_timeout_ms`.")

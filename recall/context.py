@@ -15,10 +15,10 @@ from datetime import datetime
 from functools import cache
 
 from inference.tokens import count_tokens
-from slowwave.answers import Mention, Passage, RecalledFact
+from slowwave.answers import Mention, Passage, RecalledFact, best_match
 from slowwave.merging.guards import polarity
 from slowwave.ranking.passages import in_one_order
-from slowwave.ranking.ranking import UNLIKELY, WEAK
+from slowwave.ranking.ranking import UNLIKELY, is_weak
 from slowwave.timestamps import season_of
 
 HEADER = "[knowledge graph]"
@@ -71,9 +71,7 @@ def render_context(facts: Sequence[RecalledFact], token_budget: int | None, pass
     entity by entity, each in the order of time, and the passages after them. Without a budget, or where nothing fits,
     the block is empty.
     """
-    matches = [*(fact.match for fact in facts), *(passage.match for passage in passages)]
-    searched = [match for match in matches if match is not None]
-    head = [HEADER, WARNING, *([UNLIKELY] if searched and max(searched) < WEAK else [])]
+    head = [HEADER, WARNING, *([UNLIKELY] if is_weak(best_match(facts, passages)) else [])]
     left = (token_budget or 0) - sum(map(_cost, head))
     own: dict[str, RecalledFact] = {}
     quoted: dict[str, Passage] = {}

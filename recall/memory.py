@@ -37,7 +37,7 @@ from slowwave.errors import StoreMismatch, UnusableInput
 from slowwave.moments import Moment
 from slowwave.ranking.periods import Period, event_in, period_beside, period_of
 from slowwave.ranking.placing import Step
-from slowwave.ranking.ranking import WEAK
+from slowwave.ranking.ranking import is_weak
 from slowwave.settings import BeliefSettings, GraphMode, LanguageSettings, RecallSettings
 from storage.disk import told_plainly
 from storage.residents import Residents
@@ -274,7 +274,7 @@ class Memory:
         question = Question(event, UNASKED, 1, moment, scope)
         ask = partial(self._answer, settings=self._settings, only="facts", deadline=deadline)
         ((facts, _, _),) = self._asked([question], ask, deadline)
-        if not facts or (facts[0].match or 0.0) < WEAK:
+        if not facts or is_weak(facts[0].match):
             return None
         return period_beside(side, facts[0].event_at, facts[0].valid_from)
 

@@ -166,15 +166,13 @@ class Residents:
         self._asked: Mapping[str, int] = {}
         self._loading = asyncio.Lock()
 
-    def is_at(self, tables: Tables) -> bool:
-        """Whether nothing is to be read for this state."""
-        return self._at == {name: tables.versions[name] for name in self._wanted}
+    def held(self, tables: Tables) -> Mapping[str, Resident] | None:
+        """Those of this state; None where it must be looked whether to read them (`of`)."""
+        return self._held if self._at == self._versions(tables) else None
 
     async def of(self, tables: Tables, *, is_asked_often: bool = False) -> Mapping[str, Resident]:
         """Those of this state; where it `is_asked_often`, it is not waited for a second question."""
-        versions = {name: tables.versions[name] for name in self._wanted}
-        if versions == self._at:
-            return self._held
+        versions = self._versions(tables)
         async with self._loading:
             if versions == self._at:
                 return self._held
@@ -192,6 +190,9 @@ class Residents:
                     release_unused_memory()
             self._held, self._at = {name: table for name, (_, table) in self._read.items()}, versions
         return self._held
+
+    def _versions(self, tables: Tables) -> Mapping[str, int]:
+        return {name: tables.versions[name] for name in self._wanted}
 
     async def _loaded(self, tables: Tables, name: str) -> Resident:
         held = self._wanted[name]

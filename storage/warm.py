@@ -176,11 +176,10 @@ class WarmTables:
         if held is None or (seen is None and not self._pinned) or seen != self._seen:
             held = await self._opened(held or Tables({}, {}), on_change)
         if self._residents is not None:
-            reading = self._residents.of(held, is_asked_often=is_asked_often)
-            if self._residents.is_at(held):
-                residents = await reading
-            else:
+            residents = self._residents.held(held)
+            if residents is None:
                 on_change()
+                reading = self._residents.of(held, is_asked_often=is_asked_often)
                 residents = await asyncio.shield(reading)  # goes on for the next question if this one is given up
             held = held if residents is held.residents else replace(held, residents=residents)
         self.held, self._seen = held, seen

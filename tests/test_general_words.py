@@ -11,7 +11,7 @@ from test_reconciliation import ALIKE, fact, plan, pool_of
 
 from slowwave import frames
 from slowwave.application.patches import CLAIMS, MESSAGES, build_candidates, search_terms
-from slowwave.general_words import joined_words
+from slowwave.general_words import general_words, joined_words
 from slowwave.maintenance.erased_names import Names
 from slowwave.merging.merges import LOSERS, Merges
 from slowwave.settings import ExtractSettings
@@ -33,7 +33,7 @@ from slowwave.settings import ExtractSettings
 def test_general_words_of_a_fact_are_a_few_words_that_it_does_not_say(terms: str | None, kept: str | None) -> None:
     rows = pl.DataFrame({"search_terms": [terms], "statement": ["Anna signed up for a pottery class."]},
                         schema_overrides={"search_terms": pl.String})  # fmt: skip
-    assert search_terms(rows).to_list() == [kept]
+    assert general_words(rows).to_list() == [kept]
 
 
 def test_general_words_have_no_word_of_a_name_of_whom_the_fact_is_about_or_of_a_person() -> None:

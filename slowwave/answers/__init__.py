@@ -1,7 +1,7 @@
 """Answers: what is told to whoever asks, as plain frozen records that need no other part of the project."""
 
 from .entities import Community, Entity, FoundEntity, Member, RankedEntity
-from .facts import Mention, Passage, Provenance, RecalledFact, Recollection, UncertainFact
+from .facts import Mention, Passage, Provenance, RecalledFact, Recollection, UncertainFact, best_match
 from .observations import Added, DuplicatePair, DuplicateReport, Observation, Outcome
 from .relations import Neighbour, Neighbourhood, Path
 from .replies import Reply
@@ -33,4 +33,5 @@ __all__ = [
     "Story",
     "UncertainFact",
     "Version",
+    "best_match",
 ]

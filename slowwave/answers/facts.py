@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
@@ -125,6 +125,12 @@ class UncertainFact:
         return asdict(self)
 
 
+def best_match(facts: Iterable[RecalledFact], passages: Iterable[Passage]) -> float | None:
+    """How well the best of them matches; None where nothing was searched or found."""
+    found = [*(fact.match for fact in facts), *(passage.match for passage in passages)]
+    return max((match for match in found if match is not None), default=None)
+
+
 @dataclass(frozen=True, slots=True)
 class Recollection:
     """The facts that answer a query, best first; passages of messages for what no fact says, best first.
@@ -143,8 +149,7 @@ class Recollection:
     @property
     def match(self) -> float | None:
         """How well the best of them matches; None where nothing was found."""
-        found = [*(fact.match for fact in self.facts), *(passage.match for passage in self.passages)]
-        return max((match for match in found if match is not None), default=None)
+        return best_match(self.facts, self.passages)
 
     def as_json(self, *, explained: bool = False) -> dict[str, Any]:
         """The contract of `recall --json`; `uncertain` and `timed_out` are there where they say anything."""

@@ -254,14 +254,12 @@ def _cleaned(statements: pl.Series) -> pl.Series:
     return statements.replace(clean).fill_null("").alias("statement")
 
 
-def search_terms(rows: pl.DataFrame, names: pl.DataFrame | None = None, most: int | pl.Expr = MAX_TERMS) -> pl.Series:
-    """General words of claims (search_terms, statement; subject_id and object_id with `names`), without their names.
+def search_terms(rows: pl.DataFrame, names: pl.DataFrame, most: int | pl.Expr = MAX_TERMS) -> pl.Series:
+    """General words of claims (search_terms, statement, subject_id, object_id), without their names.
 
     `names` (name, entity_id, entity_type) are left out of what is about their entity, and those of persons everywhere:
     but for what persons are to each other, "sister", with which people ask.
     """
-    if names is None:
-        return general_words(rows, most)
     parts = names.select("entity_id", "entity_type", word=parts_of_names(pl.col("name"))).explode("word")
     parts = parts.drop_nulls("word").filter(~pl.col("word").is_in(sorted(ROLES)))
     own = parts.group_by("entity_id").agg(pl.col("word").unique())

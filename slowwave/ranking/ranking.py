@@ -43,6 +43,11 @@ _Y = re.compile(r"(?<=[^\W\d_aeiou])y$")  # "family" has to meet "families"
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 
 
+def is_weak(match: float | None) -> bool:
+    """Whether the best match of a question is weak; of what was not searched (None) nothing is said."""
+    return match is not None and match < WEAK
+
+
 def prose(text: str) -> str:
     """What of a text or a query is compared: without fenced code, unless there is nothing else."""
     return strip_code(text).strip() or text

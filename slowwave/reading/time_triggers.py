@@ -8,10 +8,10 @@ _TRIGGERS = (
     "ago", "day", "night", "week", "month", "year", "decade", "spring", "summer", "autumn", "winter", "fall",
     "last", "next", "since", "this ", "january", "christmas", "halloween", "valentine",
     "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
-    "december", "tomorrow", "tonight", "ayer", "pasad", "hace", "anoche", "desde", "hoy", "mañana", "semana", " mes",
+    "december", "tomorrow", "tonight", "ayer", "pasad", "hace", "desde", "hoy", "mañana", "semana", " mes",
     "año", "lunes", "martes", "coles", "jueves", "viernes", "bado", "domingo", "verano", "invierno", "otoño",
     "primavera", "enero", "febrero", "marzo", "abril", "junio", "julio", "agosto", "iembre", "octubre", "navidad",
-    "noche", "navidad", "día", "hour", "minute",
+    "noche", "día", "hour", "minute",
 )  # fmt: skip
 _DIGIT_OR_MONTH = re.compile(r"\d|\b(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b", re.IGNORECASE)
 
