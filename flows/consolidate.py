@@ -13,8 +13,8 @@ from tasks.engine import flow
 from tasks.observations import clear_stale_flags
 from tasks.phases import conclude, gated
 from tasks.profiles import refresh_profiles
+from tasks.proposing import titles_of, under_approval
 from tasks.reconciliation import asks_model, reconcile
-from tasks.review import titles_of, under_approval
 from tasks.runs import existing_run, language_of, recorded
 from tasks.settling import MERGE, propose_pairs, withdraw_overtaken
 from tasks.tallies import Tally

@@ -12,7 +12,7 @@ from tasks.engine import flow
 from tasks.eviction import archive_facts, archive_orphans, cap_beliefs, cap_entities
 from tasks.maintenance_tallies import DecayTally
 from tasks.phases import attempt, conclude, gated, weighed
-from tasks.review import titles_of, under_approval
+from tasks.proposing import titles_of, under_approval
 from tasks.runs import existing_run, recorded
 from tasks.tidying import tidy
 from tasks.usage import count_usage, fade_links

@@ -18,8 +18,8 @@ from tasks.intake import find_new_sources, look_at, read_intakes
 from tasks.linking import link_entities, touched_entities
 from tasks.membership import assign_new
 from tasks.name_proposals import propose_names
+from tasks.proposing import titles_of, under_approval
 from tasks.reconciliation import reconcile
-from tasks.review import titles_of, under_approval
 from tasks.runs import Run, existing_run, language_of, new_run, recorded
 from tasks.sessions import summarise_sessions
 from tasks.settling import propose_overrides

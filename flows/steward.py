@@ -12,8 +12,8 @@ from tasks.engine import flow
 from tasks.maintenance_tallies import StewardTally
 from tasks.merging import merge_duplicates
 from tasks.phases import attempt, conclude, gated, weighed
+from tasks.proposing import titles_of, under_approval
 from tasks.restoring import restored_since_sweep
-from tasks.review import titles_of, under_approval
 from tasks.runs import Run, existing_run, language_of, recorded
 from tasks.steward import is_learning, prune, score
 from tasks.tidying import tidy

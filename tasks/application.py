@@ -28,7 +28,7 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 
 from .engine import task
-from .review import settle_patches, touched_by, under_approval
+from .proposing import settle_patches, touched_by, under_approval
 from .runs import Run, store_of
 
 OPEN = "state IN ('open', 'evaluating', 'approved')"

@@ -30,8 +30,8 @@ from .foreign_candidates import Part, store_candidates, stored_messages
 from .linking import link_entities, touched_entities
 from .membership import assign_new
 from .own_runs import Counts
+from .proposing import titles_of, under_approval
 from .retirement import renew_profiles
-from .review import titles_of, under_approval
 from .runs import Run, recorded, store_of
 from .tallies import OUTCOMES
 from .tidying import tidy

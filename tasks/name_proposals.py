@@ -19,7 +19,7 @@ from storage.snapshots import Reading
 from .engine import task
 from .entities import plan_entity_merge, write_entity_merge
 from .entity_names import new_vector
-from .review import proposing, touched_by
+from .proposing import proposing, touched_by
 from .runs import Run, store_of
 from .settling import withdraw_overtaken
 

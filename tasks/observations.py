@@ -35,8 +35,8 @@ from storage.store import Store
 from .application import apply_patches
 from .engine import task
 from .own_runs import Counts
+from .proposing import proposal_of
 from .retirement import carry_out, renew_profiles, retirement_of
-from .review import proposal_of
 from .runs import Run, recorded, store_of
 from .statements import SCOPE, Statements, state, write_statements
 from .targets import Target, find_target, new_target

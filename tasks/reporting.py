@@ -17,7 +17,7 @@ from slowwave.settings import ReportSettings
 from .engine import is_inline, task
 from .limits import WHOLE_MEMORY
 from .own_runs import as_run, existing_store
-from .review import proposed
+from .proposing import proposed
 from .runs import Run
 from .splitting import propose_split
 from .summaries import markdown_table, plain_cells, plain_text

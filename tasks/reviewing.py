@@ -16,16 +16,7 @@ from storage.store import Store
 
 from .observations import plan_to_retire, propose_deletion
 from .own_runs import as_run, existing_store
-from .review import (
-    OPEN,
-    Decided,
-    approve,
-    approve_for_later,
-    check_person,
-    modify,
-    open_proposals,
-    reject,
-)
+from .review import OPEN, Decided, approve, approve_for_later, check_person, modify, open_proposals, reject
 from .runs import Run
 
 Choice = Literal["approve", "later", "reject"]

@@ -25,8 +25,8 @@ from storage.transactions import Transaction
 from .application import surroundings_of, write_closings
 from .comparison import OPEN_PAIRS, waiting_facts
 from .engine import task
+from .proposing import proposing, touched_by
 from .reconciliation import write_plan
-from .review import proposing, touched_by
 from .runs import Run, store_of
 
 MERGE, OVERRIDE = "merge", "override"

@@ -21,8 +21,8 @@ from storage.transactions import Transaction
 
 from .engine import task
 from .own_runs import as_run, existing_store
+from .proposing import proposal_of, proposing
 from .retirement import renew_profiles
-from .review import proposal_of, proposing
 from .runs import Run, embedder_of, store_of, vector_column
 
 _HELD = ("id", "statement", "valid_from")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -14,7 +14,9 @@ from slowwave.maintenance.effects import effects
 
 from .engine import is_inline
 from .runs import Run, newest_commit, store_of
-from .tallies import Tally
+
+if TYPE_CHECKING:
+    from .tallies import Tally
 
 SHOWN_DECISIONS = 10
 SHOWN_ISSUES = 50

@@ -24,7 +24,8 @@ from slowwave.review.risk import FACT_CHANGES, risks_of
 from slowwave.settings import ApprovalSettings
 from storage.store import Store
 from tasks import modifying
-from tasks.review import approve, modify, proposing, reject
+from tasks.proposing import proposing
+from tasks.review import approve, modify, reject
 from tasks.runs import existing_run, store_of
 
 __all__ = ["made"]  # the store of test_review, made once for this file

@@ -29,7 +29,8 @@ from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
 from tasks.eviction import Evicted, archive_facts, archive_orphans, cap_beliefs, cap_entities
-from tasks.review import approve, reject, under_approval
+from tasks.proposing import under_approval
+from tasks.review import approve, reject
 from tasks.runs import Run, existing_run
 
 Row = dict[str, Any]

@@ -34,7 +34,8 @@ from storage.store import Store
 from storage.undo import undo
 from tasks.foreign import read_foreign
 from tasks.imports import Imported, import_export
-from tasks.review import approve, proposed
+from tasks.proposing import proposed
+from tasks.review import approve
 from tasks.runs import new_run
 
 FOREIGN = EXAMPLES / "foreign"

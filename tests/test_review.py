@@ -38,7 +38,8 @@ from storage.tables import TABLES
 from storage.undo import undo
 from tasks.forgetting import find_subject, forget
 from tasks.observations import propose_deletion
-from tasks.review import Decided, approve, approve_for_later, modify, proposing, reject
+from tasks.proposing import proposing
+from tasks.review import Decided, approve, approve_for_later, modify, reject
 from tasks.reviewing import carry_out, decide, with_ways_on
 from tasks.runs import Run, existing_run, store_of
 
