@@ -2,8 +2,8 @@
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
-UV := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .PHONY: help install check test proofs audit fuzz mutants demo record bench faults docs lock up down clean
@@ -11,19 +11,23 @@ UV := $(shell command -v uv 2>/dev/null)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): requirements.lock pyproject.toml
-ifdef UV
-	uv venv --quiet --allow-existing --python $(PYTHON) $(VENV)
-	uv pip install --quiet --python $(BIN)/python -r requirements.lock
-	uv pip install --quiet --python $(BIN)/python --no-deps -e .
-else
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
-endif
+COMPILE = $(BIN)/uv pip compile --quiet --universal --no-annotate --no-emit-index-url --no-header --python-version 3.11
+# uv installs in a third of the time; where it cannot be had, pip does the same.
+install_with = { test -x $(BIN)/uv && $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) || \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(1); }
+
+$(RUNTIME): requirements.lock pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv || true
+	@$(call install_with,-r requirements.lock)
+	@$(call install_with,--no-deps -e .)
+	@touch $(RUNTIME)
+
+$(READY): $(RUNTIME) requirements-dev.lock
+	@$(call install_with,-r requirements-dev.lock)
 	@touch $(READY)
 
-install: $(READY) ## make .venv with everything in it
+install: $(RUNTIME) ## make .venv with what slowwave runs on; targets for developers add their tools
 
 check: $(READY) ## style, types and layers
 	$(BIN)/ruff check .
@@ -44,14 +48,10 @@ fuzz: $(READY) ## throw damaged input at every parser, FUZZ_S seconds each (30);
 	$(BIN)/python -m bench.fuzz --seconds $(or $(FUZZ_S),30)
 
 mutants: $(READY) ## break each rule in one place and see a test fail; some 20 minutes (all of a module: MUTANTS='*.guards.*')
-ifdef UV
-	uv pip install --quiet --python $(BIN)/python -e '.[mutants]'
-else
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[mutants]'
-endif
+	@$(call install_with,-e '.[mutants]')
 	nice $(BIN)/python scripts/mutants.py $(if $(MUTANTS),'$(MUTANTS)')
 
-demo: $(READY) ## learn from the bundled conversations and ask three questions, without a key
+demo: $(RUNTIME) ## learn from the bundled conversations and ask three questions, without a key
 	@$(BIN)/slowwave demo
 
 record: $(READY) ## say which prompts of the examples lack a recorded answer; with ANTHROPIC_API_KEY, ask for them
@@ -66,12 +66,11 @@ faults: $(READY) ## kill every flow at its durable steps, with -9, and run it ag
 docs: $(READY) ## write the generated pages of docs/
 	$(BIN)/python scripts/write_docs.py
 
-lock: $(READY) ## renew requirements.lock from pyproject.toml
-	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --quiet --universal --no-annotate --no-emit-index-url --no-header --python-version 3.11 \
-		pyproject.toml --group dev -o requirements.lock
+lock: $(RUNTIME) ## renew both locks from pyproject.toml: what runs, and what developers need besides
+	$(COMPILE) pyproject.toml -o requirements.lock
+	$(COMPILE) pyproject.toml --group dev -c requirements.lock -o requirements-dev.lock
 
-up: $(READY) ## a Prefect server, the deployments and a worker on this machine
+up: $(RUNTIME) ## a Prefect server, the deployments and a worker on this machine
 	@$(BIN)/python scripts/up.py
 
 down: ## stop what `make up` started

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-LOCK, ALLOWED = ROOT / "requirements.lock", ROOT / ".ci" / "audit-allowed.toml"
+LOCK, ALLOWED = ROOT / "requirements-dev.lock", ROOT / ".ci" / "audit-allowed.toml"
 TIMEOUT_S = 20  # for one answer of the list
 LONGEST_S = 600  # for all of them
 _LONGEST_GRACE_DAYS = 366
@@ -174,7 +174,7 @@ def _told(judged: Judged) -> int:
     if judged.wrong:
         print(f"Raise the pin (`make lock`), or say in {ALLOWED.name} why it does no harm here, and until when.")
         return 1
-    print("No known vulnerability in requirements.lock.")
+    print("No known vulnerability in requirements-dev.lock.")
     return 0
 
 

@@ -32,9 +32,9 @@ REPORT = {
 }  # fmt: skip
 
 
-def pins() -> dict[str, Requirement]:
-    """The lines of the lock by the name of their package; hashes apart."""
-    lines = LOCK.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+def pins(lock: Path = LOCK) -> dict[str, Requirement]:
+    """The lines of a lock by the name of their package; hashes apart."""
+    lines = lock.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
     named = [Requirement(line.split(" --hash")[0]) for line in lines if line.strip() and not line.startswith("#")]
     return {canonicalize_name(each.name): each for each in named}
 
@@ -58,9 +58,19 @@ def test_the_lock_has_what_the_project_asks_for() -> None:
     known = pins()
     for each in asked_for():
         pin = known.get(canonicalize_name(each.name))
-        assert pin is not None, f"{each} is not in requirements.lock: make lock"
+        assert pin is not None, f"{each} is not in requirements-dev.lock: make lock"
         [chosen] = pin.specifier
         assert each.specifier.contains(chosen.version, prereleases=True), f"{pin} is not {each}: make lock"
+
+
+def test_users_install_the_versions_that_are_tested_and_no_tools_of_developers() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    tested, used = pins(), pins(ROOT / "requirements.lock")
+    assert {name: str(pin.specifier) for name, pin in used.items()} == {
+        name: str(tested[name].specifier) for name in used
+    }
+    assert {canonicalize_name(Requirement(line).name) for line in project["project"]["dependencies"]} <= set(used)
+    assert not {"pytest", "mypy", "ruff", "moto", "flask", "hypothesis"} & set(used)
 
 
 def test_what_runs_here_is_what_is_pinned() -> None:
