@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -31,6 +31,7 @@ from storage.drafts import ProposingStore
 from storage.lease import is_surely_dead, new_owner
 from storage.rows import quoted
 from storage.store import Store
+from storage.transactions import Transaction
 
 from .children import parent_by_tag
 from .retrying import patiently
@@ -167,9 +168,28 @@ def night_of(run: Run) -> str:
     return _night.get() or run.id
 
 
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What a run writes together with the record of its end: the kind of that commit, and what does it."""
+
+    kind: str
+    write: Callable[[Transaction], None]
+
+
 @contextmanager
-def recorded(run: Run, counted: Summary, parameters: dict[str, Any], *, dry_run: bool = False) -> Iterator[Run]:
-    """Record the run from start to end, however it ends; a dry run leaves no trace, not even a new store."""
+def recorded(
+    run: Run,
+    counted: Summary,
+    parameters: dict[str, Any],
+    *,
+    dry_run: bool = False,
+    last: Callable[[Run], Writing | None] | None = None,
+) -> Iterator[Run]:
+    """Record the run from start to end, however it ends; a dry run leaves no trace, not even a new store.
+
+    `last` finds, outside the lease and after all else was done, what is written in the commit that records the end, so
+    that it is no commit more; where the run fails it is not asked.
+    """
     if dry_run:
         with traceless(run) as shadow:
             yield shadow
@@ -187,11 +207,12 @@ def recorded(run: Run, counted: Summary, parameters: dict[str, Any], *, dry_run:
         patiently("begin the run", _begin)(run, row)
         try:
             yield run
+            writing = last(run) if last is not None else None
         except BaseException as error:
             state = "failed" if isinstance(error, Exception) else "interrupted"  # somebody told the process to stop
             ended(state, _record(run, row, counted, state, error=without_secrets(str(error))[:ERROR_CHARS]))
             raise
-        ended(counted.state, patiently("end the run", _record)(run, row, counted, counted.state))
+        ended(counted.state, patiently("end the run", _record)(run, row, counted, counted.state, writing))
 
 
 @contextmanager
@@ -225,9 +246,14 @@ def _begin(run: Run, row: dict[str, Any]) -> None:
         tx.upsert("runs", pl.DataFrame([row]))
 
 
-def _record(run: Run, row: dict[str, Any], counted: Summary, state: str, **more: str) -> dict[str, Any]:
+def _record(
+    run: Run, row: dict[str, Any], counted: Summary, state: str, writing: Writing | None = None, **more: str
+) -> dict[str, Any]:
     """Record how it ended, whatever model the namespace has by then; returns what is told of it."""
-    with Store.open(run.store, run.namespace, retention=run.retention).commit(run.id, "run", run.now) as tx:
+    kind = "run" if writing is None else writing.kind
+    with Store.open(run.store, run.namespace, retention=run.retention).commit(run.id, kind, run.now) as tx:
+        if writing is not None:
+            writing.write(tx)
         earlier = float(tx.frame("commits", f"run_id = {quoted(run.id)}", ["waited_s"])["waited_s"].sum())
         counted.waited_s = earlier + tx.held.waited_s
         told = {**counted.summary(), **told_wait(counted.waited_s), **more}
