@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -38,6 +38,7 @@ from .retrying import patiently
 from .telemetry import watched_run
 
 ERROR_CHARS = 400
+RUNNING = "state = 'running'"
 HARDLY_S = 0.05  # seconds that round to nothing
 
 
@@ -240,10 +241,23 @@ def _ending(state: str, summary: dict[str, Any], usage: Usage) -> dict[str, Any]
 def _begin(run: Run, row: dict[str, Any]) -> None:
     """Record the start, and that runs whose process is gone were interrupted."""
     with store_of(replace(run, proposes=None)).commit(run.id, "run", run.now) as tx:
-        running = tx.frame("runs", "state = 'running'")
-        dead = running.filter([is_surely_dead(owner or "") for owner in running["owner"]])
-        tx.upsert("runs", dead.with_columns(state=pl.lit("interrupted")))
+        running = tx.frame("runs", RUNNING, ["id", "owner"])
+        interrupt(tx, [each for each, owner in running.iter_rows() if is_surely_dead(owner or "")], is_surely_dead)
         tx.upsert("runs", pl.DataFrame([row]))
+
+
+def interrupt(tx: Transaction, runs: Iterable[str], is_gone: Callable[[str], bool]) -> None:
+    """Record that of these runs and their parts those were interrupted that count as running and whose owner is gone.
+
+    When they ended nobody knows: that stays empty.
+    """
+    left, seen = [*runs], set[str]()
+    while left:
+        running = tx.by_ids("runs", left, where=RUNNING)
+        gone = running.filter([is_gone(owner or "") for owner in running["owner"]])
+        tx.upsert("runs", gone.with_columns(state=pl.lit("interrupted")))
+        seen.update(left)
+        left = [part for part in tx.by_ids("runs", left, ["id"], key="parent_id")["id"] if part not in seen]
 
 
 def _record(
