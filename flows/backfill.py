@@ -10,7 +10,7 @@ from slowwave.intake.time_windows import Period, moment
 from slowwave.records import Usage
 from slowwave.settings import BackfillSettings
 from slowwave.spending import tighter, what_is_left
-from tasks.aspects import refresh_aspects
+from tasks.aspects import refreshed_aspects
 from tasks.backfill_estimate import estimate, told_estimate
 from tasks.backfill_tally import BackfillTally, publish_windows, together, told_night
 from tasks.backfilling import Asked, Stage, adopt, backfill_runs, check, fill_windows, plan_backfill
@@ -87,7 +87,7 @@ async def backfill(
 
 async def _fill(run: Run, asked: Asked, tally: BackfillTally, spent: Usage) -> None:
     """One namespace: store, extract window by window, sleep; all of them parts of one run."""
-    with recorded(run, tally, asked.parameters()), phases_of(run):
+    with recorded(run, tally, asked.parameters(), last=refreshed_aspects), phases_of(run):
         if asked.paths:
             storing = asked.storing_settings()
             paths, place = list(asked.paths), (run.namespace, run.store)
@@ -99,8 +99,6 @@ async def _fill(run: Run, asked: Asked, tally: BackfillTally, spent: Usage) -> N
         is_due = "ingest" not in asked.stages or bool(plan.left) or (bool(plan.resumes) and not plan.slept)
         if "sleep" in asked.stages and is_whole and is_due:
             await _sleep(run, asked, tally, spent)
-        else:
-            refresh_aspects(run)  # what a window that died left undone
     await publish_summary(run, tally)
 
 

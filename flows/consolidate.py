@@ -8,7 +8,7 @@ from typing import Any
 from slowwave.merging.questions import Mode
 from slowwave.settings import ConsolidateSettings
 from tasks.artifacts import link_artifacts
-from tasks.aspects import refresh_aspects
+from tasks.aspects import refreshed_aspects
 from tasks.engine import flow
 from tasks.observations import clear_stale_flags
 from tasks.phases import conclude, gated
@@ -56,7 +56,7 @@ async def consolidate(
     parameters = {"since": since, "scope": scope, "mode": mode, "settings": settings.model_dump()}
     async with gated(run, tally, settings.gate, dry_run=dry_run) as gate:
         gate.freeze()
-        with recorded(run, tally, parameters, dry_run=dry_run) as run:
+        with recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects) as run:
             merging = under_approval(run, "merge", settings.approval, require=require_approval)
             llm = settings.llm.model_copy(update={"concurrency": settings.cluster_concurrency})
             async with language_of(run, llm) as language:
@@ -77,7 +77,6 @@ async def consolidate(
                 tally.proposed(titles_of(run))
                 tally.counts["flags cleared"] += clear_stale_flags(run)
                 tally.counts["profiles renewed"] += refresh_profiles(run)
-                refresh_aspects(run)  # what a run that died left undone, too
                 if tally.has_written:
                     tidy(run)
     return await conclude(run, tally)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from slowwave.settings import DecaySettings
-from tasks.aspects import refresh_aspects
+from tasks.aspects import refreshed_aspects
 from tasks.engine import flow
 from tasks.eviction import archive_facts, archive_orphans, cap_beliefs, cap_entities
 from tasks.maintenance_tallies import DecayTally
@@ -49,7 +49,9 @@ async def decay(
     run = existing_run("decay", store, namespace, now, settings.retention)
     tally = DecayTally(run.id, dry_run)
     async with gated(run, tally, settings.gate, dry_run=dry_run) as gate:
-        with recorded(run, tally, {"settings": settings.model_dump()}, dry_run=dry_run) as run, weighed(run, tally):
+        parameters = {"settings": settings.model_dump()}
+        record = recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects)
+        with record as run, weighed(run, tally):
             risks = settings.retention.mode == "delete"
             moving = under_approval(run, "decay", settings.approval, require=require_approval, risks=risks)
             gone = await attempt(tally, "cap", partial(cap_entities, moving, settings, dry_run=dry_run))
@@ -62,7 +64,6 @@ async def decay(
                 tally.proposed(titles_of(run))
                 tally.counted(count_usage(run, settings))
                 tally.faded(await attempt(tally, "links", partial(fade_links, run, settings)))
-                refresh_aspects(run)  # what a run that died left undone, too
             if tally.has_written and not dry_run:
                 tidy(run)
     return await conclude(run, tally)

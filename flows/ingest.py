@@ -9,7 +9,7 @@ from slowwave.settings import DEFAULT_EMBEDDER, ApprovalSettings, IngestSettings
 from tasks.admission import admit_messages
 from tasks.application import apply_patches
 from tasks.artifacts import link_artifacts
-from tasks.aspects import refresh_aspects
+from tasks.aspects import refreshed_aspects
 from tasks.community_trigger import note_due
 from tasks.engine import flow, report_progress
 from tasks.events import INGESTED, announce
@@ -67,7 +67,7 @@ async def ingest(
     )
     tally = IngestTally(run.id, dry_run)
     parameters = {"paths": paths, "format": format, "settings": settings.model_dump()}
-    with recorded(run, tally, parameters, dry_run=dry_run) as run:
+    with recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects) as run:
         sources = find_new_sources(run, found)
         tally.found(sources)
         for intake in read_intakes(run, sources.new, settings):
@@ -80,8 +80,7 @@ async def ingest(
             tally.proposed(titles_of(run))
         elif settings.consolidate.enabled and not dry_run:
             tally.linked(await link_artifacts(run, settings.consolidate))
-        if not dry_run:  # what a run that died left undone, too
-            refresh_aspects(run)
+        if not dry_run:
             tally.are_communities_due = note_due(run, settings.extract.community_refresh_interval)
         if tally.has_written and not dry_run:
             tidy(run)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from inference.language import Language
 from slowwave.settings import StewardSettings
-from tasks.aspects import refresh_aspects
+from tasks.aspects import refreshed_aspects
 from tasks.engine import flow
 from tasks.maintenance_tallies import StewardTally
 from tasks.merging import merge_duplicates
@@ -52,7 +52,8 @@ async def steward(
     parameters = {"phases": phases, "settings": settings.model_dump()}
     async with gated(run, tally, settings.gate, dry_run=dry_run) as gate:
         gate.freeze(settings)
-        with recorded(run, tally, parameters, dry_run=dry_run) as run, weighed(run, tally):
+        record = recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects)
+        with record as run, weighed(run, tally):
             async with language_of(run, settings.llm) as language:
                 try:
                     await _sweep(run, settings, phases, language, tally, require_approval)
@@ -60,7 +61,6 @@ async def steward(
                     tally.paid(language, "consolidate")
             if not dry_run:
                 tally.proposed(titles_of(run))
-                refresh_aspects(run)  # what a run that died left undone, too
             if tally.has_written and not dry_run:
                 tidy(run)
     return await conclude(run, tally)

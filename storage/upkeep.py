@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 VECTOR_INDEX_FROM = 10_000  # below, an exact scan is as fast
 LOOKUP_INDEX_FROM = 2_000
 EIGHT = 8  # vectors of another length cannot be quantised
-MANY_SEGMENTS = 8
+MANY_SEGMENTS = {Role.STATE: 8, Role.HISTORY: 32, Role.LOG: 8}
+"""Fragments that a table may have: of state each makes a question slower, history is read by a handful of columns."""
+WHILE_AT_IT = 0.5  # of those fragments: what is soon due is compacted with what is due, in one commit
 UNINDEXED_SHARE = 0.2
 HEAD_HISTORY = timedelta(hours=1)
 NEVER = timedelta(days=36_500)
-FRESH = 1  # the version of a table before its first row
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,30 +52,41 @@ def tend(store: Store, run_id: str, now: datetime, *, thorough: bool = False) ->
     """Compact what is fragmented, index what has grown, drop versions older than the retention.
 
     Compaction takes into the indexes what was written since. `thorough` tends every table that was ever written;
-    otherwise those with many fragments or much that is not indexed.
+    otherwise those with many fragments or much that is not indexed, where there are any: else no lease is taken.
     """
     compacted, indexed = [], []
-    with store.commit(run_id, "upkeep", now) as tx:
-        for name in tables_of(Role.STATE, Role.HISTORY):
-            if tx.versions[name] == FRESH:
-                continue
-            always = thorough and name != "commits"  # upkeep is a commit itself and would never come to rest
-            if always or _is_fragmented(tx.handle(name)) or _is_behind(tx.handle(name)):
-                tx.rebuild(name, lambda table: table.optimize(cleanup_older_than=NEVER))
-                compacted.append(name)
-            indexed += [f"{name}.{column}" for column in make_indexes(tx, name)]
-        tx.keep_recovered()
-        if not compacted:
-            _tend_head(store)
+    snapshot = store.snapshot()
+    pinned = [name for name in tables_of(Role.STATE, Role.HISTORY) if not snapshot.is_blank(name)]
+    if thorough or any(_is_due(snapshot.handle(name), name) for name in pinned):
+        with store.commit(run_id, "upkeep", now) as tx:
+            for name in pinned:
+                always = thorough and name != "commits"  # upkeep is a commit itself and would never come to rest
+                if always or _is_fragmented(tx.handle(name), name, WHILE_AT_IT) or _is_behind(tx.handle(name)):
+                    tx.rebuild(name, lambda table: table.optimize(cleanup_older_than=NEVER))
+                    compacted.append(name)
+                indexed += [f"{name}.{column}" for column in make_indexes(tx, name)]
+            tx.keep_recovered()
+            if not compacted:
+                _tend_head(store)
     if compacted:
         _drop_old_versions(store, run_id, now, compacted)
     for name in tables_of(Role.LOG):
         log = store.db.open_table(name)
-        if log.tags.list():  # a repair that was not finished needs its older versions
-            continue
+        if not (thorough or _is_due(log, name)) or log.tags.list():
+            continue  # a repair that was not finished, which leaves tags, needs older versions
         log.optimize(cleanup_older_than=HEAD_HISTORY)
         indexed += [f"{name}.{column}" for column in _index_lookups(log, name, partial(_on, log))]
     return UpkeepReport(tuple(compacted), tuple(indexed))
+
+
+def _is_due(table: Table, name: str) -> bool:
+    """Whether the table is to be compacted, or has grown into an index."""
+    return (
+        _is_fragmented(table, name)
+        or _is_behind(table)
+        or bool(_missing_lookups(table, name))
+        or (TABLES[name].has_vector and _vector_index_is_due(table))
+    )
 
 
 def _on(table: Table, work: Callable[[Table], object]) -> None:
@@ -96,9 +108,9 @@ def _tend_head(store: Store) -> None:
     store.db.open_table(HEAD).optimize(cleanup_older_than=HEAD_HISTORY)
 
 
-def _is_fragmented(table: Table) -> bool:
+def _is_fragmented(table: Table, name: str, share: float = 1.0) -> bool:
     stats: Any = table.stats()  # a dict, whatever its annotation says
-    return int(stats["fragment_stats"]["num_small_fragments"]) > MANY_SEGMENTS
+    return int(stats["fragment_stats"]["num_small_fragments"]) > MANY_SEGMENTS[TABLES[name].role] * share
 
 
 def make_indexes(tx: Transaction, name: str) -> list[str]:
@@ -117,14 +129,18 @@ def make_indexes(tx: Transaction, name: str) -> list[str]:
 def _index_lookups(handle: Table, name: str, run: Callable[[Callable[[Table], object]], None]) -> list[str]:
     from lancedb.index import Bitmap, BTree
 
+    missing = _missing_lookups(handle, name)
+    for column in missing:
+        run(methodcaller("create_index", column, config=Bitmap() if column in TABLES[name].few_values else BTree()))
+    return missing
+
+
+def _missing_lookups(handle: Table, name: str) -> list[str]:
+    """The columns whose index pays by now and is not there."""
     if handle.count_rows() < LOOKUP_INDEX_FROM:
         return []
     present = {c for index in handle.list_indices() for c in index.columns}
-    wanted = {column: BTree() for column in TABLES[name].keys} | {c: Bitmap() for c in TABLES[name].few_values}
-    missing = [column for column in wanted if column not in present]
-    for column in missing:
-        run(methodcaller("create_index", column, config=wanted[column]))
-    return missing
+    return [c for c in dict.fromkeys((*TABLES[name].keys, *TABLES[name].few_values)) if c not in present]
 
 
 def _is_behind(handle: Table) -> bool:

@@ -4,45 +4,50 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from functools import partial
 
 import polars as pl
 
 from recall.aspects import scored
 from slowwave.aspects import COUNTED, changed_scores
 from slowwave.validity import time_sql
+from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
+from storage.transactions import Transaction
 
 from .engine import task
-from .runs import Run, store_of
+from .runs import Run, Writing, store_of
 
+KIND = "aspects"
 _MADE_OF = ("facts", "fact_aspects")
 
 
 @task("refresh aspects")
-def refresh_aspects(run: Run) -> int:
-    """Score all fourteen aspects anew by what is live now; returns how many say something else than before.
+def refreshed_aspects(run: Run) -> Writing | None:
+    """Score all fourteen aspects anew by what is live now; what writes them in the commit that ends the run.
 
-    Where none does nothing is written; else all of them are, so that they speak of one time. Where no fact was written
-    since the last time nothing is read either.
+    None where none says something else than before; else all of them are written, so that they speak of one time.
+    Where no fact was written since the last time nothing is read either.
     """
-    store = store_of(run)
-    snapshot = store.snapshot()
+    snapshot = store_of(run).snapshot()
     if _is_fresh(snapshot, run):
-        return 0
+        return None
     fresh, changed = _changes(snapshot, run)
-    if not changed:
-        return 0
-    with store.commit(run.id, "aspects", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:  # another run has changed something meanwhile
-            fresh, changed = _changes(tx, run)
-        if changed:
-            tx.upsert("aspect_scores", fresh.rename({"slug": "id"}).with_columns(scored_at=pl.lit(run.now)))
-    return changed
+    return Writing(KIND, partial(_write, run=run, fresh=fresh, scored_at=snapshot.sequence)) if changed else None
+
+
+def _write(tx: Transaction, run: Run, fresh: pl.DataFrame, scored_at: int) -> None:
+    """Store the scores of the commit `scored_at`, or those of now where another run has changed something since."""
+    changed = len(fresh)
+    if tx.sequence != scored_at + 1:
+        fresh, changed = _changes(tx, run)
+    if changed:
+        tx.upsert("aspect_scores", fresh.rename({"slug": "id"}).with_columns(scored_at=pl.lit(run.now)))
 
 
 def _is_fresh(snapshot: Snapshot, run: Run) -> bool:
     """Whether the facts are those of the commit that last wrote scores, and none of them has ended since."""
-    told = snapshot.frame("commits", "kind = 'aspects'", ["sequence", "versions"]).sort("sequence").tail(1)
+    told = snapshot.frame("commits", f"kind = {quoted(KIND)}", ["sequence", "versions"]).sort("sequence").tail(1)
     scored_at = snapshot.frame("aspect_scores", columns=["scored_at"])["scored_at"].max()
     versions = json.loads(told["versions"][0]) if len(told) else {}
     if not isinstance(scored_at, datetime) or any(

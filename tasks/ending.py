@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime
 
-import polars as pl
-
 from recall.stories import run_named
 from slowwave.errors import Refused
 from storage.lease import holder, is_surely_alive
 from storage.store import Store
 
+from .runs import interrupt
+
 
 def end_run(store: Store, asked: str, now: datetime) -> str:
-    """Record that a run which counts as running was interrupted; returns its id.
+    """Record that a run which counts as running was interrupted, with its parts; returns its id.
 
     Raises `Refused` for a run that has ended, and for one whose process is alive on this machine.
     """
@@ -24,5 +24,5 @@ def end_run(store: Store, asked: str, now: datetime) -> str:
             raise Refused(f"Run {run} has ended already: it is {row['state']}.", "Nothing is to be done.")
         if is_surely_alive(row["owner"] or ""):
             raise Refused(f"{holder(row['owner'])} is alive on this machine.", "Stop that process, or wait for it.")
-        tx.upsert("runs", pl.DataFrame([{**row, "state": "interrupted", "ended_at": now}]))
+        interrupt(tx, [run], lambda owner: not is_surely_alive(owner))
     return str(run)

@@ -6,16 +6,15 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
 
 from slowwave.settings import RetentionSettings
-from storage.rows import quoted
 from storage.store import Store
 
 from .engine import is_inline
+from .runs import interrupt
 
 _fleet: ContextVar[str] = ContextVar("fleet", default="")
 
@@ -49,7 +48,7 @@ def earlier_night(store: str, namespace: str, fleet: str, retention: RetentionSe
     """The summary of the night that an earlier try of this fleet completed in the namespace; None where it did not.
 
     One that still counts as running is that of a try whose machine is gone, as two tries of a run are never under way
-    together: it is recorded as interrupted, so that the next night goes on with what is left of it.
+    together: it is recorded as interrupted with its phases, so that the next night goes on with what is left of it.
     """
     if not fleet:
         return None
@@ -60,13 +59,6 @@ def earlier_night(store: str, namespace: str, fleet: str, retention: RetentionSe
         told: dict[str, Any] = json.loads(done["summary"][-1] or "{}")
         return {**told, "run": done["id"][-1], "state": "completed"}
     if lost := nights.filter(pl.col("state") == "running")["id"].to_list():
-        _end(opened, lost)
+        with opened.commit(lost[-1], "run") as tx:
+            interrupt(tx, lost, lambda _: True)
     return None
-
-
-def _end(store: Store, lost: list[str]) -> None:
-    """Record that these nights and their phases were interrupted."""
-    now, listed = datetime.now(UTC), ", ".join(map(quoted, lost))
-    with store.commit(lost[-1], "run", now) as tx:
-        open_rows = tx.frame("runs", f"state = 'running' AND (id IN ({listed}) OR parent_id IN ({listed}))")
-        tx.upsert("runs", open_rows.with_columns(state=pl.lit("interrupted"), ended_at=pl.lit(now)))

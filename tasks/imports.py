@@ -23,7 +23,7 @@ from slowwave.settings import IngestSettings
 from storage.rows import quoted
 
 from .application import Applied, apply_patches
-from .aspects import refresh_aspects
+from .aspects import refreshed_aspects
 from .community_trigger import note_due
 from .foreign import ForeignFile, read_foreign
 from .foreign_candidates import Part, store_candidates, stored_messages
@@ -101,7 +101,7 @@ def import_export(
     safe = without_secrets(file.content)
     tally = _Counted(run.id)
     asked = {"path": file.uri, "from": system, "require_approval": require_approval}
-    with recorded(run, tally, asked, dry_run=dry_run) as run:
+    with recorded(run, tally, asked, dry_run=dry_run, last=refreshed_aspects) as run:
         is_known = _is_known(run, file)
         adopted = adopt(safe.content, file.modified_at)
         tally.total.update(_read(file, safe))
@@ -203,6 +203,5 @@ def _finish(run: Run, file: ForeignFile, settings: IngestSettings) -> None:
     link_entities(run, settings.extract.note_linking, touched)
     assign_new(run)
     renew_profiles(run, touched)
-    refresh_aspects(run)
     note_due(run, settings.extract.community_refresh_interval)
     tidy(run)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -31,12 +31,14 @@ from storage.drafts import ProposingStore
 from storage.lease import is_surely_dead, new_owner
 from storage.rows import quoted
 from storage.store import Store
+from storage.transactions import Transaction
 
 from .children import parent_by_tag
 from .retrying import patiently
 from .telemetry import watched_run
 
 ERROR_CHARS = 400
+RUNNING = "state = 'running'"
 HARDLY_S = 0.05  # seconds that round to nothing
 
 
@@ -167,9 +169,28 @@ def night_of(run: Run) -> str:
     return _night.get() or run.id
 
 
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What a run writes together with the record of its end: the kind of that commit, and what does it."""
+
+    kind: str
+    write: Callable[[Transaction], None]
+
+
 @contextmanager
-def recorded(run: Run, counted: Summary, parameters: dict[str, Any], *, dry_run: bool = False) -> Iterator[Run]:
-    """Record the run from start to end, however it ends; a dry run leaves no trace, not even a new store."""
+def recorded(
+    run: Run,
+    counted: Summary,
+    parameters: dict[str, Any],
+    *,
+    dry_run: bool = False,
+    last: Callable[[Run], Writing | None] | None = None,
+) -> Iterator[Run]:
+    """Record the run from start to end, however it ends; a dry run leaves no trace, not even a new store.
+
+    `last` finds, outside the lease and after all else was done, what is written in the commit that records the end, so
+    that it is no commit more; where the run fails it is not asked.
+    """
     if dry_run:
         with traceless(run) as shadow:
             yield shadow
@@ -187,11 +208,12 @@ def recorded(run: Run, counted: Summary, parameters: dict[str, Any], *, dry_run:
         patiently("begin the run", _begin)(run, row)
         try:
             yield run
+            writing = last(run) if last is not None else None
         except BaseException as error:
             state = "failed" if isinstance(error, Exception) else "interrupted"  # somebody told the process to stop
             ended(state, _record(run, row, counted, state, error=without_secrets(str(error))[:ERROR_CHARS]))
             raise
-        ended(counted.state, patiently("end the run", _record)(run, row, counted, counted.state))
+        ended(counted.state, patiently("end the run", _record)(run, row, counted, counted.state, writing))
 
 
 @contextmanager
@@ -219,15 +241,33 @@ def _ending(state: str, summary: dict[str, Any], usage: Usage) -> dict[str, Any]
 def _begin(run: Run, row: dict[str, Any]) -> None:
     """Record the start, and that runs whose process is gone were interrupted."""
     with store_of(replace(run, proposes=None)).commit(run.id, "run", run.now) as tx:
-        running = tx.frame("runs", "state = 'running'")
-        dead = running.filter([is_surely_dead(owner or "") for owner in running["owner"]])
-        tx.upsert("runs", dead.with_columns(state=pl.lit("interrupted")))
+        running = tx.frame("runs", RUNNING, ["id", "owner"])
+        interrupt(tx, [each for each, owner in running.iter_rows() if is_surely_dead(owner or "")], is_surely_dead)
         tx.upsert("runs", pl.DataFrame([row]))
 
 
-def _record(run: Run, row: dict[str, Any], counted: Summary, state: str, **more: str) -> dict[str, Any]:
+def interrupt(tx: Transaction, runs: Iterable[str], is_gone: Callable[[str], bool]) -> None:
+    """Record that of these runs and their parts those were interrupted that count as running and whose owner is gone.
+
+    When they ended nobody knows: that stays empty.
+    """
+    left, seen = [*runs], set[str]()
+    while left:
+        running = tx.by_ids("runs", left, where=RUNNING)
+        gone = running.filter([is_gone(owner or "") for owner in running["owner"]])
+        tx.upsert("runs", gone.with_columns(state=pl.lit("interrupted")))
+        seen.update(left)
+        left = [part for part in tx.by_ids("runs", left, ["id"], key="parent_id")["id"] if part not in seen]
+
+
+def _record(
+    run: Run, row: dict[str, Any], counted: Summary, state: str, writing: Writing | None = None, **more: str
+) -> dict[str, Any]:
     """Record how it ended, whatever model the namespace has by then; returns what is told of it."""
-    with Store.open(run.store, run.namespace, retention=run.retention).commit(run.id, "run", run.now) as tx:
+    kind = "run" if writing is None else writing.kind
+    with Store.open(run.store, run.namespace, retention=run.retention).commit(run.id, kind, run.now) as tx:
+        if writing is not None:
+            writing.write(tx)
         earlier = float(tx.frame("commits", f"run_id = {quoted(run.id)}", ["waited_s"])["waited_s"].sum())
         counted.waited_s = earlier + tx.held.waited_s
         told = {**counted.summary(), **told_wait(counted.waited_s), **more}

@@ -47,9 +47,10 @@ from slowwave.errors import UnknownName, UnusableInput
 from slowwave.settings import AspectSettings, RecallSettings
 from storage.store import Store
 from storage.undo import undo
-from tasks.aspects import refresh_aspects
+from tasks.aspects import refreshed_aspects
 from tasks.charts import aspect_chart
-from tasks.runs import Run, existing_run
+from tasks.own_runs import Counts
+from tasks.runs import Run, Writing, existing_run, recorded
 
 
 def tagged(**columns: str) -> list[str]:
@@ -242,6 +243,13 @@ def a_run(store: str, later: timedelta = timedelta(0)) -> Run:
     return existing_run("consolidate", store, "default", NOW + later)
 
 
+def refresh_aspects(run: Run) -> int:
+    """A run that does nothing but leave the scores as they are then; how many rows of them it wrote."""
+    with recorded(run, Counts(run.id), {}, last=refreshed_aspects):
+        pass
+    return rows(Path(run.store), "aspect_scores", f"run_id = '{run.id}'").height
+
+
 def counts(store: str, fresh: bool, later: timedelta = timedelta(0)) -> dict[str, int]:
     with Memory.open(store, is_logged=False) as memory:
         profile = memory.aspects(fresh, now=NOW + later)
@@ -256,7 +264,7 @@ def kinds(store: str) -> list[str]:
 def test_scores_are_counted_from_live_facts_and_stored_by_a_run(store: str) -> None:
     assert counts(store, fresh=True) == {"music": 2, "health": 3}
     assert counts(store, fresh=False) == {}
-    assert refresh_aspects(a_run(store)) == 2
+    assert refresh_aspects(a_run(store)) == 14
     assert counts(store, fresh=False) == {"music": 2, "health": 3}
     stored = rows(Path(store), "aspect_scores")
     assert (len(stored), kinds(store)[-1]) == (14, "aspects")
@@ -280,7 +288,7 @@ def test_a_run_that_finds_every_score_as_it_was_writes_nothing(store: str) -> No
     refresh_aspects(a_run(store))
     before = kinds(store)
     assert refresh_aspects(a_run(store, timedelta(hours=1))) == 0
-    assert kinds(store) == before
+    assert kinds(store) == [*before, "run", "run"]
     assert rows(Path(store), "aspect_scores")["scored_at"].unique().to_list() == [NOW]
 
 
@@ -288,7 +296,7 @@ def test_a_store_that_knows_of_no_aspect_is_not_written_to(tmp_path: Path) -> No
     store = tagged_store(tmp_path / "m", fact("rain", "It rained."))
     before = kinds(store)
     assert refresh_aspects(a_run(store)) == 0
-    assert kinds(store) == before
+    assert kinds(store) == [*before, "run", "run"]
 
 
 def test_the_two_paths_differ_once_a_fact_has_ended_until_the_next_run(store: str) -> None:
@@ -296,7 +304,7 @@ def test_the_two_paths_differ_once_a_fact_has_ended_until_the_next_run(store: st
     week = timedelta(days=7)
     assert counts(store, fresh=False, later=week) == {"music": 2, "health": 3}
     assert counts(store, fresh=True, later=week) == {"music": 2, "health": 2}
-    assert refresh_aspects(a_run(store, week)) == 1
+    assert refresh_aspects(a_run(store, week)) == 14
     assert counts(store, fresh=False, later=week) == {"music": 2, "health": 2}
 
 
@@ -317,10 +325,44 @@ def test_undo_of_a_run_puts_the_scores_back(store: str) -> None:
     with opened.commit(run.id, "retire", NOW) as tx:
         gone = tx.by_ids("facts", ["plays", "runs"], with_vector=True).with_columns(status=pl.lit("archived"))
         tx.upsert("facts", gone)
-    assert refresh_aspects(run) == 2
+    assert refresh_aspects(run) == 14
     assert counts(store, fresh=False) == {"music": 1, "health": 2}
     undo(opened, run.id, "undo-1", NOW)
     assert rows(Path(store), "aspect_scores").equals(before)
+
+
+def test_scores_are_those_of_the_state_in_which_the_run_ends(store: str) -> None:
+    run, opened = a_run(store), Store.open(store)
+
+    def overtaken(run: Run) -> Writing | None:
+        writing = refreshed_aspects(run)
+        with opened.commit("other", "retire", NOW) as tx:
+            gone = tx.by_ids("facts", ["plays", "runs"], with_vector=True).with_columns(status=pl.lit("archived"))
+            tx.upsert("facts", gone)
+        return writing
+
+    with recorded(run, Counts(run.id), {}, last=overtaken):
+        pass
+    assert counts(store, fresh=False) == {"music": 1, "health": 2}
+    assert [rows(Path(store), "runs")["state"].to_list(), kinds(store)[-3:]] == [
+        ["completed"], ["run", "retire", "aspects"],
+    ]  # fmt: skip
+
+
+def test_a_run_that_fails_leaves_the_scores_to_the_next(store: str) -> None:
+    run = a_run(store)
+    with pytest.raises(UnusableInput), recorded(run, Counts(run.id), {}, last=refreshed_aspects):
+        raise UnusableInput("It cannot be read.", "Try another.")
+    assert counts(store, fresh=False) == {}
+
+    def broken(run: Run) -> Writing | None:
+        raise UnusableInput("It cannot be read.", "Try another.")
+
+    run = a_run(store)
+    with pytest.raises(UnusableInput), recorded(run, Counts(run.id), {}, last=broken):
+        pass
+    assert rows(Path(store), "runs")["state"].to_list() == ["failed", "failed"]
+    assert refresh_aspects(a_run(store)) == 14
 
 
 @pytest.mark.parametrize("flow", [consolidate, steward, decay], ids=lambda flow: str(flow.name))

@@ -219,6 +219,21 @@ def test_a_dry_run_says_what_would_happen_and_leaves_no_trace(tmp_path: Path) ->
     assert_same(contents(tmp_path / "m"), before)
 
 
+# What a small run costs
+
+
+def test_a_conversation_that_is_added_makes_six_commits(tmp_path: Path) -> None:
+    learn(written(tmp_path / "a.jsonl", said()), tmp_path / "m")
+    before = rows(tmp_path / "m", "commits").height
+    turns = [("Devon", "I play the cello in a quartet."), ("Marta", "My brother Rui Oliveira is a baker in Braga.")]
+    told = learn(written(tmp_path / "b.jsonl", said(turns, "c2", START + timedelta(days=9))), tmp_path / "m")
+    assert told["counts"]["facts learned"] >= 2
+    assert rows(tmp_path / "m", "commits").sort("sequence")["kind"].to_list()[before:] == [
+        "run", "ingest.messages", "ingest.candidates", "ingest.apply", "consolidate.facts", "aspects",
+    ]  # fmt: skip
+    assert rows(tmp_path / "m", "runs")["state"].to_list() == ["completed", "completed"]
+
+
 # The same input again
 
 

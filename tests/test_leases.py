@@ -237,12 +237,27 @@ def test_a_run_whose_machine_is_gone_can_be_declared_ended_and_no_other(new_stor
     store, here = new_store(), new_owner("here")
     elsewhere = here.replace(here.split("|")[1], "worker-7,boot,space")
     with store.commit("r", "run", EPOCH) as tx:
-        runs = {"here": ("running", here), "gone": ("running", elsewhere), "over": ("completed", elsewhere)}
-        tx.upsert("runs", pl.DataFrame([{"id": id, "state": state, "owner": who} for id, (state, who) in runs.items()]))
+        runs = {
+            "here": ("running", here, None),
+            "gone": ("running", elsewhere, None),
+            "over": ("completed", elsewhere, None),
+            "night": ("running", elsewhere, "gone"),
+            "phase": ("running", elsewhere, "night"),
+            "done": ("completed", elsewhere, "night"),
+            "goes on": ("running", here, "night"),
+            "another": ("running", elsewhere, "over"),
+        }
+        columns = ["id", "state", "owner", "parent_id"]
+        tx.upsert("runs", pl.DataFrame([(id, *row) for id, row in runs.items()], columns, orient="row"))
     with pytest.raises(Refused, match="alive on this machine"):
         end_run(store, "here", EPOCH)
     with pytest.raises(Refused, match="it is completed"):
         end_run(store, "over", EPOCH)
     assert end_run(store, "gone", EPOCH) == "gone"
-    states = store.snapshot().frame("runs", columns=["id", "state"])
-    assert dict(states.iter_rows()) == {"here": "running", "gone": "interrupted", "over": "completed"}
+    ended = store.snapshot().frame("runs", columns=["id", "state", "ended_at"])
+    assert dict(ended.select("id", "state").iter_rows()) == {
+        **dict.fromkeys(("gone", "night", "phase"), "interrupted"),
+        **dict.fromkeys(("here", "goes on", "another"), "running"),
+        **dict.fromkeys(("over", "done"), "completed"),
+    }
+    assert ended["ended_at"].null_count() == len(ended)  # when that was nobody knows

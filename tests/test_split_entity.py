@@ -33,12 +33,13 @@ from slowwave.validity import live_sql
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.aspects import refresh_aspects
+from tasks.aspects import refreshed_aspects
 from tasks.entities import merge_entities
 from tasks.observations import delete_observations
+from tasks.own_runs import Counts
 from tasks.restoring import restore
 from tasks.review import reject
-from tasks.runs import Run, new_run
+from tasks.runs import Run, new_run, recorded
 from tasks.split_execution import execute, preview
 from tasks.splitting import propose, propose_split, split_entity
 
@@ -415,7 +416,9 @@ def test_structure_is_no_knowledge(template: Path, parted: tuple[Path, Run, Any]
         assert memory.recall(f"{CHILDREN[0]} part of Atlas contains", now=NOW).facts
         told = [each.statement for each in memory.recall("What does Atlas contain?", k=50, now=NOW).facts]
     assert [text for text in told if "contains" in text or "is a part of" in text] == []
-    refresh_aspects(run_of(parted_store, "aspects"))
+    run = run_of(parted_store, "aspects")
+    with recorded(run, Counts(run.id), {}, last=refreshed_aspects):
+        pass
     assert rows(parted_store, "aspect_scores").filter(pl.col("facts") > 0).is_empty()
 
 
