@@ -255,6 +255,16 @@ def test_each_soft_check_really_checks_and_one_flaw_of_seven_is_forgiven(check: 
     assert verdict("Anna uses vim.", worth=0.35)["quality"] == 1.0
 
 
+def test_each_limit_of_a_check_is_within() -> None:
+    assert [verdict(text)["passes"] for text in ("Vim, yes", "Vim yes")] == [True, False]  # of 8 bytes and 7
+    assert [verdict(text)["passes"] for text in ("Anna" + "!" * 6, "Anna" + "!" * 7)] == [True, False]  # two in five
+    assert [verdict("Anna flew to Bergen.", confidence=sure)["passes"] for sure in (0.5, 0.499)] == [True, False]
+    statement = "Anna planted tulips, roses, lilies and herbs."
+    for heard, share, confidence in (("planted tulips roses", 0.6, 0.8), ("planted tulips", 0.4, 0.56)):
+        seen = verdict(statement, f"I have {heard}.")
+        assert (seen["grounding"], seen["confidence"]) == (pytest.approx(share), pytest.approx(confidence))
+
+
 @pytest.mark.parametrize("check", [name for name in FLAWS if name != "content"])
 def test_a_second_flaw_rejects(check: str) -> None:
     seen = verdict(**{**FLAWS[check], "worth": 0.34})
@@ -309,7 +319,8 @@ def test_what_passed_becomes_active_with_its_evidence_aspects_and_decision() -> 
 def test_the_same_words_again_are_evidence_not_a_fact() -> None:
     memory = Memory()
     memory.tell(VIM)
-    memory.tell({**VIM, "statement": "anna  USES vim", "at": 5, "confidence": 0.9})
+    plan = memory.tell({**VIM, "statement": "anna  USES vim", "at": 5, "confidence": 0.9, "aspects": ["career"]})
+    assert plan.aspects.is_empty()
     row = memory.fact("Anna uses vim.")
     assert memory.live() == ["Anna uses vim."]
     assert (row["evidence_count"], row["confidence"], row["valid_from"]) == (2, 0.9, day(1))
