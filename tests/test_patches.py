@@ -235,7 +235,7 @@ def test_an_ungrounded_statement_is_less_sure_and_fails_below_the_threshold() ->
     ],
 )
 def test_a_loop_a_secret_or_two_flaws_reject(statement: str, more: dict[str, Any], failed: str) -> None:
-    seen = verdict(statement, **more)
+    seen = verdict(statement, worth=0.9, **more)  # where one flaw may be forgiven
     assert (seen["passes"], seen["failed"]) == (False, failed)
 
 
@@ -641,6 +641,14 @@ def test_what_is_said_later_replaces_even_when_it_became_true_earlier() -> None:
     memory.tell({**NEOVIM, "at": 20, "temporal_hint": "since 2021"})
     assert memory.live() == ["Anna uses neovim."]
     assert memory.valid(15) == ["Anna uses neovim."]
+
+
+def test_what_is_replaced_ends_when_the_other_began_and_not_when_that_was_said() -> None:
+    memory = Memory()
+    memory.tell(VIM)
+    memory.tell({**NEOVIM, "at": 40, "temporal_hint": f"since {day(20):%Y-%m-%d}"})
+    begins = memory.fact("Anna uses neovim.")["valid_from"]
+    assert memory.fact("Anna uses vim.")["valid_to"] == begins < day(40)
 
 
 def test_a_late_end_does_not_close_what_was_said_after_it() -> None:
