@@ -16,7 +16,7 @@ from .configuration import with_flags
 from .maintain_commands import DryRunOption, LlmOption, chosen, night_settings
 from .options import JsonOption, NamespaceOption, Place, StoreOption, time_of
 from .printing import end as finish
-from .printing import err, out, print_json, progress, table
+from .printing import err, out, print_json, progress, show_undo, table
 
 COLUMNS = ("window", "messages", "facts", "calls", "usd", "state")
 ESTIMATED = ("window", "messages", "calls", "tokens_in", "tokens_out", "usd")
@@ -132,8 +132,7 @@ def _show(summary: dict[str, Any]) -> None:
         out.print(line, markup=False)
     for name, part in parts.items():
         if part["runs"]:
-            place = f" --namespace {name}" if len(parts) > 1 else ""
-            out.print(f"Back with: slowwave undo {part['run']}{place}", markup=False, soft_wrap=True)
+            show_undo(part["run"], name)
 
 
 def _show_estimate(summary: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ import typer
 from slowwave.text import run_id
 
 from .options import JsonOption, NamespaceOption, Place, StoreOption
-from .printing import check_that_somebody_can_answer, out, print_json, table
+from .printing import check_that_somebody_can_answer, out, print_json, show_undo, table
 
 if TYPE_CHECKING:
     from storage.doctor import Finding
@@ -95,7 +95,7 @@ def doctor(
     if as_json:
         print_json({"mended": [asdict(f) for f in mended], "findings": [asdict(f) for f in left]})
     else:
-        _show_examined(mended, left, run)
+        _show_examined(mended, left, run, place.namespace)
     if left:
         raise typer.Exit(1)
 
@@ -117,7 +117,7 @@ def _show_lost(runs: Sequence[str]) -> None:
         out.print(f"  slowwave runs {run}", markup=False, soft_wrap=True)
 
 
-def _show_examined(mended: Sequence[Finding], left: Sequence[Finding], run: str) -> None:
+def _show_examined(mended: Sequence[Finding], left: Sequence[Finding], run: str, namespace: str) -> None:
     from storage.doctor import LOST, TOLD
 
     told = [(f.check, f.table, f.row_id, f.detail) for f in mended if f.check in TOLD and f.check != LOST]
@@ -134,4 +134,4 @@ def _show_examined(mended: Sequence[Finding], left: Sequence[Finding], run: str)
     else:
         out.print(f"Healthy{f'; {len(mended)} findings mended' if mended else ''}.")
     if mended and not told:  # of what was damaged there is no way back
-        out.print(f"Back with: slowwave undo {run}", markup=False)
+        show_undo(run, namespace)

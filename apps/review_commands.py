@@ -169,7 +169,7 @@ def modify(
     if as_json:
         print_json({"run": run.id, "proposal": asdict(done)})
     else:
-        print_decided([done], run.id)
+        print_decided([done], run.id, run.namespace)
 
 
 def _read(path: str) -> dict[str, Any]:
@@ -254,7 +254,7 @@ def _decide(run: Run, ids: Sequence[str], choice: Choice, by: str | None, note: 
     if as_json:
         print_json({"run": run.id if done else None, "by": person.name, "decided": [asdict(each) for each in done]})
     elif done:
-        print_decided(done, run.id)
+        print_decided(done, run.id, run.namespace)
     else:
         out.print("Nothing waits that is meant: --all takes what has no risk, --risky the others, too.")
     if stale := [each for each in done if each.state == "stale"]:

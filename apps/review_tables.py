@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from .printing import err, out, short_id, shown, table
+from .printing import err, out, short_id, show_undo, shown, table
 
 if TYPE_CHECKING:
     from recall.proposal_stories import ProposalStory
@@ -130,7 +130,7 @@ def _print_way_on(story: ProposalStory) -> None:
     out.print(f"Decide: slowwave review approve {name}, or: slowwave review reject {name}", markup=False)
 
 
-def print_decided(done: Sequence[Decided], run: str) -> None:
+def print_decided(done: Sequence[Decided], run: str, namespace: str) -> None:
     """What became of each, those that were refused last, and how to take it back."""
     held = [each for each in done if each.state != "stale"]
     if held:
@@ -142,4 +142,4 @@ def print_decided(done: Sequence[Decided], run: str) -> None:
             err.print(f"Refused as stale: {each.title} ({short_id(each.id)})", style="bold", markup=False)
             err.print(f"  {each.outcome}", markup=False)
     if held:
-        out.print(f"Back with: slowwave undo {run}", markup=False)
+        show_undo(run, namespace)

@@ -550,6 +550,8 @@ def test_each_window_is_told_as_it_ends_and_at_the_end_the_night_and_the_way_bac
     assert "said to nobody" not in captured.err
     assert "Night: completed, 2 archived (sleep-1)" in captured.out
     assert captured.out.splitlines()[-1] == f"Back with: slowwave undo {run}"
+    show({**tally.summary(), "namespace": "work"})
+    assert capsys.readouterr().out.splitlines()[-1] == f"Back with: slowwave undo {run} --namespace work"
 
 
 def test_what_a_window_cost_that_failed_is_not_left_to_the_others(new_store: Callable[[], Store]) -> None:

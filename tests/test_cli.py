@@ -593,6 +593,19 @@ def test_doctor_finds_damage_says_so_with_its_exit_code_and_mends_it(run: Run, m
     assert run("doctor", "--store", memory_copy).code == len(mended["findings"]) > 0 or not mended["findings"]
 
 
+@pytest.mark.parametrize(("namespace", "way"), [("default", "undo r1"), ("work", "undo r1 --namespace work")])
+def test_the_way_back_names_the_namespace(namespace: str, way: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from apps.keep_commands import _show_examined
+    from apps.review_tables import print_decided
+    from storage.doctor import Finding
+    from tasks.review import Decided
+
+    print_decided([Decided("p1", "applied", "A change")], "r1", namespace)
+    _show_examined([Finding("dangling", "facts", "f1", "It points nowhere.", is_repairable=True)], [], "r1", namespace)
+    ways = [line for line in capsys.readouterr().out.splitlines() if "undo" in line]
+    assert ways == [f"Back with: slowwave {way}"] * 2
+
+
 def test_upkeep_changes_no_row_and_can_be_done_again(run: Run, memory_copy: Path) -> None:
     before = contents(memory_copy)
     assert run("upkeep", "--store", memory_copy, "--json").code == 0

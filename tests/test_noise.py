@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from slowwave.gates.noise import ContentScorer, group_topics, plan_gates, plan_prototypes, prototype_texts
 from slowwave.gates.noise_scores import Vectors
 from slowwave.settings import NoiseSettings
+from slowwave.text import cut_long, strip_thinking
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 LONG = " The pool is closed before the last query returns, which is why the fixture has to wait for it every time."
@@ -102,12 +103,25 @@ def test_a_go_ahead_and_the_announcement_of_a_step_are_refused_together_and_teac
     assert planned["teaches"].to_list() == [True, True]
 
 
-@pytest.mark.parametrize(
-    "opener",
-    ["I've fixed it", "Done.", "Let me check", "Of course", "Sure, let me", "I updated the test", "Absolutely"],
+OPENERS = (
+    "i'll |i will |i've |i have |i looked at|i made|i updated|i changed|i added|i removed|i fixed|i created|i modified|"
+    "i implemented|i wrote|i ran|let me look|let me check|let me read|let me see|sure! |sure, i|sure, let|of course|"
+    "done! |done.|absolutely"
 )
+ACKNOWLEDGEMENTS = (
+    "ok|ok.|ok,|ok!|okay|okay!|thanks|thank you!|sounds good|great|perfect.|go ahead.|yes|yes!|yep.|sure.|please|"
+    "please do|continue|proceed|got it.|good.|👍|lgtm"
+)
+
+
+@pytest.mark.parametrize("opener", [*OPENERS.split("|"), "Done.", "I’ve fixed it"])
 def test_every_procedural_opener_counts(opener: str) -> None:
     assert gates(said("ok"), said(opener + LONG, "assistant")) == ["pre_filter", "pre_filter"]
+
+
+def test_every_acknowledgement_counts() -> None:
+    kept = [text for text in ACKNOWLEDGEMENTS.split("|") if gates(said(text)) != ["pre_filter"]]
+    assert kept == []
 
 
 def test_a_real_request_keeps_its_exchange() -> None:
@@ -127,8 +141,14 @@ def test_a_finding_passes_the_pre_filter_the_length_gate_and_the_content_gate() 
         said("go ahead"), said("I've found the root cause" + LONG, "assistant"), scorer=low, vectors=same(2)
     ) == [None, None]
     assert gates(said("Why?"), said("Turns out: DNS.", "assistant"), scorer=low, vectors=same(2)) == [None, None]
-    late = said("Why?"), said("x " * 300 + "root cause", "assistant")
-    assert gates(*late, scorer=low, vectors=same(2)) == [None, "content"]
+    for start, gate in ((490, None), (491, "content")):  # of 500 characters the last ten are "root cause"
+        late = said("Why?"), said("x" * (start - 1) + " root cause", "assistant")
+        assert gates(*late, scorer=low, vectors=same(2)) == [None, gate]
+
+
+@pytest.mark.parametrize("phrase", ["root cause", "turns out", "found it", "the real issue", "gotcha", "surprisingly"])
+def test_every_phrase_of_a_finding_counts(phrase: str) -> None:
+    assert gates(said("Why?"), said(f"{phrase.capitalize()}: DNS.", "assistant")) == [None, None]
 
 
 def test_the_two_halves_are_found_in_the_order_of_the_conversation() -> None:
@@ -191,6 +211,24 @@ def test_a_short_answer_is_refused_measured_without_its_code() -> None:
     assert gates(said("Show me"), said("Here it is:" + code, "assistant"), min_assistant_chars=0) == [None, None]
 
 
+def test_limits_of_length_of_letters_and_of_worth_are_within() -> None:
+    assert gates(said("Why?"), said("x" * 80, "assistant")) == [None, None]
+    assert gates(said("Why?"), said("x" * 79, "assistant")) == [None, "length"]
+    passages = ("x" * 40, "x" * 39, "x" * 20 + "-" * 30, "x" * 20 + "-" * 31)
+    assert gates(*[said(text, "document") for text in passages]) == [None, "length", None, "content"]
+    neither = ContentScorer(unit([0, 1, 0]), unit([0, 0, 1]))  # a half
+    told = said("Why?"), said("Happy to help you with this." + LONG, "assistant")
+    assert gates(*told, scorer=neither, vectors=same(2), content_gate=0.5) == [None, None]
+    assert gates(*told, scorer=neither, vectors=same(2), content_gate=0.5001) == [None, "content"]
+
+
+def test_a_long_text_is_cut_at_a_line_end_past_half_and_thinking_goes_with_what_never_ends() -> None:
+    assert cut_long("aaaaaa\nbbb\ncccc", 12) == "aaaaaa\nbbb"
+    assert cut_long("aaaa\nbbbbbbbbbbb", 12) == "aaaa\nbbbbbbb"
+    assert cut_long("a\nb", 3) == "a\nb"
+    assert strip_thinking("So <think>is it?</think>it is.<think>Or") == "So it is."
+
+
 def test_short_messages_of_people_are_kept() -> None:
     assert gates(said("My dog died")) == [None]
 
@@ -226,6 +264,12 @@ def test_what_was_said_a_moment_ago_is_a_repetition_that_names_its_original() ->
     assert planned["gate"].to_list() == [None, "repeat"]
     assert planned["similar_to_id"].to_list() == [None, "m0"]
     assert planned["measure"].to_list()[1] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("cosine", "gate"), [(0.86, "repeat"), (0.84, None)])
+def test_the_same_words_repeat_only_from_a_likeness_on(cosine: float, gate: str | None) -> None:
+    vectors = unit([1, 0, 0], [cosine, (1 - cosine**2) ** 0.5, 0])
+    assert gates(said("I prefer dark roast."), said("i prefer  dark roast"), vectors=vectors) == [None, gate]
 
 
 def test_accepted_messages_of_earlier_runs_count() -> None:
@@ -429,5 +473,7 @@ def test_a_new_topic_begins_where_the_text_turns_or_gets_too_long() -> None:
     vectors = unit([1, 0, 0], [1, 0.1, 0], [0, 1, 0], [0, 1, 0], [0, 1, 0])
     assert group_topics(vectors, np.array([10] * 5), NoiseSettings()).tolist() == [0, 0, 1, 1, 1]
     assert group_topics(vectors, np.array([1000, 1000, 1000, 1048, 1]), NoiseSettings()).tolist() == [0, 0, 1, 1, 2]
+    near = unit([1, 0, 0], [0.66, (1 - 0.66**2) ** 0.5, 0]), unit([1, 0, 0], [0.64, (1 - 0.64**2) ** 0.5, 0])
+    assert [group_topics(pair, np.array([9, 9]), NoiseSettings()).tolist() for pair in near] == [[0, 0], [0, 1]]
     assert group_topics(vectors[:1], np.array([9000]), NoiseSettings()).tolist() == [0]
     assert group_topics(NONE, np.array([], dtype=np.int64), NoiseSettings()).tolist() == []

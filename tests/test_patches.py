@@ -235,7 +235,7 @@ def test_an_ungrounded_statement_is_less_sure_and_fails_below_the_threshold() ->
     ],
 )
 def test_a_loop_a_secret_or_two_flaws_reject(statement: str, more: dict[str, Any], failed: str) -> None:
-    seen = verdict(statement, **more)
+    seen = verdict(statement, worth=0.9, **more)  # where one flaw may be forgiven
     assert (seen["passes"], seen["failed"]) == (False, failed)
 
 
@@ -253,6 +253,16 @@ def test_each_soft_check_really_checks_and_one_flaw_of_seven_is_forgiven(check: 
     seen = verdict(**{"worth": 0.9, **FLAWS[check]})
     assert (seen["passes"], seen["quality"]) == (True, pytest.approx(6 / 7))
     assert verdict("Anna uses vim.", worth=0.35)["quality"] == 1.0
+
+
+def test_each_limit_of_a_check_is_within() -> None:
+    assert [verdict(text)["passes"] for text in ("Vim, yes", "Vim yes")] == [True, False]  # of 8 bytes and 7
+    assert [verdict(text)["passes"] for text in ("Anna" + "!" * 6, "Anna" + "!" * 7)] == [True, False]  # two in five
+    assert [verdict("Anna flew to Bergen.", confidence=sure)["passes"] for sure in (0.5, 0.499)] == [True, False]
+    statement = "Anna planted tulips, roses, lilies and herbs."
+    for heard, share, confidence in (("planted tulips roses", 0.6, 0.8), ("planted tulips", 0.4, 0.56)):
+        seen = verdict(statement, f"I have {heard}.")
+        assert (seen["grounding"], seen["confidence"]) == (pytest.approx(share), pytest.approx(confidence))
 
 
 @pytest.mark.parametrize("check", [name for name in FLAWS if name != "content"])
@@ -309,7 +319,8 @@ def test_what_passed_becomes_active_with_its_evidence_aspects_and_decision() -> 
 def test_the_same_words_again_are_evidence_not_a_fact() -> None:
     memory = Memory()
     memory.tell(VIM)
-    memory.tell({**VIM, "statement": "anna  USES vim", "at": 5, "confidence": 0.9})
+    plan = memory.tell({**VIM, "statement": "anna  USES vim", "at": 5, "confidence": 0.9, "aspects": ["career"]})
+    assert plan.aspects.is_empty()
     row = memory.fact("Anna uses vim.")
     assert memory.live() == ["Anna uses vim."]
     assert (row["evidence_count"], row["confidence"], row["valid_from"]) == (2, 0.9, day(1))
@@ -630,6 +641,14 @@ def test_what_is_said_later_replaces_even_when_it_became_true_earlier() -> None:
     memory.tell({**NEOVIM, "at": 20, "temporal_hint": "since 2021"})
     assert memory.live() == ["Anna uses neovim."]
     assert memory.valid(15) == ["Anna uses neovim."]
+
+
+def test_what_is_replaced_ends_when_the_other_began_and_not_when_that_was_said() -> None:
+    memory = Memory()
+    memory.tell(VIM)
+    memory.tell({**NEOVIM, "at": 40, "temporal_hint": f"since {day(20):%Y-%m-%d}"})
+    begins = memory.fact("Anna uses neovim.")["valid_from"]
+    assert memory.fact("Anna uses vim.")["valid_to"] == begins < day(40)
 
 
 def test_a_late_end_does_not_close_what_was_said_after_it() -> None:

@@ -277,6 +277,50 @@ def test_a_variable_of_the_environment_that_is_nearly_ours_is_told(
         load_settings()
 
 
+# Defaults
+
+SEEDS: dict[str, Any] = {
+    "eval": {"min_confidence": 0.5, "grounding_ratio": 0.6, "ungrounded_factor": 0.7, "min_quality": 0.85},
+    "approval": {"mode": "auto"},
+    "aspects": {"weights": [0.40, 0.25, 0.20, 0.15], "saturation": [25, 12, 8, 1.0]},
+    "chunk": {"tokens": 500, "overlap": 50},
+    "steward": {
+        "prune_threshold": 0.1, "grace_period_hours": 24, "decay_half_days": 90, "merge_threshold": 0.88,
+        "batch_size": 500, "merge_neighbors": 5, "min_half_life_days": 7, "learning_events": 50,
+    },
+    "pipeline": {
+        "ingest_min_len": 80, "content_score_pre_gate": 0.35, "noise_min_len": 40, "noise_min_alnum_ratio": 0.40,
+        "dedup_threshold": 0.92, "source_extension_threshold": 0.75, "topic_boundary_threshold": 0.65,
+        "max_group_chars": 2048, "quality_protos": [], "noise_protos": [],
+    },
+    "rejection": {"capacity": 500, "rebuild_every": 25, "max_protos": 150, "noise_top_k": 3},
+}  # fmt: skip
+"""What evaluation, aspects and the upkeep of quality are set to in the systems that have them."""
+OTHERWISE: Mapping[str, Any] = {
+    "steward": {"merge_scan": 200},
+    "pipeline": {"retrieval_top_k": 5, "retrieval_max_tokens": 2048},
+    "search": {"min_quality": 0.05, "mmr_lambda": 0.7},
+}
+DECIDED = ("0014-scores-and-batches.md", "0026-facts-and-passages.md")
+"""Where it is said what is set otherwise here, and why."""
+
+
+def test_defaults_of_evaluation_aspects_and_upkeep_are_those_of_their_systems() -> None:
+    usual = Settings()
+    assert parse_settings(SEEDS, "slowwave.toml") == usual
+    assert usual.ingest.noise.exchange_similarity == 0.85
+    assert (usual.ingest.noise.exchange_window, usual.ingest.noise.max_chars) == (50, 50_000)
+    assert (usual.ingest.evaluate.flag_cosine, usual.ingest.sessions.first_pairs) == (0.85, 3)
+    assert usual.ingest.sessions.every_pairs == 5
+
+
+@pytest.mark.parametrize(("table", "name"), [(table, name) for table, named in OTHERWISE.items() for name in named])
+def test_a_default_that_is_not_that_of_its_system_is_told_in_a_decision(table: str, name: str) -> None:
+    assert parse_settings({table: {name: OTHERWISE[table][name]}}, "slowwave.toml") != Settings()
+    decided = "".join((ROOT / "docs/decisions" / page).read_text(encoding="utf-8") for page in DECIDED)
+    assert f"`{table}.{name}`" in decided
+
+
 # Rules between settings
 
 

@@ -420,7 +420,7 @@ def test_the_filter_of_the_store_lets_every_fact_pass_that_the_rule_prunes(keep:
 
 @pytest.fixture(scope="module")
 def asked(empty: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six facts in as many messages; the last four are scored below what is recalled, of which two are protected."""
+    """Six facts in as many messages; one is scored at the limit of recall, four below, of which three are protected."""
     seat, uri = open_embedder(), tmp_path_factory.mktemp("asked") / "store"
     shutil.copytree(empty, uri)
     keys = ("new", "worthy", "faded", "pinned", "axiom", "kept")
@@ -435,7 +435,7 @@ def asked(empty: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         [{"id": f"m_{key}", "message_id": key, "conversation_id": "c", "search_text": text, "occurred_at": ago(300)}
          for key, text in zip(keys, said, strict=True)]
     ).with_columns(vectors)  # fmt: skip
-    scores = [{"id": key, "quality_score": 0.6 if key == "worthy" else 0.049} for key in keys[1:]]
+    scores = [{"id": key, "quality_score": 0.05 if key == "worthy" else 0.049} for key in keys[1:]]
     pinned = {"id": "e_pin", "canonical_name": "pin", "name": "Pin", "status": "active", "pinned": True}
     with Store.open(str(uri)).commit("made", "made", EPOCH) as tx:
         tx.upsert("facts", told)
@@ -479,7 +479,7 @@ def test_what_has_faded_is_recalled_while_the_steward_learns_and_not_afterwards(
 
 def test_what_has_faded_takes_no_place_of_others(bees: Path) -> None:
     learns(bees, 0.0)
-    with Memory.open(str(bees)) as memory:
+    with Memory.open(str(bees), settings=RecallSettings(min_quality=0.05)) as memory:
         assert len(memory.recall("Who keeps bees on the roof?", k=5, now=NOW).facts) == 5
 
 

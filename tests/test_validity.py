@@ -140,9 +140,15 @@ def test_a_chain_of_replacements_ends_where_it_would_turn_back() -> None:
 
 
 def test_only_the_transitions_of_the_state_machine_are_allowed() -> None:
+    allowed = {
+        # What arrives after that which replaced it is applied as over already.
+        *(("candidate", new) for new in ("active", "rejected", "superseded")),
+        *(("active", new) for new in ("superseded", "retracted", "archived")),
+        ("archived", "active"),
+    }
     for old in STATUSES:
         for new in STATUSES:
-            if new == old or new in TRANSITIONS[old]:
+            if new == old or (old, new) in allowed:
                 check_transition(old, new)
             else:
                 with pytest.raises(SlowwaveError, match=rf"{old} cannot become {new}"):
