@@ -230,6 +230,15 @@ def test_t29_statements_that_differ_in_a_number_a_negation_or_a_word_are_never_m
     assert made.summary()["merged"] == 0
 
 
+@pytest.mark.parametrize(
+    ("cosine", "overlap", "is_alike"),
+    [(0.0, 0.85, True), (0.0, 0.849, False), (0.70, 0.0, True), (0.699, 0.0, False), (None, 0.849, False)],
+)
+def test_s1_04_likeness_begins_where_the_settings_say(cosine: float | None, overlap: float, is_alike: bool) -> None:
+    pair = pl.DataFrame({"cosine": [cosine], "jaccard": [overlap]}, schema_overrides={"cosine": pl.Float64})
+    assert pair.select(alike=by_words(MergeSettings()).is_alike)["alike"][0] is is_alike
+
+
 def test_what_is_not_alike_enough_says_so() -> None:
     assert guards(pool_of(TEA, CHAI, cosine=0.75)) == ["likeness"]
 
