@@ -313,6 +313,8 @@ def test_no_chaining_a_loser_was_compared_with_its_survivor_itself() -> None:
     chain = [fact("a", words), fact("b", words, at=1), fact("c", words, at=2)]
     apart = Pool(frame(chain), pairs_of(chain, {("a", "b"): 0.95}), prompt_version=VERSION)
     assert losers(apart) == {"b": "a"}
+    twins = Pool(frame(chain), pairs_of(chain, {("a", "b"): 0.95, ("b", "c"): 0.95}), prompt_version=VERSION)
+    assert losers(twins) == {"b": "a", "c": "a"}
     other = fact("c", "Ana drinks black tea in the office kitchen")
     pool = pool_of(fact("a", words), fact("b", words), other, cosine=0.96)
     assert losers(pool) == {"b": "a"}
@@ -475,6 +477,13 @@ def test_s1_08_everything_that_was_processed_is_marked() -> None:
     pool = pool_of(TEA, CHAI, neighbour, alone, cosine=0.75, a__z=0.1, b__z=0.1, y__z=0.1)
     made = plan(pool, [same("a", "b"), keep("b", "y")])
     assert set(made.facts.filter(pl.col("consolidated_at") == NOW)["id"]) == {"a", "b", "y", "z"}
+
+
+def test_s1_08_a_survivor_is_marked_that_nobody_looked_for() -> None:
+    pool = pool_of(fact("a", ALIKE[0]), fact("y", ALIKE[0], is_seed=False, evidence_count=3))
+    made = plan(pool)
+    assert row(made, "a")["replaced_by"] == "y"
+    assert row(made, "y")["consolidated_at"] == NOW
 
 
 def test_s1_08_a_failure_leaves_its_seeds_unmarked_until_the_third() -> None:

@@ -164,6 +164,7 @@ def test_a_split_candidate_has_its_golden_score() -> None:
     sizes = measured(sized("person", 12, 10), sized("session", 20, 20), sized("tool", 15, 15))
     by_score = rules.split_candidates(sizes, known("person", "session", "tool"))
     assert names(by_score) == ["session", "tool", "person"]
+    assert rules.split_candidates(measured(sized("person", 10, 10)), known("person")) == (), "not beyond its threshold"
 
 
 @settings(max_examples=30, deadline=None)
@@ -296,6 +297,7 @@ def test_the_report_has_the_names_of_the_seed_and_counts_everything(told: dict[s
     assert tuple(told["summary"]) == (
         *SEEDS, "archival_candidates_count", "suspects_count", "pending_proposals_count",
     )  # fmt: skip
+    assert told["stale_days"] == 90.0
     assert told["summary"] == {
         "total_entities": 8, "total_observations": 67, "split_candidates_count": 1, "flagged_observations_count": 1,
         "stale_entities_count": 5, "large_entities_count": 2, "archival_candidates_count": 1, "suspects_count": 1,
