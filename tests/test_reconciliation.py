@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from slowwave import frames
 from slowwave.merging.merge_rules import by_words
 from slowwave.merging.merges import Merges, Pool, merge_by, select_seeds
-from slowwave.merging.questions import PER_FACT, choose_pairs, uses_pairs
+from slowwave.merging.questions import choose_pairs, uses_pairs
 from slowwave.merging.reconciliation import ReconciliationPlan, only_live, plan_reconciliation
 from slowwave.merging.topics import TOPICS, find_topics
 from slowwave.merging.verdicts import Judged
@@ -315,6 +315,9 @@ def test_no_chaining_a_loser_was_compared_with_its_survivor_itself() -> None:
     assert losers(apart) == {"b": "a"}
     twins = Pool(frame(chain), pairs_of(chain, {("a", "b"): 0.95, ("b", "c"): 0.95}), prompt_version=VERSION)
     assert losers(twins) == {"b": "a", "c": "a"}
+    framed = [*chain[:2], fact("c", f"By the way: {words}", at=2)]
+    far = pool_of(*framed, a__c=0.5)  # what was absorbed itself absorbs nothing, however near it is
+    assert (losers(far), losers(pool_of(*framed[1:]))) == ({"b": "a"}, {"c": "b"})
     other = fact("c", "Ana drinks black tea in the office kitchen")
     pool = pool_of(fact("a", words), fact("b", words), other, cosine=0.96)
     assert losers(pool) == {"b": "a"}
@@ -339,7 +342,9 @@ def test_a_pair_that_was_kept_by_a_person_or_the_present_prompt_is_neither_merge
 ) -> None:
     kept = decided("a", "b", "keep_all", by, version)
     assert losers(pool_of(fact("a", ALIKE[0]), fact("b", ALIKE[0]), decided=kept)) == {}
-    assert questions(pool_of(TEA, CHAI, decided=kept, cosine=0.75)) == []
+    pool = pool_of(TEA, CHAI, decided=kept, cosine=0.75)
+    about_one = replace(pool, topics=pool.pairs.with_columns(shared=pl.lit(1.0)).select(*TOPICS))
+    assert questions(pool) == questions(about_one) == []
 
 
 def test_a_pair_that_another_prompt_kept_is_asked_again() -> None:
@@ -381,7 +386,9 @@ def test_a_fact_brings_its_best_pairs_and_all_together_no_more_than_the_settings
     pool = pool_of(*facts, cosine=0.7)
     assert len(questions(pool, LIMITS.model_copy(update={"per_call": 3, "pairs_per_fact": 0.5}))) == 5
     few = replace(pool, facts=pool.facts.with_columns(is_seed=pl.col("id") == "f00"))
-    assert len(questions(few)) == PER_FACT
+    assert len(questions(few)) == 4
+    nearer = pool_of(*facts, cosine=0.7, f00__f03=0.8, f00__f08=0.9)
+    assert questions(replace(nearer, facts=few.facts))[:2] == [("f00", "f08"), ("f00", "f03")]
 
 
 def test_a_pair_that_waits_is_always_asked_about_and_first() -> None:
