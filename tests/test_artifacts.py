@@ -20,7 +20,7 @@ from inference.ledger import MemoryLedger
 from recall.memory import Memory
 from slowwave.errors import UnknownName
 from slowwave.frames import ARTIFACTS, conform
-from slowwave.intake.pastes import LEFT_OUT, pasted, pieces, summary_of
+from slowwave.intake.pastes import LEFT_OUT, embedded_text, pasted, pieces, summary_of
 from slowwave.merging.artifact_pairs import NEAR, measure_pairs, shingle_jaccard, title_jaccard
 from slowwave.merging.artifacts import ArtifactPlan, Verdict, find_questions, plan_artifacts
 from slowwave.settings import DEFAULT_EMBEDDER, ArtifactSettings, LanguageSettings, MergeSettings
@@ -369,6 +369,11 @@ def test_fenced_and_quoted_pieces_are_found_and_an_unclosed_fence_runs_to_the_en
         ("py", "x = 1"),
         ("text", "said one\nsaid two"),
     ]
+
+
+def test_s1_15_the_vector_is_of_title_summary_and_the_first_two_thousand_characters() -> None:
+    draft = {"title": "Plan", "summary": "What we do.", "content": "x" * 2001}
+    assert embedded_text(draft) == "Plan\nWhat we do.\n" + "x" * 2000
 
 
 def test_a_summary_is_the_first_sentences_of_prose() -> None:

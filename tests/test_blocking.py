@@ -164,6 +164,13 @@ def test_a_seed_keeps_its_nearest_existing_facts_and_equals_by_id() -> None:
     }
 
 
+def test_of_what_meaning_and_words_find_the_nearest_stay() -> None:
+    said = ["Ana keeps bees", "something else", "Ana keeps bees"]
+    facts = table([{"is_seed": place == 0, "statement": text} for place, text in enumerate(said)])
+    found = find_pairs(facts, at_angle(0.9, 0.3), MergeSettings(max_existing_matches=1), 0.6)
+    assert ends(found) == {("f0000", "f0001")}
+
+
 def test_other_seeds_do_not_consume_the_places_of_existing_facts() -> None:
     vectors = at_angle(0.95, 0.94, 0.7)
     facts = table([{"is_seed": place < 3, "statement": f"t{place}"} for place in range(4)])

@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,13 @@ from hypothesis import strategies as st
 from talk import NOW, contents, dying, learn, rows, said, written
 
 from apps.cli import main
+from apps.people_commands import duplicates as duplicates_command
 from inference.embedding import Embedder, open_embedder
+from recall.duplicates import duplicates_of
 from recall.memory import Memory
 from slowwave import frames
 from slowwave.answers import Added
+from slowwave.door import OpenMemory
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.maintenance.entity_text import (
     CHARACTERS,
@@ -204,6 +208,10 @@ def test_the_best_match_is_the_nearest_then_the_most_contained_then_the_lowest_i
     planned = plan_flags(observations(("n", "ana", "one five")), unit([[1, 0]]), live, unit([[1, 0], [1, 0], [1, 0.1]]))
     assert planned["similar_to_id"].to_list() == ["a"]
     assert planned["similarity_score"].to_list() == pytest.approx([1.0])
+    more = pl.concat([live, observations(("z", "ana", "one six five"))])
+    vectors = unit([[1, 0], [1, 0], [1, 0.1], [1, 0]])
+    planned = plan_flags(observations(("n", "ana", "one five")), unit([[1, 0]]), more, vectors)
+    assert planned["similar_to_id"].to_list() == ["z"]
 
 
 def test_a_long_observation_that_holds_the_new_one_flags_it_though_another_is_nearer() -> None:
@@ -297,6 +305,27 @@ def test_of_more_the_first_three_the_last_seven_and_the_most_diverse_stay_in_the
     assert parts[5:] == [f"last {n}" for n in range(7)]
     assert lexical_diversity("a b a b") == 0.5
     assert lexical_diversity("") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("lengths", "taken"),
+    [
+        ((1581,), 1),  # what is left of 455 tokens, each 3.57 characters, without 10 observations of 1 + 3 characters
+        ((1582,), 0),
+        ((1561, 17), 2),  # 20 characters are left, and needed
+        ((1562, 16), 1),  # 19 are left: nothing more is tried
+        ((1561, 18), 1),
+    ],
+)
+def test_the_budget_is_kept_to_the_character(lengths: tuple[int, ...], taken: int) -> None:
+    middle = [Observed("observation", "x" * length) for length in lengths]
+    one = [Observed("observation", "y")]
+    assert entity_text(MARTA, [*one * 3, *middle, *one * 7], []).count("x |") == taken
+
+
+def test_relations_take_at_most_half_of_the_budget() -> None:
+    listed = [("knows", f"person {n:03}") for n in range(100)]  # 18 characters each, 20 with "; "
+    assert entity_text(MARTA, [], listed).count("knows") == (1624 // 2 + 2) // 20
 
 
 @settings(max_examples=10, deadline=None)
@@ -522,12 +551,26 @@ def test_every_observation_of_the_entity_is_compared_not_only_the_nearest_of_all
 # Duplicates in a store
 
 
+def vectors_of(store: Path, *statements: str) -> pl.Series:
+    ids = [live(store)[each]["id"] for each in statements]
+    held = Store.open(str(store)).snapshot().by_ids("facts", ids, ["id", "vector"])
+    return pl.DataFrame({"id": ids}).join(held, on="id", maintain_order="left")["vector"]
+
+
+@pytest.mark.parametrize("door", [duplicates_of, Memory.duplicates, OpenMemory.duplicates, duplicates_command])
+def test_every_door_looks_for_duplicates_with_the_same_thresholds(door: Callable[..., object]) -> None:
+    defaults = {name: each.default for name, each in signature(door).parameters.items()}
+    known = [defaults.get(name) for name in ("threshold", "containment_threshold", "containment")]
+    assert [each for each in known if isinstance(each, float)] == [0.85, 0.70]
+
+
 def test_duplicates_are_reported_with_content_flags_and_measures(first_observed: tuple[Path, Added]) -> None:
     store, _ = first_observed
     before = contents(store)
     with Memory.open(str(store)) as memory:
         report = memory.duplicates("Marta", now=NOW).as_json()
         assert memory.duplicates("Marta", 1.0, 1.0, now=NOW).duplicates_found == 1
+        assert memory.duplicates("Marta", 0.0, 0.0, now=NOW).duplicates_found > 1
         with pytest.raises(UnknownName):
             memory.duplicates("Devon")
         with pytest.raises(UnusableInput, match="0 to 1"):
@@ -537,7 +580,8 @@ def test_duplicates_are_reported_with_content_flags_and_measures(first_observed:
     assert (pair["a"]["content"], pair["a"]["flag"]) == (QUARTET, False)
     assert (pair["b"]["content"], pair["b"]["flag"]) == (CELLO, True)
     assert (pair["match_type"], pair["containment"]) == ("containment", 1.0)
-    assert pair["similarity_score"] == round(pair["similarity_score"], 4)
+    a, b = unit_rows(vectors_of(store, QUARTET, CELLO), open_embedder(DEFAULT_EMBEDDER).dims)
+    assert pair["similarity_score"] == round(float(a @ b), 4) != round(float(a @ b), 3)
     assert [len(group) for group in report["clusters"]] == [2]
     assert differing(store, before) == []
 
@@ -558,6 +602,9 @@ def test_what_is_retired_leaves_recall_takes_its_flags_along_and_comes_back_with
     assert {fact for fact, _ in done.facts} == {quartet, ferries, tea}
     assert done.flags_cleared == (cello,)
     assert set(live(store)) == {CELLO}
+    with Memory.open(str(store)) as memory:
+        left = memory.duplicates("Marta", 0.0, 0.0, now=NOW + timedelta(hours=2))
+    assert (left.total_observations, left.duplicates_found) == (1, 0)
     kept = live(store)[CELLO]
     assert (kept["similarity_flag"], kept["similar_to_id"], kept["similarity_score"]) == (False, None, None)
     gone = rows(store, "facts", f"id = '{quartet}'").row(0, named=True)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from patchwork import NOW, TYPES, Memory, claim, day
 
+from slowwave.application.board import Board
 from slowwave.application.evaluation import grounding
 from slowwave.settings import EvaluateSettings
 from slowwave.text import normalise_name
@@ -621,6 +622,21 @@ def test_a_weaker_source_never_closes_a_stronger_or_pinned_fact(strong: dict[str
     plan = memory.tell({**NEOVIM, "by": "assistant"})
     assert memory.live() == ["Anna uses vim.", "Anna uses neovim."]
     assert plan.summary() == {"create": 1, "refuse": 1}
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "is_refused"),
+    [
+        ("system_inferred", "user_stated", True),
+        ("user_stated", "user_stated", False),
+        ("user_stated", "user_axiom", True),
+        ("user_axiom", "user_stated", False),
+        ("user_axiom", "user_axiom", True),
+    ],
+)
+def test_s1_22_a_weaker_source_is_refused_and_an_axiom_yields_to_nothing(new: str, old: str, is_refused: bool) -> None:
+    speaker, known = ({"id": each, "entrenchment": each, "pinned": False} for each in (new, old))
+    assert bool(Board(NOW, {}).refusal(speaker | {"id": "new"}, speaker | {"id": "new"}, known)) is is_refused
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

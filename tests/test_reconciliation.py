@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from slowwave import frames
 from slowwave.merging.merge_rules import by_words
 from slowwave.merging.merges import Merges, Pool, merge_by, select_seeds
-from slowwave.merging.questions import PER_FACT, choose_pairs, uses_pairs
+from slowwave.merging.questions import choose_pairs, uses_pairs
 from slowwave.merging.reconciliation import ReconciliationPlan, only_live, plan_reconciliation
 from slowwave.merging.topics import TOPICS, find_topics
 from slowwave.merging.verdicts import Judged
@@ -230,6 +230,15 @@ def test_t29_statements_that_differ_in_a_number_a_negation_or_a_word_are_never_m
     assert made.summary()["merged"] == 0
 
 
+@pytest.mark.parametrize(
+    ("cosine", "overlap", "is_alike"),
+    [(0.0, 0.85, True), (0.0, 0.849, False), (0.70, 0.0, True), (0.699, 0.0, False), (None, 0.849, False)],
+)
+def test_s1_04_likeness_begins_where_the_settings_say(cosine: float | None, overlap: float, is_alike: bool) -> None:
+    pair = pl.DataFrame({"cosine": [cosine], "jaccard": [overlap]}, schema_overrides={"cosine": pl.Float64})
+    assert pair.select(alike=by_words(MergeSettings()).is_alike)["alike"][0] is is_alike
+
+
 def test_what_is_not_alike_enough_says_so() -> None:
     assert guards(pool_of(TEA, CHAI, cosine=0.75)) == ["likeness"]
 
@@ -304,6 +313,11 @@ def test_no_chaining_a_loser_was_compared_with_its_survivor_itself() -> None:
     chain = [fact("a", words), fact("b", words, at=1), fact("c", words, at=2)]
     apart = Pool(frame(chain), pairs_of(chain, {("a", "b"): 0.95}), prompt_version=VERSION)
     assert losers(apart) == {"b": "a"}
+    twins = Pool(frame(chain), pairs_of(chain, {("a", "b"): 0.95, ("b", "c"): 0.95}), prompt_version=VERSION)
+    assert losers(twins) == {"b": "a", "c": "a"}
+    framed = [*chain[:2], fact("c", f"By the way: {words}", at=2)]
+    far = pool_of(*framed, a__c=0.5)  # what was absorbed itself absorbs nothing, however near it is
+    assert (losers(far), losers(pool_of(*framed[1:]))) == ({"b": "a"}, {"c": "b"})
     other = fact("c", "Ana drinks black tea in the office kitchen")
     pool = pool_of(fact("a", words), fact("b", words), other, cosine=0.96)
     assert losers(pool) == {"b": "a"}
@@ -328,7 +342,9 @@ def test_a_pair_that_was_kept_by_a_person_or_the_present_prompt_is_neither_merge
 ) -> None:
     kept = decided("a", "b", "keep_all", by, version)
     assert losers(pool_of(fact("a", ALIKE[0]), fact("b", ALIKE[0]), decided=kept)) == {}
-    assert questions(pool_of(TEA, CHAI, decided=kept, cosine=0.75)) == []
+    pool = pool_of(TEA, CHAI, decided=kept, cosine=0.75)
+    about_one = replace(pool, topics=pool.pairs.with_columns(shared=pl.lit(1.0)).select(*TOPICS))
+    assert questions(pool) == questions(about_one) == []
 
 
 def test_a_pair_that_another_prompt_kept_is_asked_again() -> None:
@@ -370,7 +386,9 @@ def test_a_fact_brings_its_best_pairs_and_all_together_no_more_than_the_settings
     pool = pool_of(*facts, cosine=0.7)
     assert len(questions(pool, LIMITS.model_copy(update={"per_call": 3, "pairs_per_fact": 0.5}))) == 5
     few = replace(pool, facts=pool.facts.with_columns(is_seed=pl.col("id") == "f00"))
-    assert len(questions(few)) == PER_FACT
+    assert len(questions(few)) == 4
+    nearer = pool_of(*facts, cosine=0.7, f00__f03=0.8, f00__f08=0.9)
+    assert questions(replace(nearer, facts=few.facts))[:2] == [("f00", "f08"), ("f00", "f03")]
 
 
 def test_a_pair_that_waits_is_always_asked_about_and_first() -> None:
@@ -466,6 +484,13 @@ def test_s1_08_everything_that_was_processed_is_marked() -> None:
     pool = pool_of(TEA, CHAI, neighbour, alone, cosine=0.75, a__z=0.1, b__z=0.1, y__z=0.1)
     made = plan(pool, [same("a", "b"), keep("b", "y")])
     assert set(made.facts.filter(pl.col("consolidated_at") == NOW)["id"]) == {"a", "b", "y", "z"}
+
+
+def test_s1_08_a_survivor_is_marked_that_nobody_looked_for() -> None:
+    pool = pool_of(fact("a", ALIKE[0]), fact("y", ALIKE[0], is_seed=False, evidence_count=3))
+    made = plan(pool)
+    assert row(made, "a")["replaced_by"] == "y"
+    assert row(made, "y")["consolidated_at"] == NOW
 
 
 def test_s1_08_a_failure_leaves_its_seeds_unmarked_until_the_third() -> None:

@@ -161,6 +161,10 @@ def test_a_split_candidate_has_its_golden_score() -> None:
     assert (found.observation_count, found.threshold, found.topics) == (21, 20, 2)
     assert found.topic_diversity == round(21 / 20 + 3 / 21, 2)
     assert found.recommendation.endswith("slowwave split propose person")
+    sizes = measured(sized("person", 12, 10), sized("session", 20, 20), sized("tool", 15, 15))
+    by_score = rules.split_candidates(sizes, known("person", "session", "tool"))
+    assert names(by_score) == ["session", "tool", "person"]
+    assert rules.split_candidates(measured(sized("person", 10, 10)), known("person")) == (), "not beyond its threshold"
 
 
 @settings(max_examples=30, deadline=None)
@@ -293,6 +297,7 @@ def test_the_report_has_the_names_of_the_seed_and_counts_everything(told: dict[s
     assert tuple(told["summary"]) == (
         *SEEDS, "archival_candidates_count", "suspects_count", "pending_proposals_count",
     )  # fmt: skip
+    assert told["stale_days"] == 90.0
     assert told["summary"] == {
         "total_entities": 8, "total_observations": 67, "split_candidates_count": 1, "flagged_observations_count": 1,
         "stale_entities_count": 5, "large_entities_count": 2, "archival_candidates_count": 1, "suspects_count": 1,
@@ -471,3 +476,10 @@ def test_splits_are_proposed_also_early_and_only_once(changeable: Store) -> None
     assert store.snapshot().count("entities") == len(MADE) + 2, "nothing is split yet"
     again = asyncio.run(report_flow(store=store.uri, settings=wanted, now=NOW + DAY))
     assert (again["summary"]["pending_proposals_count"], again["proposals"]) == (2, [])
+    # What waits was made of what was known then: that something was learned since is no reason to ask once more.
+    row = {**fact(50, "full", X), "vector": [*X, *[0.0] * (store.snapshot().dims - 4)]}
+    with store.commit("more", "test", NOW) as tx:
+        vector = pl.Array(pl.Float32, store.snapshot().dims)
+        tx.upsert("facts", pl.DataFrame([row], schema_overrides={"vector": vector}))
+    later = asyncio.run(report_flow(store=store.uri, settings=wanted, now=NOW + 2 * DAY))
+    assert (later["summary"]["pending_proposals_count"], later["proposals"]) == (2, [])

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slowwave.gates.durability import prose_of
 from slowwave.reading import dates
 from slowwave.reading.rules_extraction import extract_window
 from slowwave.records import KnownFact, Turn, Window
@@ -474,6 +475,13 @@ def test_what_is_stated_before_a_question_is_kept() -> None:
     (fact,) = facts("I'm using Flask for the budget tracker, can you help me with sessions?")
     assert (fact["relation"], fact["object"]) == ("uses", "Flask")
     assert "can you help" not in fact["statement"]
+
+
+def test_a_sentence_stands_out_of_twice_as_many_lines_of_output_and_is_nothing_from_a_tool() -> None:
+    sentence, line = "We chose Postgres because it indexes JSON.", "$ make test"
+    assert prose_of("\n".join([line, sentence, line]), "user").text == sentence
+    assert prose_of("\n".join([line, sentence, line, line]), "user").text == ""
+    assert (prose_of(sentence, "tool").text, prose_of(sentence, "tool").refused) == ("", "tool output")
 
 
 def test_code_around_a_sentence_does_not_drown_it() -> None:

@@ -72,6 +72,19 @@ def test_containment_counts_only_from_twice_the_length_on() -> None:
     assert not is_similar("abcd", "abcd ef", 0.0)
     assert is_similar("abcd", "abcd efg", 0.0)
     assert is_similar("abcd", "abcd ef", 0.0, EvaluateSettings(length_ratio=1.5))
+    assert not is_similar("a" * 20, "a" * 20 + " " + "b" * 18, 0.0)
+    assert is_similar("a" * 20, "a" * 20 + " " + "b" * 19, 0.0)
+
+
+def test_seven_tenths_of_the_words_of_the_shorter_text_are_enough() -> None:
+    shorter = "a b c d e f g h i j"
+    longer = "a b c d e f g and all that was said of something else"
+    assert similarity(shorter, longer, 0.0) == ("containment", 0.0, 0.7)
+    assert not is_similar(f"{shorter} k l m", longer + " h i", 0.0)  # 9 of 13
+
+
+def test_of_two_equally_long_texts_the_first_is_the_shorter() -> None:
+    assert (containment("aa aa", "bb aa"), containment("bb aa", "aa aa")) == (1.0, 0.5)
 
 
 @settings(max_examples=30, deadline=None)

@@ -218,6 +218,7 @@ def test_a_suggestion_leaves_what_is_alone_on_the_parent_and_names_what_it_would
 def test_what_is_nearly_full_is_split_early_if_its_topics_are_clearly_apart(template: Path) -> None:
     early = suggest_split(snapshot(template), SplitSettings(thresholds={"session": 21}), NOW, "Atlas")
     assert (early.analysis.needs_split, len(early.splits)) == (False, 2)
+    assert early.analysis.split_score == early.analysis.observation_count / 21
     not_yet = suggest_split(snapshot(template), SplitSettings(thresholds={"session": 22}), NOW, "Atlas")
     assert not_yet.splits == ()
     alike = suggest_split(snapshot(template), SplitSettings(min_topic_size=7), NOW, "Atlas")

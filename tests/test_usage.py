@@ -497,6 +497,15 @@ def test_each_relation_on_the_way_to_a_neighbour_counts_once_and_has_no_cosine(p
     assert store.snapshot().count("co_occurrences") == 3
 
 
+def test_what_cannot_be_logged_fails_no_read(
+    place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Store, "append", lambda *_: 1 / 0)
+    with Memory.open(str(place)) as memory:
+        assert memory.recall("Where does Bruno live?", now=NOW).facts
+    assert "access events were lost" in caplog.text
+
+
 def test_what_maintenance_reads_is_logged_nowhere(place: Path) -> None:
     with Memory.open(str(place), is_logged=False) as memory:
         assert memory.recall("Where does Bruno live?", now=NOW).facts
