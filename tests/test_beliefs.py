@@ -142,6 +142,7 @@ def test_a_claim_below_the_smallest_probability_is_counted_and_not_held() -> Non
     assert plan.candidates.facts.is_empty()
     assert plan.candidates.batches.is_empty()
     assert plan.counts["too unsure"] == 2
+    assert mind.hear(hint(0.3, 2)).counts["held"] == 1
 
 
 def test_hints_in_different_messages_make_one_candidate_with_the_posterior_and_all_messages() -> None:

@@ -17,6 +17,8 @@ from patchwork import NOW, Memory, claim, day
 from talk import CLAUDE, assert_same, contents, learn, rows, said, verdict, written
 
 from slowwave import frames
+from slowwave.application.board import Board
+from slowwave.application.closing import KNOWN
 from slowwave.application.places import COUNTRY, REGION, TOWN, are_apart, level_of
 from slowwave.application.revision import is_one_domain
 from slowwave.application.rivals import Forms, exclude, read_claim
@@ -278,6 +280,7 @@ def test_the_loser_of_a_conflict_ends_where_the_winner_begins_and_the_decision_h
     seen = json.loads(decision["measures"])
     assert (seen["strategy"], seen["objects"]) == ("recency", ["Acme", "Globex"])
     assert (decision["ids_in"], decision["decided_by"]) == ([old["id"], new["id"]], "rule")
+    assert "prefer" not in plan.decisions["action"]  # alternatives are kept only where that is asked for
 
 
 def test_with_conflicts_off_everything_stays() -> None:
@@ -398,6 +401,22 @@ def test_a_chain_is_cut_at_its_cap_and_the_cut_fact_still_ends() -> None:
     steps = dict(memory.facts.filter(pl.col("replaced_by").is_not_null()).select("id", "replaced_by").iter_rows())
     assert max(len(successors(start, steps)) for start in steps) == MAX_CHAIN - 1
     assert memory.decisions.filter(pl.col("action") == "refuse").height == 1
+
+
+def test_s2_55_a_circle_of_replacements_is_refused() -> None:
+    rows = {
+        name: dict.fromkeys(KNOWN) | {"id": name, "status": "active", "is_live": True, "valid_from": day(at)}
+        | {"entrenchment": "user_stated", "pinned": False, "confidence": 0.8}
+        for at, name in enumerate(("Acme", "Globex", "Initech"))
+    }  # fmt: skip
+    acme, globex, initech = rows.values()
+    board = Board(NOW, rows)
+    assert board.supersede(acme, globex, "conflict", "", ends=day(1))
+    assert board.supersede(globex, initech, "conflict", "", ends=day(2))
+    assert "circle" in board.refusal(acme, acme, initech)
+    assert "circle" in board.refusal(globex, globex, initech)
+    assert board.refusal(initech, initech, globex) == ""
+    assert board.would("conflict", acme, acme, initech) == {}  # nor may a person permit it
 
 
 jobs = st.builds(
