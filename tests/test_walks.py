@@ -94,6 +94,14 @@ def test_s2_41_what_comes_over_two_ways_adds_up() -> None:
     )
 
 
+def test_s2_41_the_threshold_itself_is_enough() -> None:
+    graph = graph_of([edge("ab", "A", "B", 0.5)])
+    for threshold, lit in ((0.425, {"A", "B"}), (0.4251, {"A"})):  # 1 × .85 × .5
+        walk = spread(Ground(graph), from_(graph, A=1.0), walking(activation_threshold=threshold), NOW, 9)
+        assert {*levels(graph, walk)} == lit
+        assert len(walk.edges) == len(lit) - 1
+
+
 def test_s2_43_an_entity_with_enough_receives_no_more_within_a_hop_or_after_it() -> None:
     ways = [edge("1", "A", "D", 0.5), edge("2", "B", "D", 0.5), edge("3", "C", "D", 0.2)]
     graph = graph_of(ways)

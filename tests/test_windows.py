@@ -69,6 +69,10 @@ def test_earlier_messages_are_context_and_end_a_window_where_they_stand_between_
     assert shape(planned(said([2, 3, 5]), said([0, 1, 4]))) == [(["c0", "c1"], ["c2", "c3"]), (["c3", "c4"], ["c5"])]
 
 
+def test_s2_17_four_earlier_messages_are_context_unless_asked_otherwise() -> None:
+    assert shape(plan_windows(said([6]), said(range(6)), ExtractSettings())) == [(["c2", "c3", "c4", "c5"], ["c6"])]
+
+
 def test_conversations_are_never_mixed() -> None:
     windows = planned(pl.concat([said([0, 1], "a"), said([0, 1], "b")]), said([0], "z"), messages=10)
     assert shape(windows) == [([], ["a0", "a1"]), ([], ["b0", "b1"])]
