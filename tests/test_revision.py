@@ -587,6 +587,9 @@ def test_relations_spelt_almost_alike_are_flagged_for_some_days_and_nothing_else
     pairs = plan.pairs.select("a_id", "b_id").rows()
     assert (min(codes, nodes), max(codes, nodes)) in pairs
     assert all(odd in pair for pair in pairs if not {*pair} & {codes, nodes})
+    unasked = Memory()
+    unasked.tell(*told)
+    assert unasked.tell(*more).pairs.is_empty()
     assert (plan.pairs.height, (plan.pairs["a_id"] < plan.pairs["b_id"]).all(), len(memory.live())) == (3, True, 6)
     off = Memory()
     off.tell(*told)

@@ -347,8 +347,8 @@ def test_s2_71_a_link_to_a_similar_entity_leads_on_and_is_no_fact() -> None:
 
 def test_s2_44_a_walk_whose_time_is_over_finds_nothing() -> None:
     graph = graph_of(CHAIN)
-    for walk in (breadth_first, spread):
-        looks = iter([False, True])
+    for walk, hops in ((breadth_first, 1), (breadth_first, 2), (spread, 1), (spread, 3)):  # also after the last hop
+        looks = iter([*[False] * hops, True])
         found = walk(Ground(graph), from_(graph, A=1.0), WalkSettings(), NOW, 9, lambda looks=looks: next(looks))
         assert (len(found.edges), len(found.nodes)) == (0, 0)
 
