@@ -39,7 +39,8 @@ def hint(confidence: float, at: float = 0, obj: str = "vim", **more: Any) -> dic
     message = more.get("message", f"m{at}")
     return {
         "id": f"f {message} {predicate} {obj} {confidence} {statement}", "kind": more.get("kind", "relation"),
-        "subject_id": "anna", "predicate": predicate, "predicate_raw": predicate, "edge_type": "semantic",
+        "subject_id": "anna", "predicate": predicate, "predicate_raw": predicate,
+        "edge_type": more.get("edge_type", "semantic"),
         "object_id": obj, "object_text": obj, "statement": statement, "statement_hash": statement_hash(statement),
         "owner_entity_id": "anna", "scope": more.get("scope", "global"), "polarity": more.get("polarity", "affirmed"),
         "status": "candidate", "patch_batch_id": "p", "valid_from": day(at), "confidence": confidence,
@@ -142,6 +143,7 @@ def test_a_claim_below_the_smallest_probability_is_counted_and_not_held() -> Non
     assert plan.candidates.facts.is_empty()
     assert plan.candidates.batches.is_empty()
     assert plan.counts["too unsure"] == 2
+    assert mind.hear(hint(0.3, 2)).counts["held"] == 1
 
 
 def test_hints_in_different_messages_make_one_candidate_with_the_posterior_and_all_messages() -> None:
@@ -182,8 +184,8 @@ def test_a_hint_from_the_past_does_not_age_the_belief() -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [{"obj": "emacs"}, {"predicate": "knows"}, {"scope": "other"}, {"polarity": "negated"}],
-    ids=["object", "predicate", "scope", "polarity"],
+    [{"obj": "emacs"}, {"predicate": "knows"}, {"scope": "other"}, {"polarity": "negated"}, {"edge_type": "causal"}],
+    ids=["object", "predicate", "scope", "polarity", "edge type"],
 )
 def test_what_differs_in_its_key_is_another_belief(other: dict[str, Any]) -> None:
     mind = Mind()

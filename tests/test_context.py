@@ -143,6 +143,8 @@ def test_what_is_over_in_doubt_or_new_says_so() -> None:
         "- Marta works at Ferrywise. [until 1 March 2026; before: Marta works at Globex; "
         "disputed, not settled: Marta works at Globex; doubtful; confidence: 0.40]"
     )
+    assert fact_line(fact(confidence=0.59)).endswith("[confidence: 0.59]")
+    assert "confidence" not in fact_line(fact(confidence=0.6))
 
 
 def test_the_same_is_told_once_and_nothing_not_at_all() -> None:

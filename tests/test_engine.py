@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from scripts import register
 from slowwave.errors import NoStoreYet, UnusableInput
 from storage.store import Store
 from tasks.deployed import turn_name
-from tasks.engine import flow, is_inline
+from tasks.engine import flow, is_inline, report_progress
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("engine")]
 
@@ -78,6 +79,23 @@ def test_a_run_under_prefect_gives_the_same_memory_and_a_page_that_tells_what_it
         assert is_inline()
         learn(talk, tmp_path / "inline", **settings)
     assert_same(contents(tmp_path / "engine", drop=STAMPS), contents(tmp_path / "inline", drop=STAMPS))
+
+
+def test_s2_23_progress_is_a_log_line_and_a_share_of_what_there_is(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shown: list[tuple[str, float]] = []
+
+    async def show(stage: str, percent: float) -> None:
+        shown.append((stage, percent))
+
+    monkeypatch.setattr("tasks.engine.is_inline", lambda: False)
+    monkeypatch.setattr("tasks.under_prefect.show_progress", show)
+    with caplog.at_level(logging.INFO, "slowwave"):
+        asyncio.run(report_progress("messages extracted", 5, 20))
+        asyncio.run(report_progress("messages read", 7))
+    assert [record.getMessage() for record in caplog.records] == ["messages extracted: 5 of 20", "messages read: 7"]
+    assert shown == [("messages extracted", 25.0)]
 
 
 async def _deployed(flow: Any, **parameters: Any) -> Any:

@@ -11,6 +11,7 @@ from conftest import EPOCH
 
 from recall.episodes import entities_in, episodes_of, last_episodes
 from storage.store import Store
+from tasks.candidates import episode_links
 
 
 @pytest.fixture
@@ -41,3 +42,12 @@ def test_the_entities_of_the_last_episodes_are_counted_without_traversal(told: S
     assert entities_in(snapshot, last_episodes(snapshot, 1)) == ["ben"]
     assert entities_in(snapshot, last_episodes(snapshot, 2)) == ["ben", "ana"]
     assert entities_in(snapshot, ()) == []
+
+
+def test_s2_74_an_entity_is_linked_with_a_conversation_once_however_often_it_is_met() -> None:
+    met = [("one", "ana", "ben"), ("one", "ben", None), ("two", "ana", None)]
+    facts = pl.DataFrame(met, schema=["episode_id", "subject_id", "object_id"], orient="row")
+    links = episode_links(facts).sort("episode_id", "entity_id")
+    assert links.select("episode_id", "entity_id").rows() == [("one", "ana"), ("one", "ben"), ("two", "ana")]
+    later = episode_links(facts.head(1))
+    assert {*later["id"]} == {*links["id"].head(2)}  # the same rows again

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 from conftest import EPOCH
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from talk import STAMPS, START, assert_same, contents, learn, rows, said, written
 
@@ -54,7 +54,7 @@ def fact(key: str, subject: str | None = "e_ana", **more: Any) -> Row:
 
 def over(key: str, days: float = 200, status: str = "archived", **more: Any) -> Row:
     """A fact that the store stopped believing so many days ago."""
-    return fact(key, status=status, status_reason="pruned", expired_at=ago(days), **more)
+    return fact(key, **{"status": status, "status_reason": "pruned", "expired_at": ago(days), **more})
 
 
 def entity(key: str, days: float = 200, **more: Any) -> Row:
@@ -134,13 +134,24 @@ def some_facts(draw: st.DrawFn) -> Row:
 
 def may_move(row: Row) -> bool:
     """What S2-51 says, row by row."""
-    since = row["expired_at"] or (EPOCH if row["status"] == "rejected" else None)
-    is_free = not row["pinned"] and row["entrenchment"] != "user_axiom" and row["subject_id"] != "e_pin"
+    since = row.get("expired_at") or (EPOCH if row["status"] == "rejected" else None)
+    is_free = not row.get("pinned") and row.get("entrenchment") != "user_axiom" and row["subject_id"] != "e_pin"
     is_over = row["status"] not in ("candidate", "active") and since is not None and since < ago(90)
     return is_over and is_free and row["kind"] not in ("structural", "similarity")
 
 
+ONE_CONDITION_EACH = [
+    over("f_over"), over("f_edge", 90.0), over("f_past_edge", 90.001), over("f_lately", 10.0, valid_to=ago(350)),
+    over("f_superseded", status="superseded", valid_to=ago(1)), over("f_pinned", pinned=True),
+    over("f_axiom", entrenchment="user_axiom"), over("f_structure", kind="structural"),
+    over("f_alike", kind="similarity"), over("f_of_a_pin", subject="e_pin"),
+    over("f_rejected", status="rejected", expired_at=None), fact("f_live"), fact("f_ended", valid_to=ago(350)),
+    fact("f_waits", status="candidate"), fact("f_unknown", status="archived"),
+]  # fmt: skip
+
+
 @QUIET
+@example(ONE_CONDITION_EACH)
 @given(st.lists(some_facts(), min_size=1, max_size=40, unique_by=lambda row: row["id"]))
 def test_what_is_over_long_enough_moves_as_it_is_and_nothing_else_ever_does(
     keep: Callable[..., Path], facts: list[Row]

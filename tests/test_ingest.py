@@ -274,6 +274,7 @@ def test_two_copies_in_one_run_are_read_once(tmp_path: Path) -> None:
 def test_of_a_file_that_grew_only_the_new_messages_are_extracted(tmp_path: Path) -> None:
     learn(written(tmp_path / "talk.jsonl", said(TALK[:5])), tmp_path / "m")
     known = facts(tmp_path / "m")
+    assert not known.is_empty()
     summary = learn(written(tmp_path / "talk.jsonl", said()), tmp_path / "m")
     learn(tmp_path / "talk.jsonl", tmp_path / "whole")
     assert summary["counts"]["messages known already"] == 5

@@ -30,14 +30,14 @@ def only(**more: Any) -> dict[str, Any]:
 
 
 def test_a_claim_becomes_an_invisible_candidate_with_its_provenance() -> None:
-    row = only(said="Good morning. I use vim every day, Ben. See you!", at=3, worth=0.7)
+    row = only(relation="Utilizes ", said="Good morning. I use vim every day, Ben. See you!", at=3, worth=0.7)
     expected = {
         "kind": "relation",
         "subject_id": "e_anna",
         "owner_entity_id": "e_anna",
         "object_id": "e_vim",
         "object_text": "vim",
-        "predicate_raw": "uses",
+        "predicate_raw": "Utilizes ",
         "predicate": "uses",
         "edge_type": "semantic",
         "status": "candidate",
@@ -443,8 +443,10 @@ def test_one_edge_in_other_words_is_kept_and_flagged() -> None:
     memory = Memory()
     memory.tell(VIM)
     memory.tell(claim("Vim is what Anna edits with.", relation="use", obj="Vim", at=2))
-    assert len(memory.live()) == 2
+    memory.tell(claim("Anna gave up on vim macros.", relation="dislikes", obj="vim", at=3))
+    assert len(memory.live()) == 3
     assert memory.fact("Vim is what Anna edits with.")["similar_to_id"] == memory.fact("Anna uses vim.")["id"]
+    assert memory.fact("Anna gave up on vim macros.")["similar_to_id"] is None
 
 
 def test_a_much_longer_statement_that_contains_another_is_flagged_whatever_the_cosine() -> None:

@@ -255,6 +255,10 @@ def test_the_limits_are_those_of_the_settings() -> None:
         "phone .*passwords",  # S2-19
         "english",  # S2-19
         "implied or unsure",  # S2-19
+        "thanks, greetings",  # S2-19
+        "never common nouns",  # S2-19
+        "when: the words that say when",  # S2-19
+        "nothing of the kind gives none",  # S2-19
     ],
 )
 def test_the_extraction_prompt_states_each_content_rule(rule: str) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inference.embedding import open_embedder
 from slowwave import frames
 from slowwave.reading.mentions import RAW_MENTIONS, embed_texts, mentions_in, new_id
 from slowwave.reading.name_joins import KNOWN, near_names, plan_joins
@@ -22,8 +25,11 @@ from slowwave.reading.resolution import (
     finish,
     plan_resolution,
 )
-from slowwave.settings import ResolveSettings
+from slowwave.settings import DEFAULT_EMBEDDER, ResolveSettings
+from storage.store import Store
 from storage.tables import STAMPS, TABLES
+from tasks.naming import resolve_again
+from tasks.runs import new_run
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 BY_MEANING = ResolveSettings(use_embedding_resolution=True)
@@ -132,6 +138,24 @@ def test_an_alias_comes_before_a_canonical_name_and_the_smallest_id_wins() -> No
     memory.aliases = pl.concat([memory.aliases, pl.DataFrame(rows, schema=memory.aliases.schema, orient="row")])
     assert meaning(memory.take(raw("PG SQL")))["pg sql"] == ids[0]
     assert memory.entities.height == 2
+    own = pl.DataFrame([("a3", "sqlite", "tool", ids[0])], schema=memory.aliases.schema, orient="row")
+    named = frames.conform(
+        pl.DataFrame([{"id": "e", "canonical_name": "sqlite", "entity_type": "tool"}]), frames.ENTITIES
+    )
+    matched = exact_matches(mentions_in(raw("SQLite")), named, own, BY_MEANING)
+    assert matched.select("entity_id", "how").rows() == [(ids[0], "alias")]
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["  Blue \t Heron\n", "Ｂｌｕｅ\u3000Ｈｅｒｏｎ", "blue\u00a0heron", "Blue He\u200bron", "\ufeffBlue Heron",
+     "Blue \u202eHeron\u202c", "Blue\u2066 Heron\u2069", "Blue\u200f Heron", "Blue He\x00ron\x7f"],
+)  # fmt: skip
+def test_s2_03_what_looks_the_same_is_one_name(written: str) -> None:
+    memory = Memory()
+    memory.take(raw("Blue Heron"))
+    assert meaning(memory.take(raw(written))) == {"blue heron": new_id("blue heron", "tool")}
+    assert memory.entities.height == 1
 
 
 def test_the_same_name_under_another_type_is_the_same_entity_and_an_alias_remembers_it() -> None:
@@ -190,6 +214,15 @@ def test_a_summary_that_is_already_there_is_not_appended() -> None:
     assert memory.entity("postgresql")["summary"] == "A relational database."
 
 
+def test_s2_08_a_summary_ends_at_its_limit_also_where_one_is_appended() -> None:
+    memory = Memory()
+    memory.take(raw(("PostgreSQL", "tool", "ä" * 3000)))
+    assert len(memory.entity("postgresql")["summary"].encode()) == 2048
+    memory.take(raw(("PostgreSQL", "tool", "é" * 1000)))
+    memory.take(raw(("Postgres", "tool", "ö" * 1000)), [(0, new_id("postgresql", "tool"), 0.9)])
+    assert memory.entity("postgresql")["summary"] == "é" * 1000 + "; " + "ö" * 23
+
+
 @pytest.mark.parametrize(("cosine", "how"), [(0.85, "similar"), (0.8499, "ask"), (0.70, "ask"), (0.6999, "new")])
 def test_the_rungs_of_the_ladder_are_literal(cosine: float, how: str) -> None:
     memory = Memory()
@@ -242,6 +275,32 @@ def test_likeness_joins_only_names_of_one_type() -> None:
     memory.take(raw(("Mercury", "place")))
     done = memory.take(raw(("Mercuri", "project")), [(0, new_id("mercury", "place"), 0.99)])
     assert done.counts["new"] == 1
+
+
+def test_s2_07_of_a_store_the_nearest_five_of_the_same_type_are_compared(tmp_path: Path) -> None:
+    seat = open_embedder(DEFAULT_EMBEDDER)
+    store = Store.create(str(tmp_path / "memory"), "default", (seat.name, seat.dims))
+    [vector] = seat.embed(["kestrel: A build server."])
+    aside = np.roll(vector, 1)
+    tool = 0.9 * vector + 0.4 * (aside - (aside @ vector) * vector)  # less near than six of another type
+    vectors = [vector] * 6 + [tool / np.linalg.norm(tool)]
+    others = {f"e_{n}": "person" for n in range(6)}
+    with store.commit("setup", "test", NOW) as tx:
+        tx.upsert(
+            "entities",
+            pl.DataFrame(
+                {"id": [*others, "e_tool"], "entity_type": [*others.values(), "tool"], "status": "active"}
+            ).with_columns(
+                pl.Series("vector", vectors, dtype=pl.Array(pl.Float32, seat.dims)),
+                canonical_name="id", name="id", summary=pl.lit("Builds."), last_seen_at=pl.lit(NOW),
+            ),
+        )  # fmt: skip
+    run = new_run("ingest", str(tmp_path / "memory"), "default", DEFAULT_EMBEDDER, NOW)
+    met = raw(("Kestrel", "tool", "A build server."))
+    assert meaning(resolve_again(run, store.snapshot(), met, BY_MEANING, {})) == {"kestrel": "e_tool"}
+    assert meaning(resolve_again(run, store.snapshot(), met, ResolveSettings(), {})) == {
+        "kestrel": new_id("kestrel", "tool")
+    }
 
 
 def test_likeness_is_ignored_unless_it_is_asked_for() -> None:

@@ -17,6 +17,8 @@ from patchwork import NOW, Memory, claim, day
 from talk import CLAUDE, assert_same, contents, learn, rows, said, verdict, written
 
 from slowwave import frames
+from slowwave.application.board import Board
+from slowwave.application.closing import KNOWN
 from slowwave.application.places import COUNTRY, REGION, TOWN, are_apart, level_of
 from slowwave.application.revision import is_one_domain
 from slowwave.application.rivals import Forms, exclude, read_claim
@@ -219,6 +221,9 @@ def test_exclusion_is_symmetrical() -> None:
             pair = Forms(frozenset({one})), Forms(frozenset({other}))
             assert exclude(*pair, ("name", "name")) == exclude(pair[1], pair[0], ("name", "name"))
             assert one != other or not exclude(*pair, ("name", "name"))
+    apart = Forms(frozenset({"oslo"})), Forms(frozenset({"bergen"}))
+    assert exclude(*apart, ("name", "name"))
+    assert not exclude(*apart, ("name", "word"))  # "Oslo" and "a bergen" need not be of one kind
 
 
 def test_what_is_said_of_the_past_a_plan_or_a_beginning_is_read_from_the_own_clause() -> None:
@@ -258,6 +263,14 @@ def test_other_scopes_and_subjects_are_no_rivals(other: dict[str, Any]) -> None:
     assert len(memory.live()) == 2
 
 
+def test_s2_60_a_relation_that_allows_several_keeps_all_of_them() -> None:
+    memory = Memory()
+    for tool, at in (("vim", 1), ("Postgres", 10), ("Kubernetes", 20)):
+        plan = memory.tell(claim(f"Anna uses {tool} now.", relation="uses", obj=tool, at=at))
+        assert plan.pairs.is_empty()
+    assert len(memory.live()) == 3
+
+
 # --- what becomes of them
 
 
@@ -278,6 +291,7 @@ def test_the_loser_of_a_conflict_ends_where_the_winner_begins_and_the_decision_h
     seen = json.loads(decision["measures"])
     assert (seen["strategy"], seen["objects"]) == ("recency", ["Acme", "Globex"])
     assert (decision["ids_in"], decision["decided_by"]) == ([old["id"], new["id"]], "rule")
+    assert "prefer" not in plan.decisions["action"]  # alternatives are kept only where that is asked for
 
 
 def test_with_conflicts_off_everything_stays() -> None:
@@ -327,6 +341,13 @@ def test_strategies(strategy: str, confidences: tuple[float, float], live: str) 
     loser = "Globex" if live == "Acme" else "Acme"
     assert (kept["subject_id"], alternative["object_text"]) == (memory.fact(f"Anna works at {live} now.")["id"], loser)
     assert all(row[3] is None or row[3] >= row[2] for row in intervals(memory))
+
+
+def test_s2_56_of_two_that_began_at_once_the_one_that_was_said_last_holds() -> None:
+    memory = Memory()
+    for place, at in (("Acme", 1), ("Globex", 10)):
+        memory.tell(job(place, at, statement=f"Anna works at {place} since 2021.", temporal_hint="since 2021"))
+    assert memory.live() == ["Anna works at Globex since 2021."]
 
 
 def test_what_a_model_is_to_decide_stays_open_until_it_does() -> None:
@@ -398,6 +419,22 @@ def test_a_chain_is_cut_at_its_cap_and_the_cut_fact_still_ends() -> None:
     steps = dict(memory.facts.filter(pl.col("replaced_by").is_not_null()).select("id", "replaced_by").iter_rows())
     assert max(len(successors(start, steps)) for start in steps) == MAX_CHAIN - 1
     assert memory.decisions.filter(pl.col("action") == "refuse").height == 1
+
+
+def test_s2_55_a_circle_of_replacements_is_refused() -> None:
+    rows = {
+        name: dict.fromkeys(KNOWN) | {"id": name, "status": "active", "is_live": True, "valid_from": day(at)}
+        | {"entrenchment": "user_stated", "pinned": False, "confidence": 0.8}
+        for at, name in enumerate(("Acme", "Globex", "Initech"))
+    }  # fmt: skip
+    acme, globex, initech = rows.values()
+    board = Board(NOW, rows)
+    assert board.supersede(acme, globex, "conflict", "", ends=day(1))
+    assert board.supersede(globex, initech, "conflict", "", ends=day(2))
+    assert "circle" in board.refusal(acme, acme, initech)
+    assert "circle" in board.refusal(globex, globex, initech)
+    assert board.refusal(initech, initech, globex) == ""
+    assert board.would("conflict", acme, acme, initech) == {}  # nor may a person permit it
 
 
 jobs = st.builds(
@@ -516,7 +553,14 @@ def test_a_late_message_is_revised_by_what_holds() -> None:
 
 @pytest.mark.parametrize(
     ("a", "b", "one"),
-    [("use", "uses", True), ("works_at", "works_on", True), ("uses", "born_in", False), ("", "uses", False)],
+    [
+        ("use", "uses", True),
+        ("works_at", "works_on", True),
+        ("uses", "born_in", False),
+        ("", "uses", False),
+        ("abcd", "abxy", True),
+        ("abcde", "abxyz", False),
+    ],
 )
 def test_a_domain_is_equal_inside_or_half_alike(a: str, b: str, one: bool) -> None:
     assert is_one_domain(a, b) == is_one_domain(b, a) == one
@@ -530,6 +574,8 @@ def test_relations_spelt_almost_alike_are_flagged_for_some_days_and_nothing_else
     more = [
         claim("Anna respond to Carl.", relation="respond_to", obj="Carl", at=2),
         claim("Anna respects Carl.", relation="respects", obj="Carl", at=2),
+        claim("Anna codes daily.", relation="codes", obj="daily", at=2),
+        claim("Anna nodes weekly.", relation="nodes", obj="weekly", at=2),  # four letters of five are the same
         claim("Anna responds to Acme.", relation="responds_to", obj="Acme", at=2),
     ]
     memory = Memory(revise={"implicit_conflicts": True})
@@ -537,9 +583,14 @@ def test_relations_spelt_almost_alike_are_flagged_for_some_days_and_nothing_else
     plan = memory.tell(*more)
     rows_ = plan.pairs.select("kind", "outcome", "at", "expires_at", "decided_by").unique().rows()
     assert rows_ == [("implicit_conflict", "pending", NOW, NOW + timedelta(days=30), "rule")]
-    odd = memory.fact("Anna respond to Carl.")["id"]
-    assert all(odd in pair for pair in plan.pairs.select("a_id", "b_id").rows())
-    assert (plan.pairs.height, (plan.pairs["a_id"] < plan.pairs["b_id"]).all(), len(memory.live())) == (2, True, 4)
+    odd, codes, nodes = (memory.fact(f"Anna {it}.")["id"] for it in ("respond to Carl", "codes daily", "nodes weekly"))
+    pairs = plan.pairs.select("a_id", "b_id").rows()
+    assert (min(codes, nodes), max(codes, nodes)) in pairs
+    assert all(odd in pair for pair in pairs if not {*pair} & {codes, nodes})
+    unasked = Memory()
+    unasked.tell(*told)
+    assert unasked.tell(*more).pairs.is_empty()
+    assert (plan.pairs.height, (plan.pairs["a_id"] < plan.pairs["b_id"]).all(), len(memory.live())) == (3, True, 6)
     off = Memory()
     off.tell(*told)
     assert off.tell(*more).pairs.is_empty()

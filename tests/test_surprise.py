@@ -62,6 +62,14 @@ def test_after_five_skips_in_a_row_the_next_is_forced() -> None:
     assert plan.states["c"].consecutive_skips == 1
 
 
+def test_s2_72_the_threshold_itself_is_enough() -> None:
+    state = {"c": SurpriseState((), OTHER.reshape(1, 2))}
+    for threshold, extracted in ((0.5, True), (0.51, False)):  # as far as can be, and without a name
+        chosen = SurpriseSettings(enabled=True, threshold=threshold)
+        plan = plan_surprise(messages(("c", 0, "again")), SAME.reshape(1, 2), state, chosen)
+        assert plan.decisions["extract"].to_list() == [extracted]
+
+
 def test_a_skipped_turn_is_remembered_too() -> None:
     plan = plan_surprise(messages(("c", 0, "a"), ("c", 1, "b")), np.tile(SAME, (2, 1)), {}, ON)
     assert plan.decisions["extract"].to_list() == [True, False]

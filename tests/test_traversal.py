@@ -79,7 +79,10 @@ def written(uri: Path) -> Path:
         "fact_usage": [{"id": "f_bc", "link_count": 1.0, "hit_count": 1}, {"id": "f_cd", "link_count": 0.0}],
         "entity_links": [{"id": "l_1", "a_id": "e_b", "b_id": "e_e", "cosine": 0.9}],
         "communities": [{"id": "k_1", "entity_ids": ["e_a", "e_gone"], "joined_ids": ["e_c"]}],
-        "entity_aliases": [{"id": "s_1", "alias_name": "the boss", "entity_id": "e_d", "entity_type": "person"}],
+        "entity_aliases": [
+            {"id": f"s_{name}", "alias_name": name, "entity_id": "e_d", "entity_type": "person"}
+            for name in ("the boss", "the analyst")
+        ],
     }
     return remembered(uri, FACTS, archived=ARCHIVED, more=more)
 
@@ -186,6 +189,9 @@ def test_s2_27_a_walk_begins_at_the_entities_that_the_question_names(place: Path
     assert names(asked(place, "What about Bruno?", graph="spread", spread={"max_hops": 1})) == ["f_ab", "f_bc"]
     assert asked(place, "What about Bruno?", graph="none") == ()
     assert names(asked(place, "the boss", max_hops=1)) == ["f_cd", "f_da", "f_later"]
+    both = asked(place, "Dario or Ana")  # "Ana" means Dario, the analyst, less than his own name does
+    assert {step.seed_id for step in both} == {"e_a", "e_d"}
+    assert both == asked(place, "Ana or Dario")
 
 
 def test_a_walk_keeps_to_the_scope_the_time_and_the_entities_of_the_question(place: Path) -> None:
@@ -198,7 +204,9 @@ def test_a_walk_keeps_to_the_scope_the_time_and_the_entities_of_the_question(pla
     assert names(asked(place, "Bruno", k=2)) == ["f_ab", "f_bc"]
 
 
-def test_s2_27_where_no_word_names_anybody_the_nearest_in_meaning_begin(tmp_path: Path) -> None:
+def test_s2_27_where_no_word_names_anybody_the_nearest_in_meaning_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     uri = written(tmp_path / "m")
     store = Store.open(str(uri))
     vectors = open_embedder().embed(["a baker of bread", "a pilot of aeroplanes"])
@@ -210,6 +218,12 @@ def test_s2_27_where_no_word_names_anybody_the_nearest_in_meaning_begin(tmp_path
     with Memory.open(str(uri), is_logged=False) as memory:
         assert [(one.name, one.found_by) for one in memory.find_entities("bakery", 1)] == [("Ana", "meaning")]
     assert asked(uri, "") == ()
+
+    async def broken(*_: object) -> dict[str, float]:
+        raise OSError("The index cannot be read.")
+
+    monkeypatch.setattr("recall.walking.near_entities", broken)
+    assert asked(uri, "bakery") == ()
 
 
 def test_a_walk_can_begin_at_more_entities_and_lead_over_similar_ones(place: Path) -> None:

@@ -94,6 +94,14 @@ def test_s2_41_what_comes_over_two_ways_adds_up() -> None:
     )
 
 
+def test_s2_41_the_threshold_itself_is_enough() -> None:
+    graph = graph_of([edge("ab", "A", "B", 0.5)])
+    for threshold, lit in ((0.425, {"A", "B"}), (0.4251, {"A"})):  # 1 × .85 × .5
+        walk = spread(Ground(graph), from_(graph, A=1.0), walking(activation_threshold=threshold), NOW, 9)
+        assert {*levels(graph, walk)} == lit
+        assert len(walk.edges) == len(lit) - 1
+
+
 def test_s2_43_an_entity_with_enough_receives_no_more_within_a_hop_or_after_it() -> None:
     ways = [edge("1", "A", "D", 0.5), edge("2", "B", "D", 0.5), edge("3", "C", "D", 0.2)]
     graph = graph_of(ways)
@@ -339,8 +347,8 @@ def test_s2_71_a_link_to_a_similar_entity_leads_on_and_is_no_fact() -> None:
 
 def test_s2_44_a_walk_whose_time_is_over_finds_nothing() -> None:
     graph = graph_of(CHAIN)
-    for walk in (breadth_first, spread):
-        looks = iter([False, True])
+    for walk, hops in ((breadth_first, 1), (breadth_first, 2), (spread, 1), (spread, 3)):  # also after the last hop
+        looks = iter([*[False] * hops, True])
         found = walk(Ground(graph), from_(graph, A=1.0), WalkSettings(), NOW, 9, lambda looks=looks: next(looks))
         assert (len(found.edges), len(found.nodes)) == (0, 0)
 

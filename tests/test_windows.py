@@ -8,11 +8,10 @@ from itertools import permutations
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slowwave.intake.windows import (
-    ANSWERED_CHARS,
     COLUMNS,
     PERSON_CHARS,
     PlannedWindow,
@@ -68,6 +67,10 @@ def test_a_window_is_full_by_tokens_but_a_long_message_is_never_lost() -> None:
 
 def test_earlier_messages_are_context_and_end_a_window_where_they_stand_between_new_ones() -> None:
     assert shape(planned(said([2, 3, 5]), said([0, 1, 4]))) == [(["c0", "c1"], ["c2", "c3"]), (["c3", "c4"], ["c5"])]
+
+
+def test_s2_17_four_earlier_messages_are_context_unless_asked_otherwise() -> None:
+    assert shape(plan_windows(said([6]), said(range(6)), ExtractSettings())) == [(["c2", "c3", "c4", "c5"], ["c6"])]
 
 
 def test_conversations_are_never_mixed() -> None:
@@ -236,9 +239,10 @@ def test_of_an_assistant_the_first_and_last_sentence_remain_and_what_the_answer_
 
 @settings(deadline=None)
 @given(st.text(max_size=1500), st.text(min_size=1, max_size=200))
+@example("one long sentence " * 80, "Thanks a lot.")
 def test_the_answered_part_is_short_and_made_of_the_message(text: str, answer: str) -> None:
     part = answered_part(text, answer)
-    assert len(part) <= ANSWERED_CHARS
+    assert len(part) <= 400
 
 
 def test_code_and_the_middle_of_a_long_paste_are_left_out_of_what_a_person_says() -> None:
