@@ -60,7 +60,7 @@ async def steward(
                     tally.paid(language, "consolidate")
             if not dry_run:
                 tally.proposed(titles_of(run))
-                refresh_aspects(run)  # what a run that died left undone, too
+                refresh_aspects(run, anew=True)  # what a run that died left undone, too; and to be sure
             if tally.has_written and not dry_run:
                 tidy(run)
     return await conclude(run, tally)

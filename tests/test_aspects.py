@@ -6,9 +6,11 @@ import asyncio
 import json
 import math
 from collections.abc import Sequence
-from datetime import timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
+from random import Random
 from shutil import copytree
 from typing import Any
 from xml.etree import ElementTree
@@ -27,7 +29,7 @@ from apps.cli import app
 from flows.consolidate import consolidate
 from flows.decay import decay
 from flows.steward import steward
-from recall.aspects import aspects_of
+from recall.aspects import aspects_of, scored, scored_from
 from recall.memory import Memory
 from slowwave import frames
 from slowwave.aspects import (
@@ -37,14 +39,16 @@ from slowwave.aspects import (
     TAXONOMY,
     aspect_named,
     aspect_rows,
+    changed_scores,
     classify,
     merge,
     score,
     score_aspects,
     shown,
 )
-from slowwave.errors import UnknownName, UnusableInput
+from slowwave.errors import UndoRefused, UnknownName, UnusableInput
 from slowwave.settings import AspectSettings, RecallSettings
+from storage.snapshots import Reading
 from storage.store import Store
 from storage.undo import undo
 from tasks.aspects import refresh_aspects
@@ -330,6 +334,152 @@ def test_maintenance_that_wrote_leaves_the_scores_as_they_are_then(store: str, f
     assert counts(store, fresh=False) == {"music": 2, "health": 3}
     assert set(rows(Path(store), "aspect_scores")["run_id"]) == {told["run"]}
     assert kinds(store).count("aspects") == 1
+
+
+CALLS = """
+import time
+time.sleep(0.002)
+from NAME.part import Record
+from NAME.api import Call
+DONE = True
+"""
+
+
+def _made(folder: Path, name: str) -> None:
+    """A client like the real one: what lies in it asks for its neighbours, executing the package takes its time."""
+    (folder / name).mkdir()
+    for part, text in {
+        "__init__": CALLS,
+        "part": "class Record: pass\n",
+        "rest": "class Answer: pass\n",
+        "api": "import NAME.part\nfrom NAME import rest\nclass Call: answer = rest.Answer\n",
+    }.items():
+        (folder / name / f"{part}.py").write_text(text.replace("NAME", name))
+
+
+@pytest.mark.parametrize("round", range(12))
+def test_threads_that_defer_the_client_import_it_and_ask_it_at_once_have_the_same(
+    round: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, count = f"client_of_threads_{round}", 8
+    _made(tmp_path, name)
+    monkeypatch.setattr(unused_client, "CLIENT", name)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.syspath_prepend(tmp_path)
+    begun = Barrier(count)
+
+    def use(number: int) -> tuple[object, ...]:
+        begun.wait()
+        if number % 4:
+            defer_client()
+        for part in ("part", "api")[:: 1 if number % 2 else -1]:
+            import_module(f"{name}.{part}")
+        client = import_module(name)
+        call = client.Call
+        assert call is sys.modules[f"{name}.api"].Call
+        assert client.DONE
+        with pytest.raises(AttributeError):
+            _ = client.nothing
+        return client, client.part.Record, client.Record, call, sys.modules[name]
+
+    monkeypatch.setattr(sys, "setswitchinterval", sys.setswitchinterval)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(count) as pool:
+            seen = [each.result(timeout=30) for each in [pool.submit(use, number) for number in range(count)]]
+    finally:
+        sys.setswitchinterval(interval)
+        for module in [each for each in sys.modules if each.split(".")[0] == name]:
+            del sys.modules[module]
+    assert len({tuple(map(id, each)) for each in seen}) == 1
+    assert seen[0][0] is seen[0][-1]
+    assert seen[0][1] is seen[0][2]
+
+
+def test_one_thread_may_ask_while_another_executes_the_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "client_that_is_slow"
+    _made(tmp_path, name)
+    (tmp_path / name / "__init__.py").write_text("import builtins\nbuiltins.client_gate()\nCall = 1\n")
+    monkeypatch.setattr(unused_client, "CLIENT", name)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.syspath_prepend(tmp_path)
+    is_executing, may_end = Event(), Event()
+    monkeypatch.setattr(builtins, "client_gate", lambda: (is_executing.set(), may_end.wait(30)), raising=False)
+    defer_client()
+    client = import_module(name)
+    assert not is_executing.is_set()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(lambda: client.Call)
+        assert is_executing.wait(30)
+        second = pool.submit(lambda: client.Call)
+        with suppress(TimeoutError):
+            second.exception(timeout=0.05)  # it may not end before the first one
+        may_end.set()
+        assert (first.result(30), second.result(30)) == (1, 1)
+
+
+def follow(store: str, step: int, random: Random, later: timedelta) -> None:
+    """One commit that adds, rewrites, retires, deletes or ends facts, or takes an earlier one back."""
+    opened, run = Store.open(store), f"step-{step}"
+    snapshot = opened.snapshot()
+    ids = sorted(snapshot.frame("facts", columns=["id"])["id"])
+    what, some = random.choice(["add", "add", "rewrite", "retire", "delete", "undo"]), random.sample(ids, 2)
+    if what == "undo":
+        with suppress(UndoRefused, UnknownName):
+            undo(opened, f"step-{random.randrange(max(step, 1))}", run, NOW, cascade=True)
+        return
+    with opened.commit(run, what, NOW + later) as tx:
+        known = tx.by_ids("facts", some, with_vector=True)
+        confidence = pl.lit(random.choice([0.3, 0.7, 1 / 3, None]), dtype=pl.Float64)
+        ends = random.choice([None, NOW + timedelta(hours=random.randrange(40))])
+        if what in ("add", "rewrite"):
+            named = pl.format(f"f{step}_{{}}", "id") if what == "add" else pl.col("id")
+            rows = known.with_columns(
+                id=named, confidence=confidence, valid_to=pl.lit(ends, dtype=frames.TIME),
+                object_id=pl.lit(random.choice(["e_a", "e_b", None]), dtype=pl.String),
+                predicate=pl.lit(random.choice(["plays", "runs", ""])),
+            )  # fmt: skip
+            tx.upsert("facts", rows)
+            tags = [{"id": f"{n}{slug}", "fact_id": n, "slug": slug} for n in rows["id"] for slug in ("music", "books")]
+            tx.upsert("fact_aspects", pl.DataFrame(random.sample(tags, 2)))
+        elif what == "retire":
+            tx.upsert("facts", known.with_columns(status=pl.lit("archived")))
+            tx.delete("fact_aspects", tx.by_ids("fact_aspects", some, ["id"], key="fact_id")["id"])
+        else:
+            tx.delete("facts", some[:1])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_scores_that_follow_what_changes_are_those_of_all_facts(store: str, seed: int) -> None:
+    random = Random(seed)
+    for step in range(12):
+        later = timedelta(hours=3 * step)
+        follow(store, step, random, later)
+        refresh_aspects(a_run(store, later))
+        snapshot = Store.open(store).snapshot()
+        stored = snapshot.frame("aspect_scores", columns=["id", *COUNTED])
+        assert changed_scores(scored(snapshot, NOW + later), stored).is_empty(), step
+
+
+def test_only_what_changed_is_read_until_something_is_undone(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole: list[datetime] = []
+
+    def watched(reading: Reading, now: datetime, ids: pl.Series | None = None) -> Any:
+        whole.extend([] if ids is not None else [now])
+        return scored_from(reading, now, ids)
+
+    monkeypatch.setattr("tasks.aspects.scored_from", watched)
+    refresh_aspects(a_run(store))
+    assert len(whole) == 1
+    opened = Store.open(store)
+    with opened.commit("retire", "retire", NOW) as tx:
+        tx.upsert("facts", tx.by_ids("facts", ["plays"], with_vector=True).with_columns(status=pl.lit("archived")))
+    assert refresh_aspects(a_run(store)) == 1
+    assert len(whole) == 1
+    undo(opened, "retire", "undo-1", NOW)
+    assert refresh_aspects(a_run(store)) == 1
+    assert (len(whole), counts(store, fresh=False)) == (2, {"music": 2, "health": 3})
 
 
 def test_chosen_namespaces_are_scored_each_and_together(store: str) -> None:
