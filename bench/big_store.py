@@ -31,9 +31,7 @@ def build_store(uri: str, facts: int, seed: int) -> list[str]:
     return [fact.question for fact in told]
 
 
-def write_store(
-    uri: str, told: Sequence[synthetic.FactText], seed: int, compared_at: datetime | None = None
-) -> None:
+def write_store(uri: str, told: Sequence[synthetic.FactText], seed: int, compared_at: datetime | None = None) -> None:
     """Write these facts with their messages, entities and aspects, and index them.
 
     `compared_at` is when consolidation looked at them; without, it is still to do so.

@@ -1,7 +1,7 @@
 """What the counts of aspects are made of, so that a change of few facts changes them by those facts alone (S3-18).
 
-Facts can be counted up and down. How many different entities and relations they name cannot, unless it is known how many
-facts name each: that is a part of its own. `aspects.score_aspects` counts the same from all facts at once.
+Facts can be counted up and down. How many different entities and relations they name cannot, unless it is known how
+many facts name each: that is a part of its own. `aspects.score_aspects` counts the same from all facts at once.
 """
 
 from __future__ import annotations

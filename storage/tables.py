@@ -628,7 +628,7 @@ _ASPECT_SCORES = Table(
 _ASPECT_PARTS = Table(
     "aspect_parts",
     Role.STATE,
-    "one number that the counts of an aspect are made of, so that they follow what changes; the id says what is counted",
+    "one number that the counts of an aspect are made of, so that they follow what changes",
     {
         "slug": _derived(_text("The aspect.", required=True)),
         "part": _derived(
