@@ -1,8 +1,8 @@
 """Aspect scores: how well each aspect of a life is known, written down after a run that learned or forgot (S3-19).
 
 They follow what was written since they were scored last: its rows as they were then and as they are now
-(`aspect_parts`). All facts are read only where that cannot be told (an undo, a repair, deleted facts, an old version that is gone), where
-most of them changed, and by the nightly steward, to be sure.
+(`aspect_parts`). All facts are read only where that cannot be told (an undo, a repair, deleted facts, an old version
+that is gone), where most of them changed, and by the nightly steward, to be sure.
 """
 
 from __future__ import annotations
