@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from .aspects import NO_KNOWLEDGE, SLUGS, USUAL, AspectSettings, confidence_units, mean_confidence, with_scores
+from slowwave.settings import AspectSettings
+
+from .aspects import NO_KNOWLEDGE, SLUGS, USUAL, confidence_units, mean_confidence, with_scores
 
 FACTS, RATED, CONFIDENCE = "facts", "rated", "confidence"
 DISTINCT = {"end": "entities", "relation": "predicates"}

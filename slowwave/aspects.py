@@ -187,12 +187,12 @@ def score_aspects(facts: pl.DataFrame, tags: pl.DataFrame, settings: AspectSetti
 
 def confidence_units() -> pl.Expr:
     """Confidences in billionths, null where there is none: whole numbers have one sum, in whatever order."""
-    return (pl.col("confidence").fill_nan(None) * 10**_DIGITS).round().cast(pl.Int64)
+    return (pl.col("confidence").fill_nan(None) * 1e9).round().cast(pl.Int64)
 
 
 def mean_confidence(units: pl.Expr, count: pl.Expr) -> pl.Expr:
     """The mean, in [0, 1], of so many confidences that come to so many units; 0 of none."""
-    mean = units / count / 10**_DIGITS
+    mean = units / count / 1e9
     return pl.when(count > 0).then(mean.round(_DIGITS)).otherwise(0.0)
 
 
