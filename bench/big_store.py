@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 from random import Random
 
 import polars as pl
 
 from inference.embedding import Embedder, open_embedder
+from slowwave import frames
+from slowwave.aspects import aspect_rows, classify
 from slowwave.text import digest, normalise_name, normalise_statement, row_id
 from storage.store import Store
 from storage.upkeep import tend
@@ -23,30 +25,38 @@ EMBEDDED = ("messages", "facts", "entities")
 
 
 def build_store(uri: str, facts: int, seed: int) -> list[str]:
-    """Write so many facts with their messages and entities, and index them; returns a question for each fact."""
+    """Write so many facts as nights leave them, with messages and entities, and index them; returns a question each."""
     told = list(islice(synthetic.facts(facts, seed), facts))
-    write_store(uri, told, seed)
+    write_store(uri, told, seed, compared_at=synthetic.START)
     return [fact.question for fact in told]
 
 
-def write_store(uri: str, told: Sequence[synthetic.FactText], seed: int) -> None:
-    """Write these facts with their messages and entities, and index them."""
+def write_store(uri: str, told: Sequence[synthetic.FactText], seed: int, compared_at: datetime | None = None) -> None:
+    """Write these facts with their messages, entities and aspects, and index them.
+
+    `compared_at` is when consolidation looked at them; without, it is still to do so.
+    """
     seat = open_embedder()
     store = Store.create(uri, "default", (seat.name, seat.dims))
     random = Random(seed)
     for start in range(0, len(told), BATCH):
         with store.commit(RUN, "bench", synthetic.START) as tx:
-            for name, rows in _rows(told[start : start + BATCH], start, random):
+            for name, rows in _rows(told[start : start + BATCH], start, random, compared_at):
                 tx.upsert(name, _with_vectors(rows, seat) if name in EMBEDDED else rows)
+                if name == "facts":
+                    tx.upsert("fact_aspects", aspect_rows(rows))
     tend(store, RUN, synthetic.START, thorough=True)
 
 
-def _rows(told: Sequence[synthetic.FactText], start: int, random: Random) -> Iterator[tuple[str, pl.DataFrame]]:
+def _rows(
+    told: Sequence[synthetic.FactText], start: int, random: Random, compared_at: datetime | None
+) -> Iterator[tuple[str, pl.DataFrame]]:
     """Rows of each table for facts that come from one message each; `text` is what is embedded."""
     frame = _told(told, start, random)
     yield "entities", _entities(frame)
     yield "messages", _messages(frame)
-    yield "facts", _facts(frame)
+    at = pl.lit(compared_at, dtype=frames.TIME)
+    yield "facts", _facts(frame).with_columns(pl.Series("aspect_slugs", classify(_facts(frame))), consolidated_at=at)
     evidence = frame.select("message_id", quote="text", occurred_at="at", fact_id="id", confidence=pl.lit(0.9))
     ids = [row_id("v", *pair) for pair in evidence.select("fact_id", "message_id").iter_rows()]
     yield "fact_evidence", evidence.with_columns(pl.Series("id", ids))

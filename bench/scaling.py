@@ -9,26 +9,36 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from random import Random
+from shutil import copytree, rmtree
+from typing import Any
+from unittest.mock import patch
 
 import polars as pl
 
 from flows.decay import decay
 from flows.steward import steward
+from inference.embedding import open_embedder
 from recall.memory import Memory
 from slowwave.settings import DecaySettings, StewardSettings
 from storage.doctor import examine
 from storage.size import stored_bytes
+from storage.snapshots import read_rows
 from storage.store import Store
+from tasks.aspects import refreshed_aspects
+from tasks.runs import existing_run
 
-from . import synthetic
+from . import data, synthetic
 from .big_store import build_store
 from .figures import Figure, Options, in_fresh_process, measured, peak_memory_mib, percentiles
+from .ingest import ingest_files
 
 SEED = 23
-QUICK, SIZES = (10_000,), (10_000, 100_000, 1_000_000)
+QUICK, SIZES = (10_000,), (2_000, 10_000, 100_000, 1_000_000)
 WARM_UP, ASKED, K = 10, 50, 10
 LATER = synthetic.START + timedelta(days=30)
 COMMITS, ROWS = 10, 100
+MESSAGES = 40
+AFTER_ALL = timedelta(days=1000)  # the messages are said after everything that is there
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +50,7 @@ class Work:
 
 
 def run(options: Options) -> Iterable[Figure]:
-    """Bytes of a fact, and the cost of a question, a commit, of scoring, a night's decay and a doctor at each size.
+    """At each size: bytes of a fact, and the cost of a question, an ingest, a commit, scoring, a night and a doctor.
 
     Stores that lie in the folder already, under the name of their size, are taken as they are.
     """
@@ -68,9 +78,49 @@ def _figures(facts: int, uri: Path, questions: list[str]) -> Iterator[Figure]:
     yield Figure("scaling", f"{name}: first question", times[0], "ms")
     yield Figure("scaling", f"{name}: question p50", median, "ms", note=f"p95 {slow:.1f} ms")
     yield Figure("scaling", f"{name}: question", asked.cpu_ms, "cpu ms", note=f"{asked.peak_mib:.0f} MiB")
+    learned, rows = in_fresh_process(learn, str(uri))
+    note = f"{learned.peak_mib:.0f} MiB, {rows} rows read"
+    yield Figure("scaling", f"{name}: ingest of {MESSAGES} messages", learned.cpu_ms, "cpu ms", note=note)
     for what, work in (("commit of 100 facts", commit), ("scoring", score), ("decay", fade), ("doctor", look)):
         cost = in_fresh_process(work, str(uri))
         yield Figure("scaling", f"{name}: {what}", cost.cpu_ms, "cpu ms", note=f"{cost.peak_mib:.0f} MiB")
+
+
+def learn(uri: str) -> tuple[Work, int]:
+    """Keyless ingest of forty messages into a copy of the store: also how many rows were read, those of searches apart.
+
+    Imports, the model and a first count of aspects come before it.
+    """
+    place = Path(f"{uri}-ingest")
+    rmtree(place, ignore_errors=True)
+    copytree(uri, place / "m")
+    run = existing_run("bench", str(place / "m"), "default", synthetic.START)
+    if (scores := refreshed_aspects(run)) is not None:
+        with Store.open(run.store, run.namespace).commit(run.id, scores.kind, run.now) as tx:
+            scores.write(tx)
+    open_embedder().embed(["load the model"])
+    told = [
+        {
+            **row,
+            "conversation_id": "new",
+            "occurred_at": (synthetic.START + AFTER_ALL + timedelta(minutes=n)).isoformat(),
+        }
+        for n, row in enumerate(synthetic.messages(MESSAGES, SEED))
+    ]
+    path = data.write_messages(place / "new.jsonl", told)
+    rows: list[int] = []
+
+    def counted(*args: Any) -> pl.DataFrame:
+        frame = read_rows(*args)
+        rows.append(len(frame))
+        return frame
+
+    counting = patch("storage.snapshots.read_rows", counted), patch("storage.search.read_rows", counted)
+    with counting[0], counting[1], measured() as cost:
+        ingest_files([str(path)], str(place / "m"))
+    work = Work(1000 * cost.cpu_s, peak_memory_mib())
+    rmtree(place)
+    return work, sum(rows)
 
 
 def ask(uri: str, questions: list[str]) -> tuple[list[float], Work]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 
 from inference.language import Language
@@ -52,7 +53,9 @@ async def steward(
     parameters = {"phases": phases, "settings": settings.model_dump()}
     async with gated(run, tally, settings.gate, dry_run=dry_run) as gate:
         gate.freeze(settings)
-        record = recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects)
+        record = recorded(
+            run, tally, parameters, dry_run=dry_run, last=partial(refreshed_aspects, anew=True)
+        )  # to be sure
         with record as run, weighed(run, tally):
             async with language_of(run, settings.llm) as language:
                 try:

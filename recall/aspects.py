@@ -102,7 +102,7 @@ def aspects_of(
     if not namespaces:
         raise UnusableInput("No namespace is named.", "Name at least one.")
     at = now or datetime.now(UTC)
-    parts = {name: _read(Store.open(uri, name).snapshot(), at) for name in dict.fromkeys(namespaces)}
+    parts = {name: scored_from(Store.open(uri, name).snapshot(), at) for name in dict.fromkeys(namespaces)}
     each = {name: _profile(score_aspects(*part, settings), at) for name, part in parts.items()}
     facts, tags = (pl.concat([part[n] for part in parts.values()]) for n in (0, 1))
     together = score_aspects(facts.unique("id", keep="first", maintain_order=True), tags, settings)
@@ -111,7 +111,7 @@ def aspects_of(
 
 def scored(reading: Reading, now: datetime, settings: AspectSettings = USUAL) -> pl.DataFrame:
     """Slug and COUNTED of all fourteen aspects, from the facts that are live at `now`; vectors are not read."""
-    return score_aspects(*_read(reading, now), settings)
+    return score_aspects(*scored_from(reading, now), settings)
 
 
 def facts_with_aspect(
@@ -137,10 +137,17 @@ def facts_with_aspect(
     return len(tagged), named(snapshot, rows, moment)
 
 
-def _read(reading: Reading, now: datetime) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """What `score_aspects` asks for: facts and tags."""
-    facts = reading.frame("facts", live_sql(now), list(TAGGED))
-    return facts, reading.frame("fact_aspects", columns=["fact_id", "slug"])
+def scored_from(reading: Reading, now: datetime, ids: pl.Series | None = None) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """What aspects are scored from: the facts (TAGGED) that are live at `now`, and tags (fact_id, slug).
+
+    With `ids` of these facts only, with all their tags. Where nothing is tagged no fact is read.
+    """
+    tags, columns = ["fact_id", "slug"], list(TAGGED)
+    if ids is not None:
+        live = reading.by_ids("facts", ids, columns, where=live_sql(now))
+        return live, reading.by_ids("fact_aspects", ids, tags, key="fact_id")
+    said = reading.frame("fact_aspects", columns=tags)
+    return reading.frame("facts", live_sql(now) if len(said) else "false", columns), said
 
 
 def _profile(rows: pl.DataFrame, at: datetime) -> Profile:

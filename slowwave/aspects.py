@@ -175,13 +175,29 @@ def score_aspects(facts: pl.DataFrame, tags: pl.DataFrame, settings: AspectSetti
         facts=pl.len().cast(pl.Int64),
         entities=ends.cast(pl.Int64),
         predicates=pl.col("predicate").drop_nulls().n_unique().cast(pl.Int64),
-        confidence=pl.col("confidence").fill_nan(None).mean().round(_DIGITS),
+        confidence=mean_confidence(confidence_units().sum(), confidence_units().count()),
     )
     rows = (
         _ORDER.select("slug")
         .join(counts, on="slug", how="left", maintain_order="left")
         .with_columns(pl.col("facts", "entities", "predicates").fill_null(0), pl.col("confidence").fill_null(0.0))
     )
+    return with_scores(rows, settings)
+
+
+def confidence_units() -> pl.Expr:
+    """Confidences in billionths, null where there is none: whole numbers have one sum, in whatever order."""
+    return (pl.col("confidence").fill_nan(None) * 1e9).round().cast(pl.Int64)
+
+
+def mean_confidence(units: pl.Expr, count: pl.Expr) -> pl.Expr:
+    """The mean, in [0, 1], of so many confidences that come to so many units; 0 of none."""
+    mean = units / count / 1e9
+    return pl.when(count > 0).then(mean.round(_DIGITS)).otherwise(0.0)
+
+
+def with_scores(rows: pl.DataFrame, settings: AspectSettings = USUAL) -> pl.DataFrame:
+    """The rows (slug, and COUNTED but the score) with the score of each."""
     scores = [
         score(*row, settings=settings)
         for row in rows.select("facts", "entities", "predicates", "confidence").iter_rows()

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 EXACT_ROWS = 10_000  # up to here reading all vectors costs no more than asking the index
 _QUERIES_PER_CALL = 100  # more would hold every unindexed row once per query in memory
 _PROBES = 20  # parts of the index that a question looks at, of some 120 in a million rows
-_MORE = 3  # times as many rows as wanted, before the condition is put to them
+_SPARE = 30  # so many more rows than are wanted, before the condition or the exact cosine is put to them
+_CROWD = 200  # the same for a condition that new rows do not meet: as many as a batch writes about one matter
 _BLOCK = 512
 _STRETCH = 64
 _TIES = 20  # beyond, equal vectors would fill memory
@@ -147,46 +148,46 @@ def _by_indexes(table: Table, where: str | None, vectors: np.ndarray, k: int) ->
 def _by_index(table: Table, vectors: np.ndarray, k: int, where: str | None) -> pl.DataFrame:
     """Each question's nearest rows that meet the condition: most do, so it is put to a few more than `k`.
 
-    A condition on the whole table takes as long for one question as the search for ten. Only where too few of the
-    nearest meet it, it is put to all rows first.
+    What was written just now crowds round a question about it, so they are not too few. Only where too few of them meet
+    it, it is put to all rows first: that takes as long for one question as the search for ten.
     """
-    if where is None:
-        return _asked(table, vectors, k)
-    found = _asked(table, vectors, _MORE * k, where, most_probes=_PROBES).group_by("query", maintain_order=True).head(k)
+    found = _asked(table, vectors, k, where, k + (_CROWD if where else _SPARE))
     counts = np.bincount(found["query"].to_numpy(), minlength=len(vectors))
     short = np.flatnonzero(counts < k)
-    if not len(short):
+    if where is None or not len(short):
         return found
-    again = _asked(table, vectors[short], k, where, is_before=True)
+    again = _asked(table, vectors[short], k, where, k + _SPARE, is_before=True)
     again = again.with_columns(query=pl.Series(short.astype(np.uint32)).gather(again["query"]))
     return pl.concat([found.filter(~pl.col("query").is_in(short.tolist())), again])
 
 
 def _asked(
-    table: Table,
-    vectors: np.ndarray,
-    k: int,
-    where: str | None = None,
-    *,
-    is_before: bool = False,
-    most_probes: int = 0,
+    table: Table, vectors: np.ndarray, k: int, where: str | None, limit: int, *, is_before: bool = False
 ) -> pl.DataFrame:
-    """The `k` nearest by the index, fewer where the condition is put to them afterwards; `most_probes` 0: no bound."""
+    """The `k` best of those nearest by their short forms in the index, of which the condition is put to `limit`.
+
+    Their cosines are exact. The engine would read the vector of a row once for each question that it is near to, which
+    takes three times as long as the search.
+    """
     query = table.search(np.asarray(vectors), vector_column_name="vector").distance_type("dot")
     if where:
         query = query.where(where, prefilter=is_before)
-    found = pl.from_arrow(
-        query.minimum_nprobes(_PROBES)
-        .maximum_nprobes(most_probes)
-        .refine_factor(3)
-        .select(["id", "_distance"] + ([] if len(vectors) == 1 else ["query_index"]))
-        .limit(k)
-        .to_arrow()
-    )
-    assert isinstance(found, pl.DataFrame)
-    index = pl.col("query_index") if "query_index" in found.columns else pl.lit(0)
-    named = found.select(query=index.cast(pl.UInt32), id="id", cosine=(1 - pl.col("_distance")).cast(pl.Float32))
-    return named.sort("query", "cosine", "id", descending=[False, True, False])
+    columns = ["_rowid", "_distance"] + ([] if len(vectors) == 1 else ["query_index"])
+    query = query.minimum_nprobes(_PROBES).maximum_nprobes(0 if is_before else _PROBES)
+    near = pl.DataFrame(pl.from_arrow(query.select(columns).limit(limit).to_arrow()))
+    asked = pl.col("query_index") if len(vectors) > 1 else pl.lit(0)
+    first = near.select("_rowid", "_distance", query=asked.cast(pl.UInt32)).sort("query", "_distance", "_rowid")
+    first = first.group_by("query", maintain_order=True).head(k + _SPARE)
+    if first.is_empty():
+        return pl.DataFrame(schema=FOUND)
+    numbers, row = np.unique(first["_rowid"].to_numpy(), return_inverse=True)
+    taken = table.take_row_ids(numbers.tolist()).with_row_id().select(["id", "vector"]).to_arrow()
+    rows = pl.DataFrame(pl.from_arrow(taken)).sort("_rowid")
+    place = first["query"].to_numpy()
+    cosines = np.einsum("ij,ij->i", vectors[place], unit_matrix(rows["vector"], vectors.shape[1])[row])
+    named = pl.DataFrame({"query": place, "id": rows["id"].gather(row), "cosine": cosines}).cast(pl.Schema(FOUND))
+    best = named.sort("query", "cosine", "id", descending=[False, True, False])
+    return best.group_by("query", maintain_order=True).head(k).select(*FOUND)
 
 
 def words(text: str, limit: int = 512) -> str:
@@ -230,12 +231,12 @@ def matching_many(reading: Reading, name: str, texts: Sequence[str], k: int, whe
 def _matching_first(reading: Reading, name: str, texts: Sequence[str], k: int, where: str) -> pl.DataFrame:
     """Like `_matching_each`, but the condition is put to a few more than `k` of the best, and to all rows only where
     too few of these meet it: on a large table it takes longer than the search."""
-    found = _matching_each(reading, name, texts, _MORE * k, None)
+    found = _matching_each(reading, name, texts, k + _SPARE, None)
     meets = reading.by_ids(name, found["id"], ["id"], where=where)["id"]
     met = found.filter(pl.col("id").is_in(meets.implode()))
     best = met.group_by("text", maintain_order=True).head(k).select(found.columns)
     there, left = (dict(rows.group_by("text").len().iter_rows()) for rows in (found, best))
-    short = [place for place, count in there.items() if count == _MORE * k and left.get(place, 0) < k]
+    short = [place for place, count in there.items() if count == k + _SPARE and left.get(place, 0) < k]
     again = _matching_each(reading, name, [texts[place] for place in short], k, where)
     again = again.with_columns(text=pl.Series(short, dtype=pl.UInt32).gather(again["text"]))
     return pl.concat([best.filter(~pl.col("text").is_in(short)), again])

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 
 TIME = pa.timestamp("us", tz="UTC")
 TEXTS = pa.list_(pa.string())
@@ -625,6 +625,24 @@ _ASPECT_SCORES = Table(
         "scored_at": _derived(_time("When this was written.")),
     },
 )
+_ASPECT_PARTS = Table(
+    "aspect_parts",
+    Role.STATE,
+    "one number that the counts of an aspect are made of, so that they follow what changes",
+    {
+        "slug": _derived(_text("The aspect.", required=True)),
+        "part": _derived(
+            _text(
+                "end, relation: how many live facts name the entity or relation `key`; entities, predicates: how many "
+                "of these there are; facts; rated and confidence: how many have one, and their sum in billionths.",
+                required=True,
+            )
+        ),
+        "key": _derived(_text("The entity or canonical relation; empty for a total.", required=True)),
+        "number": _derived(_count("How many.")),
+    },
+    lookup=("id",),
+)
 _PATCHES = Table(
     "patch_batches",
     Role.STATE,
@@ -856,6 +874,7 @@ TABLES: Mapping[str, Table] = {
         _PATCHES,
         _FACT_ASPECTS,
         _ASPECT_SCORES,
+        _ASPECT_PARTS,
         _METADATA,
         _PROPOSALS,
         _DECISIONS,
