@@ -43,13 +43,13 @@ audit: $(READY) ## look up the pinned packages in the list of known vulnerabilit
 fuzz: $(READY) ## throw damaged input at every parser, FUZZ_S seconds each (30); wants atheris, else uses hypothesis
 	$(BIN)/python -m bench.fuzz --seconds $(or $(FUZZ_S),30)
 
-mutants: $(READY) ## break each rule in one place and see a test fail; some 20 minutes (all of a module: MUTANTS='*.guards.*')
+mutants: $(READY) ## break each rule in one place and see a test fail (MUTANTS='*.guards.*' EACH=30)
 ifdef UV
 	uv pip install --quiet --python $(BIN)/python -e '.[mutants]'
 else
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[mutants]'
 endif
-	nice $(BIN)/python scripts/mutants.py $(if $(MUTANTS),'$(MUTANTS)')
+	nice $(BIN)/python scripts/mutants.py $(if $(MUTANTS),'$(MUTANTS)') $(if $(EACH),--each $(EACH))
 
 demo: $(READY) ## learn from the bundled conversations and ask three questions, without a key
 	@$(BIN)/slowwave demo

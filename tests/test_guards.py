@@ -112,6 +112,7 @@ APART = [
     ("word", "Ana lives in Rome", "Ana lived in Rome"),
     ("order", "Ana pays Ben", "Ben pays Ana"),
     ("order", "the dog bites the cat", "the cat bites the dog"),
+    ("order", "She slowly reads because he sings", "She reads because he slowly sings"),
 ]
 TOGETHER = [
     ("Ana likes tea.", "ana likes  tea"),
