@@ -115,6 +115,7 @@ APART = [
     ("order", "She slowly reads because he sings", "She reads because he slowly sings"),
 ]
 TOGETHER = [
+    ("The road is crossed by Ana", "Ana crosses the road"),
     ("Ana likes tea.", "ana likes  tea"),
     ("The limit is 1,000 requests", "The limit is 1000 requests"),
     ("It takes five minutes", "It takes 5 mins"),
