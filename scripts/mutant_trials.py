@@ -274,8 +274,8 @@ def try_all(mutants: Sequence[str], tests: Sequence[str], processes: int, done: 
     if os.waitstatus_to_exitcode(status) not in (0, 5):
         raise SystemExit("the tests could not be run")
     reached = Reached()
-    with os.fdopen(handle, encoding="utf-8") as file:
-        reached.seconds, functions = json.load(file)
+    os.close(handle)
+    reached.seconds, functions = json.loads(Path(kept).read_text(encoding="utf-8"))
     os.unlink(kept)
     reached.at_import = set(functions)
     try_each([each for each in mutants if function_of(each) in functions], reached, processes, cold, done)
