@@ -1,27 +1,38 @@
 """Breaks the rules one place at a time and sees whether a test fails; run by `make mutants`.
 
-The tool is mutmut; [tool.mutmut] of pyproject.toml says which modules and tests. It writes broken copies (mutants) of
-each function to `mutants/` and runs, for each, the tests that reach the function. There are thousands, so those are
-tried whose name fits one of the patterns, by default the fifth of each function. Prints what no test noticed, and
-the figures for docs/mutants.md; exits with 1 where too few were killed.
+mutmut writes broken copies (mutants) of each function of the modules that [tool.mutants] of pyproject.toml names;
+`mutant_trials` tries each on the tests that are named there. Prints what no test noticed and the figures for
+docs/mutants.md; exits with 1 where too few were killed. What came of each is noted in mutants/outcomes.jsonl: mutant,
+exit code, the test that failed.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
-import subprocess
+import pickle
+import random
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 ROOT = Path(__file__).resolve().parents[1]
-COPIES = ROOT / "mutants"
-WANTED = 0.85  # of the mutants tried in all modules together
-FIFTHS = "*__mutmut_5"  # the mutants of each function are numbered from 1
-SURVIVED = frozenset({0, 33})  # exit codes: all tests passed, no test reaches it
+sys.path[:0] = [str(ROOT)]
+
+from scripts.mutant_trials import PASSED, UNREACHED, BrokenModules, function_of, try_all  # noqa: E402
+
+if TYPE_CHECKING:
+    from mutmut.mutation.file_mutation import MutatedFile
+
+KEPT = ROOT / "mutants"
+NOTED = KEPT / "outcomes.jsonl"
+WANTED = 0.85  # of the mutants tried, in each module and in all
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,59 +46,106 @@ class Tried:
 
     @property
     def killed(self) -> int:
-        """How many made a test fail, or never come to an end."""
+        """How many made a test fail, or never came to an end."""
         return self.tried - len(self.survivors)
 
 
-def counted(module: str, codes: Mapping[str, int | None], patterns: Sequence[str]) -> Tried:
-    """What came of the mutants of one module that fit a pattern; `codes` are exit codes, None: not tried."""
-    done = {
-        name: code
-        for name, code in codes.items()
-        if code is not None and any(fnmatchcase(name, each) for each in patterns)
-    }
-    return Tried(module, len(codes), len(done), tuple(name for name, code in done.items() if code in SURVIVED))
+def as_module(path: str) -> str:
+    """The name under which a file is imported."""
+    return path.removesuffix(".py").replace("/", ".")
 
 
-def results(patterns: Sequence[str]) -> list[Tried]:
-    """What came of each module of which any mutant was tried."""
+def mutated(path: str) -> MutatedFile:
+    """The file with all its mutants; kept until the file is another, for it takes seconds to write them."""
+    from mutmut.mutation.file_mutation import mutate_file_contents
+
+    text = (ROOT / path).read_text(encoding="utf-8")
+    kept = KEPT / f"{as_module(path)}-{sha256(text.encode()).hexdigest()[:16]}"
+    if not kept.exists():
+        KEPT.mkdir(exist_ok=True)
+        for old in KEPT.glob(f"{as_module(path)}-*"):
+            old.unlink()
+        kept.write_bytes(pickle.dumps(mutate_file_contents(path, text)))
+    return cast("MutatedFile", pickle.loads(kept.read_bytes()))
+
+
+def chosen(names: Sequence[str], patterns: Sequence[str], most: int | None) -> list[str]:
+    """The mutants of a module that fit a pattern; of more than `most`, so many by chance, the same ones each time."""
+    fits = [name for name in names if any(fnmatchcase(name, each) for each in patterns)]
+    if most is None or len(fits) <= most:
+        return fits
+    picked = set(random.Random(0).sample(fits, most))
+    return [name for name in fits if name in picked]
+
+
+def counted(names: Mapping[str, Sequence[str]], codes: Mapping[str, int]) -> list[Tried]:
+    """What came of each module; `names` are all its mutants, `codes` the exit codes of those that were tried."""
     found = []
-    for noted in sorted(COPIES.rglob("*.py.meta")):
-        codes = json.loads(noted.read_text(encoding="utf-8"))["exit_code_by_key"]
-        found.append(counted(noted.relative_to(COPIES).as_posix().removesuffix(".meta"), codes, patterns))
+    for module, mutants in names.items():
+        tried = [name for name in mutants if name in codes]
+        survivors = tuple(name for name in tried if codes[name] in (PASSED, UNREACHED))
+        found.append(Tried(module, len(mutants), len(tried), survivors))
     return [each for each in found if each.tried]
+
+
+def in_all(tried: Sequence[Tried]) -> Tried:
+    """All modules together."""
+    survivors = tuple(name for each in tried for name in each.survivors)
+    return Tried("all", sum(each.mutants for each in tried), sum(each.tried for each in tried), survivors)
 
 
 def table(tried: Sequence[Tried]) -> str:
     """The figures in Markdown, all modules together in the last row."""
-    every = Tried("all", sum(each.mutants for each in tried), sum(each.tried for each in tried),
-                  tuple(name for each in tried for name in each.survivors))  # fmt: skip
     lines = ["| module | mutants | tried | killed | share |", "| --- | ---: | ---: | ---: | ---: |"]
-    for each in (*tried, every):
+    for each in (*tried, in_all(tried)):
         share = f"{each.killed / each.tried:.0%}"
         lines.append(f"| {each.module} | {each.mutants} | {each.tried} | {each.killed} | {share} |")
     return "\n".join(lines)
 
 
-def _mutmut(*words: str) -> int:
-    return subprocess.run([sys.executable, "-m", "mutmut", *words], cwd=ROOT, check=False).returncode
+def change(file: MutatedFile, mutant: str) -> str:
+    """What the mutant changes, as a difference."""
+    name, lines = mutant.rpartition(".")[2], file.code.splitlines()
+    spans = [file.line_span_by_function_name[each] for each in (f"{function_of(name)}__mutmut_orig", name)]
+    original, broken = (lines[span.start - 1 : span.end] for span in spans)
+    shown = difflib.unified_diff(original, broken, lineterm="", n=2)
+    return "\n".join([f"# {mutant}", *(line for line in list(shown)[3:] if "__mutmut_" not in line)])
 
 
 def main() -> int:
     """Try the mutants that fit, and tell which survived."""
     about = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    about.add_argument("patterns", nargs="*", default=[FIFTHS], help="of names, as in 'slowwave.merging.guards.*'")
+    about.add_argument("patterns", nargs="*", default=["*"], help="of names, as in 'slowwave.merging.guards.*'")
+    about.add_argument("--each", type=int, help="at most so many of each module, drawn by chance; all by default")
     about.add_argument("--processes", type=int, default=1, help="mutants tried at once")
     asked = about.parse_args()
-    if _mutmut("run", "--max-children", str(asked.processes), *asked.patterns):
-        raise SystemExit("mutmut could not try the mutants")
-    tried = results(asked.patterns)
-    if not tried:
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mutants"]
+    files = {}
+    for path in (path for group in groups for path in group["modules"]):
+        files[as_module(path)] = mutated(path)
+    names = {module: [f"{module}.{name}" for name in file.mutant_names] for module, file in files.items()}
+    mutants = {module: chosen(each, asked.patterns, asked.each) for module, each in names.items()}
+    if not any(mutants.values()):
         raise SystemExit(f"no mutant is called like {' or '.join(asked.patterns)}")
-    for name in (name for each in tried for name in each.survivors):
-        _mutmut("show", name)
+
+    NOTED.write_text("", encoding="utf-8")
+
+    def note(mutant: str, code: int, killer: str) -> None:
+        with NOTED.open("a", encoding="utf-8") as file:
+            file.write(json.dumps([mutant, code, killer]) + "\n")
+
+    sys.meta_path.insert(0, BrokenModules({module: file.code for module, file in files.items()}, ROOT))
+    for group in groups:
+        wanted = [name for module in map(as_module, group["modules"]) for name in mutants[module]]
+        if wanted:
+            try_all(wanted, group["tests"], asked.processes, note)
+    codes = {mutant: code for mutant, code, _ in map(json.loads, NOTED.read_text(encoding="utf-8").splitlines())}
+    tried = counted(names, codes)
+    for each in tried:
+        for name in each.survivors:
+            print(change(files[each.module], name), end="\n\n")
     print(table(tried))
-    return 0 if sum(each.killed for each in tried) >= WANTED * sum(each.tried for each in tried) else 1
+    return int(any(each.killed < WANTED * each.tried for each in (*tried, in_all(tried))))
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def refreshed_aspects(run: Run, *, anew: bool = False) -> Writing | None:
 
 
 def _write(tx: Transaction, run: Run, found: _Found, counted_at: int, anew: bool) -> None:
-    """Store what was counted at the commit `counted_at`, or what is so now where another run changed something since."""
+    """Store what was counted at the commit `counted_at`; counted again where another run wrote something since."""
     if tx.sequence != counted_at + 1:
         found = _counted(store_of(run), tx, run.now, anew)
     if found.is_due:

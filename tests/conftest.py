@@ -16,7 +16,7 @@ from pathlib import Path
 from socket import socket
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from messages_api import Behaviour, MessagesApi
 
 # Prefect and the providers must not see the settings of whoever runs the tests; Prefect reads its own at import.
@@ -45,6 +45,7 @@ from storage.store import Store  # noqa: E402
 # The laws look at the same examples in every run; HYPOTHESIS_PROFILE=explore draws new ones.
 settings.register_profile("suite", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None, print_blob=True)
+settings.register_profile("mutants", settings.get_profile("suite"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 ALLOCATIONS = 50_000  # between two looks for garbage; Python's own 700 are for small programs

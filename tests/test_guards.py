@@ -112,8 +112,10 @@ APART = [
     ("word", "Ana lives in Rome", "Ana lived in Rome"),
     ("order", "Ana pays Ben", "Ben pays Ana"),
     ("order", "the dog bites the cat", "the cat bites the dog"),
+    ("order", "She slowly reads because he sings", "She reads because he slowly sings"),
 ]
 TOGETHER = [
+    ("The road is crossed by Ana", "Ana crosses the road"),
     ("Ana likes tea.", "ana likes  tea"),
     ("The limit is 1,000 requests", "The limit is 1000 requests"),
     ("It takes five minutes", "It takes 5 mins"),

@@ -1,31 +1,75 @@
-"""What `make mutants` counts of the mutants that were tried."""
+"""What `make mutants` chooses and counts, and how it tries one."""
 
 from __future__ import annotations
 
-import json
+import os
+import signal
+import sys
 from pathlib import Path
 
 import pytest
 
-from scripts import mutants
-from scripts.mutants import Tried, counted, results, table
+from scripts.mutant_trials import FAILED, PASSED, UNREACHED, BrokenModules, Forks, Reached, try_each
+from scripts.mutants import Tried, chosen, counted, table
 
 
 def test_a_mutant_survives_where_all_tests_pass_or_none_reaches_it_and_untried_ones_do_not_count() -> None:
-    codes = {"m.x_f__mutmut_1": 1, "m.x_f__mutmut_2": 0, "m.x_f__mutmut_3": 33, "m.x_f__mutmut_4": None,
-             "m.x_f__mutmut_5": 36}  # fmt: skip
-    tried = counted("m.py", codes, ["*"])
+    names = {"m": [f"m.x_f__mutmut_{number}" for number in range(1, 6)], "n": ["n.x_g__mutmut_1"]}
+    codes = dict(zip(names["m"], (FAILED, PASSED, UNREACHED, -signal.SIGXCPU), strict=False))
+    (tried,) = counted(names, codes)
     assert (tried.mutants, tried.tried, tried.killed) == (5, 4, 2)
     assert tried.survivors == ("m.x_f__mutmut_2", "m.x_f__mutmut_3")
-    assert counted("m.py", codes, ["*1", "*2"]).tried == 2
 
 
-def test_the_figures_of_each_module_and_of_all_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, codes in (("a", {"a.x_f__mutmut_1": 1, "a.x_f__mutmut_2": 0}), ("b", {"b.x_g__mutmut_1": 1}), ("c", {})):
-        (tmp_path / f"{name}.py.meta").write_text(json.dumps({"exit_code_by_key": codes}), encoding="utf-8")
-    monkeypatch.setattr(mutants, "COPIES", tmp_path)
-    found = results(["*"])
-    assert found == [Tried("a.py", 2, 2, ("a.x_f__mutmut_2",)), Tried("b.py", 1, 1, ())]
+def test_a_sample_is_as_large_as_wanted_and_the_same_each_time() -> None:
+    names = [f"m.x_f__mutmut_{number}" for number in range(100)]
+    assert chosen(names, ["*_7", "*_8"], None) == ["m.x_f__mutmut_7", "m.x_f__mutmut_8"]
+    assert len(chosen(names, ["*"], 12)) == 12
+    assert chosen(names, ["*"], 12) == chosen(names, ["*"], 12)
+
+
+def test_the_figures_of_each_module_and_of_all_are_told() -> None:
+    found = [Tried("a.py", 2, 2, ("a.x_f__mutmut_2",)), Tried("b.py", 1, 1, ())]
     assert table(found).splitlines()[2:] == [
         "| a.py | 2 | 2 | 1 | 50% |", "| b.py | 1 | 1 | 1 | 100% |", "| all | 3 | 3 | 2 | 67% |",
     ]  # fmt: skip
+
+
+def test_a_module_is_imported_from_the_text_given_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rule_to_break.py").write_text("answer = 1\n")
+    monkeypatch.setattr(sys, "meta_path", [BrokenModules({"rule_to_break": "answer = 2\n"}, tmp_path), *sys.meta_path])
+    import rule_to_break  # type: ignore[import-not-found]
+
+    assert rule_to_break.answer == 2
+    assert rule_to_break.__file__ == str(tmp_path / "rule_to_break.py")
+    del sys.modules["rule_to_break"]
+
+
+def test_a_mutant_runs_in_a_fork_on_the_tests_that_reach_it_fastest_first_but_those_that_failed_before_them() -> None:
+    reached = Reached(tests={"m.f": {"slow", "fast"}, "m.g": {"other"}}, seconds={"slow": 9, "fast": 1, "other": 1})
+    seen: list[tuple[str, int, str]] = []
+
+    def run(names: object) -> str:
+        """Fails on the second mutant with what the fork sees, never ends on the third."""
+        mutant = os.environ["MUTANT_UNDER_TEST"]
+        if mutant.endswith("3"):
+            signal.raise_signal(signal.SIGXCPU)
+        return "" if mutant.endswith("1") else "slow"
+
+    mutants = [f"m.f__mutmut_{number}" for number in (1, 2, 3)] + ["m.h__mutmut_1"]
+    assert reached.order(mutants[0]) == ["fast", "slow"]
+    try_each(mutants, reached, 1, run, lambda *outcome: seen.append(outcome))
+    codes = {mutant: code for mutant, code, _ in seen}
+    assert codes == dict(zip(mutants, (PASSED, FAILED, -signal.SIGXCPU, UNREACHED), strict=True))
+    assert reached.order(mutants[0]) == ["slow", "fast"]
+
+
+def test_what_a_fork_changes_or_leaves_behind_stays_there() -> None:
+    forks = Forks(1)
+    before = dict(os.environ)
+    forks.start("m.f__mutmut_1", 60, lambda: os.environ["TMPDIR"])
+    assert forks.full
+    mutant, code, place = forks.wait()
+    assert (mutant, code) == ("m.f__mutmut_1", FAILED)
+    assert dict(os.environ) == before
+    assert not Path(place).exists()

@@ -115,7 +115,7 @@ def guards_pass(a: pl.Series, b: pl.Series, guards: tuple[Guard, ...] = GUARDS) 
     """
     first, second = unframed(straight(a)), unframed(straight(b))
     texts, codes = _coded(first, second)
-    failed = pl.Series("failed_guard", [None], dtype=pl.String).new_from_index(0, len(first))
+    failed = pl.Series([None], dtype=pl.String).new_from_index(0, len(first))
     left = (first != second).arg_true().to_numpy()
     marks = _Marks(texts)
     for guard in guards:
@@ -133,7 +133,7 @@ def guards_pass(a: pl.Series, b: pl.Series, guards: tuple[Guard, ...] = GUARDS) 
 
 def _coded(first: pl.Series, second: pl.Series) -> tuple[pl.Series, Codes]:
     """The distinct texts of both sides, and per side and pair which of them it is: (2, pairs)."""
-    both = pl.concat([first.alias("text"), second.alias("text")])
+    both = pl.concat([first, second])
     codes = both.rank("dense").cast(pl.Int64).to_numpy() - 1
     return both.unique().sort(), codes.reshape(2, len(first))
 
@@ -170,7 +170,7 @@ def is_same_identity(suffix: str = "_b") -> pl.Expr:
     by_text = no_entity & pl.Expr.eq_missing(*texts)
     by_entity = (pl.col("object_id") == pl.col(f"object_id{suffix}")).fill_null(False)
     one_relation = same("predicate") & same("polarity") & (by_entity | by_text)
-    no_relation = (pl.col("kind") != "relation").fill_null(False)
+    no_relation = pl.col("kind") != "relation"
     return same("scope") & same("kind") & same("subject_id") & (no_relation | one_relation)
 
 
