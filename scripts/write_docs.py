@@ -309,11 +309,11 @@ def _demo_sections() -> str:
     steady = _RUN_ID.sub("ingest-20261120-083000-5a1f9c27", _MILLISECONDS.sub("", shown))
     steady = _SHORT_ID.sub("│ ········ │", steady)
     parts = re.split(r"^(?=\w[\w ,?]* ─{5,}$)", steady, flags=re.MULTILINE)
-    lines = []
+    lines: list[str] = []
     for part in parts:
-        shown = next((count for title, count in README_SECTIONS.items() if part.startswith(title)), 0)
-        if shown:
-            lines += [*(line.rstrip() for line in part.splitlines()[:shown]), "…"]
+        count = next((count for title, count in README_SECTIONS.items() if part.startswith(title)), 0)
+        if count:
+            lines += [*(line.rstrip() for line in part.splitlines()[:count]), "…"]
     return "\n".join(lines)
 
 
