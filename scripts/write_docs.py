@@ -58,8 +58,8 @@ default; an unknown name is an error. `ingest.llm.model` is the key `model` in t
 model = "anthropic/claude-haiku-4-5"
 ```
 
-Aliases are names of other systems; they mean the same. Words are defined in the [glossary](glossary.md). `make docs`
-generates this page from `slowwave/settings/`.
+Aliases are names of other systems; they mean the same. Words are defined in the [glossary](glossary.md), numbers
+such as S4-06 in the [specification](internal/specification.md). `make docs` generates this page from `slowwave/settings/`.
 """
 COMMON_INTRO = "## Common\n"
 TUNING_INTRO = """## Tuning
@@ -233,7 +233,8 @@ def _about(model: type[BaseModel], field: FieldInfo | None) -> str:
 
 def _setting_row(name: str, info: FieldInfo) -> tuple[str, ...]:
     aliases = _aliases(info)
-    return f"`{name}`", f"`{_toml(_default(info))}`", _range(info), info.description or "", ", ".join(aliases)
+    meaning = f"*{info.title}.* {info.description or ''}"
+    return f"`{name}`", f"`{_toml(_default(info))}`", _range(info), meaning, ", ".join(aliases)
 
 
 def _aliases(info: FieldInfo) -> list[str]:
