@@ -59,7 +59,8 @@ model = "anthropic/claude-haiku-4-5"
 ```
 
 Aliases are names of other systems; they mean the same. Words are defined in the [glossary](glossary.md), numbers
-such as S4-06 in the [specification](internal/specification.md). `make docs` generates this page from `slowwave/settings/`.
+such as S4-06 in the [specification](internal/specification.md). `make docs` generates this
+page from `slowwave/settings/`.
 """
 COMMON_INTRO = "## Common\n"
 TUNING_INTRO = """## Tuning
