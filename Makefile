@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
+SITE := .venv-site
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test proofs audit fuzz mutants demo record bench faults docs lock up down clean
+.PHONY: help install check test proofs audit fuzz mutants demo record bench faults docs site lock up down clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +67,12 @@ faults: $(READY) ## kill every flow at its durable steps, with -9, and run it ag
 docs: $(READY) ## write the generated pages of docs/
 	$(BIN)/python scripts/write_docs.py
 
+site: ## build docs/ as a web site in site/; a broken link fails
+	$(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --group docs
+	$(SITE)/bin/mkdocs build --strict --quiet
+
 lock: $(RUNTIME) ## renew both locks from pyproject.toml: what runs, and what developers need besides
 	$(COMPILE) pyproject.toml -o requirements.lock
 	$(COMPILE) pyproject.toml --group dev -c requirements.lock -o requirements-dev.lock
@@ -77,4 +84,4 @@ down: ## stop what `make up` started
 	@test ! -e $(BIN)/python || $(BIN)/python scripts/up.py --down
 
 clean: ## remove the environment and all caches
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis mutants
+	rm -rf $(VENV) $(SITE) site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis mutants

@@ -10,15 +10,16 @@ from slowwave.seed_names import GROUPS, SYSTEMS, SeedName
 
 INTRO = """# Names of other systems
 
-slowwave unites five systems. Whoever comes from one of them finds its settings and commands here.
+This page is for people who used one of the five systems that slowwave unites: it lists their settings and commands
+with the names of slowwave. Words are defined in the [glossary](glossary.md).
 
 ## Settings
 
-A name of the left column may stand in `slowwave.toml` as it is, in a table of its own (`[graph]`, `[memory.graph]`,
-`[pipeline]`, …), at the top (`consolidation_resolve_threshold = 0.6`) or under `[memory]`. What a file says by our own
-name goes before what it says by another; two foreign names that say different things about one setting are an error,
-and so is a name without a counterpart, with the reason that stands here. In the form of a deployment the aliases of
-[settings.md](settings.md) hold.
+`slowwave.toml` accepts the names of the left column, in a table of their own (`[graph]`, `[memory.graph]`,
+`[pipeline]`, …), at the top (`consolidation_resolve_threshold = 0.6`) or under `[memory]`. If a file gives a setting by
+our name and by another name, ours counts. Two other names with different values for one setting are an error. So is a
+name without a counterpart; the error gives the reason that this page gives. The form of a deployment accepts the
+aliases in [settings](settings.md).
 """
 GROUPS_INTRO = "Whole tables that may be used, with our names or theirs in them:\n"
 COMMANDS_INTRO = """## Commands

@@ -10,7 +10,18 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from scripts.write_docs import PAGES, ROOT, default_file, grid, settings_page, tables_page
+from scripts.write_docs import (
+    COMMON,
+    DEMO_BEGIN,
+    DEMO_END,
+    PAGES,
+    README_SECTIONS,
+    ROOT,
+    default_file,
+    grid,
+    settings_page,
+    tables_page,
+)
 from slowwave.settings import Settings
 from storage.tables import STAMPS, TABLES
 
@@ -44,17 +55,30 @@ def test_every_table_and_column_is_on_the_page_with_its_meaning() -> None:
 
 def test_every_setting_explains_itself_and_is_on_the_page() -> None:
     page = settings_page()
+    listed = re.findall(r"^\| `(?:[\w.]+\.)?(\w+)` \|", page, re.MULTILINE)
     for path, info in fields(Settings):
         assert info.title, path
         assert info.description, path
         if info.default_factory is None:
-            assert f"| `{path.rpartition('.')[2]}` |" in page
+            assert path.rpartition(".")[2] in listed, path
+            assert info.description.replace("|", r"\|").replace("<", "&lt;") in page, path
+
+
+def test_the_common_settings_are_few_and_stand_in_their_part_alone() -> None:
+    common, tuning = settings_page().split("## The whole file")[0].split("## Tuning")
+    assert re.findall(r"^\| `([\w.]+)` \|", common, re.MULTILINE) == list(COMMON)
+    assert len(set(COMMON)) == len(COMMON) <= 40
+    headings = re.findall(r"^### (.+)$", tuning, re.MULTILINE)
+    assert len(headings) == len(set(headings))
+    llm = tuning.split("### `[ingest.llm]`")[1].split("### ")[0]
+    assert "| `timeout_s` |" in llm
+    assert "| `max_usd` |" not in llm
 
 
 def test_the_range_on_the_page_is_the_range_that_is_enforced() -> None:
     page = settings_page()
     assert re.search(r"\| `lease_s` \| `30\.0` \| ≥ 1 and ≤ 3600 \|", page)
-    assert re.search(r"\| `mode` \| `\"auto\"` \| `auto`, `manual` \|", page)
+    assert re.search(r"\| `approval.mode` \| `\"auto\"` \| `auto`, `manual` \|", page)
     for value, is_allowed in [(1.0, True), (3600.0, True), (0.9, False), (3600.1, False)]:
         try:
             Settings.model_validate({"retention": {"lease_s": value}})
@@ -71,3 +95,74 @@ def test_the_whole_file_of_the_page_is_valid_and_says_the_defaults() -> None:
 
 def test_a_bar_in_a_cell_does_not_break_the_table() -> None:
     assert grid(("a", "b"), [("x|y", "z")]) == "| a | b |\n| --- | --- |\n| x\\|y | z |\n"
+
+
+# Pages that are written by hand
+
+
+def pages() -> list[Path]:
+    """Every page of the site, the decisions among them."""
+    return sorted((ROOT / "docs").rglob("*.md"))
+
+
+def test_the_readme_is_short_and_shows_the_most_telling_lines_of_the_demo() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = readme.partition(DEMO_BEGIN)[2].partition(DEMO_END)[0].strip().splitlines()[1:-1]
+    assert len(readme.splitlines()) <= 160
+    assert len(shown) <= 25
+    assert all(any(line.startswith(title) for line in shown) for title in README_SECTIONS)
+
+
+def test_every_row_that_is_cited_has_its_line_in_the_specification() -> None:
+    specification = (ROOT / "docs/internal/specification.md").read_text(encoding="utf-8")
+    written = set(re.findall(r"^\| (S\d-\d\d|[TC]\d+) \| [^|]{4,}", specification, re.MULTILINE))
+    folders = ("apps", "bench", "flows", "inference", "recall", "scripts", "slowwave", "storage", "tasks", "tests")
+    code = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    cited = {row: path for path in [*code, *pages()] for row in rows_cited(path.read_text(encoding="utf-8"))}
+    assert len(cited) > 150
+    assert {row: path for row, path in cited.items() if row not in written} == {}
+
+
+def rows_cited(text: str) -> set[str]:
+    """The rows of the specification that a text cites: S2-14 anywhere, T31 and C13 in brackets."""
+    brackets = " ".join(re.findall(r"\([^()]*\)", text))
+    traps = re.findall(r"(?<=[ (])[TC](?:[1-9]|[1-9]\d)(?=[,;: )]|$)", brackets)
+    return {*re.findall(r"\bS[0-4]-\d\d\b", text), *traps}
+
+
+def test_a_test_that_the_architecture_names_exists() -> None:
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs/architecture.md").read_text(encoding="utf-8")))
+    real = {
+        name
+        for path in (ROOT / "tests").glob("test_*.py")
+        for name in re.findall(r"def (test_\w+)", path.read_text("utf-8"))
+    }
+    assert len(named) >= 10
+    assert named <= real
+
+
+def test_every_page_is_in_the_menu_and_leads_to_the_glossary() -> None:
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in (ROOT / "docs").glob("*.md"):
+        assert f" {page.name}\n" in menu, f"{page.name} is missing in the nav of mkdocs.yml"
+        text = page.read_text(encoding="utf-8")
+        assert page.name == "glossary.md" or "](glossary.md" in text, f"{page.name} has no link to the glossary"
+
+
+def test_links_between_pages_lead_to_files_and_headings_that_exist() -> None:
+    for page in [*pages(), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
+        text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            if "://" in target or target.startswith("mailto:"):
+                continue
+            name, _, anchor = target.partition("#")
+            file = (page.parent / name) if name else page
+            assert file.exists(), f"{page.relative_to(ROOT)} leads to {target}"
+            if anchor and file.suffix == ".md":
+                assert anchor in anchors(file), f"{page.relative_to(ROOT)} leads to {target}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of the headings of a page, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
