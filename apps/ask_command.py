@@ -20,10 +20,10 @@ from .options import (
     time_of,
 )
 from .printing import err, out, print_json
-from .recall_tables import Speakers, fact_lines, passage_lines
+from .tables import Speakers, fact_lines, passage_lines
 
 if TYPE_CHECKING:
-    from slowwave.answers import Reply
+    from slowwave.types import Reply
 
 
 def register(app: typer.Typer) -> None:

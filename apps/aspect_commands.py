@@ -12,8 +12,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from slowwave.aspects import shown
 from slowwave.errors import UnusableInput
+from slowwave.lexicon.aspects import shown
 
 from .options import AlsoOption, AsOf, JsonOption, NamespaceOption, OnlyOption, Place, StoreOption, time_of
 from .printing import err, out, print_json, print_text, short_id, table, told, validity
@@ -137,7 +137,7 @@ def bar(score: float) -> str:
 
 
 def _draw(file: Path, known: Profiles) -> None:
-    from tasks.charts import aspect_chart
+    from tasks.runtime.run_pages import aspect_chart
 
     if file.suffix.lower() != ".svg":
         raise UnusableInput(f"The picture is drawn as SVG, not as {file.suffix or 'a file without an ending'!r}.",
@@ -150,7 +150,7 @@ def _draw(file: Path, known: Profiles) -> None:
 
 
 def _show_facts(place: Place, slug: str, limit: int, as_json: bool) -> None:
-    from slowwave.aspects import aspect_named
+    from slowwave.lexicon.aspects import aspect_named
 
     aspect, now = aspect_named(slug), datetime.now(UTC)
     with place.memory() as memory:

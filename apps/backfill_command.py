@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast, get_args
 import typer
 
 from slowwave.errors import UnusableInput
-from slowwave.intake.time_windows import Period
+from slowwave.ingestion.windows import Period
 from slowwave.settings import BackfillSettings
 
 from .configuration import with_flags

@@ -15,7 +15,7 @@ from .printing import end, out, print_json, short_id, table
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from slowwave.answers import Community
+    from slowwave.types import Community
 
 NAMED = 8
 """Members that the table shows of each."""

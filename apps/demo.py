@@ -1,5 +1,6 @@
 """The demo: the bundled conversations through ingestion, what was learned and refused, what belongs together, and four
-questions."""
+questions.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +19,15 @@ from flows.communities import communities
 from flows.ingest import ingest
 from recall.memory import Memory
 from recall.overview import changes, quality, repeated, stats
-from slowwave.answers import Community, Entity, RecalledFact, Recollection
 from slowwave.launcher import project_folder
 from slowwave.settings import CommunitySettings, IngestSettings, LanguageSettings
+from slowwave.types import Community, Entity, RecalledFact, Recollection
 from storage.store import Store
 
 from .community_commands import community_table
 from .printing import out, print_json, progress, table, validity
 from .read_commands import entity_table
-from .recall_tables import Speakers, fact_lines, source_names
+from .tables import Speakers, fact_lines, source_names
 from .write_commands import count_table
 
 QUESTIONS = (

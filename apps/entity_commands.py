@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slowwave.labels import Locale, shown_relation
+from slowwave.lexicon.labels import Locale, shown_relation
 
 from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import err, out, print_json, short_id, show_undo, table
 
 if TYPE_CHECKING:
-    from tasks.entities import Merged
-    from tasks.pins import Pinned
-    from tasks.runs import Run
+    from tasks.entities.merges import Merged
+    from tasks.entities.names import Pinned
+    from tasks.runtime.runs import Run
 
 EntityName = Annotated[
     str, typer.Argument(metavar="ENTITY", help="An entity: a whole name or alias, 'name (type)', or its id.")
@@ -43,7 +43,7 @@ def merge(
     as_json: JsonOption = False,
 ) -> None:
     """Make one entity of two: all that is known of A is known of B, which has the names of both."""
-    from tasks.entities import merge as make_one
+    from tasks.entities.merges import merge as make_one
 
     place = Place.of(store, namespace)
     run = _run("entity-merge", place)
@@ -91,7 +91,7 @@ def alias(
     as_json: JsonOption = False,
 ) -> None:
     """Let an entity be known under one more name. A name of another entity is refused: merge them."""
-    from tasks.entity_names import name_also
+    from tasks.entities.names import name_also
 
     run = _run("entity-alias", Place.of(store, namespace))
     called = name_also(run, entity, name)
@@ -112,7 +112,7 @@ def rename(
     as_json: JsonOption = False,
 ) -> None:
     """Give an entity its name. It stays known under the others, and what is said of it later changes it no more."""
-    from tasks.entity_names import rename as give_name
+    from tasks.entities.names import rename as give_name
 
     run = _run("entity-rename", Place.of(store, namespace))
     called = give_name(run, entity, name)
@@ -133,7 +133,7 @@ def pin_entity(
     as_json: JsonOption = False,
 ) -> None:
     """Keep an entity and all that is known of it for ever."""
-    from tasks.pins import keep_entity
+    from tasks.entities.names import keep_entity
 
     run = _run("entity-pin", Place.of(store, namespace))
     _tell_pins(run, keep_entity(run, entity, not off), as_json)
@@ -147,7 +147,7 @@ def pin(
     as_json: JsonOption = False,
 ) -> None:
     """Keep facts for ever: they are never pruned, merged into others or evicted."""
-    from tasks.pins import keep_facts
+    from tasks.entities.names import keep_facts
 
     run = _run("pin", Place.of(store, namespace))
     _tell_pins(run, keep_facts(run, ids, not off), as_json)
@@ -181,6 +181,6 @@ def _say_undo(run: Run) -> None:
 
 
 def _run(name: str, place: Place) -> Run:
-    from tasks.runs import existing_run
+    from tasks.runtime.runs import existing_run
 
     return existing_run(name, place.uri, place.namespace, retention=place.settings.retention)

@@ -10,7 +10,7 @@ from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import check_that_somebody_can_answer, err, out, print_json, table
 
 if TYPE_CHECKING:
-    from tasks.forgetting import Report
+    from tasks.people.forgetting import Report
 
 LISTED = 20
 BEYOND = (
@@ -44,9 +44,9 @@ def forget(
 
     Exit code 1 if a text or a file still names it.
     """
-    from tasks.forgetting import find_subject, preview
-    from tasks.forgetting import forget as erase
-    from tasks.runs import existing_run
+    from tasks.people.forgetting import find_subject, preview
+    from tasks.people.forgetting import forget as erase
+    from tasks.runtime.runs import existing_run
 
     place = Place.of(store, namespace)
     run = existing_run("forget", place.uri, place.namespace, retention=place.settings.retention)

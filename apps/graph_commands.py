@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.labels import Locale, shown_relation, shown_type
+from slowwave.lexicon.labels import Locale, shown_relation, shown_type
 
 from .options import AsOf, JsonOption, KnownAsOf, NamespaceOption, Place, StoreOption, time_of
 from .printing import err, out, print_json, short_id, table, told, validity
@@ -16,7 +16,7 @@ from .printing import err, out, print_json, short_id, table, told, validity
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from slowwave.answers import Path, RecalledFact
+    from slowwave.types import Path, RecalledFact
 
 SHOWN = 50
 TypesOption = Annotated[

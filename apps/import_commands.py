@@ -13,8 +13,8 @@ from .options import JsonOption, NamespaceOption, Place, RequireApproval, StoreO
 from .printing import err, out, print_json, print_text, progress, show_undo, table
 
 if TYPE_CHECKING:
-    from slowwave.maintenance.audit_report import Audit
-    from tasks.imports import Imported
+    from slowwave.lifecycle.audit_pairs import Audit
+    from tasks.transfer.imports import Imported
 
 SHOWN = 20
 OWN = "slowwave"
@@ -59,9 +59,9 @@ def bring_in(
     the export of a store whose --key is given, or one that you --trust. Any other is judged like a foreign one.
     """
     from recall.export import is_own_export
-    from tasks.imports import import_export
-    from tasks.own_exports import import_own
-    from tasks.runs import new_run
+    from tasks.runtime.runs import new_run
+    from tasks.transfer.imports import import_export
+    from tasks.transfer.own_exports import import_own
 
     place = Place.of(store, namespace)
     is_own = system == OWN or (system == "auto" and is_own_export(path))
@@ -112,7 +112,7 @@ def audit(
     as_json: JsonOption = False,
 ) -> None:
     """Say how good another memory is: duplicates, contradictions, what is stale or lost, secrets. Changes nothing."""
-    from tasks.audits import audit_export
+    from tasks.transfer.foreign_files import audit_export
 
     if as_json and as_markdown:
         raise UnusableInput("--json and --markdown exclude each other.", "Choose one.")

@@ -8,8 +8,8 @@ from typing import Annotated, Any, TypeVar, cast, get_args
 
 import typer
 
+from slowwave.deduplication.questions import Mode
 from slowwave.errors import RecallFell, UnusableInput
-from slowwave.merging.questions import Mode
 from slowwave.settings import (
     CommunitySettings,
     ConsolidateSettings,
@@ -221,8 +221,8 @@ def watched(settings: W, place: Place, gate: bool | None) -> W:
 
 def show_summary(summary: dict[str, Any], as_json: bool) -> None:
     """What a run counted and decided, as a person or a program reads it."""
-    from tasks.summaries import size_line
-    from tasks.tellings import TOLD
+    from tasks.runtime.decisions_shown import TOLD
+    from tasks.runtime.run_pages import size_line
 
     if as_json:
         print_json(summary)

@@ -47,9 +47,9 @@ def serve(
     Over HTTP every request needs `Authorization: Bearer TOKEN`, with the token in SLOWWAVE_MCP_TOKEN; without one, a
     random token is shown at the start.
     """
-    from .mcp.door import Door
-    from .mcp.server import serve_http, serve_stdio
-    from .mcp.tokens import parse_address, token_for
+    from apps.mcp.door import Door
+    from apps.mcp.server import serve_http, serve_stdio
+    from apps.mcp.tokens import parse_address, token_for
 
     if called and http is None:
         raise UnusableInput("--host-name says how a server is called, and there is none.", "Give --http HOST:PORT.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
-from slowwave.labels import Locale
+from slowwave.lexicon.labels import Locale
 from slowwave.settings import ApprovalSettings, Group, Settings
 from slowwave.timestamps import asked_time
 

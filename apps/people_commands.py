@@ -11,15 +11,85 @@ import typer
 
 from slowwave.errors import Refused
 
-from .archive_commands import archived, restore
 from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import err, out, print_json, short_id, show_undo, table
 
 if TYPE_CHECKING:
-    from slowwave.answers import Added, DuplicatePair, DuplicateReport, Outcome
-    from tasks.runs import Run
+    from slowwave.types import Added, DuplicatePair, DuplicateReport, Outcome
+    from tasks.people.restoring import Restored
+    from tasks.runtime.runs import Run
+
+# Commands about what left memory and can come back.
+
 
 SHOWN = 50
+
+
+def archived(
+    reason: Annotated[
+        str | None, typer.Option("--reason", help="Only for this reason: pruned, evicted, deleted.", show_default=False)
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many to show.")] = SHOWN,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """What faded, was evicted or retired, the latest first; all of it can be restored."""
+    from recall.history import archived as look_up
+
+    total, shown = look_up(Place.of(store, namespace).store().snapshot(), reason, limit)
+    if as_json:
+        print_json({"total": total, "facts": [asdict(fact) for fact in shown]})
+        return
+    if not shown:
+        out.print("No fact is archived. Archived entities: slowwave entities --all", markup=False)
+        return
+    rows = [(fact.statement, fact.reason, fact.at, fact.score, short_id(fact.id)) for fact in shown]
+    caption = f"…and {total - len(shown)} more: --limit" if total > len(shown) else ""
+    out.print(table("What can be restored", ("fact", "reason", "left", "score", "id"), rows, caption))
+    out.print("Back with: slowwave restore ID", markup=False)
+
+
+def restore(
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="Facts, by the ids that tables show.", show_default=False)
+    ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option("--run", metavar="RUN", help="Everything that this run retired.", show_default=False),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would come back; change nothing.")] = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Bring archived facts back as they were. Exit code 4 if one is known again or another one took its place."""
+    from tasks.people.restoring import restore as bring_back
+    from tasks.runtime.runs import existing_run
+
+    place = Place.of(store, namespace)
+    mine = existing_run("restore", place.uri, place.namespace, retention=place.settings.retention)
+    restored = bring_back(mine, ids or (), run, dry_run=dry_run)
+    if as_json:
+        facts = [{"id": fact, "statement": statement} for fact, statement in restored.facts]
+        stay = [{"id": fact, "statement": said, "reason": reason} for fact, said, reason in restored.refused]
+        print_json({"run": None if dry_run else mine.id, "dry_run": dry_run, "restored": facts, "refused": stay})
+    else:
+        _show(restored, "Would restore" if dry_run else "Restored")
+        if not dry_run:
+            out.print(f"Away again with: slowwave undo {mine.id}", markup=False)
+    if restored.refused:
+        raise typer.Exit(Refused.exit_code)
+
+
+def _show(restored: Restored, title: str) -> None:
+    rows = [(statement, short_id(fact)) for fact, statement in restored.facts[:SHOWN]]
+    more = len(restored.facts) - len(rows)
+    out.print(table(f"{title} {len(restored.facts)} facts", ("fact", "id"), rows, f"…and {more} more" if more else ""))
+    for fact, statement, reason in restored.refused:
+        err.print(f"Not restored: “{statement}” ({short_id(fact)}). {reason}", markup=False)
+
+
 EntityName = Annotated[str, typer.Argument(metavar="ENTITY", help="An entity, by any of its names.")]
 
 
@@ -88,7 +158,7 @@ def observe(
     as_json: JsonOption = False,
 ) -> None:
     """State something about an entity. What is known word for word is passed over. Exit code 4 if a text is refused."""
-    from tasks.observations import observe as add
+    from tasks.people.observations import observe as add
 
     place = Place.of(store, namespace)
     settings = place.kept(place.settings.ingest)
@@ -135,7 +205,7 @@ def retire(
 ) -> None:
     """Let observations of an entity go: out of recall, kept in the archive, and back with undo."""
     from recall.entities import find_entity
-    from tasks.observations import retire as let_go
+    from tasks.people.observations import retire as let_go
 
     place = Place.of(store, namespace)
     meant = find_entity(place.store().snapshot(), datetime.now(UTC), entity)
@@ -157,8 +227,8 @@ def retire(
 
 
 def _propose(run: Run, entity_id: str, ids: Sequence[str], reason: str, as_json: bool) -> None:
-    from recall.proposal_stories import summary_of
-    from tasks.reviewing import leave_deletion
+    from recall.proposals import summary_of
+    from tasks.people.reviewing import leave_deletion
 
     made, snapshot = leave_deletion(run, entity_id, ids, reason)
     if as_json:
@@ -177,6 +247,6 @@ def _show_retired(title: str, facts: Sequence[tuple[str, str]], cleared: int) ->
 
 
 def _run(name: str, place: Place) -> Run:
-    from tasks.runs import new_run
+    from tasks.runtime.runs import new_run
 
     return new_run(name, place.uri, place.namespace, place.settings.embedder, retention=place.settings.retention)

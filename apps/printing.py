@@ -21,7 +21,7 @@ from slowwave.errors import BudgetReached, UnusableInput
 from slowwave.text import readable
 
 if TYPE_CHECKING:
-    from slowwave.answers import RecalledFact
+    from slowwave.types import RecalledFact
 
 NUMBERS = (
     "#", "count", "score", "confidence", "commits", "calls", "usd", "threshold", "reads", "pairs", "importance",
@@ -156,7 +156,7 @@ def check_that_somebody_can_answer(look_first: str, *, as_json: bool) -> None:
 @contextmanager
 def progress(quiet: bool = False) -> Iterator[None]:
     """Show on stderr how far a flow is: a bar per stage on a terminal, elsewhere a line for each part of a long run."""
-    from tasks.engine import watched_by  # what reading commands do not need
+    from tasks.runtime.engine import watched_by  # what reading commands do not need
 
     columns = (
         SpinnerColumn(),

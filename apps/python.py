@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slowwave.answers import Added
 from slowwave.errors import Refused
+from slowwave.types import Added
 
 from .configuration import answering, load_settings, store_uri
 
 if TYPE_CHECKING:
     from recall.memory import Memory
     from slowwave.settings import LanguageSettings
-
 
 _process = 0  # the one that first used a memory; a child that is forked from it inherits the number
 
@@ -60,8 +59,8 @@ class Opened:
     def add_observations(self, entity: str, texts: Sequence[str], type: str | None, *, create: bool) -> Added:
         """A run of its own on the write road; a store that does not exist is made with `create`."""
         _refuse_a_fork()
-        from tasks.observations import observe  # imports Prefect, which reading does not need
-        from tasks.runs import new_run
+        from tasks.people.observations import observe  # imports Prefect, which reading does not need
+        from tasks.runtime.runs import new_run
 
         from .options import Place
 

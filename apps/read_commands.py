@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slowwave.errors import UnusableInput
-from slowwave.labels import Locale, shown_relation, shown_type
+from slowwave.lexicon.labels import Locale, shown_relation, shown_type
 
-from .history_tables import history_table, print_story, print_whole_story
 from .options import AlsoOption, AsOf, JsonOption, KnownAsOf, NamespaceOption, OnlyOption, Place, StoreOption, time_of
 from .printing import err, out, print_json, short_id, table, told, validity
-from .recall_tables import (
+from .tables import (
     SHOWN_PASSAGES,
     Speakers,
     fact_lines,
+    history_table,
     parts_table,
     passage_lines,
     passages_table,
+    print_story,
+    print_whole_story,
     recall_table,
     uncertain_table,
 )
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from recall.memory import Memory
-    from slowwave.answers import Entity, Recollection
+    from slowwave.types import Entity, Recollection
 
 USE = ("learning", "learning_events", "prune_threshold", "min_quality", "facts_scored", "facts_below_min_quality")
 _FACT_ID = re.compile(r"f_[0-9a-f][0-9a-f_]*")
@@ -79,7 +81,10 @@ def recall(
     as_json: JsonOption = False,
 ) -> None:
     """Ranked facts that answer a question, with their validity and source, and passages of messages beside them."""
-    from slowwave.ranking.ranking import UNLIKELY, is_weak  # not needed by most commands, and slow to import
+    from slowwave.ranking.ranking import (
+        UNLIKELY,  # not needed by most commands, and slow to import
+        is_weak,  # not needed by most commands, and slow to import
+    )
 
     with Place.of(store, namespace).memory() as memory:
         found = memory.recall(

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from slowwave.errors import UnusableInput
-from slowwave.labels import Locale, shown_type
+from slowwave.lexicon.labels import Locale, shown_type
 from slowwave.settings import ReportSettings
 
 from .maintain_commands import run_flow
@@ -48,7 +48,7 @@ def report(
     if as_json:
         print_json(told)
     elif markdown:
-        from tasks.reporting import report_markdown
+        from tasks.people.reporting import report_markdown
 
         print_text(report_markdown(told, limit=limit))
     else:
@@ -67,7 +67,7 @@ def report_settings(place: Place, propose_splits: bool | None = None) -> ReportS
 
 
 def _show(told: Mapping[str, Any], limit: int, locale: Locale) -> None:
-    from slowwave.maintenance.report_story import counts, sections, verdict
+    from slowwave.review.report_records import counts, sections, verdict
 
     out.print(table(f"Consolidation report, {told['generated_at'][:10]}", ("what", "count"), counts(told)))
     for section in sections(told, limit):

@@ -13,19 +13,153 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
 
 from slowwave.errors import Refused, UnusableInput
-from slowwave.review.asks import renamed, without
 from slowwave.review.proposing import Person
+from slowwave.review.verdicts import renamed, without
 
 from .options import JsonOption, NamespaceOption, Place, StoreOption
-from .printing import err, out, print_json
-from .review_tables import print_decided, print_list, print_proposal
+from .printing import err, out, print_json, short_id, show_undo, shown, table
 
 if TYPE_CHECKING:
-    from recall.proposals import Proposal
-    from tasks.reviewing import Choice
-    from tasks.runs import Run
+    from recall.proposals import Proposal, ProposalStory
+    from tasks.people.review import Decided
+    from tasks.people.reviewing import Choice
+    from tasks.runtime.runs import Run
+
+# How proposals look in a terminal: what waits, what one of them would change, and what became of them.
+
+
+Cells = Sequence[Sequence[Any]]
+QUOTES, LINES, RESTS, STALE = 20, 40, 10, 20
+"""How much is shown unless all rows are asked for: quotes, lines of what changes, what it rests on, what is stale."""
+
+
+def risk_tier(proposal: Proposal) -> str:
+    """`high: pinned, large`, or `low`: what is decided one by one, and what may be decided in bulk."""
+    return f"high: {', '.join(proposal.risks)}" if proposal.is_risky else "low"
+
+
+def age(since: datetime, now: datetime) -> str:
+    """How long ago, in the largest unit of which there are at least two."""
+    seconds = max(0.0, (now - since).total_seconds())
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(seconds)} s"
+
+
+def print_list(proposals: Sequence[Proposal], total: int, state: str | None, now: datetime) -> None:
+    """One row for each, oldest first."""
+    if not proposals:
+        out.print("Nothing waits." if state == "pending" else "There is none.")
+        return
+    columns = ("id", "risk", "age", "action", "title")
+    rows = [
+        (short_id(each.id), _narrow(each), age(each.proposed_at, now), _action(each, state), each.title)
+        for each in proposals
+    ]
+    noun, is_one = ("proposal", True) if total == 1 else ("proposals", False)
+    what = ("waits" if is_one else "wait") if state == "pending" else state or "in all"
+    title = f"{total} {noun} {what}"
+    caption = f"… and {total - len(proposals)} more: --limit" if total > len(proposals) else ""
+    out.print(table(title, columns, rows, caption))
+
+
+def _narrow(proposal: Proposal) -> str:
+    """The tier on several lines, which leaves room for the title."""
+    return risk_tier(proposal).replace(": ", ":\n").replace(", ", ",\n")
+
+
+def _action(proposal: Proposal, state: str | None) -> str:
+    return proposal.action if state else f"{proposal.action}, {proposal.state}"
+
+
+def print_proposal(story: ProposalStory, rows: bool = False) -> None:
+    """What there is to know of one: in words, or all rows."""
+    one = story.proposal
+    out.print(one.title, style="bold", markup=False)
+    facts = [
+        ("id", one.id), ("state", one.state), ("why", one.reason), ("risk", risk_tier(one)),
+        ("about", f"{one.subject} ({one.subject_id})" if one.subject_id else one.subject),
+        ("proposed", _proposed(one)), ("plan hash", one.plan_hash),
+        ("decided", f"{shown(one.decided_at)} by {one.decider} ({one.door})" if one.decider else ""),
+        ("note", one.note), ("outcome", one.outcome),
+    ]  # fmt: skip
+    out.print(table("", ("", ""), [row for row in facts if row[1]]))
+    out.print("What it would change", style="bold")
+    lines = story.diff if rows else story.summary
+    for line in lines if rows else lines[:LINES]:
+        out.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
+    if not rows:
+        hidden = f"… and {len(lines) - LINES} more. " if len(lines) > LINES else ""
+        out.print(f"{hidden}Row by row: slowwave review show {short_id(one.id)} --rows", markup=False)
+    is_split = any(name for name, _ in story.asked)
+    if rows or not (is_split or len(story.asked) > LINES):
+        _print_ask(story)
+    if story.rests_on:
+        told = [(m.statement, short_id(m.id)) for m in story.rests_on]
+        out.print(_shortened("What it rests on", ("fact", "id"), told, RESTS, rows))
+    if story.evidence:
+        said = [(each.occurred_at, each.message_id, each.quote) for each in story.evidence]
+        out.print(_shortened("Who said it", ("when", "message", "words"), said, RESTS if is_split else QUOTES, rows))
+    if one.state in ("pending", "approved"):
+        _print_way_on(story)
+
+
+def _shortened(title: str, columns: Sequence[str], cells: Cells, limit: int, every: bool) -> RenderableType:
+    """A table of the first rows, or of all."""
+    hidden = 0 if every else max(len(cells) - limit, 0)
+    return table(title, columns, cells[: len(cells) - hidden], f"… and {hidden} more: --rows" if hidden else "")
+
+
+def _proposed(one: Proposal) -> str:
+    """By whom and when; the run is told while it waits, because a decision is one of another run."""
+    return f"{shown(one.proposed_at)} by {one.proposed_by}{f' in {one.run}' if one.state == 'pending' else ''}"
+
+
+def _print_ask(story: ProposalStory) -> None:
+    """What may be left out, or called otherwise, with `modify`."""
+    if not story.asked:
+        return
+    is_split = any(name for name, _ in story.asked)
+    columns = ("new entity", "observation", "id") if is_split else ("observation", "id")
+    rows = [(*((name,) if is_split else ()), each.statement, short_id(each.id)) for name, each in story.asked]
+    out.print(table("What was asked for", columns, rows, "slowwave review modify changes it"))
+
+
+def _print_way_on(story: ProposalStory) -> None:
+    from tasks.people.reviewing import what_to_do
+
+    name = short_id(story.proposal.id)
+    if story.stale:
+        out.print("It has grown stale, and will be refused:", style="bold red")
+        for each in story.stale[:STALE]:
+            out.print(Padding(Text(each), (0, 0, 0, 2), expand=False))
+        if len(story.stale) > STALE:
+            out.print(f"  … and {len(story.stale) - STALE} more: --json")
+        out.print(what_to_do(story.proposal), markup=False)
+        return
+    out.print(f"Decide: slowwave review approve {name}, or: slowwave review reject {name}", markup=False)
+
+
+def print_decided(done: Sequence[Decided], run: str, namespace: str) -> None:
+    """What became of each, those that were refused last, and how to take it back."""
+    held = [each for each in done if each.state != "stale"]
+    if held:
+        out.print(
+            table("", ("id", "state", "title"), [(short_id(each.id), each.state, each.title) for each in held]),
+        )
+    for each in done:
+        if each.state == "stale":
+            err.print(f"Refused as stale: {each.title} ({short_id(each.id)})", style="bold", markup=False)
+            err.print(f"  {each.outcome}", markup=False)
+    if held:
+        show_undo(run, namespace)
+
 
 review = typer.Typer(no_args_is_help=True, help="What waits for a person: look, approve, reject, modify.")
 
@@ -87,8 +221,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """One proposal: what it would change, why, how risky it is, who said it, and whether it has grown stale."""
-    from recall.proposal_stories import story_of_proposal
-    from recall.proposals import proposal_named
+    from recall.proposals import proposal_named, story_of_proposal
 
     snapshot = Place.of(store, namespace).store().snapshot()
     story = story_of_proposal(snapshot, proposal_named(snapshot, id), datetime.now(UTC))
@@ -155,7 +288,7 @@ def modify(
 ) -> None:
     """Propose a split or deletion anew with a changed ask; the new one waits for its own yes."""
     from recall.proposals import proposal_named
-    from tasks.reviewing import modified
+    from tasks.people.reviewing import modified
 
     place = Place.of(store, namespace)
     if ask is None and not rename and not leave:
@@ -198,7 +331,7 @@ def _person(by: str | None) -> Person:
 
 
 def _run(place: Place) -> Run:
-    from tasks.runs import existing_run
+    from tasks.runtime.runs import existing_run
 
     return existing_run("review", place.uri, place.namespace, retention=place.settings.retention)
 
@@ -207,7 +340,7 @@ def _chosen(
     place: Place, ids: list[str] | None, every: bool, action: str | None, risky: bool, yes: bool, as_json: bool
 ) -> tuple[Run, list[str]]:
     """The run, and which proposals are meant; those with a risk are never meant by --all alone."""
-    from tasks.reviewing import waiting
+    from tasks.people.reviewing import waiting
 
     if every == bool(ids):
         raise UnusableInput(
@@ -239,15 +372,15 @@ def _confirm(risk: Sequence[Proposal], *, yes: bool, as_json: bool) -> None:
 
 def _ask_about(run: Run, ids: Sequence[str]) -> None:
     """Ask who sits at the terminal before what has a risk is carried out."""
-    from tasks.review import open_proposals
-    from tasks.runs import store_of
+    from tasks.people.review import open_proposals
+    from tasks.runtime.runs import store_of
 
     if risk := [each for each in open_proposals(store_of(run).snapshot(), ids) if each.is_risky]:
         _confirm(risk, yes=False, as_json=False)
 
 
 def _decide(run: Run, ids: Sequence[str], choice: Choice, by: str | None, note: str, as_json: bool) -> None:
-    from tasks.reviewing import decide, with_ways_on
+    from tasks.people.reviewing import decide, with_ways_on
 
     person = _person(by)
     done = with_ways_on(run, decide(run, ids, choice, person, note)) if ids else ()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slowwave.errors import UnusableInput
-from slowwave.intake.time_windows import window_name
+from slowwave.ingestion.windows import window_name
 from slowwave.settings import (
     BackfillSettings,
     CommunitySettings,
@@ -66,13 +66,13 @@ def runs(
     as_json: JsonOption = False,
 ) -> None:
     """What ran, what it changed and what it cost; newest first, windows and phases under their run."""
-    from recall.run_records import list_runs, run_record
+    from recall.overview import list_runs, run_record
 
     place = Place.of(store, namespace)
     if end:
         if run is None:
             raise UnusableInput("--end needs the run that has ended.", "Name it: slowwave runs RUN --end.")
-        from tasks.ending import end_run
+        from tasks.runtime.runs import end_run
 
         run = end_run(place.store(), run, datetime.now(UTC))
     snapshot = place.store().snapshot()

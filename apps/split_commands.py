@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slowwave.errors import UnusableInput
-from slowwave.labels import shown_relation, shown_type
+from slowwave.lexicon.labels import shown_relation, shown_type
 from slowwave.review.proposing import Person
 
 from .options import JsonOption, NamespaceOption, Place, StoreOption
@@ -23,8 +23,8 @@ from .printing import out, print_json, short_id, show_undo, table
 if TYPE_CHECKING:
     from slowwave.splitting.split_plan import Split
     from slowwave.splitting.suggestions import SplitAnalysis
-    from tasks.runs import Run
-    from tasks.splitting import SplitDone
+    from tasks.people.splitting import SplitDone
+    from tasks.runtime.runs import Run
 
 SHOWN, EXAMPLES = 12, 2
 EntityName = Annotated[
@@ -125,7 +125,7 @@ def propose(
     as_json: JsonOption = False,
 ) -> None:
     """Leave a split for a person to approve: what its topics suggest, or your own plan."""
-    from tasks.splitting import propose as leave
+    from tasks.people.splitting import propose as leave
 
     place = Place.of(store, namespace)
     if dry_run:
@@ -178,17 +178,17 @@ def execute(
     as_json: JsonOption = False,
 ) -> None:
     """Split an entity: what waits for it, or your own plan. Who executes approves. Exit code 4 if nothing waits."""
-    from tasks import split_execution
+    from tasks.people import splitting
 
     if proposal is not None and plan is not None:
         raise UnusableInput("--proposal and --plan exclude each other.", "Leave one of them out.")
     place = Place.of(store, namespace)
     run, brought = _run("split", place), None if plan is None else _read(plan)
     if dry_run:
-        done = split_execution.preview(run, entity, proposal=proposal, plan=brought)
+        done = splitting.preview(run, entity, proposal=proposal, plan=brought)
     else:
         person = Person(by or os.environ.get("SLOWWAVE_PERSON") or getpass.getuser(), "terminal")
-        done = split_execution.execute(run, entity, person, place.settings.split, proposal=proposal, plan=brought)
+        done = splitting.execute(run, entity, person, place.settings.split, proposal=proposal, plan=brought)
     if as_json:
         print_json({"run": None if dry_run else run.id, "dry_run": dry_run, **done.as_json()})
         return
@@ -220,6 +220,6 @@ def _splits(plan: Path) -> tuple[Split, ...]:
 
 
 def _run(name: str, place: Place) -> Run:
-    from tasks.runs import existing_run
+    from tasks.runtime.runs import existing_run
 
     return existing_run(name, place.uri, place.namespace, retention=place.settings.retention)

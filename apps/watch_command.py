@@ -87,7 +87,7 @@ def _look(taken: dict[str, Any], *, quiet: bool) -> dict[str, Any]:
 
 def _keep_looking(taken: dict[str, Any], every: float) -> None:
     """Look again whenever a file has changed or one was waiting; what failed is told, and tried again."""
-    from tasks.inbox import listed
+    from tasks.ingest.inbox import listed
 
     seen: object = None
     while True:

@@ -10,7 +10,7 @@ import typer
 from rich.console import RenderableType
 
 from slowwave.errors import UnusableInput
-from slowwave.intake.formats import known_format
+from slowwave.ingestion.formats import known_format
 
 from .configuration import with_flags
 from .options import (

@@ -14,9 +14,9 @@ import polars as pl
 
 from inference.embedding import open_embedder
 from recall.memory import Memory
-from slowwave.application.counterparts import claims_of, find_counterparts
+from slowwave.comparison.similarity import Vectors
 from slowwave.ranking.ranking import prose
-from slowwave.similarity import Vectors
+from slowwave.revision.contradictions import claims_of, find_counterparts
 from storage.search import unit_matrix
 from storage.store import Store
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from inference.embedding import Embedder, open_embedder
 from slowwave import frames
-from slowwave.aspects import aspect_rows, classify
+from slowwave.lexicon.aspects import aspect_rows, classify
 from slowwave.text import digest, normalise_name, normalise_statement, row_id
 from storage.store import Store
 from storage.upkeep import tend

@@ -14,8 +14,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.graph.graph import Graph, build_graph
-from slowwave.graph.label_propagation import propagate_labels
-from slowwave.graph.leiden import leiden_labels
+from slowwave.graph.partition import leiden_labels, propagate_labels
 
 from .figures import Absent, Cost, Figure, Options, measured
 from .metrics import mean

@@ -13,9 +13,9 @@ import numpy as np
 import polars as pl
 
 from inference.embedding import open_embedder
-from slowwave.merging.guards import guards_pass
+from slowwave.comparison.guards import guards_pass
+from slowwave.comparison.similarity import word_overlap
 from slowwave.settings import MergeSettings
-from slowwave.similarity import word_overlap
 from slowwave.text import sentences as split_sentences
 
 from . import data

@@ -18,17 +18,24 @@ START_BAR = 3.0
 ORCHESTRATION_BAR = 15.0
 
 STAGES: Mapping[str, tuple[str, ...]] = {
-    "reading files": ("tasks.intake:read_source",),
-    "redaction and injection": ("slowwave.intake.cleaning:redact_all", "tasks.admission:injection_flags"),
-    "gates": ("tasks.admission:gate", "tasks.admission:learn_noise"),
+    "reading files": ("tasks.ingest.reading:read_source",),
+    "redaction and injection": (
+        "slowwave.ingestion.conversations:redact_all", "tasks.ingest.admission:injection_flags",
+    ),
+    "gates": ("tasks.ingest.admission:gate", "tasks.ingest.admission:learn_noise"),
     "embedding": ("inference.embedding:StaticEmbedder.embed",),
-    "windows and prompts": ("tasks.extraction:plan_windows", "tasks.extraction:render_extraction"),
+    "windows and prompts": ("tasks.ingest.extraction:plan_windows", "tasks.ingest.extraction:render_extraction"),
     "extraction": ("inference.language:Language.ask_many",),
     "claims, names and candidates": (
-        "tasks.candidates:collect", "tasks.extraction:resolve_names", "tasks.candidates:build_candidates",
+        "tasks.ingest.candidates:collect",
+        "tasks.ingest.extraction:resolve_names",
+        "tasks.ingest.candidates:build_candidates",
     ),
-    "neighbours": ("tasks.application:nearest", "tasks.application:nearest_among"),
-    "evaluation and application plans": ("tasks.application:evaluate", "tasks.application:plan_application"),
+    "neighbours": ("tasks.ingest.application:nearest", "tasks.ingest.application:nearest_among"),
+    "evaluation and application plans": (
+        "tasks.ingest.application:evaluate",
+        "tasks.ingest.application:plan_application",
+    ),
     "reading the store": ("storage.snapshots:read_rows", "storage.store:Store.snapshot"),
     "writing the store": (
         "storage.transactions:Transaction.upsert", "storage.transactions:Transaction.delete",
@@ -40,7 +47,7 @@ STAGES: Mapping[str, tuple[str, ...]] = {
         "flows.ingest:find_new_sources", "flows.ingest:read_intakes", "flows.ingest:admit_messages.fn",
         "flows.ingest:extract_facts.fn", "flows.ingest:apply_patches.fn",
     ),
-    "opening the store": ("tasks.runs:open_store",),
+    "opening the store": ("tasks.runtime.runs:open_store",),
 }  # fmt: skip
 
 
@@ -82,7 +89,7 @@ def ingest_measured(path: str, store: str) -> Ingested:
         from inference.embedding import open_embedder
 
         open_embedder().embed(["load the model"])
-    from tasks.engine import is_inline
+    from tasks.runtime.engine import is_inline
 
     from .probe import Stopwatch
 

@@ -358,8 +358,8 @@ def judge(campaign: Campaign, said: set[str], outcome: Outcome) -> None:
     """Look at every tenant: sound, what it said still there once, read once, one night, and no run left open."""
     from storage.connection import namespaces
     from storage.doctor import examine
-    from storage.size import stored_bytes
     from storage.store import Store
+    from storage.telemetry import stored_bytes
 
     if strays := set(namespaces(campaign.store)) ^ set(campaign.names):
         outcome.wrong.append(f"There are namespaces too many or too few: {sorted(strays)}.")

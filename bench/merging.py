@@ -13,9 +13,8 @@ import polars as pl
 
 from inference.embedding import open_embedder
 from slowwave import frames
-from slowwave.merging.blocking import find_nearest_pairs
-from slowwave.merging.merge_rules import by_use
-from slowwave.merging.merges import Pool, merge_by
+from slowwave.deduplication.blocking import find_nearest_pairs
+from slowwave.deduplication.merging import Pool, by_use, merge_by
 from slowwave.settings import StewardSettings
 
 from .big_store import fact_rows

@@ -16,8 +16,8 @@ from typing import Any, get_args
 from inference.embedding import open_embedder
 from recall.memory import Memory
 from slowwave.settings import GraphMode, RecallSettings
-from tasks.runs import new_run
-from tasks.usage import count_usage, weigh_entities
+from tasks.nightly.usage import count_usage, weigh_entities
+from tasks.runtime.runs import new_run
 
 from . import data
 from .big_store import build_store

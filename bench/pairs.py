@@ -13,8 +13,8 @@ import numpy.typing as npt
 import polars as pl
 
 from inference.embedding import open_embedder
-from slowwave.merging.blocking import find_pairs
-from slowwave.merging.close_vectors import close_pairs
+from slowwave.comparison.similarity_joins import close_pairs
+from slowwave.deduplication.blocking import find_pairs
 from slowwave.settings import MergeSettings
 
 from . import synthetic

@@ -21,11 +21,11 @@ from inference.embedding import open_embedder
 from recall.memory import Memory
 from slowwave.settings import DecaySettings, StewardSettings
 from storage.doctor import examine
-from storage.size import stored_bytes
 from storage.snapshots import read_rows
 from storage.store import Store
-from tasks.aspects import refreshed_aspects
-from tasks.runs import existing_run
+from storage.telemetry import stored_bytes
+from tasks.nightly.aspects import refreshed_aspects
+from tasks.runtime.runs import existing_run
 
 from . import data, synthetic
 from .big_store import build_store

@@ -82,8 +82,8 @@ def _line(tenant: Tenant, name: str, turn: int, chance: random.Random) -> dict[s
 def observe_some(tenant: Tenant, chance: random.Random) -> dict[str, Any]:
     """What the tool `add_observations` of the MCP server does."""
     from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
-    from tasks.observations import observe
-    from tasks.runs import new_run
+    from tasks.people.observations import observe
+    from tasks.runtime.runs import new_run
 
     run = new_run("observe", tenant.store, tenant.namespace, DEFAULT_EMBEDDER, NOW, retention())
     text = f"The {tenant.mark} ship {chance.choice(PLACES)} sails on day {tenant.number} for {tenant.who}."

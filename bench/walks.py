@@ -12,15 +12,14 @@ import numpy.typing as npt
 import polars as pl
 
 from recall.graphs import Graphs
-from recall.traversal import FARTHEST
+from recall.walks import FARTHEST
 from slowwave import frames
 from slowwave.graph.graph import EDGE_TYPES, Graph, build_graph
 from slowwave.graph.name_index import index_names
-from slowwave.graph.paths import shortest_path
 from slowwave.graph.spreading import spread
-from slowwave.graph.walks import Ground, Seeds, breadth_first
-from slowwave.moments import Moment
+from slowwave.graph.walks import Ground, Seeds, breadth_first, shortest_path
 from slowwave.settings import WalkSettings
+from slowwave.validity import Moment
 from storage.store import Store
 
 from . import synthetic

@@ -6,19 +6,30 @@ from datetime import date, datetime
 from typing import Any
 
 from slowwave.errors import RecallFell, SlowwaveError
-from slowwave.intake.time_windows import Period, moment
+from slowwave.ingestion.windows import Period, moment
 from slowwave.records import Usage
 from slowwave.settings import BackfillSettings
 from slowwave.spending import tighter, what_is_left
-from tasks.aspects import refreshed_aspects
-from tasks.backfill_estimate import estimate, told_estimate
-from tasks.backfill_tally import BackfillTally, publish_windows, together, told_night
-from tasks.backfilling import Asked, Stage, adopt, backfill_runs, check, fill_windows, plan_backfill
-from tasks.children import turn_of
-from tasks.engine import flow, tell
-from tasks.intake import look_at
-from tasks.runs import Run, phases_of, recorded
-from tasks.summaries import publish_summary
+from tasks.ingest.reading import look_at
+from tasks.nightly.aspects import refreshed_aspects
+from tasks.orchestration.backfill_estimate import estimate, told_estimate
+from tasks.orchestration.backfilling import (
+    Asked,
+    BackfillTally,
+    Stage,
+    adopt,
+    backfill_runs,
+    check,
+    fill_windows,
+    plan_backfill,
+    publish_windows,
+    together,
+    told_night,
+)
+from tasks.runtime.children import turn_of
+from tasks.runtime.engine import flow, tell
+from tasks.runtime.run_pages import publish_summary
+from tasks.runtime.runs import Run, phases_of, recorded
 
 from .ingest import ingest
 from .sleep import sleep

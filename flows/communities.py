@@ -6,13 +6,12 @@ from datetime import datetime
 from typing import Any
 
 from slowwave.settings import CommunitySettings
-from tasks.communities import refresh_communities
-from tasks.engine import flow
-from tasks.maintenance_tallies import CommunityTally
-from tasks.phases import conclude, gated
-from tasks.runs import existing_run, language_of, recorded
-from tasks.summaries import publish_communities
-from tasks.tidying import tidy
+from tasks.nightly.communities import refresh_communities
+from tasks.orchestration.maintenance_tallies import CommunityTally
+from tasks.orchestration.phases import conclude, gated, tidy
+from tasks.runtime.engine import flow
+from tasks.runtime.run_pages import publish_communities
+from tasks.runtime.runs import existing_run, language_of, recorded
 
 
 @flow("communities", takes_turns=True)

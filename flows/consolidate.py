@@ -5,20 +5,19 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from slowwave.merging.questions import Mode
+from slowwave.deduplication.questions import Mode
 from slowwave.settings import ConsolidateSettings
-from tasks.artifacts import link_artifacts
-from tasks.aspects import refreshed_aspects
-from tasks.engine import flow
-from tasks.observations import clear_stale_flags
-from tasks.phases import conclude, gated
-from tasks.profiles import refresh_profiles
-from tasks.proposing import titles_of, under_approval
-from tasks.reconciliation import asks_model, reconcile
-from tasks.runs import existing_run, language_of, recorded
-from tasks.settling import MERGE, propose_pairs, withdraw_overtaken
-from tasks.tallies import Tally
-from tasks.tidying import tidy
+from tasks.entities.profiles import refresh_profiles
+from tasks.nightly.artifacts import link_artifacts
+from tasks.nightly.aspects import refreshed_aspects
+from tasks.nightly.reconciliation import asks_model, reconcile
+from tasks.nightly.settling import MERGE, propose_pairs, withdraw_overtaken
+from tasks.orchestration.phases import conclude, gated, tidy
+from tasks.orchestration.tallies import Tally
+from tasks.people.observations import clear_stale_flags
+from tasks.runtime.engine import flow
+from tasks.runtime.proposing import titles_of, under_approval
+from tasks.runtime.runs import existing_run, language_of, recorded
 
 
 @flow("consolidate", takes_turns=True)

@@ -7,15 +7,14 @@ from functools import partial
 from typing import Any
 
 from slowwave.settings import DecaySettings
-from tasks.aspects import refreshed_aspects
-from tasks.engine import flow
-from tasks.eviction import archive_facts, archive_orphans, cap_beliefs, cap_entities
-from tasks.maintenance_tallies import DecayTally
-from tasks.phases import attempt, conclude, gated, weighed
-from tasks.proposing import titles_of, under_approval
-from tasks.runs import existing_run, recorded
-from tasks.tidying import tidy
-from tasks.usage import count_usage, fade_links
+from tasks.nightly.aspects import refreshed_aspects
+from tasks.nightly.eviction import archive_facts, archive_orphans, cap_beliefs, cap_entities
+from tasks.nightly.usage import count_usage, fade_links
+from tasks.orchestration.maintenance_tallies import DecayTally
+from tasks.orchestration.phases import attempt, conclude, gated, tidy, weighed
+from tasks.runtime.engine import flow
+from tasks.runtime.proposing import titles_of, under_approval
+from tasks.runtime.runs import existing_run, recorded
 
 EVICTIONS = {
     "facts": archive_facts,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from tasks.engine import flow
-from tasks.examining import examine_store, publish_findings
-from tasks.runs import new_run
+from tasks.people.reporting import examine_store, publish_findings
+from tasks.runtime.engine import flow
+from tasks.runtime.runs import new_run
 
 
 @flow("doctor", takes_turns=True)

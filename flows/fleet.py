@@ -8,10 +8,9 @@ from typing import Any
 
 from slowwave.settings import FleetSettings, SleepSettings
 from storage.connection import namespaces_like
-from tasks.engine import flow, task
-from tasks.fleet import publish_fleet, spread, told_fleet
-from tasks.fleet_nights import earlier_night, fleet_under_way, nights_of
-from tasks.retrying import ONCE
+from tasks.orchestration.fleet import earlier_night, fleet_under_way, nights_of, publish_fleet, spread, told_fleet
+from tasks.runtime.engine import flow, task
+from tasks.runtime.retrying import ONCE
 
 from .sleep import NIGHT, Phase, sleep
 

@@ -11,8 +11,7 @@ from pydantic import Field
 from slowwave.errors import SlowwaveError, UnusableInput
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
 from slowwave.timestamps import in_utc
-from tasks.engine import flow, log
-from tasks.inbox import (
+from tasks.ingest.inbox import (
     Arrival,
     Rounds,
     by_namespace,
@@ -23,6 +22,7 @@ from tasks.inbox import (
     publish_arrivals,
     put_away,
 )
+from tasks.runtime.engine import flow, log
 
 from .ingest import ingest
 

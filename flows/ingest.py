@@ -6,26 +6,25 @@ from datetime import datetime
 from typing import Any, Literal
 
 from slowwave.settings import DEFAULT_EMBEDDER, ApprovalSettings, IngestSettings
-from tasks.admission import admit_messages
-from tasks.application import apply_patches
-from tasks.artifacts import link_artifacts
-from tasks.aspects import refreshed_aspects
-from tasks.community_trigger import note_due
-from tasks.engine import flow, report_progress
-from tasks.events import INGESTED, announce
-from tasks.extraction import Cursor, count_unfinished, extract_facts
-from tasks.intake import find_new_sources, look_at, read_intakes
-from tasks.linking import link_entities, touched_entities
-from tasks.membership import assign_new
-from tasks.name_proposals import propose_names
-from tasks.proposing import titles_of, under_approval
-from tasks.reconciliation import reconcile
-from tasks.runs import Run, existing_run, language_of, new_run, recorded
-from tasks.sessions import summarise_sessions
-from tasks.settling import propose_overrides
-from tasks.summaries import publish_summary
-from tasks.tallies import IngestTally
-from tasks.tidying import tidy
+from tasks.entities.linking import assign_new, link_entities, touched_entities
+from tasks.ingest.admission import admit_messages
+from tasks.ingest.application import apply_patches
+from tasks.ingest.extraction import Cursor, count_unfinished, extract_facts
+from tasks.ingest.reading import find_new_sources, look_at, read_intakes
+from tasks.ingest.sessions import summarise_sessions
+from tasks.nightly.artifacts import link_artifacts
+from tasks.nightly.aspects import refreshed_aspects
+from tasks.nightly.communities import note_due
+from tasks.nightly.reconciliation import reconcile
+from tasks.nightly.settling import propose_overrides
+from tasks.orchestration.phases import tidy
+from tasks.orchestration.tallies import IngestTally
+from tasks.people.name_proposals import propose_names
+from tasks.runtime.engine import flow, report_progress
+from tasks.runtime.events import INGESTED, announce
+from tasks.runtime.proposing import titles_of, under_approval
+from tasks.runtime.run_pages import publish_summary
+from tasks.runtime.runs import Run, existing_run, language_of, new_run, recorded
 
 Format = Literal["auto", "messages", "claude-code", "chatgpt", "markdown", "text"]
 

@@ -8,10 +8,12 @@ from typing import Any
 
 from inference.embedding import open_embedder
 from slowwave.settings import DEFAULT_EMBEDDER, ReembedSettings
-from tasks.engine import flow
-from tasks.linking import link_entities
-from tasks.phases import conclude, weighed
-from tasks.reembedding import (
+from tasks.entities.linking import link_entities
+from tasks.orchestration.phases import conclude, weighed
+from tasks.runtime.engine import flow
+from tasks.runtime.runs import existing_run, recorded
+from tasks.transfer.reembedding import (
+    ReembedTally,
     check_alone,
     drop_staging,
     fill_vectors,
@@ -21,8 +23,6 @@ from tasks.reembedding import (
     stage_vectors,
     texts_to_embed,
 )
-from tasks.reembedding_tally import ReembedTally
-from tasks.runs import existing_run, recorded
 
 
 @flow("reembed", takes_turns=True)

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from slowwave.settings import ReportSettings
-from tasks.engine import flow
-from tasks.reporting import ProposedSplits, look_over, propose_splits, publish_report, with_waiting
-from tasks.runs import existing_run
+from tasks.people.reporting import ProposedSplits, look_over, propose_splits, publish_report, with_waiting
+from tasks.runtime.engine import flow
+from tasks.runtime.runs import existing_run
 
 
 @flow("report")

@@ -9,12 +9,11 @@ from pydantic import Field
 
 from slowwave.review.proposing import Person
 from slowwave.review.verdicts import verdicts_of
-from tasks.engine import flow
-from tasks.retrying import ONCE
-from tasks.review_answers import answered, frozen
-from tasks.review_pages import can_ask, nobody_to_ask, nothing_waits, publish_decided
-from tasks.reviewing import carry_out, with_ways_on
-from tasks.runs import existing_run
+from tasks.people.review_forms import can_ask, nobody_to_ask, nothing_waits, publish_decided
+from tasks.people.reviewing import answered, carry_out, frozen, with_ways_on
+from tasks.runtime.engine import flow
+from tasks.runtime.retrying import ONCE
+from tasks.runtime.runs import existing_run
 
 
 @flow("review", tries=ONCE)

@@ -9,12 +9,11 @@ from typing import Any, Literal
 from slowwave.errors import RecallFell
 from slowwave.settings import SleepSettings
 from slowwave.spending import sleep_within
-from tasks.engine import flow
-from tasks.fleet_nights import parameters_of_fleet
-from tasks.maintenance_tallies import NightTally
-from tasks.night import begin_night, close_night
-from tasks.phases import attempt, weighed
-from tasks.runs import Run, existing_run, phases_of, recorded
+from tasks.orchestration.fleet import parameters_of_fleet
+from tasks.orchestration.maintenance_tallies import NightTally
+from tasks.orchestration.phases import attempt, begin_night, close_night, weighed
+from tasks.runtime.engine import flow
+from tasks.runtime.runs import Run, existing_run, phases_of, recorded
 
 from .communities import communities
 from .consolidate import consolidate

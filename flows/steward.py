@@ -8,17 +8,16 @@ from typing import Any, Literal
 
 from inference.language import Language
 from slowwave.settings import StewardSettings
-from tasks.aspects import refreshed_aspects
-from tasks.engine import flow
-from tasks.maintenance_tallies import StewardTally
-from tasks.merging import merge_duplicates
-from tasks.phases import attempt, conclude, gated, weighed
-from tasks.proposing import titles_of, under_approval
-from tasks.restoring import restored_since_sweep
-from tasks.runs import Run, existing_run, language_of, recorded
-from tasks.steward import is_learning, prune, score
-from tasks.tidying import tidy
-from tasks.usage import count_usage, weigh_entities
+from tasks.nightly.aspects import refreshed_aspects
+from tasks.nightly.merging import merge_duplicates
+from tasks.nightly.steward import is_learning, prune, score
+from tasks.nightly.usage import count_usage, weigh_entities
+from tasks.orchestration.maintenance_tallies import StewardTally
+from tasks.orchestration.phases import attempt, conclude, gated, tidy, weighed
+from tasks.people.restoring import restored_since_sweep
+from tasks.runtime.engine import flow
+from tasks.runtime.proposing import titles_of, under_approval
+from tasks.runtime.runs import Run, existing_run, language_of, recorded
 
 Phase = Literal["score", "prune", "merge"]
 PHASES: tuple[Phase, ...] = ("score", "prune", "merge")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from slowwave.settings import RetentionSettings
-from tasks.engine import flow
-from tasks.maintenance_tallies import UpkeepTally
-from tasks.phases import weighed
-from tasks.runs import existing_run, recorded
-from tasks.summaries import publish_summary
-from tasks.tidying import tend_all
+from tasks.orchestration.maintenance_tallies import UpkeepTally
+from tasks.orchestration.phases import tend_all, weighed
+from tasks.runtime.engine import flow
+from tasks.runtime.run_pages import publish_summary
+from tasks.runtime.runs import existing_run, recorded
 
 
 @flow("upkeep", takes_turns=True)

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.secrets import without_secrets
-from inference.shared_limits import wait_for_embedding
 from slowwave.errors import MissingDependency, MissingKey, SlowwaveError, Terminal, Transient, UnknownName
 from slowwave.settings import DEFAULT_EMBEDDER
+
+from .rate_limits import wait_for_embedding
+from .secrets import without_secrets
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from inference.answers import ROLES, Role
-from inference.budget import CHARS_PER_TOKEN, TOOL_TOKENS
-from inference.language import Language
-from inference.prices import price_of
-from inference.providers import FREE, choose
-from inference.remote import BATCH_SHARE
 from slowwave.records import Prompt
 from slowwave.text import as_json
+
+from .budget import CHARS_PER_TOKEN, TOOL_TOKENS, price_of
+from .language import Language
+from .providers import FREE, choose
+from .remote import BATCH_SHARE
+from .request_batch import ROLES, Role
 
 
 def tokens_read(prompt: Prompt, response_model: type[BaseModel]) -> int:

@@ -12,10 +12,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from inference.providers import KEYS, WITHOUT_KEY, Choice
-from inference.secrets import without_secrets
 from slowwave.errors import MissingKey, SlowwaveError, UnusableInput
 from slowwave.records import REFUSED
+
+from .providers import KEYS, WITHOUT_KEY, Choice
+from .secrets import without_secrets
 
 CUT_STOPS = frozenset({"max_tokens", "length", "model_context_window_exceeded"})
 REFUSED_STOPS = frozenset({"refusal", "content_filter"})

@@ -4,30 +4,62 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 from pydantic import ValidationError
 
-from inference.answers import ROLES, Answer, OnDone, Role, T
-from inference.batch_api import PROVIDER as BATCHING
-from inference.batches import BatchedPrompts
-from inference.budget import Budget, Caps
-from inference.desk import Desk, Pending
-from inference.failures import message_of
-from inference.ledger import Bookkeeper, Ledger
-from inference.live import LivePrompts
-from inference.pace import Pace, Sleep
-from inference.providers import FREE, Choice, choose
-from inference.remote import RemoteSeat
-from inference.replay import Replay
-from inference.rules import answer_by_rule
 from slowwave.errors import Terminal, UnusableInput
 from slowwave.records import OPEN_BATCH, Prompt, SubmittedBatch, Usage
 from slowwave.settings import LanguageSettings
+
+from .batch_submission import PROVIDER as BATCHING
+from .batches import BatchedPrompts
+from .budget import Budget, Caps
+from .clients import LivePrompts, Replay
+from .failures import message_of
+from .ledger import Bookkeeper, Ledger
+from .providers import FREE, Choice, choose
+from .rate_limits import Pace, Sleep
+from .remote import RemoteSeat
+from .request_batch import ROLES, Answer, Desk, OnDone, Pending, Role, T
+
+# The keyless seat: each prompt has a deterministic rule that reads its context and answers it.
+
+
+Rule = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+def extract_facts(context: Mapping[str, Any]) -> dict[str, Any]:
+    """What the keyless extractor finds in the window."""
+    from slowwave.extraction.rules import extract_window
+
+    return extract_window(context["window"])
+
+
+def resolve_names(context: Mapping[str, Any]) -> dict[str, Any]:
+    """Without a model, an ambiguous pair stays two entities: a wrong join is harder to undo (S2-07)."""
+    return {
+        "answers": [
+            {"question": question.number, "same_entity": False, "reason": "ambiguous, and no model was asked"}
+            for question in context["questions"]
+        ]
+    }
+
+
+RULES: Mapping[str, Rule] = MappingProxyType({"extract_facts": extract_facts, "resolve_names": resolve_names})
+
+
+def answer_by_rule(prompt: Prompt) -> dict[str, Any]:
+    """The rule's answer to a prompt; `Terminal` if no rule answers it."""
+    rule = RULES.get(prompt.name)
+    if rule is None:
+        raise Terminal(f"No rule answers the prompt {prompt.name!r}.", "Choose a model with --llm provider/model.")
+    return rule(prompt.context)
+
 
 YIELD_EVERY = 64
 

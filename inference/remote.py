@@ -9,17 +9,15 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from inference.budget import ANSWER_TOKENS, CHARS_PER_TOKEN, TOOL_TOKENS
-from inference.failures import CUT_STOPS, REFUSED_STOPS, Failure, Kind, failure_of, fatal_error
-from inference.pace import Pace
-from inference.prices import Price, price_of
-from inference.providers import Choice, open_client
-from inference.shared_limits import wait_for_call
-from inference.stand_in import NotSent, StandIn, on_stage
 from slowwave.errors import SlowwaveError
-from slowwave.intake.redaction import redact_values
+from slowwave.filters.redaction import redact_values
 from slowwave.records import Prompt, Usage
 from slowwave.settings import LanguageSettings
+
+from .budget import ANSWER_TOKENS, CHARS_PER_TOKEN, TOOL_TOKENS, Price, price_of
+from .failures import CUT_STOPS, REFUSED_STOPS, Failure, Kind, failure_of, fatal_error
+from .providers import Choice, NotSent, StandIn, on_stage, open_client
+from .rate_limits import Pace, wait_for_call
 
 LONGEST_ASKED_WAIT_S = 120.0
 BATCH_SHARE = 0.5  # of the price, in a batch

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from prompts.rendering import as_data, render_communities, render_sessions
 from slowwave.records import CommunityQuestion, SessionQuestion
+
+from .rendering import as_data, render_communities, render_sessions
 
 CUT = "..."
 

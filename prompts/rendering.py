@@ -13,18 +13,6 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from pydantic import BaseModel
 
-from prompts.responses import (
-    ArtifactLinks,
-    CommunitySummaries,
-    NameResolution,
-    QuestionAnswer,
-    Reconciliation,
-    RelationNames,
-    SessionSummaries,
-    WindowExtraction,
-    Wordings,
-)
-from slowwave.application.predicates import DEFAULT as KNOWN_RELATIONS
 from slowwave.records import (
     ArtifactQuestion,
     CommunityQuestion,
@@ -35,8 +23,21 @@ from slowwave.records import (
     SessionQuestion,
     Window,
 )
+from slowwave.revision.predicates import DEFAULT as KNOWN_RELATIONS
 from slowwave.settings import ExtractSettings
 from slowwave.text import as_json, digest
+
+from .responses import (
+    ArtifactLinks,
+    CommunitySummaries,
+    NameResolution,
+    QuestionAnswer,
+    Reconciliation,
+    RelationNames,
+    SessionSummaries,
+    WindowExtraction,
+    Wordings,
+)
 
 FOLDER = Path(__file__).parent
 RESPONSES: Mapping[str, type[BaseModel]] = MappingProxyType(

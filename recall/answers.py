@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import chain, islice
 
-from slowwave.answers import RecalledFact
-from slowwave.moments import Moment
+from slowwave.ranking.ranking import is_said, only_asks, passage_of, word_overlaps
+from slowwave.text import FORGOTTEN
+from slowwave.types import Passage, RecalledFact
+from slowwave.validity import Moment
 from storage.residents import Row
 from storage.warm import Tables
 
 from .doubts import Conflicts, doubts
-from .facts import EVIDENCE, recalled
-from .names import Names
-from .search import MESSAGE, Ranked
+from .facts import ALL, EVIDENCE, Names, recalled
+from .search import MESSAGE, Question, Ranked
 
 
 async def answers(
@@ -49,3 +53,124 @@ async def _messages(tables: Tables, known: Mapping[str, Row], ids: Iterable[str 
     if not missing:
         return known
     return {**known, **{row["id"]: row for row in await tables.rows("messages", "id", missing, MESSAGE)}}
+
+
+# Passages: pieces of the messages that match a question, read with their text (`slowwave.ranking.ranking`).
+
+
+OVERLAP_WEIGHT = 0.5
+"""Of the words that a passage shares with the question: it decides between messages that are close."""
+WITHOUT_FACTS, WITH_FACTS = 0.8, 0.5
+"""What the score of a passage counts beside that of a fact, and where facts of its message are recalled, too: a
+passage takes the room of three facts. Chosen on the development conversations, read by a model."""
+STALE = 0.5
+"""Share of a passage's content words from which on what no longer holds counts as what it says."""
+ROLES = ("user", "assistant", "document")
+MOST = 30
+"""Passages at most; no block has room for more."""
+_META = ("id", "role", "occurred_at", "created_at", "scope", "has_injection")
+_SHOWN = ("id", "conversation_id", "message_id", "role", "speaker", "content", "occurred_at")
+_FACT = ("id", "message_id", "statement", "status", "valid_to", "expired_at")
+_UNDECIDED = ("active", "candidate", "rejected")
+
+
+async def passages(tables: Tables, question: Question, ranked: Ranked, limit: int) -> tuple[Passage, ...]:
+    """The best passage of each of the `limit` messages that match best, at most `MOST`, best first.
+
+    None of a message that gives orders to its reader, of another scope, or from after the moment that is asked about;
+    none that says what no longer holds; and none where only facts about some entities are wanted.
+    """
+    if question.about is not None or not limit:
+        return ()
+    limit = min(limit, MOST)
+    wanted = [*ranked.scores] if question.is_narrow else [*islice(ranked.scores, 4 * limit)]
+    read = await tables.rows("messages", "id", wanted, _META)
+    may = {row["id"] for row in read if _is_allowed(row, question)}
+    best = [message for message in wanted if message in may][:limit]
+    rows, facts = await tables.together(tables.rows("messages", "id", best, _SHOWN), _facts_of(tables, best))
+    texts = [passage_of(question.text, row["content"] or "") for row in rows]
+    overlaps = word_overlaps(question.content, texts)
+    over, live = _statements_of(facts, question.moment)
+    made = []
+    for row, text, overlap in zip(rows, texts, overlaps, strict=True):
+        gone, holds = over.get(row["id"], ()), live.get(row["id"], ())
+        is_stale = bool(gone) and is_said(text, gone, STALE) and not is_said(text, holds, STALE)
+        if not text.replace(FORGOTTEN, "").strip() or only_asks(text) or is_stale:
+            continue
+        more = OVERLAP_WEIGHT * overlap
+        score, match = ranked.scores[row["id"]] + more, ranked.matches[row["id"]] + more
+        who, source = row["speaker"] or "", (row["conversation_id"], row["message_id"])
+        made.append(Passage(*source, row["role"], who, text, row["occurred_at"], round(score, 6), match))
+    return tuple(sorted(made, key=_place))
+
+
+async def _facts_of(tables: Tables, messages: list[str]) -> list[tuple[str, Row]]:
+    """(message, fact) for every fact that each message says, wherever it lies."""
+    evidence = await tables.rows("fact_evidence", "message_id", messages, ["fact_id", "message_id"])
+    keys = (("message_id", messages), ("id", sorted({row["fact_id"] for row in evidence})))
+    parts = await tables.together(*(tables.rows(name, key, ids, _FACT) for name in ALL for key, ids in keys))
+    facts: dict[str, Row] = {}
+    for row in chain.from_iterable(parts):
+        facts.setdefault(row["id"], row)
+    said = dict.fromkeys((row["message_id"], name) for name, row in facts.items())
+    said |= dict.fromkeys((row["message_id"], row["fact_id"]) for row in evidence if row["fact_id"] in facts)
+    return [(message, facts[name]) for message, name in said]
+
+
+def _statements_of(
+    facts: Sequence[tuple[str, Row]], moment: Moment
+) -> tuple[Mapping[str, list[str]], Mapping[str, list[str]]]:
+    """By message: the statements that are over, and those that hold."""
+    over: dict[str, list[str]] = {}
+    live: dict[str, list[str]] = {}
+    for message, row in facts:
+        if _is_over(row, moment):
+            over.setdefault(message, []).append(row["statement"])
+        elif row["status"] == "active":
+            live.setdefault(message, []).append(row["statement"])
+    return over, live
+
+
+def _is_over(fact: Row, moment: Moment) -> bool:
+    """What had ended at the moment, or is retired, archived or taken back; what waits or was refused says nothing."""
+    known = moment.known_as_of or moment.now
+    status: str = fact["status"]
+    ended: datetime | None = fact["valid_to"]
+    expired: datetime | None = fact["expired_at"]
+    if status in _UNDECIDED[1:]:
+        return False
+    if ended is not None and ended <= (moment.as_of or known):
+        return True
+    if moment.as_of is not None and status != "retracted":
+        return False
+    return expired <= known if expired is not None else status != "active"
+
+
+def beside(found: Sequence[Passage], facts: Sequence[RecalledFact]) -> tuple[Passage, ...]:
+    """The passages of which no fact of the same message says the content, with scores that compare with the facts'."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for fact in facts:
+        for source in fact.provenance:
+            said.setdefault((source.conversation_id, source.message_id), []).append(fact.statement)
+    kept = []
+    for passage in found:
+        own = said.get((passage.conversation_id, passage.message_id), [])
+        if not is_said(passage.text, own):
+            share = WITH_FACTS if own else WITHOUT_FACTS
+            match = None if passage.match is None else share * passage.match
+            kept.append(replace(passage, score=round(share * passage.score, 6), match=match))
+    return tuple(sorted(kept, key=_place))
+
+
+def _place(passage: Passage) -> tuple[float, str, str]:
+    return (-passage.score, passage.conversation_id, passage.message_id)
+
+
+def _is_allowed(message: Row, question: Question) -> bool:
+    moment = question.moment
+    if message["role"] not in ROLES or message["has_injection"]:
+        return False
+    if question.scope is not None and message["scope"] != question.scope:
+        return False
+    limits = (("occurred_at", moment.as_of), ("created_at", moment.known_as_of))
+    return all(t is None or (message[name] is not None and message[name] <= t) for name, t in limits)

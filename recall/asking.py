@@ -16,16 +16,16 @@ from uuid import uuid4
 
 from pydantic import BaseModel
 
-from inference.answers import Answer
 from inference.language import Language
 from inference.providers import WITHOUT_KEY
+from inference.request_batch import Answer
 from prompts.rendering import render_question, render_rewriting
 from prompts.responses import QuestionAnswer, Wordings
-from slowwave.answers import Passage, RecalledFact, Reply
 from slowwave.errors import BudgetReached, MissingKey, SlowwaveError, Terminal, TookTooLong, Transient
 from slowwave.records import Prompt
 from slowwave.settings import LanguageSettings
 from slowwave.text import run_id
+from slowwave.types import Passage, RecalledFact, Reply
 from storage.answers import StoredAnswers
 from storage.store import Store
 

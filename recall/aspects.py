@@ -13,13 +13,12 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.answers import RecalledFact
-from slowwave.aspects import BY_SLUG, COUNTED, TAGGED, Aspect, aspect_named, score, score_aspects, shown
 from slowwave.errors import UnusableInput
-from slowwave.maintenance.usage import evolved_weight
-from slowwave.moments import Moment
+from slowwave.lexicon.aspects import BY_SLUG, COUNTED, TAGGED, Aspect, aspect_named, score, score_aspects, shown
+from slowwave.lifecycle.access_statistics import evolved_weight
 from slowwave.settings import AspectSettings
-from slowwave.validity import live_sql
+from slowwave.types import RecalledFact
+from slowwave.validity import Moment, live_sql
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 from storage.store import Store

@@ -1,5 +1,6 @@
 """What other facts say about facts that are shown: what they lean on no longer holds, what contradicts them, and what
-they took the place of."""
+they took the place of.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from slowwave import frames
-from slowwave.answers import Mention, RecalledFact
-from slowwave.moments import JUDGED, Moment
+from slowwave.types import Mention, RecalledFact
+from slowwave.validity import JUDGED, Moment
 from storage.residents import Row
 from storage.snapshots import Snapshot
 from storage.warm import Tables

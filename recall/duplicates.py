@@ -7,11 +7,10 @@ from datetime import datetime
 
 import polars as pl
 
-from slowwave.answers import DuplicatePair, DuplicateReport, Observation
+from slowwave.comparison.similarity_joins import Likeness
+from slowwave.deduplication.observations import KINDS, Duplicates, find_duplicates, unit_rows
 from slowwave.errors import UnusableInput
-from slowwave.merging.duplicates import Duplicates, find_duplicates
-from slowwave.merging.observations import KINDS, unit_rows
-from slowwave.merging.similar_pairs import Likeness
+from slowwave.types import DuplicatePair, DuplicateReport, Observation
 from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.snapshots import Snapshot

@@ -10,12 +10,12 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.answers import Entity
-from slowwave.aspects import NO_KNOWLEDGE
 from slowwave.errors import UnknownName, UnusableInput
-from slowwave.labels import canonical_type
+from slowwave.lexicon.aspects import NO_KNOWLEDGE
+from slowwave.lexicon.labels import canonical_type
 from slowwave.splitting.structure import is_filed_elsewhere
 from slowwave.text import normalise_name
+from slowwave.types import Entity
 from slowwave.validity import MAX_CHAIN, live_sql
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot

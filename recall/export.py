@@ -18,11 +18,8 @@ from storage.snapshots import Snapshot
 from storage.store import Store
 from storage.tables import SCHEMA_VERSION, TABLES
 
-from .export_files import ExportFiles
-from .export_graph import write_graph
-from .export_pages import UNSURE, write_pages
-from .export_rows import write_jsonl, write_parquet
-from .export_seal import Judged, Seal, judged, sealed
+from .export_files import ExportFiles, Judged, Seal, judged, sealed, write_jsonl, write_parquet
+from .export_formats import UNSURE, write_graph, write_pages
 
 Format = Literal["jsonl", "parquet", "graphml", "markdown"]
 FORMATS: tuple[Format, ...] = get_args(Format)

@@ -7,13 +7,13 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.answers import Entity, Provenance, RecalledFact
-from slowwave.moments import Moment
 from slowwave.ranking.ranking import Recalled
 from slowwave.splitting.structure import is_filed_elsewhere
-from slowwave.validity import MAX_CHAIN
+from slowwave.types import Entity, Provenance, RecalledFact
+from slowwave.validity import MAX_CHAIN, Moment
 from storage.residents import Row
 from storage.snapshots import Snapshot
+from storage.warm import Tables
 
 from .doubts import NO_DOUBTS, Doubts, doubts_of
 
@@ -188,3 +188,54 @@ def _said_at(pair: tuple[Row, Row]) -> tuple[bool, float, str]:
     """When, as far as it is known; what is not known comes first."""
     at = pair[0]["occurred_at"] or pair[1].get("occurred_at")
     return (at is not None, at.timestamp() if at is not None else 0.0, pair[0]["message_id"] or "")
+
+
+# The names of entities, by id.
+
+
+NAMES_KEPT = 100_000
+PERSON = "person"
+
+
+class Names:
+    """Names of entities, kept once they were read, as long as no commit changes the entities."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[int, dict[str, str], set[str]] = (0, {}, set())
+
+    async def of(self, tables: Tables, ids: Iterable[str]) -> Mapping[str, str]:
+        """Names by id, of these and perhaps of others."""
+        return (await self._read(tables, ids))[0]
+
+    async def of_people(self, tables: Tables, ids: Iterable[str]) -> Mapping[str, str]:
+        """Names by id of those of these that are people."""
+        wanted = {*ids}
+        names, people = await self._read(tables, wanted)
+        return {name: names[name] for name in wanted & people}
+
+    async def _read(self, tables: Tables, ids: Iterable[str]) -> tuple[dict[str, str], set[str]]:
+        """Names by id, and who of them is a person; another question may begin new ones meanwhile."""
+        version, names, people = self._kept
+        if version != tables.versions["entities"] or len(names) > NAMES_KEPT:
+            names, people = {}, set()
+            self._kept = tables.versions["entities"], names, people
+        missing = [name for name in ids if name not in names]
+        if missing:
+            rows = await tables.rows("entities", "id", missing, ["id", "name", "entity_type"])
+            names.update((row["id"], row["name"]) for row in rows)
+            people.update(row["id"] for row in rows if row["entity_type"] == PERSON)
+        return names, people
+
+
+# Who said it: the speakers of messages, for lists in which a name tells more than an id.
+
+
+def speakers_of(snapshot: Snapshot, sources: Iterable[Provenance]) -> dict[tuple[str, str], str]:
+    """The speaker, else the role, of each message by its conversation and its id there; documents by file name."""
+    ids = sorted({source.message_id for source in sources})
+    columns = ["conversation_id", "message_id", "speaker", "role"]
+    said = snapshot.by_ids("messages", ids, columns, key="message_id")
+    return {
+        (talk, message): talk.rpartition("/")[2] if role == "document" else speaker or role or ""
+        for talk, message, speaker, role in said.iter_rows()
+    }

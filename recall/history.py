@@ -6,17 +6,18 @@ never are.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import polars as pl
 
-from slowwave.answers import Chain, Entity, Mention, Version
-from slowwave.application import lineage
 from slowwave.errors import UnknownName
-from slowwave.labels import canonical_relation
-from slowwave.moments import Moment, as_known
-from slowwave.validity import MAX_CHAIN
+from slowwave.lexicon.labels import canonical_relation
+from slowwave.revision import historical_facts
+from slowwave.types import Chain, Entity, Mention, Version
+from slowwave.validity import MAX_CHAIN, Moment, as_known
+from storage.rows import quoted
 from storage.snapshots import Snapshot
 
 from .facts import ALL, LEARNED, SHOWN, ends_of, shown, stored
@@ -50,7 +51,7 @@ def history_of(
 def chain_of(snapshot: Snapshot, fact_id: str, moment: Moment) -> Chain:
     """The chain of replacements that a fact belongs to, oldest first: at most 64 facts, each once (T35)."""
     steps, is_cut = _steps(snapshot, fact_id)
-    order = lineage.oldest_first(fact_id, steps)
+    order = historical_facts.oldest_first(fact_id, steps)
     rows = stored(snapshot, ALL, order.ids, columns=SHOWN)
     if fact_id not in rows["id"]:
         raise UnknownName("fact", fact_id, [])
@@ -138,3 +139,52 @@ def _endings(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> dict[str
 def _reason(row: dict[str, Any]) -> str:
     """What the fact itself says, if no decision does."""
     return "" if row["status"] == "active" and row["valid_to"] is None else row["status_reason"] or ""
+
+
+# The archive: what faded, was evicted or retired, and can be restored.
+
+
+ARCHIVED = "status = 'archived'"
+_LEFT = "action IN ('prune', 'archive')"
+_READ = ("id", "statement", "status_reason", "expired_at")
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """A fact that was archived: why, when, and the score that it had then, if it was pruned."""
+
+    id: str
+    statement: str
+    reason: str
+    at: datetime | None
+    score: float | None
+
+
+REASONS = ("pruned", "evicted", "deleted")
+
+
+def archived(snapshot: Snapshot, reason: str | None = None, limit: int = 50) -> tuple[int, tuple[Archived, ...]]:
+    """How many facts are archived, for this reason or any, and those that left last.
+
+    Raises `UnknownName` for a reason for which nothing is archived while there are others.
+    """
+    where = ARCHIVED if reason is None else f"{ARCHIVED} AND status_reason = {quoted(reason)}"
+    parts = [snapshot.frame(name, where, _READ) for name in ("facts", "facts_archive")]
+    rows = pl.concat(parts).unique("id", keep="first", maintain_order=True)
+    if rows.is_empty() and reason is not None:
+        _check_reason(snapshot, reason)
+    newest = rows.sort("expired_at", "id", descending=True, nulls_last=True).head(limit)
+    told = snapshot.by_ids("decisions", newest["id"], ["subject_id", "at", "measures"], key="subject_id", where=_LEFT)
+    scores = told.sort("at").unique("subject_id", keep="last").select(
+        id="subject_id", score=pl.col("measures").str.json_path_match("$.score").cast(pl.Float64, strict=False)
+    )  # fmt: skip
+    both = newest.join(scores, on="id", how="left", maintain_order="left")
+    return len(rows), tuple(Archived(*row) for row in both.select(*_READ, "score").iter_rows())
+
+
+def _check_reason(snapshot: Snapshot, reason: str) -> None:
+    known = pl.concat(
+        [snapshot.frame(name, ARCHIVED, ["status_reason"])["status_reason"] for name in ("facts", "facts_archive")]
+    )
+    if len(known) and reason not in REASONS:
+        raise UnknownName("reason", reason, known.drop_nulls().unique())

@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
 import numpy as np
 
 from inference.embedding import Embedder, open_embedder
-from slowwave.answers import (
+from slowwave.errors import StoreMismatch, UnusableInput
+from slowwave.ranking.periods import Period, event_in, period_beside, period_of
+from slowwave.ranking.placing import Step
+from slowwave.ranking.ranking import is_weak
+from slowwave.settings import BeliefSettings, GraphMode, LanguageSettings, RecallSettings
+from slowwave.types import (
     Chain,
     Community,
     DuplicateReport,
@@ -33,50 +38,34 @@ from slowwave.answers import (
     UncertainFact,
     Version,
 )
-from slowwave.errors import StoreMismatch, UnusableInput
-from slowwave.moments import Moment
-from slowwave.ranking.periods import Period, event_in, period_beside, period_of
-from slowwave.ranking.placing import Step
-from slowwave.ranking.ranking import is_weak
-from slowwave.settings import BeliefSettings, GraphMode, LanguageSettings, RecallSettings
+from slowwave.validity import Moment
 from storage.disk import told_plainly
 from storage.residents import Residents
 from storage.snapshots import Snapshot
 from storage.store import Store
 from storage.warm import Tables, WarmTables
 
-from .accesses import AccessLog
-from .answers import answers
+from .access_events import TABLES as USE_TABLES
+from .access_events import AccessLog, Use
+from .answers import answers, beside, passages
 from .artifacts import Artifact, artifacts, versions_of
 from .aspects import Profile, aspects, facts_with_aspect, stored_aspects
-from .beliefs import uncertain
-from .communities import communities, community_of
-from .deadline import Deadline, OutOfTime
+from .beliefs import TABLES as PENDING_TABLES
+from .beliefs import Hopes, Pending, hoped, uncertain
+from .candidates import TABLES as QUALITY_TABLES
+from .candidates import Faded
 from .doubts import Conflicts
 from .entities import find_entity, list_entities
-from .entity_ranking import TABLES as ENTITY_TABLES
-from .entity_ranking import ranked_entities
-from .entity_search import find_entities
-from .episodes import Episode, entities_in, episodes_of, last_episodes
-from .facts import facts_about
-from .graphs import GRAPH_TABLES, Graphs
+from .entity_search import TABLES as ENTITY_TABLES
+from .entity_search import find_entities, ranked_entities
+from .episodes import Episode, entities_in, entities_of_last, episodes_of, last_episodes, messages_of
+from .facts import Names, facts_about, speakers_of
+from .graphs import GRAPH_TABLES, Graphs, communities, community_of
 from .history import chain_of, history_of
-from .loop import run
-from .names import Names
-from .passages import beside, passages
-from .pending import TABLES as PENDING_TABLES
-from .pending import Hopes, Pending, hoped
+from .loop import Deadline, OutOfTime, note_recall, run
 from .placing import place
-from .quality import TABLES as QUALITY_TABLES
-from .quality import Faded
 from .search import HELD, NO_WALK, PAST_TABLES, TABLES, Question, Walk, search, together
-from .session import entities_of_last, messages_of
-from .speakers import speakers_of
-from .telemetry import note_recall
-from .traversal import FARTHEST, known_types, neighbours_of, path_between
-from .use import TABLES as USE_TABLES
-from .use import Use
-from .walking import walked
+from .walks import FARTHEST, known_types, neighbours_of, path_between, walked
 
 if TYPE_CHECKING:
     from .context import Block
@@ -383,7 +372,11 @@ class Memory:
 
     def block_for(self, query: str, token_budget: int | None, *, k: int | None = None, **how: Any) -> Block:
         """The block of `context_for` with the facts and passages that stand in it; `how` are its other arguments."""
-        from .context import MOST_FACTS, Block, render_context  # slow to import: what tells facts apart by words
+        from .context import (
+            MOST_FACTS,  # slow to import: what tells facts apart by words
+            Block,  # slow to import: what tells facts apart by words
+            render_context,  # slow to import: what tells facts apart by words
+        )
 
         if not token_budget or token_budget < 0:
             return Block()

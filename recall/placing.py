@@ -7,18 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from slowwave.ranking.limbic import fact_factors
+from slowwave.ranking.entity_weights import fact_factors
 from slowwave.ranking.periods import Period
-from slowwave.ranking.placing import fuse, raised, spread, weighted
+from slowwave.ranking.placing import entities_named, fuse, raised, spread, weighted
 from slowwave.ranking.ranking import Recalled, stems
-from slowwave.ranking.spotting import entities_named
 from slowwave.settings import LimbicSettings, RecallSettings
 from storage.residents import Row
 from storage.warm import Tables
 
-from .names import Names
+from .access_events import Use
+from .facts import Names
 from .search import FACT_TIMES, IN_PERIOD, Question, Ranked, Walk
-from .use import Use
 
 
 async def place(

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+import polars as pl
+
+from slowwave.deduplication.observations import named_by
 from slowwave.errors import UnknownName, UnusableInput
-from slowwave.merging.observations import named_by
-from slowwave.review.changes import NOW, Change, decoded
+from slowwave.review.changes import NOW, Change, changed_words, decoded
+from slowwave.review.descriptions import in_words, parts_in_words
+from slowwave.review.verdicts import named_observations, observations_in
+from slowwave.types import Mention, Provenance
+from storage.changes import SLOT, STATE, basis_of, facts_by_id, owners_in
 from storage.rows import quoted
 from storage.snapshots import Reading
 
@@ -102,7 +108,7 @@ def proposal_named(reading: Reading, asked: str) -> Proposal:
 def diff_lines(proposal: Proposal, known: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """What would change, a line for each row: `+` is new, `-` goes, `~` changes columns from one value to another.
 
-    `known` are statements and names by id, of rows that exist (`recall.proposal_stories.words_of`). Decisions and other
+    `known` are statements and names by id, of rows that exist (`recall.proposals.words_of`). Decisions and other
     records of the change itself are left out; `as_json` has every row.
     """
     kept = [each for each in proposal.changes if each.table not in ("decisions", "patch_batches", "fact_aspects")]
@@ -162,3 +168,156 @@ def _proposal(row: Mapping[str, Any]) -> Proposal:
         text("plan_hash"), tuple(texts("touches")), tuple(texts("evidence")), text("decider"), text("door"),
         row["decided_at"], text("note"), text("outcome"), row["created_at"], text("run_id"),
     )  # fmt: skip
+
+
+# The story of a proposal: what it would change in words, who said what it rests on, and whether it has grown stale.
+
+
+_QUOTED = 240
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalStory:
+    """All that a person wants to know before they say yes or no; `stale` is empty while it can be carried out.
+
+    `asked` are the observations that may be left out of a split or deletion, each under the entity it would go to;
+    `summary` tells in words what `diff` tells row by row.
+    """
+
+    proposal: Proposal
+    diff: tuple[str, ...]
+    asked: tuple[tuple[str, Mention], ...]
+    rests_on: tuple[Mention, ...]
+    evidence: tuple[Provenance, ...]
+    stale: tuple[str, ...]
+    summary: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract of `review show --json`."""
+        return {
+            **self.proposal.as_json(),
+            "diff": list(self.diff),
+            "asked": [{"entity": name, **asdict(each)} for name, each in self.asked],
+            "rests_on": [asdict(each) for each in self.rests_on],
+            "evidence": [asdict(each) for each in self.evidence],
+            "stale": list(self.stale),
+        }
+
+
+def story_of_proposal(reading: Reading, proposal: Proposal, now: datetime) -> ProposalStory:
+    """What there is to know of one proposal, as memory is now."""
+    facts = facts_by_id(reading, proposal.touches)
+    changed = {each.id for each in proposal.changes}
+    told = [(name, row["statement"]) for name, row in sorted(facts.items()) if name not in changed]
+    stale = stale_proposals(reading, [proposal], now).get(proposal.id, ())
+    return ProposalStory(
+        proposal,
+        diff_of(reading, proposal),
+        asked_of(reading, proposal),
+        tuple(Mention(name, statement or "") for name, statement in told),
+        _evidence(reading, proposal),
+        stale,
+        summary_of(reading, proposal),
+    )
+
+
+def asked_of(reading: Reading, proposal: Proposal) -> tuple[tuple[str, Mention], ...]:
+    """The observations of its ask with their words, each with the entity that it would go to, empty for a deletion."""
+    words = words_of(reading, observations_in(proposal.ask))
+    return tuple((name, Mention(row, words.get(row, ""))) for name, row in named_observations(proposal.ask))
+
+
+def diff_of(reading: Reading, proposal: Proposal) -> tuple[str, ...]:
+    """What it would change, a line for each row, with the statements and names of rows that exist."""
+    return diff_lines(proposal, _story_words(reading, proposal))
+
+
+def summary_of(reading: Reading, proposal: Proposal) -> tuple[str, ...]:
+    """What it would change in words: of a split its parts, else a line for each fact, entity or document.
+
+    Where nothing but records of the change itself would be written, the rows are told.
+    """
+    if proposal.ask.get("splits"):
+        return parts_in_words(proposal.ask, words_of(reading, observations_in(proposal.ask)))
+    words = _story_words(reading, proposal)
+    return in_words(proposal.changes, words) or diff_lines(proposal, words)
+
+
+def _story_words(reading: Reading, proposal: Proposal) -> dict[str, str]:
+    return words_of(reading, (*proposal.touches, *_ids_in(proposal)))
+
+
+def stale_proposals(reading: Reading, proposals: Sequence[Proposal], now: datetime) -> dict[str, tuple[str, ...]]:
+    """What changed of that on which proposals rest, by id; those that can still be carried out are left out (T50)."""
+    basis = _bases(reading, proposals)
+    mine: dict[str, dict[str, Any]] = {}
+    for part in in_turn(reading, proposals):
+        every = [change for each in part for change in each.changes]
+        owners = sorted({owner for each in part for owner in owners_in(basis[each.id])})
+        current = json.loads(json.dumps(basis_of(reading, every, owners, now)))
+        mine |= {each.id: {key: current.get(key) for key in basis[each.id]} for each in part}
+    changed = {row for row, then in basis.items() if then != mine[row]}
+    words = words_of(reading, {name for row in changed for name in _ids_of(basis[row], mine[row])})
+    return {row: changed_words(basis[row], mine[row], STATE, words) for row in changed}
+
+
+def in_turn(reading: Reading, proposals: Sequence[Proposal]) -> Iterator[list[Proposal]]:
+    """The proposals in parts, each of which can be carried out at once: none rests on what another of it changes."""
+    basis = _bases(reading, proposals)
+    left = [each for each in proposals if each.id in basis]
+    while left:
+        taken: set[str] = set()
+        part: list[Proposal] = []
+        later: list[Proposal] = []
+        for each in left:
+            slots = {key for key in basis[each.id] if key.startswith(SLOT)}
+            rests_on = _ids_of(basis[each.id]) | slots | {change.id for change in each.changes}
+            (later if rests_on & taken else part).append(each)
+            taken |= _moved_ids(each) | slots
+        yield part
+        left = later
+
+
+def _moved_ids(proposal: Proposal) -> set[str]:
+    """The rows that it changes, and the entities under which something else is filed afterwards."""
+    rows = [row or {} for each in proposal.changes for row in (each.before, each.after)]
+    owners = {row["owner_entity_id"] for row in rows if row.get("owner_entity_id")}
+    return {each.id for each in proposal.changes} | owners
+
+
+def _bases(reading: Reading, proposals: Sequence[Proposal]) -> dict[str, dict[str, Any]]:
+    stored = reading.by_ids("proposals", [each.id for each in proposals], ["id", "basis"])
+    return {row: json.loads(text) for row, text in stored.iter_rows()}
+
+
+def _ids_of(*bases: Mapping[str, Any]) -> set[str]:
+    """Ids that the keys and lists of bases name."""
+    names = {key.rpartition(" ")[2] for basis in bases for key in basis if not key.startswith(SLOT)}
+    lists = [value for basis in bases for key, value in basis.items() if key.startswith("filed under ")]
+    return names | {row for ids in lists for row in ids or ()}
+
+
+def _ids_in(proposal: Proposal) -> set[str]:
+    """Ids in the cells that change, so that an owner or a successor is told by its name."""
+    cells = [cell for each in proposal.changes for row in (each.before, each.after) for cell in (row or {}).values()]
+    return {cell for cell in cells if isinstance(cell, str) and " " not in cell and "_" in cell}
+
+
+def words_of(reading: Reading, ids: Iterable[str]) -> dict[str, str]:
+    """The statements of facts and the names of entities among these ids."""
+    wanted = sorted(set(ids))
+    names = dict(reading.by_ids("entities", wanted, ["id", "name"]).iter_rows())
+    facts = {row: fact["statement"] for row, fact in facts_by_id(reading, wanted).items()}
+    return {row: text for row, text in {**names, **facts}.items() if text}
+
+
+def _evidence(reading: Reading, proposal: Proposal) -> tuple[Provenance, ...]:
+    """Every message that the facts it touches were said in, oldest first, with the words that they were read from."""
+    said = reading.by_ids("fact_evidence", proposal.touches, ["message_id", "quote"], key="fact_id")
+    columns = ["id", "conversation_id", "message_id", "content", "occurred_at"]
+    heard = reading.by_ids("messages", [*said["message_id"], *proposal.evidence], columns)
+    told = heard.join(said.rename({"message_id": "id"}), on="id", how="left").with_columns(
+        quote=pl.coalesce("quote", pl.col("content").str.slice(0, _QUOTED)).fill_null("")
+    )
+    rows = told.sort("occurred_at", "id", "quote").select("conversation_id", "message_id", "quote", "occurred_at")
+    return tuple(Provenance(*row) for row in rows.unique(maintain_order=True).iter_rows())

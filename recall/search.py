@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave.moments import Moment
 from slowwave.ranking.periods import Period
 from slowwave.ranking.placing import Step
 from slowwave.ranking.ranking import (
@@ -32,14 +31,14 @@ from slowwave.ranking.ranking import (
     word_overlaps,
 )
 from slowwave.settings import RecallSettings
+from slowwave.validity import Moment
 from storage.residents import Condition, Held, Row
 from storage.rows import quoted
 from storage.search import words
 from storage.warm import Tables, found_in, frame_of
 
-from .candidates import candidates
+from .candidates import Faded, candidates
 from .facts import ALL, EVIDENCE, HOT, NEEDED
-from .quality import Faded
 
 TABLES = (
     "messages", "facts", "fact_evidence", "entities", "pair_decisions", "facts_archive", "fact_scores", "metadata"

@@ -8,11 +8,18 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.merging.observations import KINDS, unit_rows
+from slowwave.deduplication.observations import KINDS, unit_rows
 from slowwave.settings import SplitSettings
 from slowwave.splitting.split_plan import Split, plan_hash
-from slowwave.splitting.suggestions import SplitAnalysis, SplitCandidate, SplitSuggestion
-from slowwave.splitting.thresholds import is_candidate, large_topics, split_score, threshold_column
+from slowwave.splitting.suggestions import (
+    SplitAnalysis,
+    SplitCandidate,
+    SplitSuggestion,
+    is_candidate,
+    large_topics,
+    split_score,
+    threshold_column,
+)
 from slowwave.splitting.topics import Topic, find_topics, words_in
 from slowwave.text import normalise_name
 from slowwave.validity import live_sql

@@ -9,15 +9,14 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.answers import Decided, Pair, Provenance, Story
 from slowwave.errors import UnknownName
+from slowwave.types import Decided, Pair, Provenance, Story
 from storage.rows import quoted
 from storage.snapshots import Snapshot
 from storage.undo import FOR_GOOD
 
-from .communities import told_communities
-from .facts import ALL, stored
-from .speakers import speakers_of
+from .facts import ALL, speakers_of, stored
+from .graphs import told_communities
 
 _KINDS = (
     "facts",

@@ -22,13 +22,20 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT)]
-
-from scripts.mutant_trials import PASSED, UNREACHED, BrokenModules, function_of, try_all  # noqa: E402
+from scripts.mutant_trials import (
+    PASSED,
+    UNREACHED,
+    BrokenModules,
+    function_of,
+    try_all,
+)
 
 if TYPE_CHECKING:
     from mutmut.mutation.file_mutation import MutatedFile
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT)]
+
 
 KEPT = ROOT / "mutants"
 NOTED = KEPT / "outcomes.jsonl"
@@ -115,7 +122,7 @@ def change(file: MutatedFile, mutant: str) -> str:
 def main() -> int:
     """Try the mutants that fit, and tell which survived."""
     about = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    about.add_argument("patterns", nargs="*", default=["*"], help="of names, as in 'slowwave.merging.guards.*'")
+    about.add_argument("patterns", nargs="*", default=["*"], help="of names, as in 'slowwave.comparison.guards.*'")
     about.add_argument("--each", type=int, help="at most so many of each module, drawn by chance; all by default")
     about.add_argument("--processes", type=int, default=1, help="mutants tried at once")
     asked = about.parse_args()

@@ -16,12 +16,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from apps.demo import RECORDED, RECORDED_AT, learn
 from slowwave.settings import LanguageSettings
 from slowwave.text import as_json
 from storage.store import Store
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 
 DEFAULT_MODEL = "anthropic/claude-haiku-4-5"
 PROMPTS = ("prompt_name", "prompt_hash", "response")

@@ -1,5 +1,5 @@
 """`python -m slowwave` is the command `slowwave`."""
 
-from slowwave.launcher import main
+from .launcher import main
 
 main()

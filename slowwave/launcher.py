@@ -8,7 +8,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from slowwave.errors import UnusableInput
+from .errors import UnusableInput
 
 PACKAGES = ("apps", "flows", "inference", "prompts", "recall", "storage", "tasks")
 """What lies in the project folder beside this package."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from slowwave.records import Usage
-from slowwave.settings import IngestSettings, LanguageSettings, SleepSettings, SpendingLimits
+from .records import Usage
+from .settings import IngestSettings, LanguageSettings, SleepSettings, SpendingLimits
 
 
 def what_is_left(limits: SpendingLimits, spent: Usage) -> SpendingLimits:

@@ -12,7 +12,7 @@ import polars as pl
 
 from slowwave.errors import SlowwaveError, StoreMismatch
 
-from . import checks, fact_checks, proposal_checks
+from . import checks
 from .checks import Check, Patient
 from .connection import HEAD, has_namespace, remove_unfinished, unfinished
 from .disk import MissingTable, read_through, unreadable_indexes
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 CHECKS = (
     Check("duplicate key", checks.find_duplicates, checks.keep_newest),
-    Check("fact in two places", fact_checks.find_twice, checks.remove_rows),
+    Check("fact in two places", checks.find_twice, checks.remove_rows),
     Check("dangling reference", checks.find_dangling, checks.cut_dangling),
     Check("stray member of a community", checks.find_stray_members, checks.part_with_strays),
-    Check("supersession cycle", fact_checks.find_cycles, fact_checks.break_cycles),
-    Check("contradictory status", fact_checks.find_contradictions, fact_checks.settle),
+    Check("supersession cycle", checks.find_cycles, checks.break_cycles),
+    Check("contradictory status", checks.find_contradictions, checks.settle),
     Check("shared alias", checks.find_shared_aliases, checks.remove_rows),
-    Check("proposal about nothing", proposal_checks.find_pointless, proposal_checks.close),
+    Check("proposal about nothing", checks.find_pointless, checks.close),
     Check("vector length", checks.find_long_vectors, checks.make_unit),
     Check("foreign vector", checks.find_foreign_vectors, checks.leave),
 )

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from slowwave.errors import UnusableInput
 
-from .claims import claimed, first_claim
 from .connection import address_of
+from .lease import claimed, first_claim
 from .object_storage import is_remote
 
 if TYPE_CHECKING:

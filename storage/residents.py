@@ -16,12 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from .columns import Columns, column_of
+from .columns import Columns, WordIndex, column_of, release_unused_memory
 from .columns import Row as Row
-from .memory import release_unused_memory
-from .short_forms import least_of_best
-from .vectors import Penalties, VectorRows, Vectors
-from .word_index import WordIndex
+from .vectors import Penalties, VectorRows, Vectors, least_of_best
 
 if TYPE_CHECKING:
     from lancedb import AsyncTable

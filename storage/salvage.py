@@ -18,12 +18,11 @@ import pyarrow as pa
 from slowwave.errors import StoreMismatch
 
 from .connection import HEAD, connect, has_namespace
-from .leaps import ASIDE
 from .object_storage import is_remote
-from .past import Past, told_state
 from .rows import BEGUN, CREATED, exact_rows
 from .tables import SCHEMA_VERSION, STAMPS, TABLES, Role, tables_of
 from .upkeep import make_text_indexes
+from .versions import ASIDE, Past, told_state
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection

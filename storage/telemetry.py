@@ -14,7 +14,10 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from .object_storage import files
+
 if TYPE_CHECKING:
+    from .store import Store
     from .transactions import Transaction
 
 SCOPE = "slowwave"
@@ -98,3 +101,11 @@ def _module(name: str, needed: str) -> Any:
 
 def _unheard(_: Mapping[str, Value]) -> None:
     """Nobody listens."""
+
+
+# How much room a namespace takes where it is stored, older versions and indexes included.
+
+
+def stored_bytes(store: Store) -> int:
+    """Bytes of all files of the namespace."""
+    return sum(files(f"{store.uri.rstrip('/')}/{store.namespace}", store.db.storage_options).values())

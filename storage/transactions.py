@@ -16,11 +16,11 @@ from slowwave.errors import Fenced, StoreMismatch
 
 from .connection import newest_on_disk
 from .head import HeadRow, Held
-from .leaps import begin_again, leap
 from .object_storage import is_remote
 from .rows import IDS_PER_FILTER, MARK, exact_rows, id_filters, table_named, to_rows
 from .snapshots import Reading, version_gone
 from .tables import Role
+from .versions import begin_again, leap
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection

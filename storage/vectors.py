@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryFile
 from typing import IO
@@ -17,10 +17,134 @@ from weakref import finalize
 import numpy as np
 import numpy.typing as npt
 
-from .short_forms import ShortForms, at_least, least_of_best, products_of
+# Short forms of vectors: bounds of the product of each row with a query, from which most rows are ruled out. A row is
+# split along the main axes of all (principal components). Its head, along the few axes that tell most, is kept as it
+# is and compared with every query. Its tail, along the others, is kept in bytes; what these miss is known by its
+# length. What is left out of a product is at most the product of two lengths (Cauchy and Schwarz), so no row is ruled
+# out that could be among the nearest: by heads alone nearly all are, by tails of the others all but a few.
+
 
 Vectors = npt.NDArray[np.float32]
+Numbers = npt.NDArray[np.float32]
 Places = npt.NDArray[np.int64]
+
+KEPT = 0.85
+"""Share of the squared length that heads keep on average. Less makes the first comparison cheaper and lets more rows
+through to the second: of 100,000 sentences of conversations some 1,000 at .85, some 5,000 at .77."""
+_PART = 4_096  # rows that are compared at a time
+_STEP = 16  # a head has a multiple of so many numbers
+_FIRST = 3  # times k: the rows that tell how near the others must be
+_SLACK = 1e-5  # products of single precision differ in their last digits
+_LEFT = 1e-6  # and so do squared lengths
+_STRETCH = 64
+_ALONE = 1 << 18  # multiplications up to which OpenBLAS wakes no other thread
+
+
+class ShortForms:
+    """Short forms of (n, d) vectors, along the axes of a sample (s, d) of them. `read` gives rows by their places."""
+
+    def __init__(self, count: int, sample: Vectors, read: Callable[[Places], Vectors]) -> None:
+        axes, size = _main_axes(sample)
+        self._head_axes, self._tail_axes = np.ascontiguousarray(axes[:, :size]), np.ascontiguousarray(axes[:, size:])
+        self._heads, self._rest = np.empty((count, size), np.float32), np.empty(count, np.float32)
+        self._tails = np.empty((count, axes.shape[1] - size), np.int8)
+        self._scales, self._missed = np.empty(count, np.float32), np.empty(count, np.float32)
+        for start in range(0, count, _PART):
+            own = slice(start, min(start + _PART, count))
+            part = read(np.arange(own.start, own.stop))
+            np.dot(part, self._head_axes, out=self._heads[own])
+            tails = part @ self._tail_axes
+            scales = np.maximum(np.abs(tails).max(axis=1, initial=0.0), np.finfo(np.float32).tiny) / np.float32(127)
+            self._tails[own] = coarse = np.rint(tails / scales[:, None])
+            self._scales[own], self._rest[own] = scales, _lengths(tails)
+            self._missed[own] = _lengths(tails - coarse * scales[:, None])
+
+    def compared(self, vectors: Vectors) -> Vectors:
+        """(m, n) products of the heads with those of vectors (m, d)."""
+        return products_of(self._heads, vectors @ self._head_axes)
+
+    def within_reach(self, vector: Vectors, k: int, penalties: Numbers, products: Numbers) -> Places:
+        """Rows among which are the `k` nearest to a vector (d,); `products` (n,) are those of the heads.
+
+        `penalties` (n,) are 0 for rows that may be found, −∞ for others.
+        """
+        products = products + penalties
+        near = at_least(products, least_of_best(products, _FIRST * k))
+        if len(near) < k:
+            return near  # these are all that may be found
+        tail = vector @ self._tail_axes
+        length = _lengths(tail[None])[0]
+        least = self._least(near, products[near], tail, length, k)
+        products += length * self._rest
+        others = at_least(products, least)
+        middles = self._with_tails(others, products[others] - length * self._rest[others], tail)
+        slack = length * self._missed[others]
+        least = max(least, float(np.partition(middles - slack, -k)[-k])) if len(others) >= k else least
+        kept: Places = others[middles + slack >= least - _SLACK]
+        return kept
+
+    def _least(self, places: Places, products: Numbers, tail: Numbers, length: np.float32, k: int) -> float:
+        """What the k-th of these rows has at least as its product with the whole vector."""
+        certain = self._with_tails(places, products, tail) - length * self._missed[places]
+        return float(np.partition(certain, -k)[-k])
+
+    def _with_tails(self, places: Places, products: Numbers, tail: Numbers) -> Numbers:
+        """Products of heads, with those of the tails as the bytes tell them."""
+        found = products.copy()
+        for start in range(0, len(places), _PART):
+            own = slice(start, start + _PART)
+            coarse = np.einsum("ij,j->i", self._tails[places[own]].astype(np.float32), tail)
+            found[own] += self._scales[places[own]] * coarse
+        return found
+
+
+def products_of(rows: Vectors, vectors: Vectors) -> Vectors:
+    """(m, n) products of rows (n, d) with vectors (m, d), in pieces so small that no thread waits for another.
+
+    On a busy machine waiting takes more processor time than the product.
+    """
+    (count, dims), turned = rows.shape, np.ascontiguousarray(vectors.T)
+    found = np.empty((count, len(vectors)), np.float32)
+    size = max(min(_ALONE // max(turned.size, 1), _STRETCH), 1)
+    whole = count - count % size
+    np.matmul(rows[:whole].reshape(-1, size, dims), turned, out=found[:whole].reshape(-1, size, len(vectors)))
+    np.matmul(rows[whole:], turned, out=found[whole:])
+    return found.T
+
+
+def least_of_best(values: npt.NDArray[np.floating], k: int) -> float:
+    """At most the `k`-th largest of the values (n,), and near it; −∞ where there are no more than k.
+
+    Of many, it is the k-th largest of the maxima of stretches, found much faster than by partition of the whole.
+    """
+    if len(values) <= k:
+        return float("-inf")
+    if len(values) > 4 * k * _STRETCH:
+        values = values[: len(values) // _STRETCH * _STRETCH].reshape(-1, _STRETCH).max(axis=1)
+    return float(np.partition(values, -k)[-k])
+
+
+def at_least(products: Numbers, least: float) -> Places:
+    """The places of products that are no less than this, as far as single precision can tell; of −∞ never."""
+    lowest = float(np.finfo(np.float32).min)  # of rows that may not be found
+    return np.flatnonzero(products >= max(least - _SLACK, lowest))
+
+
+def _main_axes(vectors: Vectors) -> tuple[Vectors, int]:
+    """(d, d) the main axes of vectors (s, d), orthonormal, and how many have KEPT of their squared length."""
+    exact = vectors.astype(np.float64)
+    weights, axes = np.linalg.eigh(exact.T @ exact)
+    shares = np.cumsum(weights[::-1]) / max(float(weights.sum()), np.finfo(np.float64).tiny)
+    count = -(-(int(np.searchsorted(shares, KEPT)) + 1) // _STEP) * _STEP
+    return axes[:, ::-1].astype(np.float32), min(count, len(axes))
+
+
+def _lengths(vectors: Vectors) -> Numbers:
+    """(n,) a little more than the length of each."""
+    found: Numbers = np.sqrt(np.einsum("ij,ij->i", vectors, vectors) + np.float32(_LEFT))
+    return found
+
+
 Penalties = npt.NDArray[np.float32]
 Cosines = npt.NDArray[np.float64]
 
@@ -28,7 +152,6 @@ log = logging.getLogger("slowwave")
 
 IN_MEMORY = 16 << 20
 """Bytes of vectors up to which the whole ones stay in memory, and are compared without short forms."""
-_PART = 4_096  # vectors that are compared at a time
 _SAMPLE = 4_096  # vectors that the axes are found from
 
 

@@ -15,9 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from socket import socket
 
+import prefect  # noqa: F401 (flows are Prefect's where it is imported before them, as in its own runs)
 import pytest
 from hypothesis import Phase, settings
+from ledger_watch import watched
 from messages_api import Behaviour, MessagesApi
+
+from storage.store import Store
 
 # Prefect and the providers must not see the settings of whoever runs the tests; Prefect reads its own at import.
 # Two workers on two cores: more threads would only wait for each other. Set before anything reads it.
@@ -37,10 +41,6 @@ os.environ["SLOWWAVE_RETRIES"] = (
     "off"  # what fails on purpose would be tried again for a minute; test_retrying has it on
 )
 
-import prefect  # noqa: E402, F401 (flows are Prefect's where it is imported before them, as in its own runs)
-from ledger_watch import watched  # noqa: E402 (after the environment is clean)
-
-from storage.store import Store  # noqa: E402
 
 # The laws look at the same examples in every run; HYPOTHESIS_PROFILE=explore draws new ones.
 settings.register_profile("suite", derandomize=True, deadline=None)

@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 
 from slowwave import frames
-from slowwave.application.application import ApplicationPlan, Surroundings, plan_application
-from slowwave.application.evaluation import EvaluationPlan, evaluate
-from slowwave.application.patches import CLAIMS, DIRECTIVES, MESSAGES, Candidates, build_candidates
-from slowwave.application.repeats import NEIGHBOURS
+from slowwave.revision.apply import ApplicationPlan, Surroundings, plan_application
+from slowwave.revision.evaluation import EvaluationPlan, evaluate
+from slowwave.revision.exact_duplicates import NEIGHBOURS
+from slowwave.revision.patches import CLAIMS, DIRECTIVES, MESSAGES, Candidates, build_candidates
 from slowwave.settings import EvaluateSettings, ExtractSettings, ReviseSettings
 from slowwave.validity import is_live, valid_facts
 

@@ -26,8 +26,8 @@ from slowwave.review.proposing import Person
 from slowwave.settings import IngestSettings
 from storage.store import Store
 from storage.tables import Role, tables_of
-from tasks.review import Decided, approve
-from tasks.runs import existing_run
+from tasks.people.review import Decided, approve
+from tasks.runtime.runs import existing_run
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"

@@ -11,8 +11,8 @@ from talk import START, learn, overtaken, rows, said, states, written
 
 from slowwave.settings import ExtractSettings, NoiseSettings
 from storage.store import Store
-from tasks.extraction import Cursor, next_unfinished
-from tasks.gating import _recent
+from tasks.ingest.extraction import Cursor, next_unfinished
+from tasks.ingest.gating import _recent
 
 LISBON = [("Ana", "I live in Lisbon with my two children.")]
 PORTO = [("Ana", "I live in Porto with my two children.")]

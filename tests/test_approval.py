@@ -22,13 +22,13 @@ from flows.sleep import sleep
 from flows.steward import steward
 from recall.proposals import Proposal, list_proposals
 from slowwave import frames
-from slowwave.application.application import Surroundings
-from slowwave.application.overruling import Overruled, apart, overrule, refused_by_rank
-from slowwave.merging.merges import Merges, Pool
-from slowwave.merging.open_pairs import open_pairs, plan_open_pairs
-from slowwave.merging.reconciliation import plan_reconciliation
-from slowwave.merging.verdicts import Judged
+from slowwave.deduplication.merging import Merges, Pool
+from slowwave.deduplication.questions import Judged
+from slowwave.deduplication.reconciliation import plan_reconciliation
+from slowwave.review.open_pairs import open_pairs, plan_open_pairs
+from slowwave.review.override_requests import Overruled, apart, overrule, refused_by_rank
 from slowwave.review.proposing import Person
+from slowwave.revision.apply import Surroundings
 from slowwave.settings import (
     ConsolidateSettings,
     IngestSettings,
@@ -41,9 +41,9 @@ from slowwave.text import row_id
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.review import Decided, approve, reject
-from tasks.runs import Run, existing_run
-from tasks.settling import propose_overrides
+from tasks.nightly.settling import propose_overrides
+from tasks.people.review import Decided, approve, reject
+from tasks.runtime.runs import Run, existing_run
 
 ANA = Person("ana", "python")
 SAYS = ("facts", "fact_evidence", "fact_aspects", "lineage", "entities")

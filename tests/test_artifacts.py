@@ -18,19 +18,27 @@ from talk import CLAUDE, NOW, STAMPS, START, assert_same, contents, learn, overt
 from inference.language import Language
 from inference.ledger import MemoryLedger
 from recall.memory import Memory
+from slowwave.deduplication.artifacts import (
+    NEAR,
+    ArtifactPlan,
+    Verdict,
+    find_questions,
+    measure_pairs,
+    plan_artifacts,
+    shingle_jaccard,
+    title_jaccard,
+)
 from slowwave.errors import UnknownName
 from slowwave.frames import ARTIFACTS, conform
-from slowwave.intake.pastes import LEFT_OUT, embedded_text, pasted, pieces, summary_of
-from slowwave.merging.artifact_pairs import NEAR, measure_pairs, shingle_jaccard, title_jaccard
-from slowwave.merging.artifacts import ArtifactPlan, Verdict, find_questions, plan_artifacts
+from slowwave.ingestion.documents import LEFT_OUT, embedded_text, pasted, pieces, summary_of
 from slowwave.settings import DEFAULT_EMBEDDER, ArtifactSettings, LanguageSettings, MergeSettings
 from slowwave.text import digest
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks import filing
-from tasks.artifacts import LinkedArtifacts, link_artifacts
-from tasks.runs import new_run
+from tasks.ingest import filing
+from tasks.nightly.artifacts import LinkedArtifacts, link_artifacts
+from tasks.runtime.runs import new_run
 
 RULES = ArtifactSettings()
 STEPS = "stops starts drains restores pauses audits scales mirrors".split()

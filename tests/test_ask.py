@@ -27,8 +27,8 @@ from slowwave import open_memory
 from slowwave.errors import BudgetReached, MissingKey, Terminal, Transient, UnusableInput
 from slowwave.settings import LanguageSettings, Settings
 from storage.store import Store
-from tasks.forgetting import find_subject, forget
-from tasks.runs import existing_run
+from tasks.people.forgetting import find_subject, forget
+from tasks.runtime.runs import existing_run
 
 NOW = EPOCH + timedelta(days=30)
 LLM = LanguageSettings(model=CLAUDE, transient_retries=0)

@@ -17,15 +17,17 @@ import pytest
 from conftest import EPOCH, TINY
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from test_cli import Run, run  # noqa: F401 (a fixture)
+from test_cli import (
+    Run,
+    run,  # noqa: F401 (a fixture)
+)
 
-from apps.atlas_page import FOLDER, LIBRARIES, as_inert_json, atlas_page
+from apps.atlas_command import FOLDER, LIBRARIES, as_inert_json, atlas_page
 from recall.atlas import atlas_data
-from recall.atlas_facts import AtlasLimits
+from recall.atlas_facts import AtlasLimits, told_spans
 from recall.overview import stats
 from slowwave import frames
 from slowwave.graph.map_layout import lay_out
-from slowwave.graph.spans import told_spans
 from slowwave.validity import STATUSES, valid_facts
 from storage.store import Store
 

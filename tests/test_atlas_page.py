@@ -10,7 +10,7 @@ from browser import Browser, chromium
 from conftest import TINY
 from test_atlas import FACTS, HOSTILE, NOW, filled, seconds
 
-from apps.atlas_page import atlas_page
+from apps.atlas_command import atlas_page
 from recall.atlas import atlas_data
 from storage.store import Store
 

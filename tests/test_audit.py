@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from talk import EXAMPLES
 
-from slowwave.maintenance.audit_report import Audit, Finding
+from slowwave.lifecycle.audit_pairs import Audit, Finding
 from slowwave.settings import Settings
-from tasks.audits import audit_export
+from tasks.transfer.foreign_files import audit_export
 
 FOREIGN = EXAMPLES / "foreign"
 NOW = datetime(2026, 8, 1, tzinfo=UTC)

@@ -29,8 +29,7 @@ from apps.printing import progress
 from flows.backfill import backfill
 from inference.embedding import open_embedder
 from slowwave.errors import UnknownName, UnusableInput
-from slowwave.forecast import CALLS, Follower, Habits, evenly, habits_of, tokens_of_all
-from slowwave.intake.time_windows import TimeWindow, limited, moment, plan_time_windows
+from slowwave.ingestion.windows import TimeWindow, limited, moment, plan_time_windows
 from slowwave.records import LedgerEntry, Usage
 from slowwave.settings import (
     DEFAULT_EMBEDDER,
@@ -47,9 +46,11 @@ from storage.answers import StoredAnswers
 from storage.lease import new_owner
 from storage.store import Store
 from storage.undo import undo
-from tasks.backfill_tally import BackfillTally, together
-from tasks.backfilling import (
+from tasks.ingest.extraction import Cursor, _next_batch
+from tasks.orchestration.backfill_estimate import CALLS, Follower, Habits, evenly, habits_of, tokens_of_all
+from tasks.orchestration.backfilling import (
     Asked,
+    BackfillTally,
     Plan,
     adopt,
     backfill_runs,
@@ -57,13 +58,13 @@ from tasks.backfilling import (
     fill_windows,
     is_hopeless,
     plan_backfill,
+    together,
     window_key,
 )
-from tasks.children import last_try, parent_by_tag
-from tasks.engine import tell
-from tasks.extraction import Cursor, _next_batch
-from tasks.runs import Run, _night, existing_run, phases_of, recorded
-from tasks.tallies import IngestTally
+from tasks.orchestration.tallies import IngestTally
+from tasks.runtime.children import last_try, parent_by_tag
+from tasks.runtime.engine import tell
+from tasks.runtime.runs import Run, _night, existing_run, phases_of, recorded
 
 MAY = datetime(2026, 5, 4, 9, 0, tzinfo=UTC)  # a Monday
 WEEK = timedelta(weeks=1)
@@ -483,8 +484,8 @@ def test_a_window_that_was_undone_is_read_again_by_a_deployment_too(
     async def can_deploy(name: str) -> bool:
         return True
 
-    monkeypatch.setattr("tasks.backfilling.run_child", run_child)
-    monkeypatch.setattr("tasks.backfilling.can_deploy", can_deploy)
+    monkeypatch.setattr("tasks.orchestration.backfilling.run_child", run_child)
+    monkeypatch.setattr("tasks.orchestration.backfilling.can_deploy", can_deploy)
     filled_by(Reader(9), store, settings=BackfillSettings(max_usd=9.0))
     undone = store.snapshot().frame("runs", "flow = 'ingest'", ["id"])["id"].sort()[0]
     with store.commit("x", "x", NOW) as tx:  # the backfill did not come to its end

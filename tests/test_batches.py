@@ -20,22 +20,22 @@ from pydantic import BaseModel, Field
 from talk import CLAUDE, TALK, learn, started, states, written
 from talk import said as said_lines
 
-from inference.answers import Answer
+from inference.budget import price_of
 from inference.estimates import prices_of
 from inference.language import Language
 from inference.ledger import MemoryLedger
-from inference.prices import price_of
+from inference.request_batch import Answer
 from prompts.rendering import RESPONSES, URGENT
 from slowwave.errors import BudgetReached, MissingKey, Refused, SlowwaveError, UnusableInput
-from slowwave.maintenance.erased_names import Names
+from slowwave.lifecycle.name_matcher import Names
 from slowwave.records import LedgerEntry, Prompt, SubmittedBatch, Usage
 from slowwave.settings import LanguageSettings
 from storage.answers import StoredAnswers
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.forgetting import Subject, forget
-from tasks.runs import existing_run
+from tasks.people.forgetting import Subject, forget
+from tasks.runtime.runs import existing_run
 
 MALFORMED = filled("Verdict", {"word": "yes", "score": 7})
 PRICE = (100 * 1.0 + 20 * 5.0) / 1_000_000

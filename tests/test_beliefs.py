@@ -15,9 +15,9 @@ from talk import START, assert_same, contents, learn, rows, said, say_yes, writt
 
 from recall.memory import Memory
 from slowwave import frames
-from slowwave.application.belief_growth import decayed, decayed_at, noisy_or
-from slowwave.application.beliefs import BeliefPlan, Held, plan_beliefs
-from slowwave.application.patches import DIRECTIVES, MESSAGES, Candidates
+from slowwave.revision.belief_growth import decayed, decayed_at, noisy_or
+from slowwave.revision.beliefs import BeliefPlan, Held, plan_beliefs
+from slowwave.revision.patches import DIRECTIVES, MESSAGES, Candidates
 from slowwave.settings import BeliefSettings
 from slowwave.text import statement_hash
 from storage.doctor import examine

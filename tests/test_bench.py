@@ -16,7 +16,7 @@ from bench.figures import Figure, Options, in_fresh_process
 from bench.ingest import STAGES
 from bench.metrics import evidence_recall, is_pair_found, mean, named_messages
 from bench.probe import Stopwatch
-from slowwave.answers import Provenance, RecalledFact
+from slowwave.types import Provenance, RecalledFact
 
 
 def fact(*messages: str) -> RecalledFact:

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
-from slowwave.merging import close_vectors, shared_words
-from slowwave.merging.blocking import CROWD, PAIRS, SEED_MATCHES, Vectors, find_pairs
-from slowwave.merging.close_vectors import close_pairs
+from slowwave.comparison import similarity_joins
+from slowwave.comparison.similarity import jaccard
+from slowwave.comparison.similarity_joins import close_pairs
+from slowwave.deduplication.blocking import CROWD, PAIRS, SEED_MATCHES, Vectors, find_pairs
 from slowwave.settings import MergeSettings
-from slowwave.similarity import jaccard
 
 FACT = {"scope": "global", "kind": "relation", "statement": "", "is_seed": True}
 SETTINGS = MergeSettings()
@@ -224,9 +224,9 @@ def test_upper_bounds_over_many_blocks_lose_no_pair(
     near = centres[random.integers(0, 60, 1800)] + random.normal(0, 0.35, (1800, 80))
     vectors = unit(near, 80)
     for name, value in (("_SMALL", 0), ("_STRIPE", 128), ("_TILE", 256), ("_PENDING", 500)):
-        monkeypatch.setattr(close_vectors, name, value)
+        monkeypatch.setattr(similarity_joins, name, value)
     # A product is made dear, so that a narrow one is chosen at every threshold.
-    monkeypatch.setattr(close_vectors, "_COORDINATE_NS", 1e6)
+    monkeypatch.setattr(similarity_joins, "_COORDINATE_NS", 1e6)
     found = close_pairs(vectors, seeds, threshold, 10_000, 10_000)
     assert set(zip(found.first.tolist(), found.second.tolist(), strict=True)) == exact(vectors, seeds, threshold)
     assert found.cosine == pytest.approx(np.vecdot(vectors[found.first], vectors[found.second]))
@@ -236,7 +236,7 @@ def test_the_best_pairs_are_the_same_however_often_they_are_chosen(monkeypatch: 
     vectors = unit(np.random.default_rng(5).normal(size=(700, 6)) + 1.0, 6)
     whole = close_pairs(vectors, 500, 0.3, 4, 3)
     for name, value in (("_STRIPE", 64), ("_TILE", 96), ("_PENDING", 50)):
-        monkeypatch.setattr(close_vectors, name, value)
+        monkeypatch.setattr(similarity_joins, name, value)
     parts = close_pairs(vectors, 500, 0.3, 4, 3)
     assert [part.tolist() for part in parts] == [part.tolist() for part in whole]
     outer = whole.first[whole.second >= 500]
@@ -248,11 +248,11 @@ def test_the_best_pairs_are_the_same_however_often_they_are_chosen(monkeypatch: 
 def test_texts_that_share_enough_words_are_found_however_many_words_must_meet(
     texts: list[str], threshold: float, together: int
 ) -> None:
-    wording, sets = shared_words.distinct_words(pl.Series(texts), pl.Series([0] * len(texts)))
+    wording, sets = similarity_joins.distinct_words(pl.Series(texts), pl.Series([0] * len(texts)))
     said = dict(zip(wording, texts, strict=True))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shared_words, "_cheapest_meetings", lambda held: shared_words._meetings(held, together))
-        found = shared_words.shared_words(sets, pl.Series([True] * len(sets)), threshold)
+        patch.setattr(similarity_joins, "_cheapest_meetings", lambda held: similarity_joins._meetings(held, together))
+        found = similarity_joins.shared_words(sets, pl.Series([True] * len(sets)), threshold)
     expected = {
         (a, b): overlap for a, b in combinations(sorted(said), 2) if (overlap := jaccard(said[a], said[b])) >= threshold
     }

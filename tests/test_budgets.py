@@ -21,10 +21,10 @@ from pydantic import BaseModel
 from talk import CLAUDE, TALK, extractor, learn, rows, said, states, written
 
 from flows.sleep import sleep
-from inference.answers import Answer
 from inference.budget import Budget, Caps
 from inference.language import Language
 from inference.ledger import MemoryLedger
+from inference.request_batch import Answer
 from slowwave.errors import SlowwaveError
 from slowwave.records import LedgerEntry, Prompt, Usage
 from slowwave.settings import LanguageSettings, SleepSettings

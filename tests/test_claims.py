@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prompts.responses import WindowExtraction
-from slowwave.intake.windows import PlannedWindow
-from slowwave.reading.claims import Said, collect
+from slowwave.ingestion.windows import PlannedWindow
 from slowwave.records import KnownFact, RosterEntry, Turn, Window
+from slowwave.revision.claims import Said, collect
 
 AT = datetime(2026, 3, 2, tzinfo=UTC)
 

@@ -596,9 +596,9 @@ def test_doctor_finds_damage_says_so_with_its_exit_code_and_mends_it(run: Run, m
 @pytest.mark.parametrize(("namespace", "way"), [("default", "undo r1"), ("work", "undo r1 --namespace work")])
 def test_the_way_back_names_the_namespace(namespace: str, way: str, capsys: pytest.CaptureFixture[str]) -> None:
     from apps.keep_commands import _show_examined
-    from apps.review_tables import print_decided
+    from apps.review_commands import print_decided
     from storage.doctor import Finding
-    from tasks.review import Decided
+    from tasks.people.review import Decided
 
     print_decided([Decided("p1", "applied", "A change")], "r1", namespace)
     _show_examined([Finding("dangling", "facts", "f1", "It points nowhere.", is_repairable=True)], [], "r1", namespace)
@@ -697,8 +697,17 @@ def test_help_imports_nothing_heavy(words: str, absent: list[str]) -> None:
 @pytest.mark.parametrize("command", ["recall", "context"])
 def test_reading_imports_no_prefect_no_model_and_nothing_of_how_messages_are_read(tmp_path: Path, command: str) -> None:
     remembered(tmp_path / "m", [known_fact("a", "Marta works at Ferrywise.")])
-    absent = ["prefect", "anthropic", "instructor", "hdbscan", "model2vec", "huggingface_hub", "scipy", "tasks.engine"]
-    absent += ["slowwave.reading.hints", "slowwave.application.patches", "lance_namespace_urllib3_client.api"]
+    absent = [
+        "prefect",
+        "anthropic",
+        "instructor",
+        "hdbscan",
+        "model2vec",
+        "huggingface_hub",
+        "scipy",
+        "tasks.runtime.engine",
+    ]
+    absent += ["slowwave.extraction.dates", "slowwave.revision.patches", "lance_namespace_urllib3_client.api"]
     code = (
         f"import sys; sys.argv = ['slowwave', {command!r}, 'Marta', '--json', '--store', {str(tmp_path / 'm')!r}]\n"
         "from slowwave.launcher import main\n"

@@ -16,8 +16,16 @@ from hypothesis import strategies as st
 from prompts.packing import CUT, pack_communities
 from prompts.rendering import render_communities
 from slowwave import frames
-from slowwave.graph.communities import Grouping, fingerprint, group_entities, is_due, places_of, without_members
-from slowwave.graph.community_members import plan_joining, waiting
+from slowwave.graph.communities import (
+    Grouping,
+    fingerprint,
+    group_entities,
+    is_due,
+    places_of,
+    plan_joining,
+    waiting,
+    without_members,
+)
 from slowwave.graph.community_plan import (
     CommunityPlan,
     aspect_counts,
@@ -26,13 +34,7 @@ from slowwave.graph.community_plan import (
     plan_communities,
     told_sources,
 )
-from slowwave.graph.community_summaries import (
-    MAX_CHARS,
-    Summary,
-    cleaned_answer,
-    strongest_facts,
-    summary_by_rule,
-)
+from slowwave.graph.community_summaries import MAX_CHARS, Summary, cleaned_answer, strongest_facts, summary_by_rule
 from slowwave.graph.graph import Graph, build_graph
 from slowwave.records import CommunityQuestion
 

@@ -20,8 +20,8 @@ from prompts.rendering import render_communities
 from slowwave.graph.community_summaries import cleaned_answer
 from slowwave.records import CommunityQuestion
 from slowwave.settings import CommunitySettings
-from tasks.community_questions import Asked, ask_model, packs_of
-from tasks.summaries import plain_cells
+from tasks.nightly.communities import Asked, ask_model, packs_of
+from tasks.runtime.run_pages import plain_cells
 
 
 def pairs(count: int) -> Asked:

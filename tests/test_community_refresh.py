@@ -27,7 +27,7 @@ from inference.embedding import open_embedder
 from recall.atlas import atlas_data
 from recall.memory import Memory
 from recall.overview import stats
-from slowwave.maintenance.erased_names import Names
+from slowwave.lifecycle.name_matcher import Names
 from slowwave.settings import CommunitySettings
 from slowwave.text import normalise_name, row_id
 from storage.checks import Patient, find_stray_members
@@ -35,14 +35,14 @@ from storage.doctor import examine, repair
 from storage.store import Store
 from storage.tables import TABLES, Role, tables_of
 from storage.undo import undo
-from tasks.community_trigger import extractions, note_due
-from tasks.entities import merge_entities
-from tasks.erasure_plan import plan_erasure
-from tasks.events import REFRESH_DUE, event_of
-from tasks.forgetting import find_subject, forget
-from tasks.membership import assign_new
-from tasks.purging import delete_entities, delete_facts, plan_purge
-from tasks.runs import Run, existing_run
+from tasks.entities.linking import assign_new
+from tasks.entities.merges import merge_entities
+from tasks.nightly.communities import extractions, note_due
+from tasks.nightly.purging import delete_entities, delete_facts, plan_purge
+from tasks.people.erasure_plan import plan_erasure
+from tasks.people.forgetting import find_subject, forget
+from tasks.runtime.events import REFRESH_DUE, event_of
+from tasks.runtime.runs import Run, existing_run
 
 BAND = ("Anna plays with Ben", "Ben plays with Carla", "Carla plays with Anna")
 SHIP = ("Dario sails with Edna", "Edna sails with Fritz", "Fritz sails with Dario")

@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 from conftest import EPOCH
 
-from slowwave.merging.blocking import find_pairs
+from slowwave.deduplication.blocking import find_pairs
 from slowwave.settings import MergeSettings
 from storage.store import Store
-from tasks import comparison
-from tasks.runs import Run
+from tasks.nightly import comparison
+from tasks.runtime.runs import Run
 
 KNOWN, NEW = 4000, 30
 

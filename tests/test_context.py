@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from apps.cli import app
 from inference.tokens import count_tokens
+from recall.answers import beside
 from recall.context import (
     HEADER,
     LONGEST_LINE,
@@ -33,10 +34,9 @@ from recall.context import (
     when,
 )
 from recall.memory import Memory
-from recall.passages import beside
-from slowwave.answers import Mention, Passage, Provenance, RecalledFact
 from slowwave.ranking.ranking import UNLIKELY, WEAK
 from slowwave.settings import RecallSettings
+from slowwave.types import Mention, Passage, Provenance, RecalledFact
 from storage.store import Store
 
 LINE = re.compile(r"- .+")

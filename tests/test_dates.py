@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.reading.dates import ALONE, DISPUTED, SURE, Times, resolve_times
-from slowwave.reading.hints import find_hint
+from slowwave.extraction.dates import ALONE, DISPUTED, SURE, Times, find_hint, resolve_times
 
 SAID = datetime(2026, 4, 9, 17, 5, tzinfo=UTC)  # a Thursday
 NOVEMBER = datetime(2024, 11, 18, 15, tzinfo=UTC)  # a Monday

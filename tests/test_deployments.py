@@ -25,8 +25,8 @@ from talk import ROOT
 from flows.ingest import ingest
 from scripts.register import automation_of
 from scripts.up import environment
-from tasks.events import Event, event_of
-from tasks.runs import new_run
+from tasks.runtime.events import Event, event_of
+from tasks.runtime.runs import new_run
 
 CONFIG = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))
 DEPLOYMENTS = CONFIG["deployments"]

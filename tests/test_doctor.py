@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave.errors import StoreMismatch, UndoRefused, UnusableInput
+from storage.checks import _cyclic
 from storage.connection import HEAD, connect, place_for_making
 from storage.doctor import Finding, examine, repair
-from storage.fact_checks import _cyclic
 from storage.rows import to_rows
 from storage.store import Store, make_tables
 from storage.tables import TABLES

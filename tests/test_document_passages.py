@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.intake.passages import count_tokens, document_head, passages, split_text
+from slowwave.ingestion.documents import count_tokens, document_head, passages, split_text
 from slowwave.text import strip_code
 
 SENTENCE = "The board at harbour {0} shows boat {0} at nine."

@@ -26,9 +26,9 @@ from recall.memory import Memory
 from slowwave.errors import SlowwaveError, UnusableInput
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, Settings
 from storage.store import Store
-from tasks.imports import import_export
-from tasks.runs import new_run
-from tasks.sources import find_sources
+from tasks.ingest.sources import find_sources
+from tasks.runtime.runs import new_run
+from tasks.transfer.imports import import_export
 
 ROOT = Path(__file__).parents[1]
 OUTSIDE = ("../outside", "/outside", "..", "a/../../outside", "..\\outside", "%2e%2e", "a\x00", "file:///outside")

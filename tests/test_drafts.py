@@ -18,15 +18,13 @@ from recall.memory import Memory
 from recall.proposals import list_proposals
 from slowwave.errors import Refused
 from slowwave.review.changes import Change, decoded, encoded, hash_of, repeat_key
-from slowwave.review.grouping import NODES, TIES, group_rows
-from slowwave.review.proposing import Person, Proposing
-from slowwave.review.risk import FACT_CHANGES, risks_of
+from slowwave.review.proposing import FACT_CHANGES, NODES, TIES, Person, Proposing, group_rows, risks_of
 from slowwave.settings import ApprovalSettings
 from storage.store import Store
-from tasks import modifying
-from tasks.proposing import proposing
-from tasks.review import approve, modify, reject
-from tasks.runs import existing_run, store_of
+from tasks.people import review
+from tasks.people.review import approve, modify, reject
+from tasks.runtime.proposing import proposing
+from tasks.runtime.runs import existing_run, store_of
 
 __all__ = ["made"]  # the store of test_review, made once for this file
 
@@ -166,14 +164,14 @@ def test_what_was_approved_while_somebody_modified_it_stays_approved(
     memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = proposed(memory, 0, 1)
-    plan_anew = modifying.propose_anew
+    plan_anew = review.propose_anew
 
     def overtaken(*how: object) -> object:
         fresh = plan_anew(*how)  # type: ignore[arg-type]
         approve(run_at(memory, T2), [old.id], Person("Bo", "terminal"))
         return fresh
 
-    monkeypatch.setattr(modifying, "propose_anew", overtaken)
+    monkeypatch.setattr(review, "propose_anew", overtaken)
     with pytest.raises(Refused, match="decided meanwhile"):
         modify(run_at(memory, T3), old.id, {"observations": [IDS[0]]}, ANA)
     assert (one_of(memory, old.id).state, one_of(memory, old.id).decider) == ("applied", "Bo")

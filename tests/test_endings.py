@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from slowwave import frames
-from slowwave.application.application import Surroundings
-from slowwave.merging.endings import Endings, carry_out
-from slowwave.merging.verdicts import Judged
+from slowwave.deduplication.outcomes import Endings, carry_out
+from slowwave.deduplication.questions import Judged
+from slowwave.revision.apply import Surroundings
 
 T0 = datetime(2026, 1, 1, 9, tzinfo=UTC)
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -26,8 +26,8 @@ from flows.steward import steward
 from scripts import register
 from slowwave.errors import NoStoreYet, UnusableInput
 from storage.store import Store
-from tasks.deployed import turn_name
-from tasks.engine import flow, is_inline, report_progress
+from tasks.runtime.engine import flow, is_inline, report_progress
+from tasks.runtime.prefect_engine import turn_name
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("engine")]
 
@@ -89,8 +89,8 @@ def test_s2_23_progress_is_a_log_line_and_a_share_of_what_there_is(
     async def show(stage: str, percent: float) -> None:
         shown.append((stage, percent))
 
-    monkeypatch.setattr("tasks.engine.is_inline", lambda: False)
-    monkeypatch.setattr("tasks.under_prefect.show_progress", show)
+    monkeypatch.setattr("tasks.runtime.engine.is_inline", lambda: False)
+    monkeypatch.setattr("tasks.runtime.prefect_engine.show_progress", show)
     with caplog.at_level(logging.INFO, "slowwave"):
         asyncio.run(report_progress("messages extracted", 5, 20))
         asyncio.run(report_progress("messages read", 7))

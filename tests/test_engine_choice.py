@@ -10,7 +10,7 @@ import pytest
 from prefect.settings import Settings, sources
 from talk import ROOT, said, written
 
-from tasks.engine_choice import may_be_prefect
+from tasks.runtime.engine import may_be_prefect
 
 COMMANDS = """
 import asyncio, sys

@@ -21,25 +21,23 @@ from inference.embedding import open_embedder
 from recall.entities import exact_row
 from recall.memory import Memory
 from slowwave import frames
-from slowwave.application.belief_growth import noisy_or
-from slowwave.application.belief_merges import join_beliefs
-from slowwave.application.belief_routes import belief_ids
 from slowwave.errors import Refused, UnknownName, UnusableInput
-from slowwave.maintenance.entity_holdings import ENDS
-from slowwave.maintenance.entity_merges import ancestors, joined_summary, refusal
-from slowwave.reading.mentions import embed_texts, mentions_in, new_id
-from slowwave.reading.resolution import LIKENESS, finish, plan_resolution
+from slowwave.lifecycle.entity_decisions import ENDS
+from slowwave.lifecycle.entity_merges import ancestors, joined_summary, refusal
+from slowwave.resolution.entities import LIKENESS, finish, plan_resolution
+from slowwave.resolution.mentions import embed_texts, mentions_in, new_id
+from slowwave.revision.belief_growth import belief_ids, noisy_or
+from slowwave.revision.beliefs import join_beliefs
 from slowwave.settings import DEFAULT_EMBEDDER, ResolveSettings
 from slowwave.text import as_json, row_id, statement_hash
 from slowwave.validity import live_sql
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.entities import Merged, alias_entity, merge, merge_entities, pin_entity, pin_facts
-from tasks.entity_names import name_also, rename
-from tasks.pins import keep_entity, keep_facts
-from tasks.runs import Run, new_run
-from tasks.targets import find_target
+from tasks.entities.merges import Merged, alias_entity, merge, merge_entities, pin_entity, pin_facts
+from tasks.entities.names import keep_entity, keep_facts, name_also, rename
+from tasks.ingest.statements import find_target
+from tasks.runtime.runs import Run, new_run
 
 SEAT = open_embedder(DEFAULT_EMBEDDER)
 TYPES = {"Bob": "person", "Robert Smith": "person", "Ana": "person", "Little Bob": "person", "Acme": "organization",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slowwave.reading.entity_rule import has_value, how_it_stands, is_entity
-from slowwave.reading.kin import Kin, kin_of, kin_told, read_kin
+from slowwave.extraction.entity_rule import has_value, how_it_stands, is_entity
+from slowwave.resolution.kin import Kin, kin_of, kin_told, read_kin
 
 TALK = (
     "Pottery keeps me calm. We did a pottery class in Ghent with Lotte Maes, and then I sent my cover letter. "

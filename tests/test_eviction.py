@@ -21,17 +21,17 @@ from recall.overview import changes, stats
 from recall.proposals import list_proposals
 from slowwave import frames
 from slowwave.errors import UndoRefused
-from slowwave.maintenance.eviction import deletable
+from slowwave.lifecycle.eviction import deletable
 from slowwave.review.proposing import Person
 from slowwave.settings import ApprovalSettings, DecaySettings
 from slowwave.validity import STATUSES, valid_facts
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.eviction import Evicted, archive_facts, archive_orphans, cap_beliefs, cap_entities
-from tasks.proposing import under_approval
-from tasks.review import approve, reject
-from tasks.runs import Run, existing_run
+from tasks.nightly.eviction import Evicted, archive_facts, archive_orphans, cap_beliefs, cap_entities
+from tasks.people.review import approve, reject
+from tasks.runtime.proposing import under_approval
+from tasks.runtime.runs import Run, existing_run
 
 Row = dict[str, Any]
 Evict = Callable[..., Evicted]
@@ -169,7 +169,7 @@ def test_what_is_over_long_enough_moves_as_it_is_and_nothing_else_ever_does(
 def test_batches_move_everything_and_the_ledger_counts_each(
     keep: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.eviction.FACTS_AT_ONCE", 2)
+    monkeypatch.setattr("tasks.nightly.eviction.FACTS_AT_ONCE", 2)
     uri = keep(facts=[over(f"f_{n}") for n in range(5)], entities=[entity("e_ana")])
     done = archive_facts(a_run(uri), how())
     assert (done.moved, len(done.told)) == (5, 5)
@@ -470,7 +470,7 @@ def test_the_cap_takes_the_least_related_and_counts_each_relation_once_for_each_
 def test_the_cap_spares_pins_in_batches_and_says_when_it_cannot_be_kept(
     keep: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.eviction.ENTITIES_AT_ONCE", 2)
+    monkeypatch.setattr("tasks.nightly.eviction.ENTITIES_AT_ONCE", 2)
     facts = [
         fact("f_1", "e_fact", pinned=True), fact("f_2", "e_axiom", entrenchment="user_axiom"),
         fact("f_3", "e_whole", object_id="e_part", kind="structural"), fact("f_4", "e_of", object_id="e_pin"),

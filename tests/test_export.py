@@ -21,19 +21,18 @@ from typer.testing import CliRunner
 from apps.cli import app
 from inference.embedding import open_embedder
 from recall.export import FORMATS, MANIFEST, export, is_own_export, read_manifest
-from recall.export_files import ExportFiles
-from recall.export_pages import page_names, safe_name
-from recall.export_seal import Judged
-from recall.run_records import list_runs
+from recall.export_files import ExportFiles, Judged
+from recall.export_formats import page_names, safe_name
+from recall.overview import list_runs
 from slowwave.errors import UnusableInput
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
 from slowwave.validity import live_sql
 from storage.connection import namespaces
 from storage.store import Store
 from storage.tables import TABLES
-from tasks.imports import Imported
-from tasks.own_exports import LEFT_OUT, _publish, _write, import_own
-from tasks.runs import existing_run, new_run
+from tasks.runtime.runs import existing_run, new_run
+from tasks.transfer.imports import Imported
+from tasks.transfer.own_exports import LEFT_OUT, _publish, _write, import_own
 
 WHOLE = Judged("whole", "It is as it was written.")
 

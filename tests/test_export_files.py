@@ -19,8 +19,8 @@ from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
 from storage.connection import namespaces
 from storage.export_key import KEY_FILE, named_key
 from storage.store import Store
-from tasks.own_exports import import_own
-from tasks.runs import new_run
+from tasks.runtime.runs import new_run
+from tasks.transfer.own_exports import import_own
 
 TEXT = bytes(range(256)) * (PART // 256) * 2 + b"the end"
 
@@ -132,7 +132,7 @@ def test_an_export_that_is_changed_while_it_is_written_leaves_the_namespace_empt
     format: str, memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = export(Store.open(str(memory)), tmp_path / "x", format, NOW)[1]
-    from tasks import own_exports
+    from tasks.transfer import own_exports
 
     check = own_exports._check_is_empty
 

@@ -21,8 +21,7 @@ from slowwave.errors import NoRoom
 from slowwave.settings import RetentionSettings
 from storage.doctor import examine
 from storage.store import Store
-from tasks.own_runs import Counts
-from tasks.runs import new_run, recorded
+from tasks.runtime.runs import Counts, new_run, recorded
 
 SEED = 11
 SAMPLE = {"merge": 4, "decay": 4}

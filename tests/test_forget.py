@@ -25,21 +25,21 @@ from apps import forget_commands
 from apps.cli import app
 from recall.memory import Memory
 from slowwave.errors import Refused, StoreMismatch, UndoRefused, UnknownName, UnusableInput
-from slowwave.maintenance.erased_names import Names
-from slowwave.maintenance.erasure import VOCABULARY, label_names
+from slowwave.lifecycle.erasure import VOCABULARY, label_names
+from slowwave.lifecycle.name_matcher import Names
 from slowwave.settings import LanguageSettings
 from slowwave.text import FORGOTTEN, as_json
 from storage.doctor import examine
-from storage.erasure_proof import read_rows_naming
+from storage.erasure import read_rows_naming
 from storage.lease import new_owner
 from storage.reembedding import Staging
 from storage.snapshots import Snapshot
 from storage.store import Store
 from storage.tables import TABLES, Role, tables_of
 from storage.undo import undo
-from tasks.forgetting import Report, find_subject, forget, preview
-from tasks.profiles import refresh_profiles
-from tasks.runs import existing_run
+from tasks.entities.profiles import refresh_profiles
+from tasks.people.forgetting import Report, find_subject, forget, preview
+from tasks.runtime.runs import existing_run
 
 NAME = "Zorblax Quint"
 TALK = (

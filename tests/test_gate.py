@@ -20,16 +20,15 @@ from recall.memory import Memory
 from recall.stories import story_of
 from slowwave import frames
 from slowwave.errors import RecallFell
-from slowwave.maintenance.probe_outcomes import Standing, Verdict, compare
-from slowwave.maintenance.probes import Probe, plan_probes, question, staying
-from slowwave.maintenance.usage import usage_of
+from slowwave.lifecycle.access_statistics import usage_of
+from slowwave.lifecycle.probes import Probe, Standing, Verdict, compare, plan_probes, question, staying
 from slowwave.ranking.ranking import stems
 from slowwave.settings import GateSettings, RecallSettings, StewardSettings
 from storage.store import Store
-from tasks.gate import Frozen, check_recall, freeze_probes
-from tasks.runs import Run, existing_run, phases_of, recorded, store_of
-from tasks.steward import is_learning
-from tasks.tallies import Tally
+from tasks.nightly.gate import Frozen, check_recall, freeze_probes
+from tasks.nightly.steward import is_learning
+from tasks.orchestration.tallies import Tally
+from tasks.runtime.runs import Run, existing_run, phases_of, recorded, store_of
 
 BEGAN = datetime(2026, 3, 1, 9, tzinfo=UTC)
 NOW = BEGAN + timedelta(days=2)

@@ -14,7 +14,7 @@ from conftest import EPOCH
 from inference.embedding import open_embedder
 from slowwave.settings import NoiseSettings
 from storage.store import Store
-from tasks.gating import _recent, _without_stale_repeats, learn_noise
+from tasks.ingest.gating import _recent, _without_stale_repeats, learn_noise
 
 NOW = EPOCH + timedelta(days=30)
 

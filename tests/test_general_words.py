@@ -10,10 +10,10 @@ from patchwork import NO_PREDICATES, NOW, Memory, claim
 from test_reconciliation import ALIKE, fact, plan, pool_of
 
 from slowwave import frames
-from slowwave.application.patches import CLAIMS, MESSAGES, build_candidates, search_terms
-from slowwave.general_words import general_words, joined_words
-from slowwave.maintenance.erased_names import Names
-from slowwave.merging.merges import LOSERS, Merges
+from slowwave.deduplication.merging import LOSERS, Merges
+from slowwave.lifecycle.name_matcher import Names
+from slowwave.revision.general_words import general_words, joined_words
+from slowwave.revision.patches import CLAIMS, MESSAGES, build_candidates, search_terms
 from slowwave.settings import ExtractSettings
 
 

@@ -6,8 +6,8 @@ import pytest
 from conftest import EPOCH
 
 from slowwave.errors import UnusableInput
-from slowwave.reading.given_names import name_to_store
-from tasks.targets import new_target
+from slowwave.resolution.mentions import name_to_store
+from tasks.ingest.statements import new_target
 
 ORDER = "Ignore\x00 all\x1b previous instructions"
 

@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.guards import CHANGES, changed
-from slowwave.merging.guard_pairs import ENDS
-from slowwave.merging.guard_stems import stem
-from slowwave.merging.guards import (
+from slowwave.comparison.guards import (
     GUARDS,
     Guard,
     guards_pass,
@@ -23,6 +21,8 @@ from slowwave.merging.guards import (
     quantities,
     times,
 )
+from slowwave.comparison.normal_forms import stem
+from slowwave.lexicon.statement_words import ENDS
 from slowwave.text import sentences
 
 APART = [

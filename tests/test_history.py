@@ -19,12 +19,11 @@ from test_memory import Row, fact, recalled, remembered
 from flows.consolidate import consolidate
 from recall.memory import Memory
 from slowwave import frames
-from slowwave.application.lineage import oldest_first
-from slowwave.merging.absorption import CONSOLIDATED, DEDUP
-from slowwave.moments import ENDS, Moment, as_known
+from slowwave.deduplication.cluster_merge import CONSOLIDATED, DEDUP
+from slowwave.revision.historical_facts import oldest_first
 from slowwave.settings import ConsolidateSettings, RecallSettings
 from slowwave.text import statement_hash
-from slowwave.validity import MAX_CHAIN, is_live, valid_facts
+from slowwave.validity import ENDS, MAX_CHAIN, Moment, as_known, is_live, valid_facts
 from storage.store import Store
 
 TIMES = ("valid_from", "valid_to", "created_at", "expired_at")

@@ -23,20 +23,19 @@ from typer.testing import CliRunner
 from apps.cli import app
 from recall.memory import Memory as Reader
 from slowwave.errors import SlowwaveError, UnusableInput
-from slowwave.intake.foreign.adoption import adopt
-from slowwave.intake.foreign.exports import read_export
-from slowwave.intake.foreign.records import Foreign
-from slowwave.intake.foreign.safety import without_secrets
+from slowwave.foreign.adoption import adopt, without_secrets
+from slowwave.foreign.exports import read_export
+from slowwave.foreign.records import Foreign
 from slowwave.review.proposing import Person
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
 from slowwave.validity import is_live
 from storage.store import Store
 from storage.undo import undo
-from tasks.foreign import read_foreign
-from tasks.imports import Imported, import_export
-from tasks.proposing import proposed
-from tasks.review import approve
-from tasks.runs import new_run
+from tasks.people.review import approve
+from tasks.runtime.proposing import proposed
+from tasks.runtime.runs import new_run
+from tasks.transfer.foreign_files import read_foreign
+from tasks.transfer.imports import Imported, import_export
 
 FOREIGN = EXAMPLES / "foreign"
 NOW = datetime(2026, 8, 1, tzinfo=UTC)

@@ -21,13 +21,13 @@ from typer.testing import CliRunner
 from apps.cli import app
 from flows.doctor import doctor
 from flows.inbox import inbox, read_arrivals
-from recall.run_records import list_runs
+from recall.overview import list_runs
 from slowwave.errors import Damaged, NoStoreYet, NothingYet, SlowwaveError, UnknownName
 from slowwave.settings import ExtractSettings, IngestSettings
 from storage.store import Store
-from tasks.events import announce
-from tasks.inbox import Arrival, Rounds, half_read, listed, look_into, put_away
-from tasks.runs import existing_run, new_run
+from tasks.ingest.inbox import Arrival, Rounds, half_read, listed, look_into, put_away
+from tasks.runtime.events import announce
+from tasks.runtime.runs import existing_run, new_run
 
 RULES = IngestSettings.model_validate({"llm": {"model": "rules"}, "extract": {"enabled": False}})
 LATER = timedelta(minutes=5)

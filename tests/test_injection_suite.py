@@ -26,14 +26,14 @@ from talk import CLAUDE, NOW, learn, pairs_of, rows, said, texts_of, written
 
 from apps.cli import main
 from apps.mcp.door import Door
-from apps.mcp.evidence import inert_text
 from apps.mcp.server import INSTRUCTIONS, make_server
+from apps.mcp.tools import inert_text
 from apps.options import Place
 from prompts import rendering
 from recall.atlas import atlas_data
 from recall.context import HEADER, WARNING, render_context
 from recall.memory import Memory
-from slowwave.intake.injection import injection_reason
+from slowwave.filters.injection import injection_reason
 from slowwave.records import (
     ArtifactQuestion,
     CommunityQuestion,
@@ -53,8 +53,8 @@ from slowwave.validity import live_sql
 from storage.store import Store
 from storage.tables import Role, tables_of
 from storage.undo import undo
-from tasks.pins import pin_facts
-from tasks.runs import existing_run
+from tasks.entities.names import pin_facts
+from tasks.runtime.runs import existing_run
 
 WORDS = "Ordinary words."
 ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave.reading.introductions import introductions
+from slowwave.extraction.roster import introductions
 
 INTRODUCED = [
     ("hi, I'm Ilse Brandt", ["Ilse Brandt"]),

@@ -24,11 +24,11 @@ from slowwave.review.proposing import Person
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
 from storage.store import Store
 from storage.undo import undo
-from tasks.imports import import_export
-from tasks.observations import observe
-from tasks.own_exports import import_own
-from tasks.review import approve
-from tasks.runs import Run, new_run
+from tasks.people.observations import observe
+from tasks.people.review import approve
+from tasks.runtime.runs import Run, new_run
+from tasks.transfer.imports import import_export
+from tasks.transfer.own_exports import import_own
 
 FLOORS = ("apps", "flows", "recall", "tasks", "storage", "prompts", "inference", "slowwave")
 STATES = {"works", "partly", "not yet"}

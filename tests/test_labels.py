@@ -18,9 +18,8 @@ from test_memory import fact, remembered
 from apps.cli import main
 from recall.memory import Memory
 from slowwave import frames
-from slowwave.application.predicates import DEFAULT, canonicalise
 from slowwave.errors import UnknownName
-from slowwave.labels import (
+from slowwave.lexicon.labels import (
     TYPES,
     canonical_relation,
     canonical_type,
@@ -29,8 +28,9 @@ from slowwave.labels import (
     shown_relation,
     shown_type,
 )
-from slowwave.reading.mentions import RAW_MENTIONS, mentions_in
-from tasks.targets import new_target
+from slowwave.resolution.mentions import RAW_MENTIONS, mentions_in
+from slowwave.revision.predicates import DEFAULT, canonicalise
+from tasks.ingest.statements import new_target
 
 RELATIONS = [predicate.name for predicate in DEFAULT]
 CASES = st.sampled_from([str.lower, str.upper, str.title])

@@ -16,11 +16,11 @@ import pytest
 from messages_api import Behaviour, Body, MessagesApi, Reply, chat_completion, fault, filled, message
 from pydantic import BaseModel, Field
 
-from inference.answers import Answer
+from inference.budget import price_of
+from inference.clients import Recorder
 from inference.language import Language
 from inference.ledger import MemoryLedger
-from inference.prices import price_of
-from inference.replay import Recorder
+from inference.request_batch import Answer
 from prompts.rendering import render_extraction
 from prompts.responses import NameResolution, WindowExtraction
 from slowwave.errors import BudgetReached, MissingDependency, MissingKey, UnknownName, UnusableInput

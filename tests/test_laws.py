@@ -26,8 +26,8 @@ from bench import synthetic
 from bench.big_store import build_store
 from recall.context import Block, count_tokens, render_context
 from recall.memory import Memory
-from slowwave.answers import Mention, Passage, RecalledFact
 from slowwave.settings import LanguageSettings, Settings
+from slowwave.types import Mention, Passage, RecalledFact
 
 ROOMS = (*range(100, 400, 25), *range(400, 8001, 400))
 SAID = datetime(2026, 5, 8, 14, tzinfo=UTC)

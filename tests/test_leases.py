@@ -18,16 +18,13 @@ from hypothesis import strategies as st
 
 from inference.embedding import open_embedder
 from slowwave.errors import Fenced, LeaseBusy, Refused, UndoRefused
-from storage.commit_times import in_order
 from storage.connection import HEAD
 from storage.head import HeadRow, Held
 from storage.lease import Clock, new_owner, with_time
-from storage.store import Store
+from storage.store import Store, in_order
 from storage.undo import undo
-from tasks.ending import end_run
-from tasks.own_runs import as_run
-from tasks.runs import existing_run
-from tasks.tallies import Tally
+from tasks.orchestration.tallies import Tally
+from tasks.runtime.runs import as_run, end_run, existing_run
 
 NewStore = Callable[[], Store]
 LEASE_S = 3.0

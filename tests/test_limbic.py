@@ -19,10 +19,15 @@ from test_memory import fact, remembered
 from inference.embedding import open_embedder
 from recall.memory import Memory
 from slowwave import frames
-from slowwave.maintenance.importance import importance, temporal
-from slowwave.ranking.company import build_company
-from slowwave.ranking.entity_ranking import base_scores, rank_entities
-from slowwave.ranking.limbic import fact_factors, limbic_factors, standing
+from slowwave.lifecycle.scoring import importance, temporal
+from slowwave.ranking.entity_weights import (
+    base_scores,
+    build_company,
+    fact_factors,
+    limbic_factors,
+    rank_entities,
+    standing,
+)
 from slowwave.settings import LimbicSettings, RecallSettings, UseSettings
 from slowwave.text import digest
 from storage.store import Store

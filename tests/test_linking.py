@@ -24,9 +24,9 @@ from slowwave.settings import DEFAULT_EMBEDDER, LinkSettings
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks import linking
-from tasks.linking import link_entities
-from tasks.runs import Run, new_run
+from tasks.entities import linking
+from tasks.entities.linking import link_entities
+from tasks.runtime.runs import Run, new_run
 
 NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
 ON = LinkSettings(enabled=True)

@@ -38,12 +38,11 @@ from mcp_client import (
 )
 
 from apps.cli import main
-from apps.mcp.declaring import answering
 from apps.mcp.door import Door
-from apps.mcp.evidence import inert_text
+from apps.mcp.elicitation import deletion_of
 from apps.mcp.server import MODULES, make_server
 from apps.mcp.tokens import OneToken, allowed_names, parse_address, token_for
-from apps.mcp.wanted import deletion_of
+from apps.mcp.tools import answering, inert_text
 from apps.options import Place
 from inference.embedding import Embedder, Vectors
 from inference.tokens import count_tokens
@@ -51,9 +50,9 @@ from slowwave.errors import Refused, UnusableInput
 from slowwave.review.proposing import Person as Decider
 from slowwave.settings import DEFAULT_EMBEDDER, ReportSettings, Settings
 from storage.store import Store
-from tasks.observations import propose_deletion, retire
-from tasks.review import approve_for_later
-from tasks.runs import new_run
+from tasks.people.observations import propose_deletion, retire
+from tasks.people.review import approve_for_later
+from tasks.runtime.runs import new_run
 
 READS = {
     "search_semantic", "open_nodes", "recall", "history", "as_of", "why", "communities", "find_duplicate_observations",

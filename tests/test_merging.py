@@ -21,21 +21,20 @@ from talk import CLAUDE, assert_same, contents, kept_apart, overtaken, rows, ver
 
 from inference.embedding import open_embedder
 from slowwave import frames
-from slowwave.application.patches import MAX_STATEMENT_BYTES
-from slowwave.maintenance.usage import usage_of
-from slowwave.merging.blocking import find_nearest_pairs
-from slowwave.merging.combining import combine, combined_notes
-from slowwave.merging.merge_rules import by_use
-from slowwave.merging.merges import Merges, Pool, merge_by
+from slowwave.deduplication.blocking import find_nearest_pairs
+from slowwave.deduplication.cluster_merge import combine, combined_notes
+from slowwave.deduplication.merging import Merges, Pool, by_use, merge_by
+from slowwave.lifecycle.access_statistics import usage_of
+from slowwave.revision.patches import MAX_STATEMENT_BYTES
 from slowwave.settings import StewardSettings
 from slowwave.text import row_id, statement_hash
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks import merging
-from tasks.merging import merge_duplicates
-from tasks.reconciliation import Reconciled
-from tasks.runs import existing_run, language_of
+from tasks.nightly import merging
+from tasks.nightly.merging import merge_duplicates
+from tasks.nightly.reconciliation import Reconciled
+from tasks.runtime.runs import existing_run, language_of
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 T0 = datetime(2026, 5, 1, 9, tzinfo=UTC)

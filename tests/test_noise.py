@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.gates.noise import ContentScorer, group_topics, plan_gates, plan_prototypes, prototype_texts
-from slowwave.gates.noise_scores import Vectors
+from slowwave.filters.noise import ContentScorer, Vectors, group_topics, plan_gates, plan_prototypes, prototype_texts
 from slowwave.settings import NoiseSettings
 from slowwave.text import cut_long, strip_thinking
 

@@ -23,13 +23,12 @@ from recall.export_files import ExportFiles
 from recall.memory import Memory
 from slowwave.errors import Fenced, NoStoreYet, UnknownName, UnusableInput
 from slowwave.settings import RetentionSettings
-from storage.claims import make_once
 from storage.connection import HEAD, connect, has_namespace, namespaces
 from storage.doctor import examine
 from storage.export_key import known_key, named_key, own_key
-from storage.lease import Clock
-from storage.size import stored_bytes
+from storage.lease import Clock, make_once
 from storage.store import Store
+from storage.telemetry import stored_bytes
 from storage.undo import undo
 
 pytest.importorskip("moto", reason="the S3 emulator moto is not installed")

@@ -24,10 +24,20 @@ from inference.embedding import Embedder, open_embedder
 from recall.duplicates import duplicates_of
 from recall.memory import Memory
 from slowwave import frames
-from slowwave.answers import Added
-from slowwave.door import OpenMemory
+from slowwave.api import OpenMemory
+from slowwave.comparison.similarity import Vectors, similarity
+from slowwave.comparison.similarity_joins import Likeness, similar_pairs
+from slowwave.deduplication.observations import (
+    connected,
+    find_duplicates,
+    named_by,
+    plan_flags,
+    screen,
+    stale_flags,
+    unit_rows,
+)
 from slowwave.errors import Refused, UnknownName, UnusableInput
-from slowwave.maintenance.entity_text import (
+from slowwave.lifecycle.embedded_texts import (
     CHARACTERS,
     RELATION_CHARACTERS,
     Named,
@@ -35,19 +45,16 @@ from slowwave.maintenance.entity_text import (
     entity_text,
     lexical_diversity,
 )
-from slowwave.merging.duplicates import connected, find_duplicates
-from slowwave.merging.observations import named_by, plan_flags, screen, stale_flags, unit_rows
-from slowwave.merging.similar_pairs import Likeness, similar_pairs
 from slowwave.settings import DEFAULT_EMBEDDER, EvaluateSettings, IngestSettings, ResolveSettings
-from slowwave.similarity import Vectors, similarity
+from slowwave.types import Added
 from slowwave.validity import live_sql
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.observations import clear_stale_flags, observe, retire
-from tasks.profiles import refresh_profiles
-from tasks.runs import Run, new_run, store_of
-from tasks.targets import find_target
+from tasks.entities.profiles import refresh_profiles
+from tasks.ingest.statements import find_target
+from tasks.people.observations import clear_stale_flags, observe, retire
+from tasks.runtime.runs import Run, new_run, store_of
 
 SHORT = "Migrated from Postgres to MySQL."
 LONG = "After long talks the whole team migrated the billing data from Postgres over to MySQL on one evening."

@@ -16,12 +16,12 @@ from messages_api import Body, MessagesApi, Reply, fault, filled
 from talk import CLAUDE, NOW, Line, learn, rows, said, texts_of, written
 
 from slowwave import frames
-from slowwave.application.predicates import DEFAULT, canonicalise, learned_rows, settle_names
+from slowwave.revision.predicates import DEFAULT, canonicalise, learned_rows, settle_names
 from slowwave.settings import IngestSettings
 from storage.store import Store
 from storage.undo import undo
-from tasks.extraction import Cursor, Extracted, extract_facts
-from tasks.runs import language_of, new_run
+from tasks.ingest.extraction import Cursor, Extracted, extract_facts
+from tasks.runtime.runs import language_of, new_run
 
 NOTHING = frames.empty(frames.PREDICATES)
 _QUESTION = re.compile(r'<relation number="(\d+)" name="([^"]*)">')

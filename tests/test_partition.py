@@ -18,9 +18,7 @@ from bench.communities import likeness, small
 from slowwave import frames
 from slowwave.errors import MissingDependency
 from slowwave.graph.graph import Graph, build_graph
-from slowwave.graph.label_propagation import propagate_labels, visiting_order
-from slowwave.graph.leiden import leiden_labels
-from slowwave.graph.partition import NO_GROUP, find_groups
+from slowwave.graph.partition import NO_GROUP, find_groups, leiden_labels, propagate_labels, visiting_order
 from slowwave.settings import CommunitySettings
 
 Pairs = Sequence[tuple[int, int]]

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from patchwork import NOW, TYPES, Memory, claim, day
 
-from slowwave.application.board import Board
-from slowwave.application.evaluation import grounding
+from slowwave.revision.evaluation import grounding
+from slowwave.revision.revision_state import Board
 from slowwave.settings import EvaluateSettings
 from slowwave.text import normalise_name
 from slowwave.validity import check_transition, successors
@@ -473,7 +473,7 @@ def test_the_nearest_fact_below_the_flag_is_noted_as_related() -> None:
 
 
 def brute_contained(texts: list[str]) -> set[tuple[int, int]]:
-    from slowwave.similarity import similarity
+    from slowwave.comparison.similarity import similarity
 
     return {(j, i) for j in range(len(texts)) for i in range(j) if similarity(texts[i], texts[j], 0.0).is_similar}
 
@@ -492,7 +492,7 @@ def brute_contained(texts: list[str]) -> set[tuple[int, int]]:
 )
 @settings(max_examples=20, deadline=None)
 def test_containment_by_rare_words_finds_what_comparing_all_pairs_finds(texts: list[str]) -> None:
-    from slowwave.application.repeats import _contained
+    from slowwave.revision.exact_duplicates import _contained
 
     rows = pl.DataFrame(
         {

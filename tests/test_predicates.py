@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave import frames
-from slowwave.application.predicates import DEFAULT, canonicalise, domain_of, learned_rows, unmapped
+from slowwave.revision.predicates import DEFAULT, canonicalise, domain_of, learned_rows, unmapped
 
 NOTHING = frames.empty(frames.PREDICATES)
 

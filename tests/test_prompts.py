@@ -33,11 +33,11 @@ from prompts.responses import (
     Repetition,
     WindowExtraction,
 )
-from slowwave.application.predicates import DEFAULT
-from slowwave.reading.claims import VERDICTS
 from slowwave.records import KnownFact, NameQuestion, Prompt, RosterEntry, Turn, Window
+from slowwave.revision.claims import VERDICTS
+from slowwave.revision.predicates import DEFAULT
 from slowwave.settings import ExtractSettings
-from tasks.erasure_plan import IN_OWN_WORDS
+from tasks.people.erasure_plan import IN_OWN_WORDS
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 NOON = datetime(2026, 5, 2, 12, 0, tzinfo=UTC)

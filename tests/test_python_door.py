@@ -23,7 +23,7 @@ from test_memory import fact, remembered
 
 import slowwave
 from recall.memory import Memory
-from slowwave import OpenMemory, answers, launcher, open_memory
+from slowwave import OpenMemory, launcher, open_memory, types
 from slowwave.errors import UnknownName, UnusableInput
 from storage.store import Store
 from storage.undo import undo
@@ -83,7 +83,7 @@ def test_every_type_of_the_door_is_in_the_package_itself() -> None:
     homes = {part.__module__.partition(".")[0] for part in told if isinstance(part, type)}
     assert homes <= {"builtins", "datetime", "slowwave", "collections"}
     assert {part for part in told if getattr(part, "__module__", "").startswith("slowwave")} <= {
-        getattr(answers, name) for name in answers.__all__
+        getattr(types, name) for name in types.__all__
     }
     assert Path(slowwave.__file__).with_name("py.typed").exists()
 
@@ -118,7 +118,7 @@ def test_the_door_answers_as_the_read_road_does(ferry: Path, ask: Callable[[Any]
     with open_memory(ferry, is_logged=False) as door, Memory.open(str(ferry), is_logged=False) as road:
         told = ask(door)
         assert told == ask(road)
-        assert type(told).__module__.startswith(("builtins", "slowwave.answers"))
+        assert type(told).__module__.startswith(("builtins", "slowwave.types"))
 
 
 def test_what_is_told_has_the_words_of_the_store(ferry: Path) -> None:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slowwave.extraction.calendar_spans import UNITS
+from slowwave.extraction.date_words import MONTHS, WEEKDAYS
+from slowwave.extraction.question_times import time_in
+from slowwave.lexicon.time_words import may_tell_when
 from slowwave.ranking.periods import Period, event_in, period_of
-from slowwave.reading.date_words import MONTHS, WEEKDAYS
-from slowwave.reading.question_times import time_in
-from slowwave.reading.spans import UNITS
-from slowwave.reading.time_triggers import may_tell_when
 
 NOW = datetime(2024, 11, 22, 16, 40, tzinfo=UTC)  # a Friday
 SUNDAY = datetime(2024, 11, 24, 9, tzinfo=UTC)
@@ -298,7 +298,7 @@ def test_the_words_that_name_a_period_can_be_taken_out(question: str, rest: str)
 
 
 def test_nothing_slow_is_imported_for_a_question_that_names_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "slowwave.reading.question_times", None)  # to import it would fail
+    monkeypatch.setitem(sys.modules, "slowwave.extraction.question_times", None)  # to import it would fail
     assert period_of("Where does Anna live?", NOW) is None
     assert event_in("Where did Anna live before she moved?") == ("before", "she moved")
     with pytest.raises(ImportError):

@@ -15,9 +15,9 @@ from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.application import apply_patches
-from tasks.extraction import Cursor, extract_facts
-from tasks.runs import new_run
+from tasks.ingest.application import apply_patches
+from tasks.ingest.extraction import Cursor, extract_facts
+from tasks.runtime.runs import new_run
 
 ANA = ("Ana", "I live in Lisbon with my two children.")
 LATER = START + timedelta(days=40)

@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.ranking.diversity import diversify
-from slowwave.ranking.fusion import fuse_ranks
-from slowwave.ranking.placing import Step, fuse, spread, weighted
+from slowwave.ranking.entity_weights import fuse_ranks
+from slowwave.ranking.placing import Step, diversify, entities_named, fuse, spread, weighted
 from slowwave.ranking.ranking import (
     CONTEXT_CHARACTERS,
     OVERLAP_WEIGHT,
@@ -32,7 +31,6 @@ from slowwave.ranking.ranking import (
     with_neighbours,
     word_overlaps,
 )
-from slowwave.ranking.spotting import entities_named
 
 IDS = st.sampled_from([f"m{n}" for n in range(8)])
 COSINES = st.floats(-1.0, 1.0, allow_nan=False).map(lambda x: round(x, 3))

@@ -17,11 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slowwave.errors import SlowwaveError, UnknownName, UnusableInput
-from slowwave.intake.conversations import COLUMNS
-from slowwave.intake.formats import FORMATS
-from tasks.reading import ReadBatch, read_paths
-from tasks.sources import ReadIssue, find_sources
-from tasks.summaries import markdown_table
+from slowwave.ingestion.conversations import COLUMNS
+from slowwave.ingestion.formats import FORMATS
+from tasks.ingest.reading import ReadBatch, read_paths
+from tasks.ingest.sources import ReadIssue, find_sources
+from tasks.runtime.run_pages import markdown_table
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -351,7 +351,7 @@ def test_a_file_of_200_mb_streams_within_one_gib(tmp_path: Path) -> None:
                 f'"content":"{number} {words}","occurred_at":"2026-03-02T09:{number % 60:02}:00Z"}}\n'
             )
     script = (
-        "import re, sys\nfrom datetime import datetime, UTC\nfrom tasks.reading import read_paths\n"
+        "import re, sys\nfrom datetime import datetime, UTC\nfrom tasks.ingest.reading import read_paths\n"
         "def peak(): return re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1]\n"
         "start = peak()\n"
         "count = sum(len(b.messages) for b in read_paths([sys.argv[1]], now=datetime(2026, 11, 20, tzinfo=UTC)))\n"

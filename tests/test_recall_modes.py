@@ -15,11 +15,11 @@ from talk import NOW
 from test_memory import Row, remembered
 from test_memory import fact as plain_fact
 
-from apps.recall_tables import parts_table
+from apps.tables import parts_table
 from recall.memory import Memory
-from slowwave.answers import Recollection
 from slowwave.errors import UnknownName, UnusableInput
 from slowwave.settings import RecallSettings
+from slowwave.types import Recollection
 from storage.store import Store
 
 DAY = timedelta(days=1)

@@ -17,13 +17,13 @@ from test_memory import fact, remembered
 
 from apps.mcp.reading_tools import _why_empty
 from recall import memory as reading
-from recall import walking
-from recall.deadline import Deadline
+from recall import walks
+from recall.loop import Deadline
 from recall.memory import Memory
-from slowwave.answers import Recollection
 from slowwave.errors import TookTooLong
 from slowwave.graph.walks import Walk
 from slowwave.settings import LanguageSettings, RecallSettings
+from slowwave.types import Recollection
 from storage.store import Store
 from storage.warm import WarmTables
 
@@ -111,7 +111,7 @@ def test_s2_44_many_questions_end_together_and_are_not_counted_as_use(
 def test_s2_44_what_a_walk_needs_may_take_half_of_the_time_and_the_rest_answers(
     place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_held: bool
 ) -> None:
-    monkeypatch.setattr(walking, "_found", hangs)
+    monkeypatch.setattr(walks, "_found", hangs)
     how = {"held_mb": 320 if is_held else 0, "walk": {"recall_timeout_ms": 100}}
     with Memory.open(str(place), settings=RecallSettings.model_validate(how)) as memory:
         found = memory.recall(QUERY, now=NOW)  # the first, which has 1 s
@@ -160,7 +160,7 @@ def test_a_first_recall_that_hangs_ends_as_well(place: Path, monkeypatch: pytest
 def test_without_a_time_out_a_recall_takes_its_time(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deadline = Deadline(0)
     assert (deadline.left, deadline.walk_ends) == (None, None)
-    monkeypatch.setattr("recall.deadline.FIRST", 0)  # of 1 ms nothing would be left
+    monkeypatch.setattr("recall.loop.FIRST", 0)  # of 1 ms nothing would be left
     with opened(place, 0) as memory:
         assert memory.recall(QUERY, now=NOW).facts
 
@@ -207,7 +207,7 @@ def test_s2_44_the_walk_itself_has_a_tenth_of_the_time(place: Path, monkeypatch:
         over.append(is_over())
         return Walk()
 
-    monkeypatch.setattr(walking, "_WALKS", {"bfs": walk})
+    monkeypatch.setattr(walks, "_WALKS", {"bfs": walk})
     with opened(place, 500) as memory:  # the first, which has 5 s
         assert memory.recall("Marta", now=NOW).facts
     assert over == [False, True]

@@ -14,14 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave import frames
-from slowwave.merging.merge_rules import by_words
-from slowwave.merging.merges import Merges, Pool, merge_by, select_seeds
-from slowwave.merging.questions import choose_pairs, uses_pairs
-from slowwave.merging.reconciliation import ReconciliationPlan, only_live, plan_reconciliation
-from slowwave.merging.topics import TOPICS, find_topics
-from slowwave.merging.verdicts import Judged
+from slowwave.comparison.similarity import Vectors, jaccard
+from slowwave.deduplication.blocking import TOPICS, find_topics
+from slowwave.deduplication.merging import Merges, Pool, by_words, merge_by, select_seeds
+from slowwave.deduplication.questions import Judged, choose_pairs, uses_pairs
+from slowwave.deduplication.reconciliation import ReconciliationPlan, only_live, plan_reconciliation
 from slowwave.settings import MergeSettings
-from slowwave.similarity import Vectors, jaccard
 from slowwave.text import row_id, statement_hash
 from slowwave.validity import check_transition, is_live, successors, valid_facts
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.intake.redaction import has_secret, redact, redact_all, redact_lines
+from slowwave.filters.redaction import has_secret, redact, redact_all, redact_lines
 
 # Secrets are put together here so that no scanner takes this file for a leak.
 AWS_KEY = "AKIA" + "IOSFODNN7EXAMPLE"

@@ -30,10 +30,10 @@ from storage.reembedding import drop_staged
 from storage.store import Store
 from storage.tables import HOLDING_VECTORS, WITH_VECTORS
 from storage.undo import undo
-from tasks.imports import import_export
-from tasks.observations import observe
-from tasks.profiles import refresh_profiles
-from tasks.runs import existing_run, new_run, store_of
+from tasks.entities.profiles import refresh_profiles
+from tasks.people.observations import observe
+from tasks.runtime.runs import existing_run, new_run, store_of
+from tasks.transfer.imports import import_export
 
 DIMS = 96
 QUESTION = "Where does Devon work?"

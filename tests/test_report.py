@@ -19,23 +19,21 @@ from hypothesis import strategies as st
 from test_cli import Run as Ran
 from test_cli import run  # noqa: F401 (a fixture)
 
-from apps.atlas_page import atlas_page
+from apps.atlas_command import atlas_page
 from flows.report import report as report_flow
 from inference.embedding import open_embedder
 from recall.atlas import atlas_data
-from recall.entity_reads import reads_so_far
-from recall.report import consolidation_report
+from recall.report import consolidation_report, reads_so_far
 from slowwave import frames
 from slowwave.errors import UnusableInput
-from slowwave.maintenance import report as rules
-from slowwave.maintenance.report_records import StaleEntity
-from slowwave.maintenance.report_story import counts, sections, verdict
+from slowwave.review import report as rules
+from slowwave.review.report_records import StaleEntity, counts, sections, verdict
 from slowwave.settings import DEFAULT_EMBEDDER, ReportSettings, SplitSettings, UseSettings
 from storage.store import Store
 from storage.tables import Role, tables_of
-from tasks.reporting import findings, report_markdown
-from tasks.runs import new_run
-from tasks.usage import count_usage
+from tasks.nightly.usage import count_usage
+from tasks.people.reporting import findings, report_markdown
+from tasks.runtime.runs import new_run
 
 NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
 DAY = timedelta(days=1)

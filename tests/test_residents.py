@@ -12,17 +12,17 @@ import pytest
 from talk import NOW
 from test_memory import CLOSED, Row, fact, remembered
 
-from recall.deadline import Deadline
+from recall.loop import Deadline
 from recall.memory import UNASKED, Memory
 from recall.search import Question
-from slowwave.answers import Recollection
 from slowwave.errors import UnusableInput
-from slowwave.moments import Moment
 from slowwave.settings import RecallSettings
+from slowwave.types import Recollection
+from slowwave.validity import Moment
 from storage import residents, vectors
+from storage.columns import WordIndex
 from storage.store import Store
 from storage.upkeep import tend
-from storage.word_index import WordIndex
 
 PEOPLE = ("Marta", "Ben", "Cleo", "Devon")
 DEEDS = ("plays the violin in an orchestra", "restores wooden boats", "sells honey from the roof", "learns Danish")

@@ -14,22 +14,15 @@ from hypothesis import strategies as st
 
 from inference.embedding import open_embedder
 from slowwave import frames
-from slowwave.reading.mentions import RAW_MENTIONS, embed_texts, mentions_in, new_id
-from slowwave.reading.name_joins import KNOWN, near_names, plan_joins
-from slowwave.reading.name_matching import must_differ
-from slowwave.reading.resolution import (
-    LIKENESS,
-    UNCLEAR_NAME,
-    Resolution,
-    exact_matches,
-    finish,
-    plan_resolution,
-)
+from slowwave.resolution.entities import LIKENESS, UNCLEAR_NAME, Resolution, exact_matches, finish, plan_resolution
+from slowwave.resolution.mentions import RAW_MENTIONS, embed_texts, mentions_in, new_id
+from slowwave.resolution.name_joins import KNOWN, near_names, plan_joins
+from slowwave.resolution.name_matching import must_differ
 from slowwave.settings import DEFAULT_EMBEDDER, ResolveSettings
 from storage.store import Store
 from storage.tables import STAMPS, TABLES
-from tasks.naming import resolve_again
-from tasks.runs import new_run
+from tasks.ingest.naming import resolve_again
+from tasks.runtime.runs import new_run
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 BY_MEANING = ResolveSettings(use_embedding_resolution=True)

@@ -19,18 +19,18 @@ from talk import assert_same, contents, rows
 
 from apps.cli import main
 from inference.embedding import open_embedder
-from recall.archive import archived
+from recall.history import archived
 from recall.memory import Memory
 from slowwave import frames
 from slowwave.errors import Refused, UnknownName, UnusableInput
-from slowwave.maintenance.restoration import plan_restoration
+from slowwave.lifecycle.restore import plan_restoration
 from slowwave.settings import StewardSettings
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.restoring import Restored, restore
-from tasks.runs import Run, existing_run
-from tasks.steward import prune, score
+from tasks.nightly.steward import prune, score
+from tasks.people.restoring import Restored, restore
+from tasks.runtime.runs import Run, existing_run
 
 Row = dict[str, Any]
 Keep = Callable[..., Path]

@@ -30,14 +30,13 @@ import flows
 import tasks
 from flows.ingest import ingest
 from inference.embedding import open_embedder
-from inference.shared_limits import limited_by
+from inference.rate_limits import limited_by
 from slowwave.errors import LeaseBusy, Terminal, Transient, UnusableInput
 from slowwave.settings import IngestSettings
 from storage.store import Store
-from tasks.deployed import LIMITS
-from tasks.engine import flow, is_inline, side_by_side, task
-from tasks.provider_limits import PrefectLimits, limit_of
-from tasks.retrying import FLOW_TRIES, ONCE, RETRIES, TASK_TRIES, Tries
+from tasks.runtime.engine import flow, is_inline, side_by_side, task
+from tasks.runtime.prefect_engine import LIMITS, PrefectLimits, limit_of
+from tasks.runtime.retrying import FLOW_TRIES, ONCE, RETRIES, TASK_TRIES, Tries
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("engine")]
 

@@ -20,28 +20,24 @@ from talk import STAMPS, assert_same, contents, rows
 from test_memory import fact, remembered
 
 from apps.cli import main
-from apps.review_tables import age
+from apps.review_commands import age
 from recall.memory import Memory
-from recall.proposal_stories import story_of_proposal
-from recall.proposals import Proposal, diff_lines, list_proposals, proposal_named
+from recall.proposals import Proposal, diff_lines, list_proposals, proposal_named, story_of_proposal
 from slowwave.errors import Refused, UnknownName, UnusableInput
-from slowwave.review.asks import faults_of, renamed, without
-from slowwave.review.changes import NOW, Change
-from slowwave.review.in_words import in_words, parts_in_words
+from slowwave.review.changes import NOW, Change, changed_words, in_brief
+from slowwave.review.descriptions import in_words, parts_in_words, told
 from slowwave.review.proposing import MAX_NAME, MAX_NOTE, Person, Proposing, cleaned
-from slowwave.review.staleness import changed_words, in_brief
-from slowwave.review.telling import told
-from slowwave.review.verdicts import Asked, Verdict, complaints, from_plain, verdicts_of
+from slowwave.review.verdicts import Asked, Verdict, complaints, faults_of, from_plain, renamed, verdicts_of, without
 from storage.doctor import examine, repair
 from storage.store import Store
 from storage.tables import TABLES
 from storage.undo import undo
-from tasks.forgetting import find_subject, forget
-from tasks.observations import propose_deletion
-from tasks.proposing import proposing
-from tasks.review import Decided, approve, approve_for_later, modify, reject
-from tasks.reviewing import carry_out, decide, with_ways_on
-from tasks.runs import Run, existing_run, store_of
+from tasks.people.forgetting import find_subject, forget
+from tasks.people.observations import propose_deletion
+from tasks.people.review import Decided, approve, approve_for_later, modify, reject
+from tasks.people.reviewing import carry_out, decide, with_ways_on
+from tasks.runtime.proposing import proposing
+from tasks.runtime.runs import Run, existing_run, store_of
 
 T1 = datetime(2026, 7, 1, 12, tzinfo=UTC)
 T2, T3 = T1 + timedelta(days=1), T1 + timedelta(days=2)
@@ -102,7 +98,7 @@ def one_of(store: Path, asked: str) -> Proposal:
 
 def retired(store: Path, number: int, now: datetime = T2) -> None:
     """Somebody else lets an observation go meanwhile."""
-    from tasks.observations import retire
+    from tasks.people.observations import retire
 
     retire(run_at(store, now, "retire"), "e_marta", [IDS[number]])
 

@@ -26,7 +26,7 @@ from test_review import IDS, SAID, T1, one_of, proposed, retired
 from flows.review import review
 from slowwave.review.verdicts import Asked, complaints
 from storage.store import Store
-from tasks.review_forms import DIFF_LINES, asked_about, bare, filled_in, form_of
+from tasks.people.review_forms import DIFF_LINES, asked_about, bare, filled_in, form_of
 
 EVIL = "Marta wrote <b>[click](http://evil.example)</b> | `x` \n# big"
 SPLIT = Asked(

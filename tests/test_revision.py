@@ -17,11 +17,10 @@ from patchwork import NOW, Memory, claim, day
 from talk import CLAUDE, assert_same, contents, learn, rows, said, verdict, written
 
 from slowwave import frames
-from slowwave.application.board import Board
-from slowwave.application.closing import KNOWN
-from slowwave.application.places import COUNTRY, REGION, TOWN, are_apart, level_of
-from slowwave.application.revision import is_one_domain
-from slowwave.application.rivals import Forms, exclude, read_claim
+from slowwave.lexicon.place_hierarchy import COUNTRY, REGION, TOWN, are_apart, level_of
+from slowwave.revision.mutual_exclusion import Forms, exclude, read_claim
+from slowwave.revision.revision_state import Board
+from slowwave.revision.supersession import KNOWN, is_one_domain
 from slowwave.validity import MAX_CHAIN, is_live, successors
 from storage.store import Store
 from storage.undo import undo

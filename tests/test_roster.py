@@ -30,7 +30,7 @@ from talk import (
     written,
 )
 
-from slowwave.reading.roster import (
+from slowwave.extraction.roster import (
     NAMESPACE,
     UNNAMED,
     Owner,

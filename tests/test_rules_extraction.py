@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.gates.durability import prose_of
-from slowwave.reading import dates
-from slowwave.reading.rules_extraction import extract_window
+from slowwave.extraction import dates
+from slowwave.extraction.rules import extract_window
+from slowwave.filters.durability import prose_of
 from slowwave.records import KnownFact, Turn, Window
 
 NOW = datetime(2026, 4, 9, 12, 0, tzinfo=UTC)  # a Thursday

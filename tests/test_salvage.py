@@ -320,7 +320,7 @@ def dies_at(monkeypatch: pytest.MonkeyPatch, place: str, call: int) -> None:
     monkeypatch.setattr(Transaction, "abandon", lambda _: None)
 
 
-RESTORE, BRING = "lancedb.table.LanceTable.restore", "storage.leaps._bring"
+RESTORE, BRING = "lancedb.table.LanceTable.restore", "storage.versions._bring"
 STEPS = [
     ("manifest", "pathlib.Path.rename", 1), ("manifest", RESTORE, 1), ("manifest", RESTORE, 2),
     ("manifest", BRING, 1), ("manifest", RESTORE, 3), ("manifest", "storage.doctor._salvaged", 1),

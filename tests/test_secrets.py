@@ -19,7 +19,7 @@ from messages_api import Body, MessagesApi, Reply, fault, filled
 from planted import KINDS, Planted, bytes_of, rows_of
 from talk import CLAUDE, NOW, learn, said, texts_of, written
 
-from apps.atlas_page import atlas_page
+from apps.atlas_command import atlas_page
 from apps.cli import main
 from apps.mcp.door import Door
 from apps.mcp.server import make_server
@@ -28,14 +28,14 @@ from inference.secrets import clean_error, without_secrets
 from recall.atlas import atlas_data
 from recall.memory import Memory
 from slowwave.errors import SlowwaveError, UnusableInput
-from slowwave.intake.redaction import redact_values
+from slowwave.filters.redaction import redact_values
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, Settings
 from storage.store import Store
-from tasks.engine import flow, task
-from tasks.entity_names import name_also
-from tasks.imports import import_export
-from tasks.observations import observe
-from tasks.runs import Run, new_run
+from tasks.entities.names import name_also
+from tasks.people.observations import observe
+from tasks.runtime.engine import flow, task
+from tasks.runtime.runs import Run, new_run
+from tasks.transfer.imports import import_export
 
 ENVIRONMENT = {
     "ANTHROPIC_API_KEY": "a-key-of-anthropic-4711",

@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 from test_walks import edge, graph_of
 
 from slowwave.graph.graph import Graph
-from slowwave.graph.name_index import NameIndex, index_names, words_of
-from slowwave.graph.seeds import choose_seeds, connectedness, query_words, structural_scores
+from slowwave.graph.name_index import (
+    NameIndex,
+    choose_seeds,
+    connectedness,
+    index_names,
+    query_words,
+    structural_scores,
+    words_of,
+)
 from slowwave.settings import WalkSettings
 
 TOOLS = {

@@ -18,13 +18,13 @@ from talk import CLAUDE, NOW, START, assert_same, contents, dying, extractor, le
 from prompts.packing import CUT, pack_sessions
 from prompts.rendering import render_sessions
 from recall.memory import Memory
-from slowwave.intake.sessions import TOLD, TURN_CHARS, count_pairs, may_be_due, pairs_in, plan_due
+from slowwave.ingestion.sessions import TOLD, TURN_CHARS, count_pairs, may_be_due, pairs_in, plan_due
 from slowwave.records import SessionQuestion, Turn
 from slowwave.settings import SessionSettings
 from storage.store import Store
 from storage.undo import undo
-from tasks.forgetting import find_subject, forget
-from tasks.runs import existing_run
+from tasks.people.forgetting import find_subject, forget
+from tasks.runtime.runs import existing_run
 
 Serve = Callable[..., MessagesApi]
 SUMMARY = "Marta asked about the harbour of Porto."

@@ -19,8 +19,8 @@ from apps.cli import app
 from apps.configuration import load_settings, parse_settings
 from scripts.names_page import COMMANDS
 from slowwave.errors import SlowwaveError, UnknownName, UnusableInput
-from slowwave.seed_names import SEED_NAMES, SPELLINGS, translated
 from slowwave.settings import BeliefSettings, Group, IngestSettings, Settings, SpreadSettings
+from slowwave.settings.seed_names import SEED_NAMES, SPELLINGS, translated
 
 MODELS = [
     model

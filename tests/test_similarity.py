@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.settings import EvaluateSettings
-from slowwave.similarity import (
+from slowwave.comparison.similarity import (
     Vectors,
     containment,
     is_similar,
@@ -19,6 +18,7 @@ from slowwave.similarity import (
     word_overlap,
     word_sets,
 )
+from slowwave.settings import EvaluateSettings
 from slowwave.text import tokens
 
 SHORT = "Migrated from Postgres to MySQL."

@@ -26,15 +26,14 @@ from flows.steward import steward
 from flows.upkeep import upkeep
 from recall.memory import Memory
 from slowwave.errors import RecallFell
-from slowwave.maintenance.timeline import believed_over_time, score_bins
 from slowwave.settings import DecaySettings, GateSettings, SleepSettings, StewardSettings
 from storage.doctor import examine
 from storage.lease import new_owner
 from storage.store import Store
 from storage.tables import Role, tables_of
 from storage.undo import undo
-from tasks.charts import as_url, facts_chart, score_chart
-from tasks.runs import existing_run
+from tasks.runtime.run_pages import as_url, believed_over_time, facts_chart, score_bins, score_chart
+from tasks.runtime.runs import existing_run
 
 LATER = datetime.now(UTC) + timedelta(days=220)
 RULES: dict[str, Any] = {"llm": {"model": "rules"}}

@@ -24,7 +24,7 @@ from recall.proposals import list_proposals
 from recall.splits import analyze_split, find_split_candidates, scan_entities, suggest_split
 from slowwave import frames
 from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
-from slowwave.reading.mentions import new_id
+from slowwave.resolution.mentions import new_id
 from slowwave.review.proposing import Person
 from slowwave.settings import DEFAULT_EMBEDDER, SplitSettings
 from slowwave.splitting.split_plan import Split
@@ -33,15 +33,13 @@ from slowwave.validity import live_sql
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.aspects import refreshed_aspects
-from tasks.entities import merge_entities
-from tasks.observations import delete_observations
-from tasks.own_runs import Counts
-from tasks.restoring import restore
-from tasks.review import reject
-from tasks.runs import Run, new_run, recorded
-from tasks.split_execution import execute, preview
-from tasks.splitting import propose, propose_split, split_entity
+from tasks.entities.merges import merge_entities
+from tasks.nightly.aspects import refreshed_aspects
+from tasks.people.observations import delete_observations
+from tasks.people.restoring import restore
+from tasks.people.review import reject
+from tasks.people.splitting import execute, preview, propose, propose_split, split_entity
+from tasks.runtime.runs import Counts, Run, new_run, recorded
 
 SEAT = open_embedder(DEFAULT_EMBEDDER)
 ATLAS, REDIS, SMALL = (

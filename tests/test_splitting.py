@@ -13,18 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave import frames
+from slowwave.comparison.similarity import Vectors
 from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
-from slowwave.reading.mentions import mentions_in
-from slowwave.reading.resolution import LIKENESS, finish, plan_resolution
+from slowwave.lexicon.stop_words import STOP_WORDS
+from slowwave.resolution.entities import LIKENESS, finish, plan_resolution
+from slowwave.resolution.mentions import mentions_in
 from slowwave.settings import ResolveSettings, SplitSettings
-from slowwave.similarity import Vectors
-from slowwave.splitting.split_plan import Split, ask_of, checked_splits, plan_hash, splits_of
-from slowwave.splitting.split_rows import plan_split
-from slowwave.splitting.stop_words import STOP_WORDS
+from slowwave.splitting.split_plan import Split, ask_of, checked_splits, plan_hash, plan_split, splits_of
 from slowwave.splitting.structure import inverses_of, is_filed_elsewhere, part_facts
-from slowwave.splitting.thresholds import is_candidate, split_score, threshold_column, thresholds_of
-from slowwave.splitting.topic_words import anchor_topics, name_topics
-from slowwave.splitting.topics import find_topics, words_in
+from slowwave.splitting.suggestions import is_candidate, split_score, threshold_column, thresholds_of
+from slowwave.splitting.topics import anchor_topics, find_topics, name_topics, words_in
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 EACH = SplitSettings()

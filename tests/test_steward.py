@@ -20,8 +20,8 @@ from inference.embedding import open_embedder
 from recall.memory import Memory
 from recall.overview import quality
 from slowwave import frames
-from slowwave.maintenance import steward
-from slowwave.maintenance.steward import (
+from slowwave.lifecycle import scoring
+from slowwave.lifecycle.scoring import (
     KEPT_KINDS,
     USE,
     PrunePlan,
@@ -37,8 +37,8 @@ from slowwave.settings import RecallSettings, StewardSettings
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.runs import Run, existing_run
-from tasks.steward import LEARNING, Pruned, Scored, is_learning, prune, score
+from tasks.nightly.steward import LEARNING, Pruned, Scored, is_learning, prune, score
+from tasks.runtime.runs import Run, existing_run
 
 Row = dict[str, Any]
 Keep = Callable[..., Path]
@@ -356,9 +356,9 @@ def test_while_it_learns_the_steward_scores_and_prunes_nothing(keep: Keep) -> No
 @pytest.mark.parametrize("chosen", [50, 0, -1])
 def test_fifty_recalls_are_enough_and_no_number_or_a_negative_one_means_fifty_too(chosen: int) -> None:
     enough = StewardSettings(learning_events=chosen)
-    assert steward.is_learning(49, enough)
-    assert not steward.is_learning(50, enough)
-    assert steward.events_to_learn(enough) == 50
+    assert scoring.is_learning(49, enough)
+    assert not scoring.is_learning(50, enough)
+    assert scoring.events_to_learn(enough) == 50
 
 
 def test_a_store_whose_recalls_cannot_be_counted_is_learning(keep: Keep) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.gates.surprise import SurpriseState, candidate_names, plan_surprise, score_surprise
+from slowwave.filters.novelty import SurpriseState, candidate_names, plan_surprise, score_surprise
 from slowwave.settings import SurpriseSettings
 
 ON = SurpriseSettings(enabled=True)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from patchwork import Memory, claim
 from talk import START, learn, rows, said, written
 
-from slowwave.merging.observations import screen
-from slowwave.reading.findings import accepted_part, accepts
-from slowwave.reading.requests import only_acknowledges, request_of
-from slowwave.reading.reversals import find_reversals
+from slowwave.deduplication.observations import screen
+from slowwave.extraction.decisions import accepted_part, accepts
+from slowwave.extraction.requests import only_acknowledges, request_of
+from slowwave.extraction.reversals import find_reversals
 from slowwave.records import Turn
 
 TAKEN_BACK = [

@@ -20,6 +20,13 @@ import polars as pl
 import pytest
 from conftest import EPOCH
 from messages_api import MessagesApi
+from opentelemetry import (
+    metrics,
+    trace,
+)
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from talk import CLAUDE, NOW, ROOT, learn, said, written
 from typer.testing import CliRunner
 
@@ -29,20 +36,16 @@ from apps.cli import app
 from apps.runs_command import duration
 from flows.decay import decay
 from recall.memory import Memory
-from slowwave.maintenance.effects import effects, retired
-from slowwave.maintenance.effects import written as facts_written
+from slowwave.lifecycle.run_effects import effects, retired
+from slowwave.lifecycle.run_effects import written as facts_written
 from slowwave.settings import SleepSettings
 from storage.lease import IMPORTED
 from storage.store import Store
-from tasks import exporting
-from tasks.exporting import start_telemetry, wanted
+from tasks.runtime import telemetry
+from tasks.runtime.telemetry import start_telemetry, wanted
 
 otel = pytest.importorskip("opentelemetry.sdk.trace")
 metrics_sdk = pytest.importorskip("opentelemetry.sdk.metrics")
-from opentelemetry import metrics, trace  # noqa: E402
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader  # noqa: E402
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor  # noqa: E402
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter  # noqa: E402
 
 SECRET_WORDS = ("Marta", "Ferrywise", "Lisbon", "rooibos", "Coimbra")
 
@@ -170,7 +173,7 @@ def test_no_word_that_anybody_said_is_told_also_not_by_errors(seen: Seen) -> Non
 
 
 def test_what_other_libraries_record_leaves_without_the_words_of_errors() -> None:
-    from tasks.wordless import WordlessProcessor
+    from tasks.runtime.telemetry import WordlessProcessor
 
     exporter = InMemorySpanExporter()
     provider = otel.TracerProvider()
@@ -213,7 +216,7 @@ def test_the_environment_says_what_is_exported(environ: dict[str, str], signals:
 def test_what_cannot_be_done_is_one_line_of_warning(
     environ: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(exporting, "_done", [])
+    monkeypatch.setattr(telemetry, "_done", [])
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.metrics", None)  # as if the extra were not installed
     with caplog.at_level(logging.WARNING, "slowwave"):
         assert not start_telemetry(environ)
@@ -248,7 +251,7 @@ def test_spans_and_measures_go_to_the_collector_that_the_environment_names(
 ) -> None:
     collector = Collector()
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_address[1]}")
-    monkeypatch.setattr(exporting, "_done", [])
+    monkeypatch.setattr(telemetry, "_done", [])
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
     monkeypatch.setattr(trace, "_TRACER_PROVIDER_SET_ONCE", type(trace._TRACER_PROVIDER_SET_ONCE)())
     monkeypatch.setattr(metrics._internal, "_METER_PROVIDER", None)

@@ -12,10 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave.errors import UnknownName
-from slowwave.intake.conversations import Conversations
-from slowwave.intake.formats import binary_kind, encoding_of, known_format, sniff_format
-from slowwave.intake.json_values import Note, load_lines, load_values
-from slowwave.intake.transcripts import PARSERS, Message, Origin, parse_chatgpt, parse_claude_code, parse_message
+from slowwave.ingestion.conversations import Conversations
+from slowwave.ingestion.formats import (
+    Note,
+    binary_kind,
+    encoding_of,
+    known_format,
+    load_lines,
+    load_values,
+    sniff_format,
+)
+from slowwave.ingestion.transcripts import PARSERS, Message, Origin, parse_chatgpt, parse_claude_code, parse_message
 from slowwave.timestamps import parse_time
 
 ORIGIN = Origin("file", "global")

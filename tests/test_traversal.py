@@ -22,10 +22,10 @@ from recall.facts import ALL, held, stored
 from recall.graphs import GRAPH_TABLES, Graphs, graph_of
 from recall.memory import Memory
 from recall.search import Question
-from recall.walking import Walked, walked
+from recall.walks import Walked, walked
 from slowwave.errors import UnknownName
-from slowwave.moments import Moment
 from slowwave.settings import RecallSettings
+from slowwave.validity import Moment
 from storage.store import Store
 from storage.warm import WarmTables
 
@@ -222,7 +222,7 @@ def test_s2_27_where_no_word_names_anybody_the_nearest_in_meaning_begin(
     async def broken(*_: object) -> dict[str, float]:
         raise OSError("The index cannot be read.")
 
-    monkeypatch.setattr("recall.walking.near_entities", broken)
+    monkeypatch.setattr("recall.walks.near_entities", broken)
     assert asked(uri, "bakery") == ()
 
 

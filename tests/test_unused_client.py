@@ -14,12 +14,12 @@ from threading import Barrier, Event
 import pytest
 from talk import ROOT
 
-from storage import unused_client
-from storage.unused_client import defer_client
+from storage import connection
+from storage.connection import defer_client
 
 BEFORE = """
 import sys
-from storage.unused_client import CLIENT, defer_client
+from storage.connection import CLIENT, defer_client
 defer_client()
 import lancedb
 """
@@ -82,7 +82,7 @@ def test_threads_that_defer_the_client_import_it_and_ask_it_at_once_have_the_sam
 ) -> None:
     name, count = f"client_of_threads_{turn}", 8
     _made(tmp_path, name)
-    monkeypatch.setattr(unused_client, "CLIENT", name)
+    monkeypatch.setattr(connection, "CLIENT", name)
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     monkeypatch.syspath_prepend(tmp_path)
     begun = Barrier(count)
@@ -118,7 +118,7 @@ def test_one_thread_may_ask_while_another_executes_the_client(tmp_path: Path, mo
     name = "client_that_is_slow"
     _made(tmp_path, name)
     (tmp_path / name / "__init__.py").write_text("import builtins\nbuiltins.client_gate()\nCall = 1\n")
-    monkeypatch.setattr(unused_client, "CLIENT", name)
+    monkeypatch.setattr(connection, "CLIENT", name)
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     monkeypatch.syspath_prepend(tmp_path)
     is_executing, may_end = Event(), Event()

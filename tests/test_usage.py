@@ -19,16 +19,25 @@ from inference.embedding import open_embedder
 from recall.memory import Memory
 from slowwave import frames
 from slowwave.errors import UnknownName
-from slowwave.maintenance.entity_usage import LARGEST_SET, company, entity_usage_of, fold_company, fold_reads
-from slowwave.maintenance.usage import evolved_weight, fade, fold_recalls, usage_of
+from slowwave.lifecycle.access_statistics import (
+    LARGEST_SET,
+    company,
+    entity_usage_of,
+    evolved_weight,
+    fade,
+    fold_company,
+    fold_reads,
+    fold_recalls,
+    usage_of,
+)
 from slowwave.settings import DEFAULT_EMBEDDER, DecaySettings, UseSettings
 from slowwave.text import digest
 from storage.doctor import examine
 from storage.store import Store
 from storage.tables import TABLES
 from storage.undo import undo
-from tasks.runs import Run, new_run
-from tasks.usage import Counted, count_usage, fade_links, weigh_entities
+from tasks.nightly.usage import Counted, count_usage, fade_links, weigh_entities
+from tasks.runtime.runs import Run, new_run
 
 NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from storage import vectors
-from storage.short_forms import least_of_best
-from storage.vectors import VectorRows, Vectors
+from storage.vectors import VectorRows, Vectors, least_of_best
 
 DIMS = 64
 

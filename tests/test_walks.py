@@ -14,9 +14,18 @@ from hypothesis import strategies as st
 
 from slowwave import frames
 from slowwave.graph.graph import EDGE_TYPES, Graph, build_graph
-from slowwave.graph.paths import rings, shortest_path
 from slowwave.graph.spreading import spread
-from slowwave.graph.walks import TYPE_WEIGHTS, Ground, Seeds, Walk, boosted, breadth_first, recency
+from slowwave.graph.walks import (
+    TYPE_WEIGHTS,
+    Ground,
+    Seeds,
+    Walk,
+    boosted,
+    breadth_first,
+    recency,
+    rings,
+    shortest_path,
+)
 from slowwave.settings import SpreadSettings, WalkSettings
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)

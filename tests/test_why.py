@@ -20,9 +20,9 @@ from apps.mcp.door import Door
 from apps.mcp.server import make_server
 from apps.options import Place
 from slowwave import open_memory
-from slowwave.answers import Decided, Provenance, Story
-from slowwave.answers.plain_stories import LONGEST, MOST, sections_of
 from slowwave.settings import Settings
+from slowwave.types import Decided, Provenance, Story
+from slowwave.types.stories import LONGEST, MOST, sections_of
 
 MARCH, APRIL = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 4, 1, tzinfo=UTC)
 VIM, NEOVIM, NVIM, AGAIN = "f_1a_0a", "f_1a_0b", "f_1a_0c", "f_1a_0d"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from slowwave.intake.windows import (
+from slowwave.ingestion.windows import (
     COLUMNS,
     PERSON_CHARS,
     PlannedWindow,

@@ -12,10 +12,10 @@ from apps.options import Place
 if TYPE_CHECKING:
     from recall.context import Block
     from recall.memory import Memory
-    from slowwave.answers import Reply
     from slowwave.settings import IngestSettings
+    from slowwave.types import Reply
     from storage.snapshots import Snapshot
-    from tasks.runs import Run
+    from tasks.runtime.runs import Run
 
 
 class Door:
@@ -42,7 +42,7 @@ class Door:
 
     def run(self, flow: str) -> Run:
         """A new run that may write; it waits for the lease of the namespace like every other writer."""
-        from tasks.runs import existing_run
+        from tasks.runtime.runs import existing_run
 
         return existing_run(flow, self.place.uri, self.place.namespace, retention=self.settings.retention)
 

@@ -15,16 +15,15 @@ from mcp.server.mcpserver import MCPServer
 
 from slowwave.errors import UnusableInput
 
-from . import reading_tools, review_tools, upkeep_tools, writing_tools
-from .calls import Asked
-from .declaring import TOOLS
+from . import reading_tools, review_tools, writing_tools
 from .door import Door
 from .tokens import Address, OneToken, Token, allowed_names, auth_settings
+from .tools import TOOLS, Asked
 
 if TYPE_CHECKING:
     import uvicorn
 
-MODULES = (reading_tools, upkeep_tools, writing_tools, review_tools)
+MODULES = (reading_tools, review_tools, writing_tools, review_tools)
 """What declares tools."""
 INSTRUCTIONS = """\
 slowwave is a memory that lasts between conversations. Call `recall` before you answer from memory, `add_observations`

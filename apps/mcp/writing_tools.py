@@ -10,14 +10,13 @@ from pydantic import BaseModel, Field
 from recall.proposals import Proposal
 from slowwave.errors import UnusableInput
 
-from .asking import Decision, change_of, question, settled
-from .declaring import Agent, answering, door_of, tool
+from .elicitation import Decision, change_of, deleted_rows, deletion_of, question, settled, split_numbers, split_of
 from .reading_tools import EntityName, Text
 from .results import AddedObservations, Deletion, Split
-from .wanted import deleted_rows, deletion_of, split_numbers, split_of
+from .tools import Agent, answering, door_of, tool
 
 if TYPE_CHECKING:
-    from slowwave.answers import Added, Outcome
+    from slowwave.types import Added, Outcome
 
 Observations = Annotated[list[Text], Field(min_length=1, max_length=200)]
 
@@ -39,7 +38,7 @@ def add_observations(
     what stands in code already. What looks like something known is stored and flagged; what is known word for word is
     passed over; what reads like an instruction to a model is refused.
     """
-    from tasks.observations import observe
+    from tasks.people.observations import observe
 
     door = door_of(ctx)
     run = door.run("observe")

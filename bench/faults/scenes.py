@@ -41,14 +41,14 @@ from slowwave.settings import (
     SleepSettings,
     StewardSettings,
 )
-from storage.erasure_proof import read_rows_naming, search_files
+from storage.erasure import read_rows_naming, search_files
 from storage.store import Store
 from storage.undo import undo
-from tasks.entities import merge
-from tasks.forgetting import find_subject, forget
-from tasks.restoring import restore
-from tasks.review import approve
-from tasks.runs import existing_run, new_run
+from tasks.entities.merges import merge
+from tasks.people.forgetting import find_subject, forget
+from tasks.people.restoring import restore
+from tasks.people.review import approve
+from tasks.runtime.runs import existing_run, new_run
 
 from .model import NAME
 
@@ -233,7 +233,7 @@ def is_erased(place: Path) -> list[str]:
         subject = find_subject(run, FORGOTTEN)
         return [f"{subject.called} is still known"]
     except UnknownName:
-        from slowwave.maintenance.erased_names import Names
+        from slowwave.lifecycle.name_matcher import Names
 
         names = Names.of([FORGOTTEN])
         found = search_files(store, names, read_rows_naming(store, names))

@@ -21,29 +21,26 @@ from pydantic import BaseModel, ValidationError
 from apps.configuration import parse_settings
 from apps.mcp.server import MODULES
 from apps.mcp.tokens import parse_address
-from inference.replay import Replay
+from inference.clients import Replay
 from prompts.rendering import RESPONSES, render_extraction
 from slowwave.errors import SlowwaveError
-from slowwave.intake.foreign.adoption import adopt
-from slowwave.intake.foreign.safety import without_secrets
-from slowwave.intake.formats import FORMATS
-from slowwave.intake.injection import injection_reason
-from slowwave.intake.redaction import redact, redact_lines, redact_values
-from slowwave.intake.windows import PlannedWindow
-from slowwave.labels import canonical_relation, canonical_type
-from slowwave.reading.claims import collect
-from slowwave.reading.dates import resolve_times
-from slowwave.reading.given_names import name_to_store
-from slowwave.reading.hints import find_hint
-from slowwave.reading.rules_extraction import extract_window
+from slowwave.extraction.dates import find_hint, resolve_times
+from slowwave.extraction.rules import extract_window
+from slowwave.filters.injection import injection_reason
+from slowwave.filters.redaction import redact, redact_lines, redact_values
+from slowwave.foreign.adoption import adopt, without_secrets
+from slowwave.ingestion.formats import FORMATS
+from slowwave.ingestion.windows import PlannedWindow
+from slowwave.lexicon.labels import canonical_relation, canonical_type
 from slowwave.records import KnownFact, RosterEntry, Turn, Window
-from slowwave.review.asks import renamed, without
-from slowwave.review.verdicts import Asked, complaints
+from slowwave.resolution.mentions import name_to_store
+from slowwave.review.verdicts import Asked, complaints, renamed, without
+from slowwave.revision.claims import collect
 from slowwave.timestamps import asked_time, parse_time
 from storage.connection import check_namespace
-from tasks.foreign import read_foreign
-from tasks.reading import read_paths
-from tasks.review_forms import bare, filled_in, form_of
+from tasks.ingest.reading import read_paths
+from tasks.people.review_forms import bare, filled_in, form_of
+from tasks.transfer.foreign_files import read_foreign
 
 NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
 LARGEST_ANSWER = 64  # times the input, and a little more
@@ -192,8 +189,8 @@ def calls(data: bytes) -> None:
 
 @cache
 def _tools() -> Mapping[Callable[[Any], Any], Callable[[ValidationError], str]]:
-    from apps.mcp.calls import Asked as AskedTool
-    from apps.mcp.declaring import TOOLS
+    from apps.mcp.tools import TOOLS
+    from apps.mcp.tools import Asked as AskedTool
 
     assert MODULES
     made = [AskedTool.of(name, each) for name, each in TOOLS.items()]

@@ -12,9 +12,10 @@ from html import unescape
 
 import polars as pl
 
-from slowwave.graph.communities import Grouping
 from slowwave.records import CommunityQuestion
 from slowwave.text import readable, sentences
+
+from .communities import Grouping
 
 SENTENCES = 3
 MAX_CHARS = 600

@@ -15,7 +15,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from slowwave.graph.graph import Numbers, Places
+from .graph import Numbers, Places
 
 Points = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.int64]

@@ -11,9 +11,10 @@ from datetime import datetime
 
 import numpy as np
 
-from slowwave.graph.graph import Graph, Numbers, Offsets, Places, Steps
-from slowwave.graph.walks import Ground, IsOver, Seeds, Walk, best_facts, days_since, never, ranked, recency, weights
 from slowwave.settings import WalkSettings
+
+from .graph import Graph, Numbers, Offsets, Places, Steps
+from .walks import Ground, IsOver, Seeds, Walk, best_facts, days_since, never, ranked, recency, weights
 
 
 def spread(

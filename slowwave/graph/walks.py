@@ -14,8 +14,9 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from slowwave.graph.graph import EDGE_TYPES, UNKNOWN_TIME, Graph, Numbers, Offsets, Places, Steps
 from slowwave.settings import WalkSettings
+
+from .graph import EDGE_TYPES, UNKNOWN_TIME, Graph, Numbers, Offsets, Places, Steps
 
 TYPE_WEIGHTS = {"causal": 1.2, "semantic": 1.0, "temporal": 0.9, "hierarchical": 0.8, "co_occurrence": 0.6}
 MOST_BOOSTED = 2.0
@@ -224,3 +225,83 @@ def _top(edges: Places, scores: Numbers, take: int) -> Offsets:
 def ranked(levels: Numbers, nodes: Places) -> Places:
     """The nodes by their levels, the highest first; of equal ones the smaller id."""
     return nodes[np.lexsort((nodes, -levels[nodes]))]
+
+
+# Paths: what lies around one entity, ring by ring, and the shortest way from one to another (S2-37). Over relations
+# only: links between similar entities connect nothing here.
+
+
+UNREACHED = -1
+NEVER = -1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rings:
+    """Everything around a node: how far away each node of the graph is, (n,), -1 if it was not reached.
+
+    `edges` were gone over, nearest first, then in order of ids; `distances`, from 1, says of each how far its farther
+    end is at least, by this edge.
+    """
+
+    depths: Places
+    edges: Places
+    distances: Places
+
+
+def rings(ground: Ground, start: int, hops: int, edge_types: Sequence[str] = ()) -> Rings:
+    """All that is at most `hops` relations away from a node, in either direction."""
+    depths = np.full(len(ground.graph), UNREACHED, np.int32)
+    depths[start] = 0
+    is_new = np.ones(len(ground.graph.edges), np.bool_)
+    ring, edges = np.array([start], np.int32), []
+    for depth in range(1, hops + 1):
+        steps = ground.steps(ring, edge_types)
+        met = np.unique(steps.edge[is_new[steps.edge]])
+        is_new[met] = False
+        edges.append(met)
+        ring = np.unique(steps.end[depths[steps.end] == UNREACHED])
+        depths[ring] = depth
+        if not len(ring):
+            break
+    found = np.concatenate([np.zeros(0, np.int32), *edges])
+    return Rings(depths, found, np.repeat(np.arange(1, len(edges) + 1), [len(met) for met in edges]).astype(np.int32))
+
+
+def shortest_path(ground: Ground, start: int, end: int, hops: int, edge_types: Sequence[str] = ()) -> Places | None:
+    """The fewest relations that lead from one node to another, in order; None if it takes more than `hops`.
+
+    Of ways with as few the surest: the one whose weights multiply to most, then the one with the smallest ids.
+    """
+    size = len(ground.graph)
+    sureness = np.full(size, NEVER)
+    came_over, came_from = np.full(size, _LAST, np.int32), np.zeros(size, np.int32)
+    sureness[start], ring = 1.0, np.array([start], np.int32)
+    for _ in range(hops):
+        if sureness[end] != NEVER or not len(ring):
+            break
+        steps = ground.steps(ring, edge_types)
+        arrives = steps.end == end
+        wanted = np.flatnonzero(arrives if arrives.any() else sureness[steps.end] == NEVER)
+        steps = Steps(steps.start[wanted], steps.end[wanted], steps.edge[wanted])
+        best = _surest(steps, sureness, ground.graph.weight[steps.edge], came_over)
+        ring = steps.end[best]
+        came_from[ring] = steps.start[best]
+    return _way_back(start, end, came_over, came_from) if sureness[end] != NEVER else None
+
+
+def _surest(steps: Steps, sureness: Numbers, weight: Numbers, came_over: Places) -> Offsets:
+    """For each end the step that makes it surest, then the one over the smallest edge; both are noted down."""
+    offered = sureness[steps.start] * weight
+    np.maximum.at(sureness, steps.end, offered)
+    best = np.flatnonzero(offered == sureness[steps.end])
+    np.minimum.at(came_over, steps.end[best], steps.edge[best])
+    chosen: Offsets = best[steps.edge[best] == came_over[steps.end[best]]]
+    return chosen
+
+
+def _way_back(start: int, end: int, came_over: Places, came_from: Places) -> Places:
+    edges: list[int] = []
+    while end != start:
+        edges.append(int(came_over[end]))
+        end = int(came_from[end])
+    return np.array(edges[::-1], np.int32)

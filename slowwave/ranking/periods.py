@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
-from slowwave.reading.time_triggers import may_tell_when
+from slowwave.lexicon.time_words import may_tell_when
 from slowwave.validity import time_sql
 
 _EVENT = re.compile(
@@ -117,7 +117,7 @@ def period_of(question: str, now: datetime) -> Period | None:
     """The period that a question names; None where it names none. "in October" is that of any year."""
     if not may_tell_when(question):
         return None
-    from slowwave.reading.question_times import time_in  # slow to import, and most questions name no time
+    from slowwave.extraction.question_times import time_in  # slow to import, and most questions name no time
 
     named = time_in(question, now)
     if named is None:
@@ -145,7 +145,7 @@ def _begins_with_time(words: str) -> bool:
     """Whether what is before or after is no event, but a time: "after March 2023"."""
     if not may_tell_when(words):
         return False
-    from slowwave.reading.question_times import time_in
+    from slowwave.extraction.question_times import time_in
 
     named = time_in(words, _ANY_DAY)
     return named is not None and words.startswith(named.words)

@@ -9,13 +9,43 @@ factor or one sum, so the parts of a fact tell how its score came about: fused =
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from slowwave.ranking.diversity import diversify
-from slowwave.ranking.ranking import Recalled
-from slowwave.similarity import Vectors
+import numpy as np
+
+from slowwave.comparison.similarity import Vectors
+from slowwave.lexicon.statement_words import FUNCTION_WORDS
+from slowwave.text import normalise_name
+
+from .ranking import Recalled
+
+# Diversity: what is like something told before it says little more. Maximal marginal relevance (Carbonell and
+# Goldstein, SIGIR 1998) picks one after the other what is relevant and new. We take likeness off as a share of the
+# score instead of as an amount, so that the scale of the scores does not matter.
+
+
+def diversify(scores: Sequence[float], vectors: Vectors, diversity: float, k: int) -> list[tuple[int, float]]:
+    """The places of the `k` that are picked, in order, each with the share of its score that it keeps.
+
+    `scores` (n,) ≥ 0, best first; `vectors` (n, d) are unit rows, zeros where there is none; `diversity` in [0, 1]. The
+    share is 1 − diversity × the largest cosine to one picked before; kept scores never rise from one to the next. With
+    0 nothing changes. Ties keep their order.
+    """
+    if not diversity:
+        return [(place, 1.0) for place in range(min(k, len(scores)))]
+    relevance = np.asarray(scores, dtype=np.float64)
+    shares, is_left = np.ones(len(relevance)), np.ones(len(relevance), dtype=bool)
+    picked: list[tuple[int, float]] = []
+    for _ in range(min(k, len(relevance))):
+        best = int(np.argmax(np.where(is_left, relevance * shares, -np.inf)))
+        picked.append((best, float(shares[best])))
+        is_left[best] = False
+        alike = np.clip(vectors @ vectors[best], 0.0, 1.0)
+        shares = np.minimum(shares, 1.0 - diversity * alike.astype(np.float64))
+    return picked
 
 
 class Step(NamedTuple):
@@ -73,3 +103,47 @@ def spread(order: Sequence[Recalled], vectors: Vectors, diversity: float, k: int
         replace(order[n], score=order[n].score * share, parts={**order[n].parts, "diversity": share})
         for n, share in picked
     ]
+
+
+# Which names a text says, word for word.
+
+
+_WORD = re.compile(r"\w+", re.UNICODE)
+LONGEST = 8  # words of a name that is looked for
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """The words by which a name is looked for: normalised, without marks between them."""
+    return tuple(_WORD.findall(normalise_name(name)))
+
+
+def named_in(text: str, names: Mapping[tuple[str, ...], Collection[str]]) -> list[str]:
+    """What the names in a text stand for, in order, each once; `names` are words (`words_of`) → ids.
+
+    Of names that begin at one word the longest counts, and no word counts twice: "Anna Lee" does not name Anna.
+    """
+    said = words_of(text)
+    found: dict[str, None] = {}
+    start = 0
+    while start < len(said):
+        lengths = range(min(LONGEST, len(said) - start), 0, -1)
+        length = next((n for n in lengths if said[start : start + n] in names), 0)
+        found |= dict.fromkeys(names.get(said[start : start + length], ()))
+        start += length or 1
+    return list(found)
+
+
+def entities_named(text: str, names: Mapping[str, str]) -> set[str]:
+    """Ids of the entities that a text names, by their whole name or its first word; `names` are id → name.
+
+    A first word counts where the text spells it as the name does, with a capital: "Anna" for Anna Lee, no "new" for
+    New York.
+    """
+    by_words: dict[tuple[str, ...], set[str]] = {}
+    spelt = {*_WORD.findall(text)}
+    for id_, name in names.items():
+        words, first = words_of(name), next(iter(_WORD.findall(name)), "")
+        by_words.setdefault(words, set()).add(id_)
+        if len(words) > 1 and first in spelt and first[0].isupper() and first.lower() not in FUNCTION_WORDS:
+            by_words.setdefault(words[:1], set()).add(id_)
+    return set(named_in(text, by_words))

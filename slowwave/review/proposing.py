@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
 import polars as pl
 
-from slowwave.intake.redaction import redact_all
+from slowwave.entrenchment import RANKS, entrenchment_rank
+from slowwave.filters.redaction import redact_all
 from slowwave.settings import ApprovalSettings
 from slowwave.text import readable
 
@@ -77,3 +79,79 @@ class Person:
     def __post_init__(self) -> None:
         address = self.name.replace("@", " at ")  # who signs with an address means to be known by it
         object.__setattr__(self, "name", cleaned(address, MAX_NAME))
+
+
+# Risk: what makes a change a person's, whatever a flow may do by itself (SEMANTICS §6.6).
+
+
+FACT_CHANGES = pl.Schema(
+    {
+        "group": pl.UInt32(),
+        "was": pl.String(),  # status before; null for a new row
+        "becomes": pl.String(),  # status after; null for a row that goes for good
+        "moves": pl.Boolean(),  # it is filed under another entity
+        "entrenchment": pl.String(),
+        "winner": pl.String(),  # the entrenchment of what replaces it; null where nothing does
+        "pinned": pl.Boolean(),
+        "source": pl.String(),  # the file that it was said in
+    }
+)
+_GONE = ("superseded", "retracted", "archived")
+
+
+def risks_of(facts: pl.DataFrame, approval: ApprovalSettings) -> pl.DataFrame:
+    """(group, risks) from FACT_CHANGES; a group without risk has an empty list."""
+    retired = (pl.col("was") == "active") & (pl.col("becomes").is_null() | pl.col("becomes").is_in(_GONE))
+    rank, stated = entrenchment_rank("entrenchment"), RANKS["user_stated"]
+    learned = (pl.col("becomes") == "active") & (pl.col("was") != "active").fill_null(True)
+    against = (
+        pl.when(pl.col("becomes") == "superseded")
+        .then(entrenchment_rank("winner"))
+        .otherwise(rank.filter(learned).max().fill_null(0))
+    )  # what is retracted has no successor: whoever denied it stands against it
+    replaced = retired & pl.col("becomes").is_in(["superseded", "retracted"])
+    measures = facts.group_by("group", maintain_order=True).agg(
+        pinned=pl.col("pinned").fill_null(False).any(),
+        override=(replaced & (rank >= stated) & (against < rank)).any(),
+        large=(retired | pl.col("moves").fill_null(False)).sum() >= approval.large,
+        erasure=pl.col("becomes").is_null().any(),
+        user_stated=(retired & (rank >= stated)).any(),
+        cross_source=pl.col("source").drop_nulls().n_unique() > 1,
+    )
+    names = [name for name in measures.columns if name != "group"]
+    told = [pl.when(pl.col(name).fill_null(False)).then(pl.lit(name)) for name in names]
+    return measures.select("group", risks=pl.concat_list(told).list.drop_nulls())
+
+
+def is_always_a_persons(risks: Sequence[str], approval: ApprovalSettings) -> bool:
+    """Whether one of the risks is among those that no flow takes by itself; erasure is, whatever the settings say."""
+    return bool(set(risks) & {"erasure", *approval.risky})
+
+
+# Grouping: which rows of a plan belong to one decision, and which say nothing that would need one.
+
+
+NODES = pl.Schema({"row": pl.String(), "speaks": pl.Boolean()})
+TIES = pl.Schema({"row": pl.String(), "other": pl.String()})
+
+
+def group_rows(nodes: pl.DataFrame, ties: pl.DataFrame) -> pl.DataFrame:
+    """(row, group): the rows that hang together with one that speaks; `group` counts from 0 in order of its least row.
+
+    `nodes` are (row, speaks), one per row of a plan; `ties` are (row, other), in which `other` may be no row of it.
+    Rows that hang together with nothing that speaks are left out: they can be written at once.
+    """
+    from scipy.sparse import coo_array  # slow to import, and of use only to runs that propose
+    from scipy.sparse.csgraph import connected_components
+
+    rows = nodes.group_by("row").agg(pl.col("speaks").any()).sort("row").with_row_index("place")
+    places = rows.select("row", "place")
+    edges = ties.join(places, on="row").join(places, left_on="other", right_on="row", suffix="_other")
+    size = len(rows)
+    ends = [edges[name].to_numpy() for name in ("place", "place_other")]
+    matrix = coo_array((np.ones(len(edges), np.int8), (ends[0], ends[1])), shape=(size, size))
+    labels = connected_components(matrix, directed=False)[1] if size else np.empty(0, np.int32)
+    grouped = rows.with_columns(label=pl.Series(labels, dtype=pl.Int32))
+    spoken = grouped.group_by("label").agg(pl.col("speaks").any(), first=pl.col("row").min()).filter("speaks")
+    numbered = spoken.sort("first").with_row_index("group").select("label", "group")
+    return grouped.join(numbered, on="label").select("row", "group").sort("group", "row")

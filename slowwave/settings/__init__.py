@@ -6,19 +6,52 @@ Key names of the systems that slowwave unites stay valid as aliases (SEMANTICS Â
 
 from __future__ import annotations
 
-from .deciding import BeliefSettings, EvaluateSettings, ReviseSettings
-from .groups import DEFAULT_EMBEDDER, DEFAULT_MODEL, LISTED, Group, Ratio, named, names_of, nearest
+from .groups import (
+    DEFAULT_EMBEDDER,
+    DEFAULT_MODEL,
+    LISTED,
+    ApprovalSettings,
+    GateSettings,
+    Group,
+    NightGateSettings,
+    Ratio,
+    RetentionSettings,
+    Risk,
+    named,
+    names_of,
+    nearest,
+)
 from .ingest import IngestSettings
 from .intake import ExtractSettings, LinkSettings, NoiseSettings, ResolveSettings, SessionSettings, SurpriseSettings
-from .keeping import ApprovalSettings, GateSettings, NightGateSettings, RetentionSettings, Risk
 from .language import LanguageSettings, SpendingLimits
 from .maintenance import CommunitySettings, DecaySettings, StewardSettings
 from .merging import ArtifactSettings, ConsolidateSettings, MergeSettings
-from .nights import BackfillBudget, BackfillSettings, FleetSettings, FleetWidth, ReembedSettings, SleepSettings
-from .recall import EdgeType, GraphMode, RecallSettings, SpreadSettings, WalkSettings
-from .shown import LabelSettings, McpSettings, ReportSettings, SplitSettings
-from .weights import AspectSaturation, AspectSettings, AspectWeights, LimbicSettings, UseSettings
-from .whole import Settings
+from .recall import (
+    AspectSaturation,
+    AspectSettings,
+    AspectWeights,
+    EdgeType,
+    GraphMode,
+    LimbicSettings,
+    RecallSettings,
+    SpreadSettings,
+    UseSettings,
+    WalkSettings,
+)
+from .revision import BeliefSettings, EvaluateSettings, ReviseSettings
+from .whole import (
+    BackfillBudget,
+    BackfillSettings,
+    FleetSettings,
+    FleetWidth,
+    LabelSettings,
+    McpSettings,
+    ReembedSettings,
+    ReportSettings,
+    Settings,
+    SleepSettings,
+    SplitSettings,
+)
 
 __all__ = [
     "DEFAULT_EMBEDDER",

@@ -6,12 +6,11 @@ from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
-from .deciding import BeliefSettings, EvaluateSettings, ReviseSettings
-from .groups import Group, alias
+from .groups import ApprovalSettings, Group, RetentionSettings, alias
 from .intake import ExtractSettings, NoiseSettings, ResolveSettings, SessionSettings, SurpriseSettings
-from .keeping import ApprovalSettings, RetentionSettings
 from .language import LanguageSettings
 from .merging import MergeSettings
+from .revision import BeliefSettings, EvaluateSettings, ReviseSettings
 
 _MARKUP = frozenset('<>{}[]|`\\"')
 

@@ -6,11 +6,10 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from .deciding import BeliefSettings
-from .groups import Group, Ratio, alias
-from .keeping import ApprovalSettings, GateSettings, RetentionSettings
+from .groups import ApprovalSettings, GateSettings, Group, Ratio, RetentionSettings, alias
 from .language import LanguageSettings
-from .weights import UseSettings
+from .recall import UseSettings
+from .revision import BeliefSettings
 
 
 class StewardSettings(Group):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from .groups import Group, Ratio, alias
-from .keeping import ApprovalSettings, GateSettings, RetentionSettings
+from .groups import ApprovalSettings, GateSettings, Group, Ratio, RetentionSettings, alias
 from .language import LanguageSettings
 
 

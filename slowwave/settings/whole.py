@@ -2,18 +2,203 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from .groups import DEFAULT_EMBEDDER, Group, alias
+from .groups import DEFAULT_EMBEDDER, ApprovalSettings, Group, NightGateSettings, Ratio, RetentionSettings, alias
 from .ingest import IngestSettings
-from .keeping import ApprovalSettings, NightGateSettings, RetentionSettings
+from .intake import LinkSettings
+from .language import SpendingLimits
 from .maintenance import CommunitySettings, DecaySettings, StewardSettings
 from .merging import ConsolidateSettings
-from .nights import BackfillBudget, FleetWidth, ReembedSettings
-from .recall import RecallSettings
-from .shown import LabelSettings, McpSettings, ReportSettings, SplitSettings
+from .recall import RecallSettings, UseSettings
+
+# What is reported, in which words, and what agents are given.
+
+
+class SplitSettings(Group):
+    """When an entity holds too much, and how it is parted by topic (S0-07 … S0-16)."""
+
+    thresholds: dict[str, Annotated[int, Field(ge=1, le=100_000)]] = Field(
+        default_factory=lambda: {"session": 15, "project": 25, "default": 20},
+        title="Thresholds",
+        description="Observations beyond which an entity of a type may be parted; `default` for all other types. What "
+        "is not given stays as it is. Names of other vocabularies are understood (S0-07).",
+    )
+    cut_distance: float = Field(
+        0.5, gt=0.0, le=2.0, title="Cut", description="Cosine distance at which topics part, average linkage (S0-09)."
+    )
+    large_entity: int = Field(
+        200, ge=2, le=100_000, title="Density above", description="Observations beyond which HDBSCAN finds the topics."
+    )
+    label_terms: int = Field(2, ge=1, le=5, title="Words of a label", description="How many name a topic (S0-10).")
+    min_topics: int = Field(2, ge=1, le=100, title="Topics", description="Fewer are no diversity (S0-08).")
+    min_topic_size: int = Field(
+        2, ge=1, le=1000, title="Smallest topic", description="Observations; smaller ones stay on the parent (S0-13)."
+    )
+    proactive_ratio: Ratio = Field(
+        0.8, title="Early", description="Share of its threshold from which an entity is approaching (S0-16, S0-21)."
+    )
+    stop_words: tuple[str, ...] = Field(
+        (), title="Stop words", description="Words that name no topic, beside the English and Spanish ones (S0-09)."
+    )
+
+
+class ReportSettings(Group):
+    """What the consolidation report finds stale, and what it shows (S0-17 … S0-28)."""
+
+    stale_days: float = Field(
+        90.0, ge=0.0, le=36_500.0, title="Stale after", description="Days without access, or since it was made (S0-20)."
+    )
+    stale_max_access: int = Field(
+        2, ge=0, le=1_000_000, title="Stale up to", description="Reads with which an entity may still be stale (S0-20)."
+    )
+    top_n_active: int = Field(
+        10, ge=0, le=1000, title="Duplicates of", description="So many most read entities are reviewed (S0-28)."
+    )
+    propose_splits: bool = Field(
+        False, title="Propose splits", description="Leave a proposal for every split candidate (S0-16)."
+    )
+    use: UseSettings = Field(
+        default_factory=UseSettings,
+        title="Use",
+        description="What makes an entity important, and stale (S0-22, S0-24).",
+    )
+    split: SplitSettings = Field(default_factory=SplitSettings, title="Split", description="When an entity is large.")
+    retention: RetentionSettings = Field(
+        default_factory=RetentionSettings,
+        title="Retention",
+        description="Versions and leases; on the command line the [retention] of the file.",
+    )
+
+
+class LabelSettings(Group):
+    """In which words types and relations are shown; all known ones are understood whatever is shown (C8)."""
+
+    locale: Literal["en", "es"] = Field("en", title="Words", description="en, or es for those of sofia.")
+
+
+class McpSettings(Group):
+    """The door for agents."""
+
+    token_budget: int = Field(
+        2000, ge=1, le=1_000_000, title="Tokens", description="What `recall` may return unless it is asked for more."
+    )
+    approvals: Literal["ask", "never"] = Field(
+        "ask",
+        title="Approvals",
+        description="ask: the client asks its person (elicitation). never: only the terminal and Prefect approve.",
+    )
+
+
+# Runs of many parts: nights, backfills, fleets, and re-embedding.
+
+
+class SleepSettings(SpendingLimits):
+    """Everything a night can be told."""
+
+    consolidate: ConsolidateSettings = Field(
+        default_factory=ConsolidateSettings, title="Consolidate", description="What says the same becomes one."
+    )
+    steward: StewardSettings = Field(
+        default_factory=StewardSettings, title="Steward", description="What is used rises, what is not fades."
+    )
+    decay: DecaySettings = Field(default_factory=DecaySettings, title="Decay", description="What moves out of the way.")
+    communities: CommunitySettings = Field(
+        default_factory=CommunitySettings, title="Communities", description="What belongs together gets a name."
+    )
+    gate: NightGateSettings = Field(
+        default_factory=NightGateSettings,
+        title="Gate",
+        description="A phase after which recall got worse is taken back.",
+    )
+    retention: RetentionSettings = Field(
+        default_factory=RetentionSettings,
+        title="Retention",
+        description="Versions and leases; on the command line the [retention] of the file.",
+    )
+
+
+class BackfillBudget(SpendingLimits):
+    """What a backfill as a whole may cost, its windows and its nights together, and how its cost is estimated."""
+
+    sample: int = Field(
+        200,
+        ge=1,
+        le=100_000,
+        title="Sample for the estimate",
+        description="A dry run plans all windows and renders so many prompts to count their tokens.",
+    )
+
+
+class BackfillSettings(BackfillBudget):
+    """Everything a run of `backfill` can be told."""
+
+    ingest: IngestSettings = Field(
+        default_factory=IngestSettings,
+        title="Ingest",
+        description="How each window is read; times, limit and force come from the parameters of the backfill.",
+    )
+    sleep: SleepSettings = Field(
+        default_factory=SleepSettings, title="Sleep", description="The one night after all windows."
+    )
+    embedder: str = Field(
+        DEFAULT_EMBEDDER, title="Embedding model", description="Of a memory that is made; one that is there keeps its."
+    )
+
+
+class FleetWidth(Group):
+    """How the namespaces of a store are spread when a flow runs over many of them."""
+
+    runner: Literal["threads", "dask"] = Field(
+        "threads",
+        title="Runner",
+        description="threads: one machine. dask: a cluster, through prefect-dask (the extra `dask`), under Prefect.",
+    )
+    address: str = Field(
+        "",
+        title="Cluster",
+        description="Address of its scheduler, for example tcp://host:8786; empty: a cluster of this machine alone.",
+    )
+    width: int = Field(
+        2,
+        ge=1,
+        le=4096,
+        title="Namespaces at once",
+        description="So many are worked on side by side; a cluster with an address has a width of its own.",
+    )
+
+
+class FleetSettings(FleetWidth):
+    """Everything a run of `fleet` can be told."""
+
+    sleep: SleepSettings = Field(
+        default_factory=SleepSettings, title="Sleep", description="The night of each namespace."
+    )
+
+
+class ReembedSettings(Group):
+    """How a memory turns to another embedding model (`slowwave reembed`)."""
+
+    batch_size: int = Field(
+        2048, ge=1, le=100_000, title="Texts per batch", description="Embedded and kept together; a kill loses one."
+    )
+    gate: NightGateSettings = Field(
+        default_factory=NightGateSettings,
+        title="Gate",
+        description="The same questions on old and on new vectors; where recall fell, nothing is published.",
+    )
+    link: LinkSettings = Field(
+        default_factory=LinkSettings,
+        title="Links",
+        description="How entities that are alike are linked anew; on the command line the link of [ingest].",
+    )
+    retention: RetentionSettings = Field(
+        default_factory=RetentionSettings,
+        title="Retention",
+        description="How long old vectors are kept; on the command line the [retention] of the file.",
+    )
 
 
 class Settings(Group):

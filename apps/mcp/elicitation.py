@@ -1,0 +1,322 @@
+"""Asking the person: a change waits as a proposal, and only a person's answer to a form decides it.
+
+The form goes to whoever sits before the client (elicitation). An agent has no tool that says yes; a client that cannot
+ask its person leaves the proposal waiting for the other doors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
+from mcp.server.mcpserver import Elicit
+from mcp_types.version import is_version_at_least
+from pydantic import BaseModel, Field, StringConstraints
+
+from recall.context import inert
+from recall.entities import exact_row
+from recall.facts import ALL, stored
+from recall.proposals import Proposal, diff_lines, list_proposals, proposal_named
+from recall.splits import observations_of
+from slowwave.errors import Refused, UnusableInput
+from slowwave.lexicon.labels import canonical_type
+from slowwave.review.proposing import Person
+
+from .door import Door
+from .tools import Agent, door_of, inert_text
+
+if TYPE_CHECKING:
+    from slowwave.splitting.split_plan import Split
+    from storage.snapshots import Snapshot
+
+DOORS = (
+    "in a terminal: slowwave review approve {ids}",
+    "in Prefect: the deployment `review`",
+    "over MCP: a client that asks its person (elicitation) calls `review`",
+)
+OPEN = ("pending", "approved")
+MOST_AT_ONCE = 10
+_MOST_LINES = 40
+_BACK_CHANNEL = "2026-07-28"  # from this revision on a question is part of the answer, before it a request of its own
+
+Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
+
+
+class Decision(BaseModel):
+    """The form that the person fills in."""
+
+    decision: Literal["approve", "reject"] = Field(
+        title="Decision", description="approve carries it out now; reject leaves everything as it is."
+    )
+    name: Name = Field(title="Your name", description="It stands in the ledger beside the decision.")
+    note: str = Field("", title="Note", description="Why, if you like.", max_length=1000)
+
+
+def question(ctx: Agent, proposals: Sequence[Proposal]) -> Elicit[Decision] | None:
+    """The form about what waits, where the client can ask; None where nothing waits or nobody can be asked.
+
+    Raises `Refused` for more than a person can see in one form: nobody says yes to what they were not shown.
+    """
+    waiting = _waiting(proposals)
+    if not waiting or not can_ask(ctx):
+        return None
+    if len(waiting) > MOST_AT_ONCE:
+        raise Refused(
+            f"{len(waiting)} proposals are more than one form can show.",
+            f"Review them {MOST_AT_ONCE} at a time. Nothing has changed.",
+        )
+    return Elicit("\n".join(_told(door_of(ctx), waiting)), Decision)
+
+
+def _waiting(proposals: Sequence[Proposal]) -> list[Proposal]:
+    return [each for each in proposals if each.state == "pending"]
+
+
+def can_ask(ctx: Agent) -> bool:
+    """Whether this client can put a form before its person, and the settings let it."""
+    if door_of(ctx).settings.mcp.approvals != "ask":
+        return False
+    declared = ctx.client_capabilities.elicitation if ctx.client_capabilities else None
+    if declared is None or (declared.form is None and declared.url is not None):
+        return False
+    version = ctx.protocol_version
+    is_part_of_the_answer = version is not None and is_version_at_least(version, _BACK_CHANNEL)
+    return is_part_of_the_answer or ctx.session.can_send_request
+
+
+def _told(door: Door, proposals: Sequence[Proposal]) -> list[str]:
+    """What the person reads: all that they decide comes first, then what each would change, a page together.
+
+    The words of stored texts are inert.
+    """
+    several = [f"All {len(proposals)} of these are decided at once:"] if len(proposals) > 1 else []
+    room = _MOST_LINES // len(proposals)
+    return [*several, *map(_named, proposals), *(line for each in proposals for line in _detail(door, each, room))]
+
+
+def _named(proposal: Proposal) -> str:
+    risks = f" Risks: {', '.join(proposal.risks)}." if proposal.risks else ""
+    return f"{inert(proposal.title)} ({proposal.id}).{risks}"
+
+
+def _detail(door: Door, proposal: Proposal, room: int) -> list[str]:
+    """Why, and what would change, in at most `room` lines and two more."""
+    diff = shown_diff(door, proposal)
+    hidden = len(diff) - room
+    more = [f"… and {hidden} more lines: slowwave review show {proposal.id}"] if hidden > 0 else []
+    told = [*filter(None, [inert(proposal.reason)]), *diff[:room], *more]
+    return [f"{proposal.id}: {told[0]}", *told[1:]] if told else []
+
+
+def shown_diff(door: Door, proposal: Proposal) -> list[str]:
+    """What would change, a line each, as words only; facts are named by what they say."""
+    facts = [each.id for each in proposal.changes if each.table in ALL and not each.is_new]
+    said = stored(door.snapshot(), ALL, facts, columns=("id", "statement"))
+    lines = list(diff_lines(proposal))
+    for fact, statement in said.iter_rows():
+        lines = [line.replace(f"facts {fact}", f"facts “{statement}”") for line in lines]
+    return [inert(line) for line in lines]
+
+
+def settled(ctx: Agent, proposals: Sequence[Proposal], answer: ElicitationResult[Decision]) -> tuple[Proposal, ...]:
+    """The proposals after what the person said was done; what was approved for later is carried out now.
+
+    No answer, or none of a person's, leaves them as they are.
+    """
+    door, said = door_of(ctx), _said(answer)
+    if said is not None:
+        _decide(door, [each.id for each in _waiting(proposals)], said.decision, Person(said.name, "mcp"), said.note)
+    for each in proposals:
+        if each.state == "approved":
+            _decide(door, [each.id], "approve", _approver(each), each.note)
+    snapshot = door.snapshot()
+    return tuple(proposal_named(snapshot, each.id) for each in proposals)
+
+
+def _said(answer: ElicitationResult[Decision]) -> Decision | None:
+    told: Any = answer.data if isinstance(answer, AcceptedElicitation) else None
+    return told if isinstance(told, Decision) else None
+
+
+def _approver(proposal: Proposal) -> Person:
+    doors: dict[str, Literal["terminal", "prefect", "mcp", "python"]]
+    doors = {"terminal": "terminal", "prefect": "prefect", "mcp": "mcp", "python": "python"}
+    return Person(proposal.decider, doors[proposal.door])
+
+
+def _decide(door: Door, ids: Sequence[str], decision: str, person: Person, note: str) -> None:
+    from tasks.people.review import approve, reject
+    from tasks.runtime.runs import as_run
+
+    run, act = door.run("review"), approve if decision == "approve" else reject
+    asked = {"proposals": list(ids), "decision": decision, "by": person.name, "door": person.door}
+    as_run(
+        run, asked, lambda: act(run, ids, person, note),
+        lambda decided: dict(Counter(f"proposals {each.state}" for each in decided)),
+    )  # fmt: skip
+
+
+def change_of(door: Door, proposal: Proposal) -> dict[str, Any]:
+    """A proposal as results tell of it (`results.Change`)."""
+    return {
+        "state": proposal.state,
+        "message": _message(proposal),
+        "proposal_id": proposal.id,
+        "action": proposal.action,
+        "title": proposal.title,
+        "diff": shown_diff(door, proposal),
+        "risks": list(proposal.risks),
+        "decided_by": proposal.decider or None,
+        "door": proposal.door or None,
+        "note": proposal.note or None,
+        "doors": [door.format(ids=proposal.id) for door in DOORS] if proposal.state in OPEN else [],
+    }
+
+
+def _message(proposal: Proposal) -> str:
+    told = {
+        "pending": "It waits: only a person can allow it, and nothing has changed. Do not try another way.",
+        "approved": f"{proposal.decider} allowed it; it waits to be carried out.",
+        "applied": f"Done: {proposal.decider} allowed it.",
+        "rejected": f"{proposal.decider} said no. Nothing has changed.",
+        "stale": "Memory has changed since this was proposed, so nothing was done. Look again, then ask anew.",
+        "replaced": "Another proposal took its place.",
+    }[proposal.state]
+    more = [proposal.note, proposal.outcome]
+    return " ".join([told, *(f"{text.rstrip('.')}." for text in more if text)])
+
+
+# What a destructive call wants: the proposal of exactly that change, found where there is one, else made. Who calls
+# again with the same arguments gets the same proposal, whatever became of it meanwhile.
+
+
+DONE = ("applied",)
+
+Asked = tuple[str, str | None, Sequence[str]]
+"""Name, type (None: that of the parent) and observations of a new entity."""
+
+
+def deletion_of(door: Door, name: str, asked: Sequence[str]) -> Proposal:
+    """The proposal to delete these observations (ids or contents) of an entity.
+
+    Raises `UnknownName`, `UnusableInput` for what is no live observation of it, `Refused` where a person said no.
+    """
+    from tasks.people.observations import propose_deletion
+
+    snapshot = door.snapshot()
+    entity: str = exact_row(snapshot, name)["id"]
+    live = _live(snapshot, door, entity)
+    ids = _ids(live, asked)
+    is_open = bool({*ids} & {*live})
+    for each in _of(snapshot, "delete", entity, OPEN if is_open else DONE):
+        known = each.ask.get("observations", [])
+        wanted = ids if is_open else _ids(_contents(snapshot, known), asked)
+        if {*wanted} == {*known} and (not is_open or {*known} <= {*live}):  # else it can only grow stale
+            return each
+    return propose_deletion(door.run("propose"), entity, ids, reason="An agent asked for it.")
+
+
+def _of(snapshot: Snapshot, action: str, entity: str, states: Sequence[str]) -> Iterator[Proposal]:
+    """Proposals of an action about an entity, the latest of each state first."""
+    for state in states:
+        yield from reversed(list_proposals(snapshot, state, action=action, entity=entity))
+
+
+def _live(snapshot: Snapshot, door: Door, entity: str) -> dict[str, str]:
+    """The live observations of an entity: id and content."""
+    return dict(observations_of(snapshot, entity, door.now()).select("id", "statement").iter_rows())
+
+
+def _ids(live: Mapping[str, str], asked: Sequence[str]) -> list[str]:
+    """The ids of what was asked for by content, as it is stored or as agents see it; the rest is left for an id."""
+    by_content: dict[str, list[str]] = {}
+    for fact, content in live.items():
+        for told in {content, inert_text(content)}:
+            by_content.setdefault(told, []).append(fact)
+    return list(dict.fromkeys(fact for each in asked for fact in by_content.get(" ".join(each.split()), [each])))
+
+
+def _contents(snapshot: Snapshot, ids: Sequence[str]) -> dict[str, str]:
+    return dict(stored(snapshot, ALL, ids, columns=("id", "statement")).sort("id").iter_rows())
+
+
+def deleted_rows(door: Door, proposal: Proposal) -> list[dict[str, Any]]:
+    """The observations that a deletion is about."""
+    contents = _contents(door.snapshot(), proposal.ask.get("observations", []))
+    return [{"id": fact, "content": content} for fact, content in contents.items()]
+
+
+def split_of(
+    door: Door, name: str, asked: Sequence[Asked], parent_name: str | None = None, made_for: str | None = None
+) -> Proposal:
+    """The proposal to part an entity so; `made_for` is the plan hash of the suggestion, where it is known.
+
+    Raises as `deletion_of`, `UnusableInput` for a plan that cannot be, and `Refused` for one that grew stale (T49).
+    """
+    from slowwave.splitting.split_plan import plan_hash
+    from tasks.people.splitting import propose_split
+
+    snapshot = door.snapshot()
+    entity = exact_row(snapshot, name)
+    if parent_name is not None and exact_row(snapshot, parent_name)["id"] != entity["id"]:
+        raise UnusableInput(
+            f"{parent_name} is not what is split.", "New entities belong to the one that they come from; leave it out."
+        )
+    live = _live(snapshot, door, entity["id"])
+    splits, now = _splits(entity["entity_type"], asked, live), plan_hash(entity, live)
+    is_open = bool({fact for split in splits for fact in split.observations} & {*live})
+    for each in _of(snapshot, "split", entity["id"], OPEN if is_open else DONE):
+        if _is_into(snapshot, each, entity["entity_type"], asked) and (_made_for(each) == now or not is_open):
+            return each
+    if made_for not in (None, now):
+        raise Refused(
+            f"Something else is known of {entity['name']} since the plan was made.",
+            "`propose_entity_split_tool` makes another.",
+        )
+    made = propose_split(door.run("propose"), entity["id"], door.settings.split, splits, proposed_by="agent")
+    return proposal_named(door.snapshot(), made.proposal_id)
+
+
+def _splits(parent_type: str, asked: Sequence[Asked], live: Mapping[str, str]) -> list[Split]:
+    from slowwave.splitting.split_plan import Split
+
+    return [
+        Split(name, (canonical_type(kind) or kind) if kind else parent_type, tuple(_ids(live, observations)))
+        for name, kind, observations in asked
+    ]
+
+
+def _is_into(snapshot: Snapshot, proposal: Proposal, parent_type: str, asked: Sequence[Asked]) -> bool:
+    """Whether a split is the very one that is asked for."""
+    from slowwave.splitting.split_plan import splits_of
+
+    made = splits_of(proposal.ask)
+    contents = _contents(snapshot, [fact for split in made for fact in split.observations])
+    return _shape(made) == _shape(_splits(parent_type, asked, contents))
+
+
+def _made_for(proposal: Proposal) -> str | None:
+    """The hash of what was known of the entity when its split was planned."""
+    told = [change.after or {} for change in proposal.changes if change.table == "decisions"]
+    seen = [json.loads(row["measures"]) for row in told if row.get("action") == "split" and row.get("measures")]
+    return seen[0].get("plan_hash") if seen else None
+
+
+def _shape(splits: Sequence[Split]) -> set[tuple[str, str | None, frozenset[str]]]:
+    return {(each.name, each.entity_type, frozenset(each.observations)) for each in splits}
+
+
+def split_numbers(door: Door, proposal: Proposal) -> dict[str, Any]:
+    """What a split did, or would do: the numbers of S0-14; what remains is counted now."""
+    from tasks.people.splitting import split_done
+
+    done = split_done(door.snapshot(), door.run("look"), proposal)
+    told = done.as_json()
+    names = ("new_entities", "moved_observations", "relations_created", "original_observations_remaining")
+    moving = 0 if proposal.state == "applied" else done.moved_observations
+    return {name: told[name] for name in names} | {
+        "original_observations_remaining": done.original_observations_remaining - moving
+    }

@@ -1,0 +1,224 @@
+"""How a function becomes a tool: what it may do is declared, and an error of ours is an answer, never a traceback."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
+
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp.shared.exceptions import MCPError
+from mcp_types import ToolAnnotations
+from pydantic import BaseModel, ValidationError
+
+from inference.secrets import clean_error, without_secrets
+from slowwave.errors import NoStoreYet, SlowwaveError
+from slowwave.lexicon.labels import Locale, shown_relation, shown_type
+from slowwave.text import readable
+
+from .door import Door
+
+if TYPE_CHECKING:
+    from slowwave.types import RecalledFact
+
+# Stored text on its way to an agent: what a terminal would act on, nobody sees, or a client would fetch goes. An
+# agent's words may be rendered by a client that knows Markdown or HTML. There a picture is fetched as soon as it is
+# shown, and its address can carry away what stands beside it; so no picture, and no element, survives as one.
+
+
+R = TypeVar("R")
+
+_HIDDEN = re.compile("[\u061c\u2028\u2029\u2065\u206a-\u206f\ufff9-\ufffb]")
+_PICTURE = re.compile(r"!(?=\[)")
+_ELEMENT = re.compile(r"<(?=[/!?]?[A-Za-z])")
+
+
+def as_evidence(result: R) -> R:
+    """A result whose texts are inert; what is no result of a tool stays as it is."""
+    if isinstance(result, BaseModel):
+        return type(result).model_validate(inert_values(result.model_dump(by_alias=True)))
+    return cast(R, inert_values(result)) if isinstance(result, dict | list) else result
+
+
+def inert_values(value: Any) -> Any:
+    """Plain data with inert texts."""
+    if isinstance(value, str):
+        return inert_text(value)
+    if isinstance(value, Mapping):
+        return {inert_values(key): inert_values(each) for key, each in value.items()}
+    return [inert_values(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def inert_text(text: str) -> str:
+    """The text, visible and without pictures or elements: `![x](…)` becomes `! [x](…)`, `<img` becomes `< img`."""
+    if text.isascii() and text.isprintable() and "<" not in text and "![" not in text:
+        return text
+    return _ELEMENT.sub("< ", _PICTURE.sub("! ", _HIDDEN.sub("", readable(text))))
+
+
+P = ParamSpec("P")
+
+Agent = Context[Door, Any]
+"""The request of an agent; what all requests share is its lifespan context."""
+
+_READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+_ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+_DESTROYS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+_PAYS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=True)
+_BY_DEED = {"reads": _READS, "pays": _PAYS, "adds": _ADDS, "destroys": _DESTROYS}
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A function that agents may call."""
+
+    function: Callable[..., Any]
+    title: str
+    description: str
+    annotations: ToolAnnotations
+
+
+TOOLS: dict[str, Declared] = {}
+"""All tools by name, in the order of their modules."""
+
+
+def tool(title: str, deed: Literal["reads", "pays", "adds", "destroys"]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Declare a tool: its docstring is what agents read of it.
+
+    What pays reads, and asks a model elsewhere. Destroying needs a person, see `apps.mcp.elicitation`.
+    """
+
+    def declare(function: Callable[P, R]) -> Callable[P, R]:
+        told = answering(function)
+        TOOLS[function.__name__] = Declared(told, title, inspect.getdoc(function) or "", _BY_DEED[deed])
+        return told
+
+    return declare
+
+
+def answering(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, whose errors of ours are results that say what is wrong and name the way out."""
+
+    @functools.wraps(function)
+    def answer(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return as_evidence(function(*args, **kwargs))
+        except NoStoreYet as gone:
+            raise _gone(gone) from gone
+        except SlowwaveError as error:
+            raise ToolError(inert_text(without_secrets(f"{error.message} {error.remedy}".strip()))) from error
+        except (ToolError, MCPError):
+            raise
+        except Exception as error:
+            raise _unforeseen(error, [*args, *kwargs.values()]) from clean_error(error)
+
+    return answer
+
+
+def _gone(error: SlowwaveError) -> ToolError:
+    return ToolError(f"{error.message} Tell your person: this server needs the store that it was started on.")
+
+
+def _unforeseen(error: Exception, given: Sequence[object]) -> ToolError:
+    """What the agent is told of an error that nobody meant; the server writes the whole of it to its log."""
+    for ctx in given:
+        if isinstance(ctx, Context):
+            try:
+                door_of(ctx).require()
+            except SlowwaveError as gone:
+                return _gone(gone)
+    return UnexpectedToolError(
+        f"Something went wrong in the memory ({type(error).__name__}). Try once more; if it stays so, tell your "
+        "person: the log of the server says more, and `slowwave doctor` looks at the store."
+    )
+
+
+def door_of(ctx: Agent) -> Door:
+    """What the request came in through."""
+    return ctx.request_context.lifespan_context
+
+
+# How a tool is called: with its own arguments alone, and what is wrong with a call is said in plain words.
+
+
+_MOST_WRONG = 5
+_CLASS = re.compile(r"a valid dictionary or instance of \w+")
+_NO_ANSWER = (
+    "What came back does not match the form, so nothing was decided: it wants a decision, approve or reject, and the "
+    "name of the person. Call again to ask anew."
+)
+
+
+class Asked(Tool):
+    """A tool that refuses arguments that it does not have, instead of dropping them."""
+
+    @classmethod
+    def of(cls, name: str, declared: Declared) -> Tool:
+        """The tool of a declared function."""
+        made = cls.from_function(
+            declared.function, name, title=declared.title, description=declared.description,
+            annotations=declared.annotations,
+        )  # fmt: skip
+        taken = made.fn_metadata.arg_model
+        taken.model_config["extra"] = "forbid"
+        taken.model_rebuild(force=True)
+        made.parameters = taken.model_json_schema(by_alias=True)
+        return made
+
+    async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:
+        """Run it; raises `ToolError` in words that an agent can act on."""
+        try:
+            return await super().run(arguments, context, convert_result)
+        except UnexpectedToolError:
+            raise
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(self._wrong(error.__cause__)) from error.__cause__
+            if "Resolver '" in str(error):  # the SDK about a form
+                raise ToolError(_NO_ANSWER) from error
+            raise
+
+    def _wrong(self, found: ValidationError) -> str:
+        known = ", ".join(self.parameters["properties"])
+        told = list[str]()
+        for each in found.errors(include_url=False, include_context=False, include_input=False):
+            name, said = ".".join(map(str, each["loc"])), _CLASS.sub("an object", each["msg"])
+            told.append(f"there is no {name}" if each["type"] == "extra_forbidden" else f"{name}: {_small(said)}")
+        more = f"; and {len(told) - _MOST_WRONG} more" if len(told) > _MOST_WRONG else ""
+        return f"{self.name} cannot be called so: {'; '.join(told[:_MOST_WRONG])}{more}. It takes {known}."
+
+
+def _small(said: str) -> str:
+    return said[:1].lower() + said[1:]
+
+
+# In which words results name types and relations (C8); those of both languages are understood on the way in.
+
+
+_WORDS: Mapping[str, Callable[[str, Locale], str]] = {
+    "entity_type": shown_type,
+    "type": shown_type,
+    "predicate": shown_relation,
+    "relation_type": shown_relation,
+}
+
+
+def worded(document: Any, locale: Locale) -> Any:
+    """A document in which types and relations are named as the settings say, wherever they stand in it."""
+    if isinstance(document, Mapping):
+        return {key: _word(key, value, locale) for key, value in document.items()}
+    return [worded(each, locale) for each in document] if isinstance(document, list | tuple) else document
+
+
+def _word(key: str, value: Any, locale: Locale) -> Any:
+    return _WORDS[key](value, locale) if key in _WORDS and isinstance(value, str) else worded(value, locale)
+
+
+def worded_facts(facts: tuple[RecalledFact, ...], locale: Locale) -> tuple[RecalledFact, ...]:
+    """Facts whose relations are named so."""
+    return tuple(replace(fact, predicate=shown_relation(fact.predicate or "", locale)) for fact in facts)

@@ -1,0 +1,267 @@
+"""What was recalled, as lines and tables: facts and passages, how they came to their places, and what may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from slowwave.lexicon.labels import Locale, shown_relation, shown_type
+from slowwave.timestamps import day_of
+from slowwave.types.stories import sections_of
+
+from .printing import out, printable, short_id, table, told, validity
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from slowwave.types import Passage, RecalledFact, Recollection, Story, UncertainFact, Version
+    from slowwave.types.stories import Section
+
+Speakers = Mapping[tuple[str, str], str]
+"""Who said it, by conversation and message."""
+
+SHOWN_PASSAGES = 3
+ONE_LINE = 100
+"""Columns from which on each fact is one line, cut where it is longer; a narrower terminal wraps it."""
+LONGEST_NAME = 16
+PARTS = (
+    "words", "meaning", "overlap", "place", "search", "graph", "hops", "fused", "about", "period", "importance",
+    "recency", "company", "status", "limbic", "suspect", "episode", "diversity",
+)  # fmt: skip
+SUMMANDS = ("period",)
+FACTORS = ("about", *PARTS[PARTS.index("importance") :], "place")
+FORMULA = (
+    "search = (words + weight × meaning + overlap) / fourth root of its place in the message; fused = search + weight "
+    "× graph; score = ((fused, else search) × about + period) × limbic (importance × recency × company × status) "
+    "× suspect × episode × diversity."
+)
+
+
+def fact_lines(title: str, facts: Sequence[RecalledFact], speakers: Speakers, caption: str = "") -> RenderableType:
+    """A line for each fact: since when or when, unless on the day of the message; what; who said it, on which day."""
+    now = datetime.now(UTC)
+    rows = [(str(n), _marked(fact, now), _source(fact, speakers)) for n, fact in enumerate(facts, 1)]
+    return _lines(title, rows, caption)
+
+
+def passage_lines(title: str, passages: Sequence[Passage], caption: str = "") -> RenderableType:
+    """A line for each passage of a message: the words, who said them and on which day."""
+    rows = [("", f'"{" ".join(one.text.split())}"', _said(speaker_of(one), one.occurred_at)) for one in passages]
+    return _lines(title, rows, caption)
+
+
+def speaker_of(passage: Passage) -> str:
+    """Who said it; a document speaks under its file name."""
+    if passage.role == "document":
+        return passage.conversation_id.rpartition("/")[2]
+    return passage.speaker or passage.role
+
+
+def _lines(title: str, rows: Sequence[tuple[str, ...]], caption: str) -> RenderableType:
+    is_cut = out.width >= ONE_LINE
+    made = Table.grid(padding=(0, 1), expand=True)
+    made.add_column(justify="right", style="dim", no_wrap=True)
+    made.add_column(ratio=1, no_wrap=is_cut, overflow="ellipsis" if is_cut else "fold")
+    made.add_column(style="dim", no_wrap=True)
+    for row in rows:
+        made.add_row(*(Text(printable(cell)) for cell in row))
+    parts = [Text(printable(title), style="bold")] if title else []
+    return Group(*parts, made, *([Text(caption, style="dim")] if caption else []))
+
+
+def _marked(fact: RecalledFact, now: datetime) -> str:
+    """The statement after what one must know of it, which is not cut."""
+    marks = [
+        *(["no longer"] if fact.valid_to is not None and fact.valid_to <= now else []),
+        *filter(None, [_when(fact)]),
+        *(["doubtful"] if fact.suspect_of else []),
+        *(["disputed"] if fact.conflicts_with else []),
+    ]
+    return f"({', '.join(marks)}) {fact.statement}" if marks else fact.statement
+
+
+def _when(fact: RecalledFact) -> str:
+    """Since when, from when to when, or when it happens; empty where that is the day on which it was said."""
+    start = fact.event_at or fact.valid_from
+    first = min((source.occurred_at for source in fact.provenance if source.occurred_at), default=None)
+    if fact.valid_to is not None:
+        return validity(fact.valid_from, fact.valid_to)
+    if start is None or (first is not None and start.date() == first.date()):
+        return ""
+    return day_of(start, fact.event_precision) if fact.event_at else f"since {day_of(start, fact.event_precision)}"
+
+
+def _source(fact: RecalledFact, speakers: Speakers) -> str:
+    """Who said it first, on which day, and how many messages more say it."""
+    if not fact.provenance:
+        return ""
+    first = min(fact.provenance, key=lambda source: (str(source.occurred_at or "?"), source.conversation_id))
+    more = len(fact.provenance) - 1
+    who = speakers.get((first.conversation_id, first.message_id), "")
+    return _said(who, first.occurred_at) + (f" +{more}" if more else "")
+
+
+def _said(who: str, at: datetime | None) -> str:
+    name = who if len(who) <= LONGEST_NAME else f"{who[: LONGEST_NAME - 1]}…"
+    return " ".join(filter(None, [name, f"{at:%Y-%m-%d}" if at else ""]))
+
+
+def recall_table(found: Recollection) -> RenderableType:
+    """Ranked facts as a table, with scores and ids."""
+    now = datetime.now(UTC)
+    rows = [
+        (
+            n,
+            told(fact, now),
+            validity(fact.valid_from, fact.valid_to),
+            f"{fact.score:.2f}",
+            source_names(fact),
+            short_id(fact.id),
+        )
+        for n, fact in enumerate(found.facts, 1)
+    ]
+    return table(found.query, ("#", "fact", "valid", "score", "said in", "id"), rows, f"{found.took_ms:.0f} ms")
+
+
+def passages_table(found: Recollection) -> RenderableType:
+    """Passages of messages as a table: who said what, and when."""
+    rows = [
+        (
+            f"{one.occurred_at:%Y-%m-%d}" if one.occurred_at else "",
+            speaker_of(one),
+            one.text,
+            f"{one.score:.2f}",
+            one.conversation_id.rpartition("/")[2] if "/" in one.conversation_id else one.message_id,
+        )
+        for one in found.passages
+    ]
+    return table("In messages", ("said", "by", "passage", "score", "message"), rows)
+
+
+def source_names(fact: RecalledFact) -> str:
+    """The first two messages that say it; documents by their file name."""
+    earliest = sorted(fact.provenance, key=lambda source: (str(source.occurred_at or "?"), source.conversation_id))[:2]
+    shown = [s.conversation_id.rpartition("/")[2] if "/" in s.conversation_id else s.message_id for s in earliest]
+    more = len(fact.provenance) - len(shown)
+    return ", ".join(shown) + (f" +{more}" if more > 0 else "")
+
+
+def parts_table(found: Recollection) -> RenderableType:
+    """How each fact came to its place: the parts of its score, in the order in which they were made.
+
+    Factors that are 1 for all are left out, and summands that are 0.
+    """
+    held = [name for name in PARTS if any(name in fact.parts for fact in found.facts)]
+    nothing = {**dict.fromkeys(FACTORS, ("1.00", "1", "")), **dict.fromkeys(SUMMANDS, ("0.00", ""))}
+    idle = [name for name in held if all(_part(fact, name) in nothing.get(name, ()) for fact in found.facts)]
+    shown = [name for name in held if name not in idle]
+    rows = [
+        (n, *(_part(fact, name) for name in shown), fact.score, short_id(fact.id))
+        for n, fact in enumerate(found.facts, 1)
+    ]
+    note = f"{FORMULA} Without effect here: {', '.join(idle)}." if idle else FORMULA
+    return table("How they came to their places", ("#", *shown, "score", "id"), rows, note)
+
+
+def _part(fact: RecalledFact, name: str) -> str:
+    """One part as it is read: counts as counts, sums of ranks with the digits that tell them apart."""
+    if name not in fact.parts:
+        return ""
+    digits = {"place": 0, "hops": 0, "fused": 4}.get(name, 2)
+    return f"{fact.parts[name]:.{digits}f}"
+
+
+def uncertain_table(beliefs: Sequence[UncertainFact]) -> RenderableType:
+    """What may be, and was not said surely enough yet."""
+    rows = [
+        (belief.statement, f"{belief.probability:.2f}", ", ".join(source.message_id for source in belief.evidence))
+        for belief in beliefs
+    ]
+    return table("Not sure yet", ("perhaps", "probability", "said in"), rows)
+
+
+# How histories and stories of facts look in a terminal.
+
+
+def history_table(title: str, versions: Sequence[Version]) -> RenderableType:
+    """Versions of facts as a table."""
+    now = datetime.now(UTC)
+    rows = [
+        (
+            validity(fact.valid_from, fact.valid_to, fact.status == "active"),
+            told(fact, now),
+            fact.status,
+            version.why,
+            f"{version.ended_by.statement} ({short_id(version.ended_by.id)})" if version.ended_by else "",
+            fact.confidence,
+            short_id(fact.id),
+        )
+        for version in versions
+        for fact in [version.fact]
+    ]
+    return table(title, ("held", "fact", "status", "why it ended", "ended by", "confidence", "id"), rows)
+
+
+def print_story(story: Story, locale: Locale = "en") -> None:
+    """The story in plain sentences: what is known, who said it, what became of it."""
+    out.print(printable(story.title), style="bold", markup=False)
+    for section in sections_of(story, locale):
+        out.print(_story_lines(section))
+    out.print(f"\n{story.id}; all that is stored of it: --full", style="dim", markup=False)
+
+
+def _story_lines(section: Section) -> RenderableType:
+    """A section as a grid of those of its three columns in which anything stands."""
+    cells = [(line.before, line.text, line.after) for line in section.lines]
+    used = [place for place in range(3) if place == 1 or any(row[place] for row in cells)]
+    made = Table.grid(padding=(0, 1), expand=True)
+    for place in used:
+        if place == 1:
+            made.add_column(ratio=1, overflow="fold")
+        else:
+            made.add_column(style="dim", no_wrap=True, justify="right" if place else "left")
+    for row in cells:
+        made.add_row(*(Text(printable(row[place])) for place in used))
+    return Group(*([Text(f"\n{section.title}", style="bold cyan")] if section.title else []), made)
+
+
+def print_whole_story(story: Story, locale: Locale = "en") -> None:
+    """The story as tables with all that is stored, each only if there is something to tell."""
+    words = story.statements
+    said = ("when", "conversation", "message", "words")
+    steps = [(words.get(old, old), words.get(new, new), reason) for old, new, reason in story.lineage]
+    pairs = [
+        (pair.at, words.get(pair.other_id, pair.other_id), pair.kind, pair.outcome, pair.guard, pair.decided_by)
+        for pair in story.pairs
+    ]
+    leans_on = story.columns.get("suspect_of")
+    tables = (
+        ("What it says", ("id", "fact", "status", "why"), [(short_id(i), *rest) for i, *rest in story.heard]),
+        ("Who said it", said, [(e.occurred_at, e.conversation_id, e.message_id, e.quote) for e in story.evidence]),
+        (
+            "Who said it in other words",
+            said,
+            [(e.occurred_at, e.conversation_id, e.message_id, e.quote) for e in story.absorbed],
+        ),
+        ("What it replaced, and what replaced it", ("from", "to", "reason"), steps),
+        ("What it was compared with", ("when", "fact", "kind", "outcome", "guard", "by"), pairs),
+        ("Where it was read", ("id", "title"), story.artifacts),
+        ("What was decided", ("when", "action", "by", "reason", "run"), [each[:5] for each in story.decisions]),
+    )
+    out.print(story.title, style="bold", markup=False)
+    if leans_on:
+        out.print(f"Suspect: it leans on “{words.get(leans_on, leans_on)}”, which no longer holds.", markup=False)
+    out.print(table("What it is", ("", ""), _columns(story, locale)))
+    for title, columns, rows in tables:
+        if rows:
+            out.print(table(title, columns, rows))
+
+
+def _columns(story: Story, locale: Locale) -> list[tuple[str, Any]]:
+    words = {"entity_type": shown_type, "predicate": shown_relation}
+    return [(name, words[name](cell, locale) if name in words else cell) for name, cell in story.columns.items()]

@@ -1,0 +1,158 @@
+"""Asking prompt by prompt: budget, then the call, then the ledger, a few at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Generic
+
+from slowwave.errors import Terminal, UnusableInput
+from slowwave.records import LedgerEntry, Prompt, SubmittedBatch, Usage
+from slowwave.text import as_json
+
+from .ledger import Ledger, prompt_hash
+from .request_batch import Desk, Pending, T
+
+UNAVAILABLE_AFTER = 5
+
+
+class LivePrompts(Generic[T]):
+    """A fixed number of workers takes the prompts in order.
+
+    After five prompts in a row whose retries were in vain, the provider counts as down and the rest is skipped; later
+    questions of the run try one prompt before they give up, too.
+    """
+
+    def __init__(self, desk: Desk[T]) -> None:
+        self._desk, self._seat = desk, desk.seat
+        self._stopped_by: Exception | None = None
+
+    async def ask(self, pending: Iterable[Pending], workers: int) -> None:
+        """Answer all; what stops the run is raised after the calls in flight ended."""
+        self._seat.failures_in_a_row = min(self._seat.failures_in_a_row, UNAVAILABLE_AFTER - 1)
+        queue = list(pending)
+        prompts = iter(queue)
+        await asyncio.gather(*(self._work(prompts) for _ in range(min(len(queue), workers))))
+        if self._stopped_by is not None:
+            raise self._stopped_by
+
+    async def _work(self, prompts: Iterable[Pending]) -> None:
+        for each in prompts:
+            if self._stopped_by is not None:
+                return
+            try:
+                await self._ask_one(each)
+            except Exception as error:  # raised above, when no paid answer is under way any more
+                self._stopped_by = self._stopped_by or error
+
+    async def _ask_one(self, pending: Pending) -> None:
+        desk, seat = self._desk, self._seat
+        is_down = seat.failures_in_a_row >= UNAVAILABLE_AFTER
+        reservation = None if is_down else await desk.budget.reserve(desk.estimate(pending))
+        if reservation is None:
+            desk.skip(pending)
+            return
+        spent = Usage()
+        try:
+            outcome = await seat.ask(pending.prompt, desk.model)
+            spent = outcome.usage
+        finally:
+            desk.budget.settle(reservation, spent)
+        seat.failures_in_a_row = seat.failures_in_a_row + 1 if outcome.is_transient else 0
+        await desk.keep(pending, outcome)
+
+
+# Recorded answers: written while a model is asked, played back without one.
+
+
+WAY_OUT = "Record the answers with a model first, or use --llm rules."
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Answers by prompt: JSON lines of `{prompt_name, prompt_hash, response}`."""
+
+    path: Path
+    answers: dict[tuple[str, str], dict[str, Any]]
+
+    @classmethod
+    def read(cls, path: Path) -> Replay:
+        """Read a recording; of two answers to one prompt the later one counts."""
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            raise UnusableInput(f"The recording {str(path)!r} cannot be read ({error.strerror}).", WAY_OUT) from None
+        except UnicodeDecodeError:
+            raise UnusableInput(f"The recording {str(path)!r} is no text in UTF-8.", WAY_OUT) from None
+        return cls(path, dict(_parsed(path, number, line) for number, line in enumerate(lines, 1) if line.strip()))
+
+    def answer(self, prompt: Prompt) -> dict[str, Any]:
+        """The recorded answer; `Terminal` if the prompt was never recorded."""
+        found = self.answers.get((prompt.name, prompt_hash(prompt)))
+        if found is None:
+            raise Terminal(
+                f"{self.path.name} has no answer to this prompt ({prompt.name} {prompt_hash(prompt)}).", WAY_OUT
+            )
+        return found
+
+
+def _parsed(path: Path, number: int, line: str) -> tuple[tuple[str, str], dict[str, Any]]:
+    try:
+        row = json.loads(line)
+        return (row["prompt_name"], row["prompt_hash"]), dict(row["response"])
+    except (ValueError, KeyError, TypeError):
+        raise UnusableInput(
+            f"Line {number} of {path.name} is not a recorded answer.",
+            'Each line is {"prompt_name": …, "prompt_hash": …, "response": {…}}.',
+        ) from None
+
+
+@dataclass
+class Recorder:
+    """A ledger that also writes each good answer to a file that `replay/FILE` plays back."""
+
+    ledger: Ledger
+    path: Path
+    _written: set[str] = field(default_factory=set)
+
+    def lookup(self, keys: Sequence[str]) -> dict[str, LedgerEntry]:
+        """What the ledger knows; answers found there belong to the recording too."""
+        found = self.ledger.lookup(keys)
+        self._write(list(found.values()))
+        return found
+
+    def record(self, entries: Sequence[LedgerEntry]) -> None:
+        """Keep the entries and append their answers to the file."""
+        self.ledger.record(entries)
+        self._write(entries)
+
+    def written_since(self, keys: Sequence[str], moment: datetime) -> set[str]:
+        """Those of these ids of which an entry was kept since then."""
+        return self.ledger.written_since(keys, moment)
+
+    def spent_since(self, moment: datetime) -> Usage:
+        """What the ledger says."""
+        return self.ledger.spent_since(moment)
+
+    def batches(self) -> list[SubmittedBatch]:
+        """Those of the ledger."""
+        return self.ledger.batches()
+
+    def keep_batch(self, batch: SubmittedBatch) -> None:
+        """Keep it in the ledger."""
+        self.ledger.keep_batch(batch)
+
+    def _write(self, entries: Sequence[LedgerEntry]) -> None:
+        fresh = [entry for entry in entries if entry.response and entry.id not in self._written]
+        self._written |= {entry.id for entry in fresh}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.writelines(f"{_line(entry)}\n" for entry in fresh)
+
+
+def _line(entry: LedgerEntry) -> str:
+    response = json.loads(entry.response)
+    return as_json({"prompt_name": entry.prompt_name, "prompt_hash": entry.prompt_hash, "response": response})

@@ -1,0 +1,1 @@
+"""Comparison: how alike two statements are, and what must agree before they count as one."""

@@ -1,0 +1,423 @@
+"""How documents and pasted texts relate: one text twice, versions of one, made from another, or not (S1-16 … S1-19)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from slowwave.comparison.guards import GUARDS, guards_pass
+from slowwave.frames import ARTIFACTS, DECISIONS, conform, empty
+from slowwave.records import ArtifactQuestion
+from slowwave.settings import ArtifactSettings
+from slowwave.text import as_json, timed_id
+
+# How alike two documents or pasted texts are, and what follows from it by rule (S1-16 … S1-18).
+
+
+SHINGLE_WORDS = 5
+WEIGHTS: Mapping[str, float] = {"cosine": 0.5, "shingle_jaccard": 0.3, "title_jaccard": 0.2}
+NEAR = {"id": pl.String, "head_id": pl.String, "cosine": pl.Float64}
+
+_SUBSTANCE = tuple({guard.name: guard for guard in GUARDS}[name] for name in ("polarity", "quantity", "time", "name"))
+_PAIRS_AT_ONCE = 2000
+_FACTORS = np.array(
+    [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F],
+    dtype=np.uint64,
+)
+_TITLE_WORD = r"[\p{L}\p{N}]+"
+_EDITION = r"(?i)\b(?:v|ver|version|rev|revision|draft|edition)[ ._-]*\d+(?:\.\d+)*\b|\b(?:draft|final|copy|revised)\b"
+_ENDING = r"\.[A-Za-z][A-Za-z0-9]{0,7}$"
+
+
+def shingle_jaccard(a: pl.Series, b: pl.Series) -> pl.Series:
+    """Shared runs of five words over all such runs, pair by pair; a shorter text is one run (S1-17)."""
+    texts = pl.concat([a.alias("text"), b.alias("text")]).unique()
+    known = pl.DataFrame({"text": texts, "runs": _shingles(texts)})
+    pairs = pl.DataFrame({"text": a, "text_b": b})
+    pairs = pairs.join(known, on="text", how="left", maintain_order="left")
+    pairs = pairs.join(known, left_on="text_b", right_on="text", how="left", maintain_order="left", suffix="_b")
+    return _jaccard(pairs, "runs", "runs_b")
+
+
+def title_jaccard(a: pl.Series, b: pl.Series) -> pl.Series:
+    """Shared words over all words of two titles, without file endings and what only tells the edition (S1-18)."""
+    return _jaccard(pl.DataFrame({"a": _title_words(a), "b": _title_words(b)}), "a", "b")
+
+
+def measure_pairs(artifacts: pl.DataFrame, near: pl.DataFrame, settings: ArtifactSettings) -> pl.DataFrame:
+    """Every near pair of one scope once (id < head_id): its measures, and `relation` by rule (null: none).
+
+    `artifacts` holds both sides: id, title, type, content, scope, conversation_id, message_id. Cosines below
+    `similar_cosine` are no pairs (S1-16).
+    """
+    first, second = pl.min_horizontal("id", "head_id"), pl.max_horizontal("id", "head_id")
+    pairs = near.filter((pl.col("cosine") >= settings.similar_cosine) & (pl.col("id") != pl.col("head_id")))
+    pairs = (
+        pairs.select(id=first, head_id=second, cosine="cosine").group_by("id", "head_id").agg(pl.col("cosine").max())
+    )
+    sides = artifacts.select("id", "title", "type", "content", "scope", "conversation_id", "message_id")
+    pairs = pairs.sort("id", "head_id").join(sides, on="id", maintain_order="left")
+    pairs = pairs.join(sides, left_on="head_id", right_on="id", suffix="_b", maintain_order="left")
+    pairs = pairs.filter(pl.col("scope") == pl.col("scope_b"))
+    parts = [_measured(part, settings) for part in pairs.iter_slices(_PAIRS_AT_ONCE)]
+    return pl.concat(parts) if parts else _measured(pairs, settings)
+
+
+def _shingles(texts: pl.Series) -> pl.Series:
+    """Per text the distinct hashes of its runs of five words."""
+    words = (
+        pl.DataFrame({"word": texts.str.to_lowercase().str.extract_all(r"\w+")}).with_row_index("row").explode("word")
+    )
+    words = words.filter(pl.col("word").is_not_null())
+    rows, hashes = words["row"].to_numpy(), words["word"].hash(7).to_numpy()
+    frame = pl.concat([_runs(rows, hashes), _short_runs(words)])
+    lists = frame.group_by("row").agg(pl.col("run").unique())
+    every = pl.DataFrame({"row": pl.int_range(len(texts), dtype=pl.UInt32, eager=True)})
+    found = every.join(lists, on="row", how="left", maintain_order="left")["run"]
+    return found.fill_null([])
+
+
+def _runs(rows: npt.NDArray[np.uint32], hashes: npt.NDArray[np.uint64]) -> pl.DataFrame:
+    count = max(len(rows) - SHINGLE_WORDS + 1, 0)
+    runs = np.zeros(count, np.uint64)
+    for step, factor in enumerate(_FACTORS):
+        runs += hashes[step : step + count] * factor
+    inside = rows[:count] == rows[SHINGLE_WORDS - 1 : SHINGLE_WORDS - 1 + count]
+    return pl.DataFrame({"row": rows[:count][inside], "run": runs[inside]}, schema={"row": pl.UInt32, "run": pl.UInt64})
+
+
+def _short_runs(words: pl.DataFrame) -> pl.DataFrame:
+    short = words.filter(pl.len().over("row") < SHINGLE_WORDS)
+    whole = short.group_by("row", maintain_order=True).agg(pl.col("word").str.join(" "))
+    return whole.select(pl.col("row").cast(pl.UInt32), run=pl.col("word").hash(7))
+
+
+def _title_words(titles: pl.Series) -> pl.Series:
+    bare = titles.str.replace(_ENDING, "").str.to_lowercase().str.replace_all("_", " ", literal=True)
+    words = bare.str.replace_all(_EDITION, " ").str.extract_all(_TITLE_WORD)
+    frame = pl.DataFrame({"words": words, "all": bare.str.extract_all(_TITLE_WORD)})
+    chosen = pl.when(pl.col("words").list.len() > 0).then("words").otherwise("all")
+    return frame.select(words=chosen.list.unique())["words"]
+
+
+def _jaccard(pairs: pl.DataFrame, a: str, b: str) -> pl.Series:
+    shared = pl.col(a).list.set_intersection(b).list.len().cast(pl.Float64)
+    both = pl.col(a).list.len().cast(pl.Float64) + pl.col(b).list.len().cast(pl.Float64) - shared
+    return pairs.select(jaccard=pl.when(both > 0).then(shared / both).otherwise(1.0))["jaccard"]
+
+
+def _measured(pairs: pl.DataFrame, settings: ArtifactSettings) -> pl.DataFrame:
+    same_file = (pl.col("conversation_id") == pl.col("conversation_id_b")) & pl.all_horizontal(
+        pl.col("message_id", "message_id_b").is_null()
+    )
+    measured = pairs.with_columns(
+        shingle_jaccard=shingle_jaccard(pairs["content"], pairs["content_b"]),
+        title_jaccard=title_jaccard(pairs["title"], pairs["title_b"]),
+        is_same_file=same_file.fill_null(False),
+        is_same_type=pl.col("type") == pl.col("type_b"),
+    ).with_columns(confidence=pl.sum_horizontal(weight * pl.col(name) for name, weight in WEIGHTS.items()))
+    measured = measured.with_columns(changed=_changed(measured, settings))
+    kept = ("id", "head_id", *WEIGHTS, "confidence", "is_same_file", "is_same_type", "changed")
+    return measured.select(*kept, relation=_relation(settings))
+
+
+def _changed(pairs: pl.DataFrame, settings: ArtifactSettings) -> pl.Series:
+    """Of pairs alike enough to be one text: the guard by which what differs is another statement, "" where none is; of
+    others null.
+
+    A long text with one number or name changed shares nearly all of its runs, and yet it is news (G1, G2, T29).
+    """
+    alike = pairs.with_row_index("row").filter(pl.col("shingle_jaccard") >= settings.text_dedup)
+    differing = [_differing(a, b) for a, b in alike.select("content", "content_b").iter_rows()]
+    first, second = (pl.Series([pair[side] for pair in differing], dtype=pl.String) for side in (0, 1))
+    failed = guards_pass(first, second, _SUBSTANCE)["failed_guard"].fill_null("")
+    found = alike.select("row").with_columns(changed=failed)
+    rows = pairs.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"))
+    return rows.join(found, on="row", how="left", maintain_order="left")["changed"]
+
+
+def _differing(a: str, b: str) -> tuple[str, str]:
+    """The lines that only one side has, as often as it has more of them."""
+    first, second = (Counter(line.strip() for line in text.splitlines()) for text in (a, b))
+    return "\n".join((first - second).elements()), "\n".join((second - first).elements())
+
+
+def _relation(settings: ArtifactSettings) -> pl.Expr:
+    is_one_text = pl.col("changed") == ""  # null where too little is shared for one text
+    is_sure = pl.col("confidence") >= settings.link_confidence
+    is_titled_so = pl.col("is_same_type") & (pl.col("title_jaccard") >= settings.title_jaccard)
+    return (
+        pl.when(is_one_text).then(pl.lit("duplicate"))
+        .when(is_titled_so & (is_sure | pl.col("is_same_file"))).then(pl.lit("version"))
+        .when(is_sure).then(pl.lit("derivative"))
+    )  # fmt: skip
+
+
+LINKED = (
+    "group_id", "version_no", "parent_id", "link", "derived_from", "is_head", "status", "replaced_by", "confidence",
+    "consolidated_at",
+)  # fmt: skip
+"""The columns that linking writes."""
+
+ASKED_FROM = 0.5  # cosine alone cannot reach it: a pair that shares neither words nor title is not worth a question
+ASKED_PER_ARTIFACT = 3
+EXCERPT_CHARS = 1500
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_RANKS = {"duplicate": 0, "version": 1, "derivative": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a model said of a pair: version, derivative or unrelated, how surely, and who it was."""
+
+    relation: str
+    confidence: float
+    model: str = ""
+
+
+Verdicts = Mapping[tuple[str, str], Verdict]
+"""By the ids of a pair, the smaller one first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArtifactPlan:
+    """`artifacts`: id and the LINKED columns of every row that is to change; `decisions`: one for each link."""
+
+    artifacts: pl.DataFrame
+    decisions: pl.DataFrame
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many links of each kind."""
+        made = Counter(self.decisions["action"].to_list())
+        named = {"versions": "link_version", "derivatives": "link_derivative", "duplicates": "link_duplicate"}
+        return {what: made[action] for what, action in named.items()}
+
+
+def as_filed(drafts: pl.DataFrame) -> pl.DataFrame:
+    """New artifacts, each the head and only version of a chain of its own until it is linked."""
+    return drafts.with_columns(
+        group_id="id",
+        version_no=pl.lit(1, pl.Int64),
+        link=pl.lit("root"),
+        is_head=pl.lit(True),
+        status=pl.lit("active"),
+    )
+
+
+def find_questions(
+    artifacts: pl.DataFrame, pairs: pl.DataFrame, new_ids: Sequence[str]
+) -> tuple[tuple[tuple[str, str], ...], tuple[ArtifactQuestion, ...]]:
+    """The pairs a model should judge, best first for each new artifact, and their questions: a is the newer one.
+
+    Left out is what rules settle (one text twice, one file again) and what shares neither words nor title.
+    """
+    open_pairs = pairs.filter((pl.col("relation").fill_null("") != "duplicate") & ~pl.col("is_same_file"))
+    likely = open_pairs.filter(pl.col("confidence") >= ASKED_FROM).sort(
+        "confidence", "id", "head_id", descending=[True, False, False]
+    )
+    fresh = frozenset(new_ids)
+    asked: dict[str, int] = Counter()
+    keys: list[tuple[str, str]] = []
+    for a, b in likely.select("id", "head_id").iter_rows():
+        mine = [each for each in (a, b) if each in fresh]
+        if any(asked[each] < ASKED_PER_ARTIFACT for each in mine):
+            asked.update(mine)
+            keys.append((a, b))
+    rows = {row["id"]: row for row in artifacts.to_dicts()}
+    cosines = {(a, b): cosine for a, b, cosine in pairs.select("id", "head_id", "cosine").iter_rows()}
+    questions = [_question(number, rows, key, cosines[key]) for number, key in enumerate(keys)]
+    return tuple(keys), tuple(questions)
+
+
+def plan_artifacts(
+    new: pl.DataFrame,
+    heads: pl.DataFrame,
+    near: pl.DataFrame,
+    settings: ArtifactSettings,
+    verdicts: Verdicts,
+    now: datetime,
+) -> ArtifactPlan:
+    """Where each new artifact belongs, in the order in which they were made (S1-17 … S1-19).
+
+    `new` and `heads` have ARTIFACTS columns: the unlinked ones, and every active row of the groups they may join, older
+    versions too. `near` is NEAR: the cosines of new ones to heads, and to each other. Every link but a duplicate's
+    leads to something older, so there are no cycles; a chain's order is that of `made_at`, whoever came in first. Where
+    they have the stamp `created_at`, it decides between equal times.
+    """
+    new, heads = conform(new, ARTIFACTS), conform(heads, ARTIFACTS)
+    both = pl.concat([new.select(*ARTIFACTS), heads.select(*ARTIFACTS)])
+    judged = _by_artifact(_judged(measure_pairs(both, near, settings), settings, verdicts))
+    shelf = _Shelf(heads, now)
+    for row in sorted(new.to_dicts(), key=_age):
+        shelf.place(row, judged.get(row["id"], ()), settings)
+    return shelf.plan()
+
+
+def _question(number: int, rows: Mapping[str, Any], key: tuple[str, str], cosine: float) -> ArtifactQuestion:
+    older, newer = sorted((rows[each] for each in key), key=_age)
+    return ArtifactQuestion(
+        number,
+        newer["title"], newer["type"], newer["content"][:EXCERPT_CHARS],
+        older["title"], older["type"], older["content"][:EXCERPT_CHARS],
+        round(float(cosine), 4),
+    )  # fmt: skip
+
+
+def _judged(pairs: pl.DataFrame, settings: ArtifactSettings, verdicts: Verdicts) -> list[dict[str, Any]]:
+    """The pairs that are linked, by rule or by a model's word, which counts for more."""
+    linked = []
+    for pair in pairs.to_dicts():
+        verdict = verdicts.get((pair["id"], pair["head_id"]))
+        if verdict is not None and pair["relation"] != "duplicate":
+            is_sure = verdict.confidence >= settings.link_confidence and verdict.relation in _RANKS
+            said = {"relation": verdict.relation if is_sure else None, "confidence": verdict.confidence}
+            pair = {**pair, **said, "model": verdict.model or "model"}
+        if pair["relation"]:
+            linked.append(pair)
+    return linked
+
+
+def _by_artifact(pairs: Sequence[dict[str, Any]]) -> dict[str, list[tuple[str, dict[str, Any]]]]:
+    """For each artifact the others it is linked with, the surest first."""
+    found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    for pair in sorted(pairs, key=lambda each: (_RANKS[each["relation"]], -each["confidence"])):
+        found.setdefault(pair["id"], []).append((pair["head_id"], pair))
+        found.setdefault(pair["head_id"], []).append((pair["id"], pair))
+    for others in found.values():
+        others.sort(key=lambda each: (_RANKS[each[1]["relation"]], -each[1]["confidence"], each[0]))
+    return found
+
+
+def _age(row: Mapping[str, Any]) -> tuple[datetime, datetime, str]:
+    """When it was made; of one time, what came in first is older: a file may be edited and keep its date."""
+    return row["made_at"], row.get("created_at") or _LONG_AGO, row["id"]
+
+
+@dataclass
+class _Shelf:
+    """Artifacts that have their place, and the chains they form, oldest first."""
+
+    known: pl.DataFrame
+    now: datetime
+    rows: dict[str, dict[str, Any]] = field(init=False)
+    before: dict[str, dict[str, Any]] = field(init=False)
+    chains: dict[str, list[str]] = field(default_factory=dict)
+    decisions: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rows = {row["id"]: row for row in sorted(self.known.to_dicts(), key=_age)}
+        self.before = {key: dict(row) for key, row in self.rows.items()}
+        for key, row in self.rows.items():
+            self.chains.setdefault(row["group_id"], []).append(key)
+
+    def place(
+        self, row: dict[str, Any], linked: Sequence[tuple[str, dict[str, Any]]], settings: ArtifactSettings
+    ) -> None:
+        """Put one artifact where its surest link to something that has its place leads, else alone."""
+        alone = {
+            "group_id": row["id"],
+            "parent_id": None,
+            "derived_from": None,
+            "replaced_by": None,
+            "confidence": None,
+        }
+        row = {**row, **alone, "consolidated_at": self.now}
+        self.rows[row["id"]] = row
+        other, pair = next(((key, pair) for key, pair in linked if key in self.rows), ("", {}))
+        if not pair or pair["relation"] == "derivative":
+            self._into(row, row["id"])
+        if not pair:
+            return
+        kept = self.rows[self.rows[other]["replaced_by"] or other]
+        ways = {"duplicate": self._repeat, "version": self._extend, "derivative": self._derive}
+        subject = ways[pair["relation"]](row, kept, pair["confidence"])
+        if subject is not None:
+            self._decide(subject, row["id"], kept["id"], pair, settings)
+
+    def _into(self, row: dict[str, Any], group: str) -> None:
+        """Into a chain, which is numbered anew by age (S1-19)."""
+        row["group_id"] = group
+        chain = self.chains.setdefault(group, [])
+        chain.append(row["id"])
+        chain.sort(key=lambda key: _age(self.rows[key]))
+        before: str | None = None
+        for number, key in enumerate(chain, 1):
+            one = self.rows[key]
+            first = "derivative" if one["derived_from"] else "root"
+            one |= {"version_no": number, "parent_id": before, "is_head": number == len(chain)}
+            one["link"] = "version" if before else first
+            before = key
+
+    def _repeat(self, row: dict[str, Any], kept: dict[str, Any], confidence: float) -> dict[str, Any]:
+        """The same text again is no version of its own (S1-17)."""
+        row |= {"link": "duplicate", "status": "superseded", "replaced_by": kept["id"], "group_id": kept["group_id"]}
+        row |= {"is_head": False, "version_no": None, "confidence": confidence}
+        return row
+
+    def _extend(self, row: dict[str, Any], kept: dict[str, Any], confidence: float) -> dict[str, Any]:
+        row["confidence"] = confidence
+        self._into(row, kept["group_id"])
+        return row
+
+    def _derive(self, row: dict[str, Any], kept: dict[str, Any], confidence: float) -> dict[str, Any] | None:
+        """The younger was made from the older, as it was then; None where that one has a source already."""
+        chain = self.chains[kept["group_id"]]
+        older = [key for key in chain if _age(self.rows[key]) < _age(row)]
+        made, source = (row, older[-1]) if older else (self.rows[chain[0]], row["id"])
+        if made["derived_from"] is not None:
+            return None
+        made |= {"derived_from": source, "confidence": confidence}
+        made["link"] = "version" if made["parent_id"] else "derivative"
+        return made
+
+    def _decide(
+        self, subject: dict[str, Any], new: str, other: str, pair: dict[str, Any], settings: ArtifactSettings
+    ) -> None:
+        action = f"link_{pair['relation']}"
+        measures = {name: round(float(pair[name]), 4) for name in (*WEIGHTS, "confidence")}
+        limits = {
+            "link_confidence": settings.link_confidence,
+            "text_dedup": settings.text_dedup,
+            "title_jaccard_from": settings.title_jaccard,
+        }
+        marks = {"is_same_file": pair["is_same_file"], "guard": pair["changed"]}
+        model = pair.get("model", "")
+        self.decisions.append(
+            {
+                "id": timed_id("d", self.now, action, subject["id"], new, other),
+                "action": action,
+                "subject_id": subject["id"],
+                "ids_in": sorted({new, other}),
+                "ids_out": [subject["id"]],
+                "measures": as_json({**measures, **limits, **{key: value for key, value in marks.items() if value}}),
+                "decided_by": "model" if model else "rule",
+                "model": model,
+                "reason": self._reason(other if subject["id"] == new else new, pair),
+                "at": self.now,
+            }
+        )
+
+    def _reason(self, other: str, pair: dict[str, Any]) -> str:
+        title, sure = self.rows[other]["title"], f"confidence {pair['confidence']:.2f}"
+        if pair["relation"] == "duplicate":
+            return f"Its text repeats {title!r}: {pair['shingle_jaccard']:.0%} of the runs of five words are the same."
+        if pair["relation"] == "derivative":
+            return f"It was made from {title!r} ({sure})."
+        how = "read from the same file" if pair["is_same_file"] and "model" not in pair else sure
+        return f"It is another version of {title!r} ({how})."
+
+    def plan(self) -> ArtifactPlan:
+        changed = [row for key, row in self.rows.items() if row != self.before.get(key)]
+        schema = {name: ARTIFACTS[name] for name in ("id", *LINKED)}
+        rows = [{name: row[name] for name in schema} for row in changed]
+        decisions = pl.DataFrame(self.decisions, schema=dict(DECISIONS)) if self.decisions else empty(DECISIONS)
+        return ArtifactPlan(pl.DataFrame(rows, schema=dict(schema)), decisions)

@@ -1,0 +1,253 @@
+"""Which facts are worth comparing: pairs that are close in meaning or share most of their words (S1-02, S1-03, S1-12).
+
+Facts of different scopes never pair (S1-09), nor do facts that only hold the graph together (T33).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from slowwave.comparison.guards import read_amounts, read_polarities, straight
+from slowwave.comparison.similarity import Vectors, word_overlap
+from slowwave.comparison.similarity_joins import (
+    best_of,
+    close_pairs,
+    cosines,
+    distinct_words,
+    overlap_of,
+    shared_words,
+)
+from slowwave.frames import beside
+from slowwave.revision.patches import content_stems
+from slowwave.settings import MergeSettings
+
+PAIRS = {"a_id": pl.String, "b_id": pl.String, "cosine": pl.Float64, "jaccard": pl.Float64}
+COMPARED = ("relation", "observation", "note")
+SEED_MATCHES = 32  # pairs of seeds that a seed brings at most; clusters are cut far below (S1-03)
+CROWD = 32  # seeds of one wording beyond which the others are compared with the first alone
+_MEASURED = 500_000
+_PLACES = {"first": pl.Int32, "second": pl.Int32}
+_MEASURES = {**_PLACES, "cosine": pl.Float64, "jaccard": pl.Float64}
+
+
+def find_pairs(
+    facts: pl.DataFrame, vectors: npt.NDArray[np.float32], settings: MergeSettings, resolve: float
+) -> pl.DataFrame:
+    """PAIRS of which one at least is a seed, of one scope, with cosine ≥ `resolve` or Jaccard ≥ `text_dedup`.
+
+    `facts` has id, scope, kind, statement and is_seed, its rows in the order of `vectors` (n, d), unit rows or zero
+    where there is none. A seed keeps its best `max_existing_matches` facts that are not seeds, by (cosine desc, id),
+    or with `rerank` those with the best 0.7 · cosine + 0.3 · Jaccard of `rerank_multiplier` times as many; other seeds
+    do not consume that (S1-02, S1-12).
+
+    Where everything is a seed the number of pairs stays linear too: a pair of seeds stays where it is among the best
+    SEED_MATCHES of either, by cosine or by Jaccard; and of more than CROWD seeds with the same words, or the same
+    vector, those behind the first CROWD by id are paired with the first alone (a star, so that they stay connected).
+    The result is ordered by id and does not depend on the order of the rows.
+    """
+    held = _ordered(facts)
+    seeds = int(held["is_seed"].sum())
+    rows = vectors[held["row"].to_numpy()]
+    wording, sets = distinct_words(held["statement"], held["scope"])
+    held = held.with_columns(wording=wording, place=pl.int_range(pl.len(), dtype=pl.Int32))
+    stars, crowd = _crowds(held, rows)
+    others = held.filter(~pl.col("place").is_in(crowd.implode()))
+    pool = settings.max_existing_matches * (settings.rerank_multiplier if settings.rerank else 1)
+    near = _by_meaning(others, rows, resolve, SEED_MATCHES, pool)
+    alike = _by_words(others, sets, seeds, settings)
+    pairs = pl.concat([stars, near, alike]).unique()
+    return _named(_cut(_measured(pairs, held, rows, sets), seeds, settings), held)
+
+
+def find_nearest_pairs(
+    facts: pl.DataFrame, vectors: npt.NDArray[np.float32], least: float, neighbors: int
+) -> pl.DataFrame:
+    """PAIRS of one scope with cosine ≥ `least`, each among the `neighbors` nearest of a seed (S4-08).
+
+    Frames and rows are those of `find_pairs`; words are measured but bring no pair. Near is the higher cosine, then
+    the seed, then the lower id.
+    """
+    held = _ordered(facts).with_columns(place=pl.int_range(pl.len(), dtype=pl.Int32))
+    is_in_order = len(held) == len(vectors) and held["row"].is_sorted()
+    rows = vectors if is_in_order else vectors[held["row"].to_numpy()]
+    near = _by_meaning(held, rows, least, neighbors, neighbors)
+    first, second = near["first"], near["second"]
+    words = word_overlap(held["statement"].gather(first), held["statement"].gather(second))
+    exact = pl.Series(cosines(rows, first.to_numpy(), second.to_numpy()), dtype=pl.Float64)
+    pairs = near.with_columns(words["jaccard"], cosine=exact)
+    both = pl.concat(
+        [pairs.with_columns(owner="first", other="second"), pairs.with_columns(owner="second", other="first")]
+    )
+    own = both.filter(pl.col("owner") < int(held["is_seed"].sum())).sort("owner", -pl.col("cosine"), "other")
+    best = own.group_by("owner", maintain_order=True).head(neighbors)
+    return _named(best.unique(["first", "second"], maintain_order=True), held)
+
+
+def _ordered(facts: pl.DataFrame) -> pl.DataFrame:
+    """What may be compared, seeds first, each part by id, with the row that it had."""
+    columns = ["id", "scope", "statement", "is_seed"]
+    numbered = facts.with_row_index("row").filter(pl.col("kind").is_in(COMPARED))
+    return numbered.select("row", *columns).sort(~pl.col("is_seed"), "id")
+
+
+def _crowds(held: pl.DataFrame, rows: Vectors) -> tuple[pl.DataFrame, pl.Series]:
+    """Of seeds that say the same in crowds: the pairs of a star, and the places of those that have no others."""
+    seeds = int(held["is_seed"].sum())
+    keyed = held.filter("is_seed").select("place", "scope", "wording", vector=_fingerprints(rows[:seeds]))
+    stars = [pl.DataFrame(schema=_PLACES)]
+    for key in ("wording", "vector"):
+        same = [key, "scope"]
+        known = keyed.drop_nulls(key).with_columns(first=pl.col("place").min().over(same))
+        late = known.filter(pl.col("place").rank("ordinal").over(same) > CROWD)
+        stars.append(late.select("first", second="place"))
+        keyed = keyed.join(late, on="place", how="anti")
+    found = pl.concat(stars)
+    return found, found["second"]
+
+
+def _fingerprints(rows: Vectors) -> pl.Series:
+    """A number per vector, equal for equal ones; null for zero rows."""
+    bits = np.ascontiguousarray(rows, dtype=np.float32).view(np.uint32)
+    odd = np.arange(1, 2 * bits.shape[1], 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    numbers = np.empty(len(bits), dtype=np.uint64)
+    for start in range(0, len(bits), _MEASURED // 10):
+        part = slice(start, start + _MEASURED // 10)
+        numbers[part] = bits[part].astype(np.uint64) @ (odd | np.uint64(1))
+    return pl.select(pl.when(pl.Series(rows.any(axis=1))).then(pl.Series(numbers))).to_series()
+
+
+def _by_meaning(held: pl.DataFrame, rows: Vectors, least: float, per_seed: int, per_row: int) -> pl.DataFrame:
+    """Pairs of one scope at the cosine, scope by scope."""
+    parts = [pl.DataFrame(schema=_PLACES)]
+    for scope in held.filter(pl.col("is_seed").any().over("scope")).partition_by("scope", maintain_order=True):
+        places = scope["place"].to_numpy()
+        # The usual store has one scope: its vectors are not copied.
+        own = rows if len(places) == len(rows) else rows[places]
+        found = close_pairs(own, int(scope["is_seed"].sum()), least, per_seed, per_row)
+        parts.append(pl.DataFrame({"first": places[found.first], "second": places[found.second]}, schema=_PLACES))
+    return pl.concat(parts)
+
+
+def _by_words(held: pl.DataFrame, sets: pl.DataFrame, seeds: int, settings: MergeSettings) -> pl.DataFrame:
+    """Pairs of one scope that share enough words: those of the same words, and those of overlapping ones."""
+    members = held.select("wording", "place", "is_seed")
+    asked = sets["set"].is_in(members.filter("is_seed")["wording"].implode())
+    overlaps = shared_words(sets, asked, settings.text_dedup)
+    same = members.filter("is_seed").select(first="wording", second="wording", jaccard=1.0).unique()
+    wordings = pl.concat([overlaps, same.cast(overlaps.schema)])
+    both = wordings.join(members, left_on="first", right_on="wording")
+    both = both.join(members, left_on="second", right_on="wording", suffix="_b")
+    pairs = both.filter((pl.col("is_seed") | pl.col("is_seed_b")) & (pl.col("place") != pl.col("place_b")))
+    told = pairs.select(
+        first=pl.min_horizontal("place", "place_b"), second=pl.max_horizontal("place", "place_b"), jaccard="jaccard"
+    ).unique()
+    first, second, measure = (told[name].to_numpy() for name in ("first", "second", "jaccard"))
+    # Which of the facts that are not seeds stay is decided by cosine, with those found by meaning.
+    stays = best_of(first, second, measure, seeds, SEED_MATCHES, len(told))
+    return told[stays].select(*_PLACES)
+
+
+def _measured(pairs: pl.DataFrame, held: pl.DataFrame, rows: Vectors, sets: pl.DataFrame) -> pl.DataFrame:
+    """Both measures of every pair, exact."""
+    words = sets["words"]
+    parts = [pl.DataFrame(schema=_MEASURES)]
+    for part in pairs.iter_slices(_MEASURED):
+        first, second = part["first"], part["second"]
+        told = [words.gather(held["wording"].gather(ends)) for ends in (first, second)]
+        cosine = pl.Series(cosines(rows, first.to_numpy(), second.to_numpy()), dtype=pl.Float64)
+        parts.append(part.with_columns(cosine=cosine, jaccard=overlap_of(*told)))
+    return pl.concat(parts)
+
+
+def _cut(pairs: pl.DataFrame, seeds: int, settings: MergeSettings) -> pl.DataFrame:
+    """Of the facts that are not seeds only each seed's best (S1-02, S1-12)."""
+    limit = settings.max_existing_matches
+    outer = pairs.filter(pl.col("second") >= seeds).sort("first", -pl.col("cosine"), "second")
+    if settings.rerank:
+        pool = outer.group_by("first", maintain_order=True).head(limit * settings.rerank_multiplier)
+        score = 0.7 * pl.col("cosine") + 0.3 * pl.col("jaccard")
+        outer = pool.sort("first", -score, "second")
+    best = outer.group_by("first", maintain_order=True).head(limit)
+    return pl.concat([pairs.filter(pl.col("second") < seeds), best.select(pairs.columns)])
+
+
+def _named(pairs: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
+    ids = held["id"]
+    ends = pairs.select("cosine", "jaccard", one=ids.gather(pairs["first"]), two=ids.gather(pairs["second"]))
+    named = ends.select(
+        a_id=pl.min_horizontal("one", "two"), b_id=pl.max_horizontal("one", "two"), cosine="cosine", jaccard="jaccard"
+    )
+    return named.sort("a_id", "b_id")
+
+
+# Which facts are about one matter, however it is put: they share words that few facts have (S1-02, S2-58, S2-62).
+# "The sprint ends on 1 April" and "the sprint was extended" are no near neighbours by meaning alone, nor are a denial
+# and what it denies.
+
+
+TOPICS = {"a_id": pl.String, "b_id": pl.String, "cosine": pl.Float64, "jaccard": pl.Float64, "shared": pl.Float64}
+LEAST_SHARED = 4.0  # one word that few facts have, or two that some have
+MATCHES = 12  # pairs that a seed brings at most
+_COMMON = 100  # a word of more facts says nothing about which of them belong together
+_BACKGROUND = 30  # facts that every store is taken to have besides, so that small stores are weighed like others
+_WORD_WEIGHT, _MOST_WORDS = 0.03, 15.0
+_NUMBER_WEIGHT, _DENIAL_WEIGHT, _END_WEIGHT = 0.3, 0.15, 0.5
+_ENDS = ("never", "no longer", "used to")
+
+
+def find_topics(facts: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
+    """TOPICS: pairs of one scope, a seed among them, that share rare words; `shared` is how much these weigh.
+
+    `facts` has id, scope, kind, statement and is_seed, its rows in the order of `vectors`, unit rows or zero.
+    """
+    numbered = facts.with_row_index("row")
+    words = (
+        numbered.select("id", "scope", "is_seed", word=content_stems("statement")).explode("word").drop_nulls("word")
+    )
+    often = words.group_by("scope", "word").agg(often=pl.len()).filter(pl.col("often").is_between(2, _COMMON))
+    weight = ((len(facts) + _BACKGROUND) / pl.col("often")).log()
+    rare = words.join(often, on=["scope", "word"], nulls_equal=True).select(
+        "id", "scope", "is_seed", "word", weight=weight
+    )
+    met = rare.filter("is_seed").join(rare, on=["scope", "word"], nulls_equal=True, suffix="_b")
+    both = met.filter(~pl.col("is_seed_b") | (pl.col("id") < pl.col("id_b")))
+    shared = both.group_by("id", "id_b").agg(shared=pl.col("weight").sum()).filter(pl.col("shared") >= LEAST_SHARED)
+    ends = pl.concat([shared.with_columns(owner="id"), shared.with_columns(owner="id_b")])
+    best = ends.sort("owner", -pl.col("shared"), "id", "id_b").group_by("owner", maintain_order=True).head(MATCHES)
+    pairs = best.unique(["id", "id_b"]).select(
+        "shared", a_id=pl.min_horizontal("id", "id_b"), b_id=pl.max_horizontal("id", "id_b")
+    )
+    sides = beside(pairs, numbered.select("id", "row", "statement"))
+    return sides.with_columns(
+        word_overlap(sides["statement"], sides["statement_b"])["jaccard"],
+        cosine=pl.Series(cosines(vectors, sides["row"].to_numpy(), sides["row_b"].to_numpy()), dtype=pl.Float64),
+    ).select(*TOPICS).sort("a_id", "b_id")  # fmt: skip
+
+
+def with_score(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Pairs with the `score` by which a question is worth its tokens.
+
+    They have cosine, shared, statement and statement_b. Another number or another negation in the same words may be a
+    change, or a contradiction; "never" and "no longer" on one side alone are the likeliest sign of one.
+    """
+    texts = [straight(pairs[name]) for name in ("statement", "statement_b")]
+    (amounts, amounts_b), (denials, denials_b) = (
+        [read(text) for text in texts] for read in (read_amounts, read_polarities)
+    )
+    ends = [_tells_an_end(each) for each in (denials, denials_b)]
+    signs = (
+        (_NUMBER_WEIGHT, (amounts.list.len() > 0) & (amounts_b.list.len() > 0) & (amounts != amounts_b)),
+        (_DENIAL_WEIGHT, denials != denials_b),
+        (_END_WEIGHT, ends[0] != ends[1]),
+    )
+    words = pl.col("shared").fill_null(0.0).clip(upper_bound=_MOST_WORDS)
+    score = pl.col("cosine").fill_null(0.0) + _WORD_WEIGHT * words
+    return pairs.with_columns(score=score + sum(weight * sign.cast(pl.Float64) for weight, sign in signs))
+
+
+def _tells_an_end(denials: pl.Series) -> pl.Series:
+    """Whether a text says that something never was or is over; "do not stop" does not."""
+    over = denials.list.set_intersection(list(_ENDS)).list.len() > 0
+    return over | (denials.list.contains("stop") & ~denials.list.contains("not"))

@@ -1,0 +1,285 @@
+"""Who absorbs whom: merges and verdicts carried out one after the other, each fact at most once (T35, T36)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.comparison.guards import may_yield
+from slowwave.entrenchment import entrenchment_named, entrenchment_rank
+from slowwave.lexicon.aspects import SLUGS
+from slowwave.revision.apply import activated
+from slowwave.revision.general_words import joined_words
+from slowwave.revision.patches import MAX_STATEMENT_BYTES, content_stems
+from slowwave.text import row_id, statement_hash, timed_id
+from slowwave.validity import successors
+
+from .merging import Merges
+
+# Combining: two notes that become one keep every word of both (S4-09).
+
+
+LEAST_OVERLAP = 20  # characters; a shorter overlap may be chance
+
+
+def combine(keep: str, drop: str, least_overlap: int = LEAST_OVERLAP) -> str:
+    """One text that contains both.
+
+    The longer one where it contains the other. Else the two joined where one ends as the other begins, over at least
+    `least_overlap` characters and as many as there are; that `keep` comes first is tried first. Else the longer one, a
+    blank line, the shorter one.
+    """
+    longer, shorter = (keep, drop) if len(keep) >= len(drop) else (drop, keep)
+    if shorter in longer:
+        return longer
+    for first, second in ((keep, drop), (drop, keep)):
+        if shared := _overlap(first, second, max(least_overlap, 1)):
+            return first + second[shared:]
+    return f"{longer}\n\n{shorter}"
+
+
+def _overlap(first: str, second: str, least: int) -> int:
+    """Characters of the longest end of the first text that begins the second; 0 where there are fewer than `least`."""
+    lengths = range(min(len(first), len(second)), least - 1, -1)
+    return next((length for length in lengths if first.endswith(second[:length])), 0)
+
+
+def combined_notes(pairs: pl.DataFrame) -> dict[str, str]:
+    """The new text of each note (id, keep) that drops others (drop), where one of them has a word that it lacks.
+
+    Notes that only differ in endings, articles or marks go on as they are: nothing would be gained but a repetition. So
+    do those whose texts together would be longer than a statement may be.
+    """
+    lacks = content_stems("drop").list.set_difference(content_stems("keep")).list.len() > 0
+    texts: dict[str, str] = {}
+    for id_, keep, drop in pairs.filter(lacks).select("id", "keep", "drop").iter_rows():
+        text = combine(texts.get(id_, keep), drop)
+        if len(text.encode()) <= MAX_STATEMENT_BYTES:
+            texts[id_] = text
+    kept = dict(pairs.select("id", "keep").iter_rows())
+    return {id_: text for id_, text in texts.items() if text != kept[id_]}
+
+
+DEDUP, CONSOLIDATED = "dedup", "consolidated"
+STEPS = {"id": pl.String(), "winner_id": pl.String(), "target_id": pl.String(), "how": pl.String()}
+TARGETS = {"root_id": pl.String(), "target_id": pl.String(), "statement": pl.String()}
+MEMBERS = {"target_id": pl.String(), "root_id": pl.String(), "id": pl.String()}
+
+
+@dataclass(slots=True)
+class Absorption:
+    """What merges and verdicts come to.
+
+    `steps` lead from each absorbed fact to the one that absorbed it, `how` says who decided it: a rule, or a model or a
+    person. `wordings` are the new statements of notes that go on with the words of others.
+    """
+
+    facts: pl.DataFrame
+    stored: Mapping[str, str]
+    steps: dict[str, str] = field(default_factory=dict)
+    how: dict[str, str] = field(default_factory=dict)
+    wordings: dict[str, str] = field(default_factory=dict)
+
+    def roots(self) -> dict[str, str]:
+        """The last survivor of every absorbed fact."""
+        ends: dict[str, str] = {}
+        for id_ in reversed(self.steps):  # whoever was absorbed later stands nearer to the end
+            ends[id_] = ends.get(self.steps[id_], self.steps[id_])
+        return ends
+
+    def reworded(self) -> pl.DataFrame:
+        """TARGETS: the survivors that go on as a new fact with its id (deterministic: a retry makes the same one)."""
+        if not self.wordings:
+            return pl.DataFrame(schema=TARGETS)
+        starts = dict(self.facts.select("id", "valid_from").iter_rows())
+        roots = self.roots()
+        groups = {root: sorted(id_ for id_, end in roots.items() if end == root) for root in self.wordings}
+        rows = [
+            (root, timed_id("f", min(known), "reworded", root, groups[root], words), words)
+            for root, words in self.wordings.items()
+            if root not in self.steps and (known := [at for i in (root, *groups[root]) if (at := starts.get(i))])
+        ]
+        return pl.DataFrame(rows, schema=TARGETS, orient="row").sort("root_id")
+
+    def closings(self) -> pl.DataFrame:
+        """STEPS of every fact that is closed: who absorbed it, in which row that one goes on, and who decided."""
+        new = dict(self.reworded().select("root_id", "target_id").iter_rows())
+        rows = [(id_, winner, new.get(winner, winner), self.how[id_]) for id_, winner in self.steps.items()]
+        rows += [(root, root, target, DEDUP) for root, target in new.items()]
+        return pl.DataFrame(rows, schema=STEPS, orient="row").sort("id")
+
+    def members(self) -> pl.DataFrame:
+        """MEMBERS: everything that goes on in each target, the survivor with its old wording among it."""
+        roots = self.roots()
+        new = dict(self.reworded().select("root_id", "target_id").iter_rows())
+        everyone = {**roots, **{root: root for root in (*roots.values(), *new)}}
+        rows = [(new.get(root, root), root, id_) for id_, root in everyone.items()]
+        return pl.DataFrame(rows, schema=MEMBERS, orient="row").sort("target_id", "id")
+
+
+def absorb(facts: pl.DataFrame, merges: Merges, verdicts: Iterable[tuple[str, str]] = ()) -> Absorption:
+    """Carry out merges, then what a model or a person said of pairs (loser, winner), in their order.
+
+    `facts` are live. A loser that is closed already, a winner that is, and a circle are left out (T35, T36).
+    """
+    stored = dict(facts.drop_nulls("replaced_by").select("id", "replaced_by").iter_rows())
+    done = Absorption(frames.conform(facts, frames.FACTS), stored)
+    for loser, winner in merges.losers.select("loser_id", "winner_id").iter_rows():
+        _take(done, loser, winner, DEDUP)
+    for loser, winner in verdicts:
+        _take(done, loser, winner, CONSOLIDATED)
+    if merges.joins_notes:
+        _join_notes(done)
+    return done
+
+
+def _join_notes(done: Absorption) -> None:
+    """A note goes on in a new row that also says what the notes say that it absorbed by rule, in their order (S4-09).
+
+    Not where it was absorbed itself, or where it is pinned or an axiom.
+    """
+    notes = done.facts.filter(pl.col("kind") == "note")
+    free = notes.filter(may_yield(""), ~pl.col("id").is_in(list(done.steps)))
+    steps = [(winner, loser) for loser, winner in done.steps.items() if done.how[loser] == DEDUP]
+    pairs = (
+        pl.DataFrame(steps, schema={"id": pl.String, "loser_id": pl.String}, orient="row")
+        .join(free.select("id", keep="statement"), on="id", maintain_order="left")
+        .join(notes.select(loser_id="id", drop="statement"), on="loser_id", maintain_order="left")
+    )
+    done.wordings |= combined_notes(pairs)
+
+
+def _take(done: Absorption, loser: str, winner: str, how: str) -> None:
+    """Note a step, unless one of the two was absorbed already or the loser itself took the winner's place (T35)."""
+    if loser == winner or loser in done.steps or winner in done.steps:
+        return
+    if loser not in successors(winner, {**done.stored, **done.steps} if done.stored else done.steps):
+        done.steps[loser] = winner
+        done.how[loser] = how
+
+
+# What a survivor takes over: time, confidence, evidence, aspects of all it absorbs; nothing is lost (S1-06, C13).
+
+
+def evidence_of(done: Absorption, evidence: pl.DataFrame) -> pl.DataFrame:
+    """FACT_EVIDENCE of survivors: every message that one of theirs was said in, once, where it is not there yet."""
+    held = frames.conform(evidence, frames.FACT_EVIDENCE).select(*frames.FACT_EVIDENCE)
+    heirs = done.members().select("target_id", fact_id="id")
+    said = held.join(heirs, on="fact_id").sort("target_id", "occurred_at", "id", nulls_last=True)
+    first = said.unique(["target_id", "message_id"], keep="first", maintain_order=True).drop("fact_id")
+    named = first.rename({"target_id": "fact_id"})
+    new = named.join(held, on=["fact_id", "message_id"], how="anti", maintain_order="left")
+    ids = [row_id("v", *pair) for pair in new.select("fact_id", "message_id").iter_rows()]
+    rows = new.with_columns(id=pl.Series(ids, dtype=pl.String))
+    return frames.conform(rows, frames.FACT_EVIDENCE).select(*frames.FACT_EVIDENCE)
+
+
+def aspects_of(done: Absorption, tags: pl.DataFrame) -> pl.DataFrame:
+    """FACT_ASPECTS of survivors: those of all they absorbed, where they are not there yet."""
+    held = frames.conform(tags, frames.FACT_ASPECTS).select(*frames.FACT_ASPECTS)
+    heirs = done.members().select("target_id", fact_id="id")
+    named = held.join(heirs, on="fact_id").sort("target_id", "slug", "id").drop("fact_id")
+    first = named.unique(["target_id", "slug"], keep="first", maintain_order=True).rename({"target_id": "fact_id"})
+    new = first.join(held, on=["fact_id", "slug"], how="anti", maintain_order="left")
+    ids = [row_id("as", *pair) for pair in new.select("fact_id", "slug").iter_rows()]
+    rows = new.with_columns(id=pl.Series(ids, dtype=pl.String))
+    return frames.conform(rows, frames.FACT_ASPECTS).select(*frames.FACT_ASPECTS)
+
+
+def inherited(done: Absorption, evidence: pl.DataFrame) -> pl.DataFrame:
+    """Per survivor (root_id, target_id) what it is worth with all it absorbed, under the names of FACTS.
+
+    Earliest valid_from, highest confidence, strongest entrenchment, messages counted once, aspects in the order of the
+    taxonomy, as supersedes_id the latest of its predecessors, and the general words of all.
+    """
+    members = done.members()
+    rows = members.join(done.facts, on="id").with_columns(rank=entrenchment_rank("entrenchment"))
+    counts = (
+        frames.conform(evidence, frames.FACT_EVIDENCE)
+        .join(members.select("target_id", fact_id="id"), on="fact_id")
+        .group_by("target_id")
+        .agg(heard=pl.col("message_id").n_unique().cast(pl.Int64))
+    )
+    # A reworded survivor takes the place of its old wording, everything else that of what it absorbed.
+    older = rows.filter((pl.col("id") != pl.col("root_id")) | (pl.col("root_id") != pl.col("target_id")))
+    latest = older.sort("valid_from", "id").group_by("target_id").agg(supersedes_id=pl.col("id").last())
+    worth = rows.group_by("target_id", "root_id").agg(
+        pl.col("valid_from").min(),
+        pl.col("confidence").max(),
+        pl.col("evidence_count").max(),
+        pl.col("rank").max(),
+        slugs=pl.col("aspect_slugs").explode().drop_nulls().unique(),
+    )
+    said = done.facts.select(root_id="id", known="statement")
+    said = members.select("target_id", "root_id").unique().join(said, on="root_id")
+    said = said.join(done.reworded(), on=["target_id", "root_id"], how="left")
+    said = said.select(id="target_id", statement=pl.coalesce("statement", "known"))
+    words = joined_words(rows.select("search_terms", id="target_id"), said).rename({"id": "target_id"})
+    joined = worth
+    for more in (counts, latest, words):
+        joined = joined.join(more, on="target_id", how="left")
+    return joined.sort("target_id").select(
+        "target_id", "root_id", "valid_from", "confidence", "supersedes_id", "search_terms",
+        evidence_count=pl.max_horizontal("evidence_count", "heard"),
+        entrenchment=entrenchment_named("rank"),
+        aspect_slugs=pl.concat_list(_ordered_slugs()).list.drop_nulls(),
+    )  # fmt: skip
+
+
+def _ordered_slugs() -> list[pl.Expr]:
+    return [pl.when(pl.col("slugs").list.contains(slug)).then(pl.lit(slug)) for slug in SLUGS]
+
+
+def with_inheritance(done: Absorption, worth: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    """All facts, survivors with what they inherit and absorbed ones closed; valid_to is untouched (§6.3).
+
+    Redundancy is no change: an absorbed fact was as true as the other, and questions about the past still see one.
+    """
+    own = worth.filter(pl.col("target_id") == pl.col("root_id")).drop("root_id").rename({"target_id": "id"})
+    closed = done.closings().select(
+        "id",
+        status=pl.lit("superseded"),
+        status_reason=pl.format("{}: absorbed by {}", "how", "target_id"),
+        replaced_by="target_id",
+        expired_at=pl.lit(now, dtype=frames.TIME),
+    )
+    return done.facts.update(own, on="id").update(closed, on="id")
+
+
+def reworded_facts(done: Absorption, worth: pl.DataFrame, facts: pl.DataFrame, batch_id: str) -> pl.DataFrame:
+    """FACTS: the new rows of survivors in better words; what they are about is what the old ones were about (C14).
+
+    They have no vector yet. `facts` are all facts as they will be, for the marks of the old rows.
+    """
+    new = done.reworded()
+    hashes = pl.Series([statement_hash(text) for text in new["statement"]], dtype=pl.String)
+    inherits = worth.join(new.select("root_id"), on="root_id", how="semi").rename({"target_id": "id"})
+    old = facts.rename({"id": "root_id"}).drop(c for c in inherits.columns if c in frames.FACTS and c != "id")
+    rows = (
+        new.select("root_id", "statement", statement_hash=hashes)
+        .join(old.drop("statement", "statement_hash"), on="root_id", maintain_order="left")
+        .join(inherits, on="root_id", maintain_order="left")
+        .with_columns(
+            status=pl.lit("candidate"),
+            replaced_by=pl.lit(None, dtype=pl.String),
+            expired_at=pl.lit(None, dtype=frames.TIME),
+            pinned=pl.lit(False),
+            patch_batch_id=pl.lit(batch_id),
+            similarity_flag=pl.lit(False),
+            similar_to_id=pl.lit(None, dtype=pl.String),
+            similarity_score=pl.lit(None, dtype=pl.Float64),
+            embed_model=pl.lit(None, dtype=pl.String),
+        )
+    )
+    return activated(frames.conform(rows, frames.FACTS).select(*frames.FACTS), "consolidated")
+
+
+def lineage_of(done: Absorption) -> pl.DataFrame:
+    """LINEAGE: one step per closed fact, to the row that took its place."""
+    rows = done.closings().select(old_id="id", new_id="target_id", reason="how")
+    ids = [row_id("l", *pair) for pair in rows.select("old_id", "new_id").iter_rows()]
+    return frames.conform(rows.with_columns(id=pl.Series(ids, dtype=pl.String)), frames.LINEAGE)

@@ -1,0 +1,235 @@
+"""Observations of an entity: which say something new, which are flagged, which go (S0-01, S0-02, S0-05, T3, T4).
+
+A flag is a signal for people. It hides nothing, and nothing is merged or retired because of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from slowwave import frames
+from slowwave.comparison.similarity import Vectors, word_overlap
+from slowwave.comparison.similarity_joins import FOUND, Likeness, similar_pairs
+from slowwave.extraction.requests import only_acknowledges
+from slowwave.filters.injection import injection_reasons
+from slowwave.filters.redaction import redact_all
+from slowwave.revision.patches import MAX_STATEMENT_BYTES
+from slowwave.settings import EvaluateSettings
+from slowwave.text import readable
+from slowwave.validity import is_live
+
+KINDS = ("observation", "note", "relation")
+MARKS = ("similarity_flag", "similar_to_id", "similarity_score")
+LEAST_OF_ID = 6
+_TELLS_NOTHING = "It thanks, greets or agrees and says nothing of the entity: state what is worth keeping."
+SCREENED: frames.Schema = {
+    "content": pl.String(),
+    "outcome": pl.String(),
+    "reason": pl.String(),
+    "has_secret": pl.Boolean(),
+}
+
+
+def plan_flags(
+    incoming: pl.DataFrame,
+    vectors: Vectors,
+    live: pl.DataFrame,
+    live_vectors: Vectors,
+    settings: EvaluateSettings | None = None,
+) -> pl.DataFrame:
+    """What S0-02 says of new observations, in their order.
+
+    Both frames have `id`, `owner` (whose observation it is) and `text`; vectors are unit rows in the same order.
+    Returns `id`, `is_duplicate` (byte-equal to an earlier one of its owner: not to be inserted), `similarity_flag`,
+    `similar_to_id` and `similarity_score` (of the best match: cosine, then containment, then id). A new one without a
+    vector (zero row) is not flagged.
+    """
+    columns = ["id", "owner", "text"]
+    everyone = pl.concat([live.select(columns), incoming.select(columns)]).with_row_index("row")
+    every = np.concatenate([live_vectors, vectors]) if len(live) else vectors
+    is_first = pl.col("row") == pl.col("row").min().over("owner", "text")
+    marked = everyone.with_columns(is_first=is_first, is_new=pl.col("row") >= len(live))
+    new = marked.filter("is_new")
+    mine = marked.filter(pl.col("owner").is_in(new["owner"].implode()) & (pl.col("is_first") | ~pl.col("is_new")))
+    kept, first_new = every[mine["row"].to_numpy()], int((~mine["is_new"]).sum())
+    likeness = Likeness.of(settings or EvaluateSettings())
+    found = similar_pairs(mine["text"], kept, likeness, group=mine["owner"], first_new=first_new)
+    pairs = pl.concat([pl.DataFrame(schema=FOUND), *found])
+    best = _best(mine, pairs.filter(pl.Series(kept[pairs["b"].to_numpy()].any(axis=1), dtype=pl.Boolean)))
+    return new.join(best, on="row", how="left", maintain_order="left").select(
+        "id",
+        is_duplicate=~pl.col("is_first"),
+        similarity_flag=pl.col("similar_to_id").is_not_null(),
+        similar_to_id="similar_to_id",
+        similarity_score="similarity_score",
+    )
+
+
+def _best(rows: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
+    """(row, similar_to_id, similarity_score): for each later row the nearest, then most contained, then lowest id."""
+    nearest = pairs.filter(pl.col("cosine") == pl.col("cosine").max().over("b"))
+    first, second = rows[nearest["a"]], rows[nearest["b"]]
+    return (
+        nearest.with_columns(
+            word_overlap(first["text"], second["text"])["containment"], row=second["row"], similar_to_id=first["id"]
+        )
+        .sort(-pl.col("containment"), "similar_to_id")
+        .unique("row", keep="first", maintain_order=True)
+        .select("row", "similar_to_id", similarity_score="cosine")
+    )
+
+
+def screen(texts: Sequence[str], held: Collection[str]) -> pl.DataFrame:
+    """SCREENED: each text as it would be stored, and whether it is `new`, `known` or `refused` with a reason.
+
+    What only thanks, greets or agrees is refused. Known is what the entity is byte-equally held to be, or what an
+    earlier text of the call says (S0-02). Secrets are taken out before anything looks at a text (T39).
+    """
+    plain = pl.Series([" ".join(readable(text).split()) for text in texts], dtype=pl.String)
+    clean, kinds = redact_all(plain)
+    too_long = pl.lit(f"It is longer than {MAX_STATEMENT_BYTES} bytes: say it in several, or ingest it as a document.")
+    empty = pl.Series([only_acknowledges(text) for text in clean], dtype=pl.Boolean)
+    rows = pl.DataFrame(
+        {"content": clean, "has_secret": kinds.list.len() > 0, "order": injection_reasons(clean), "is_empty": empty}
+    )
+    rows = rows.with_columns(
+        reason=pl.when(pl.col("content") == "")
+        .then(pl.lit("It is empty."))
+        .when(pl.col("content").str.len_bytes() > MAX_STATEMENT_BYTES)
+        .then(too_long)
+        .when("is_empty")
+        .then(pl.lit(_TELLS_NOTHING))
+        .otherwise("order")
+    )
+    repeats = pl.col("content").is_in(list(held)) | ~pl.col("content").is_first_distinct()
+    outcome = pl.when(pl.col("reason").is_not_null()).then(pl.lit("refused"))
+    return rows.select(
+        "content", outcome.when(repeats).then(pl.lit("known")).otherwise(pl.lit("new")).alias("outcome"),
+        "reason", "has_secret",
+    ).cast(pl.Schema(SCREENED))  # fmt: skip
+
+
+def named_by(asked: str, ids: Collection[str]) -> list[str]:
+    """The ids that are what was asked for, or begin with it, in whole or behind their last `_`.
+
+    Fewer than six characters are no beginning: a slip of the pen must not name anything.
+    """
+    if asked in ids or len(asked) < LEAST_OF_ID:
+        return [asked] if asked in ids else []
+    return sorted(each for each in ids if each.startswith(asked) or _short(each).startswith(asked))
+
+
+def _short(id: str) -> str:
+    return id.rpartition("_")[2]
+
+
+def stale_flags(facts: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    """The live facts whose flag points at a fact that is no longer live, with the flag cleared (S0-01).
+
+    `facts` holds the flagged facts and their partners; a partner that is not among them is no longer live.
+    """
+    live = facts.filter(is_live(now))["id"].implode()
+    flagged = facts.filter(is_live(now) & pl.col("similarity_flag").fill_null(False))
+    return cleared(flagged.filter(~pl.col("similar_to_id").is_in(live).fill_null(False)))
+
+
+def cleared(facts: pl.DataFrame) -> pl.DataFrame:
+    """The facts without their mark of likeness."""
+    none = [pl.lit(None, dtype=facts.schema[name]).alias(name) for name in MARKS if name in facts.columns]
+    return facts.with_columns(none).with_columns(similarity_flag=pl.lit(False))
+
+
+def unit_rows(column: pl.Series, dims: int) -> Vectors:
+    """A vector column as an (n, dims) float32 matrix; rows without a vector are zero."""
+    rows = np.zeros((len(column), dims), np.float32)
+    told = column.is_not_null().to_numpy()
+    if told.any():
+        rows[told] = column.drop_nulls().explode().to_numpy().reshape(-1, dims)
+    return rows
+
+
+# Observations of an entity that look alike, for a person to review: pairs, and the clusters they form (S0-04). What a
+# flag says when an observation comes in, this says of all that are there; neither ever merges anything (T4).
+
+
+Rows = npt.NDArray[np.int64]
+PAIRS: frames.Schema = {
+    "a_id": pl.String(),
+    "b_id": pl.String(),
+    "cosine": pl.Float64(),
+    "containment": pl.Float64(),
+    "match_type": pl.String(),
+    "one_sentence": pl.Boolean(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicates:
+    """What looks alike among the observations of one entity.
+
+    `pairs` has PAIRS, a said before b, the nearest first and two readings of one sentence last; it holds at most as
+    many as were asked for, `found` counts all. `clusters` are the ids that all pairs together connect, largest first.
+    """
+
+    total: int
+    found: int
+    pairs: pl.DataFrame
+    clusters: tuple[tuple[str, ...], ...]
+
+
+def find_duplicates(
+    facts: pl.DataFrame, vectors: Vectors, likeness: Likeness | None = None, limit: int | None = None
+) -> Duplicates:
+    """All unordered pairs of one scope that S0-03 calls similar, flagged or not, and their clusters (S0-04).
+
+    `facts`: id, statement, scope, message_id, valid_from; `vectors`: unit rows in the same order, zero for none.
+    """
+    order = facts.with_row_index("row").sort("valid_from", "id", nulls_last=False)["row"]
+    rows, ordered = facts[order], vectors[order.to_numpy()]
+    text, sentence = rows["statement"].fill_null(""), _sentences(rows)
+    labels, found, best = np.arange(len(rows)), 0, pl.DataFrame(schema={**FOUND, "one_sentence": pl.Boolean()})
+    for part in similar_pairs(text, ordered, likeness or Likeness(), group=rows["scope"]):
+        a, b = part["a"].to_numpy(), part["b"].to_numpy()
+        labels, found = connected(labels, a, b), found + len(part)
+        told = part.with_columns(one_sentence=pl.Series(sentence[a] == sentence[b], dtype=pl.Boolean))
+        ranked = pl.concat([best, told]).sort("one_sentence", -pl.col("cosine"), "a", "b")
+        best = ranked if limit is None else ranked.head(limit)
+    share = word_overlap(text[best["a"]], text[best["b"]])["containment"]
+    shown = best.with_columns(share, a_id=rows["id"][best["a"]], b_id=rows["id"][best["b"]])
+    return Duplicates(len(rows), found, shown.select(*PAIRS), _clusters(rows["id"], labels))
+
+
+def _sentences(rows: pl.DataFrame) -> Rows:
+    """A number for each sentence of a message: two readings of it have the same."""
+    told = pl.struct(pl.coalesce("message_id", "id"), "statement").rank("dense")
+    return rows.select(told.cast(pl.Int64).alias("sentence"))["sentence"].to_numpy()
+
+
+def connected(labels: Rows, a: Rows, b: Rows) -> Rows:
+    """The partition of rows by `labels` (each the smallest row of its part), joined where a pair (a, b) connects it."""
+    joined = labels.copy()
+    while True:
+        before, lowest = joined.copy(), np.minimum(joined[a], joined[b])
+        for end in (a, b):
+            np.minimum.at(joined, before[end], lowest)
+        joined = joined[joined]
+        if np.array_equal(joined, before):
+            return joined
+
+
+def _clusters(ids: pl.Series, labels: Rows) -> tuple[tuple[str, ...], ...]:
+    """The ids of each label that more than one row has, in the order of the rows; largest first."""
+    grouped = (
+        pl.DataFrame({"id": ids, "label": labels})
+        .group_by("label", maintain_order=True)
+        .agg("id")
+        .filter(pl.col("id").list.len() > 1)
+        .sort(-pl.col("id").list.len().cast(pl.Int64), "label")
+    )
+    return tuple(tuple(members) for members in grouped["id"].to_list())

@@ -1,0 +1,309 @@
+"""One authoritative fact per concept: everything that a reconciliation changes, as one plan (S1-01 … S1-14, S1-20).
+
+Rules retire what is redundant, never what is contradicted; a model's verdicts may also end what something newer updates
+or corrects. What rules decide is in `merges`, what a model is asked in `questions`, what its verdicts may do in
+`verdicts`, who absorbs whom in `absorption`, what survivors take over in `inheritance`, what ends in `endings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.revision.apply import Surroundings, told_rows, with_closings, with_marks
+from slowwave.settings import MergeSettings
+from slowwave.text import as_json, row_id, timed_id
+from slowwave.validity import is_live
+
+from .cluster_merge import (
+    CONSOLIDATED,
+    DEDUP,
+    Absorption,
+    absorb,
+    aspects_of,
+    evidence_of,
+    inherited,
+    lineage_of,
+    reworded_facts,
+    with_inheritance,
+)
+from .merging import BY_USE, BY_WORDS, Merges, Pool, standing
+from .outcomes import Settled, carry_out, pair_rows
+from .questions import Judged, Merge, allowed_merges
+
+# What the ledger tells of a reconciliation: what was seen, what was done, who decided, why.
+
+
+MAX_REASON = 500
+_Row = dict[str, object]
+
+
+def decisions_of(
+    done: Absorption,
+    merges: Merges,
+    asked: Settled,
+    settings: MergeSettings,
+    prompt_version: str,
+    model: str,
+    now: datetime,
+) -> pl.DataFrame:
+    """DECISIONS: one per survivor of a rule, one per pair that a model merged, ended or could not judge, or whose merge
+    a guard refused, one per new wording. Pairs that are kept apart are told by PAIR_DECISIONS alone."""
+    new = dict(done.reworded().select("root_id", "target_id").iter_rows())
+    by_model = {"decided_by": "model", "model": model, "measures": {"prompt_version": prompt_version}}
+    taken = {(loser, winner) for loser, winner in done.steps.items() if done.how[loser] == CONSOLIDATED}
+    rows = [
+        *_merged(done, merges, settings, new),
+        *(_absorbed(each, new) | by_model for each in asked.same if (each.loser, each.winner) in taken),
+        *(_kept(each) | by_model for each in asked.same if each.guard),
+        *(_failed(each, done, settings, prompt_version) | {"model": model} for each in asked.judged if each.error),
+        *(_created(root, target) for root, target in new.items()),
+    ]
+    for row in rows:
+        row["id"] = timed_id("d", now, row["action"], row["subject_id"], row["ids_in"])
+        row["measures"] = as_json(row["measures"])
+        row["at"] = now
+    told = told_rows(list(asked.ended.decisions), now)
+    made = pl.DataFrame(rows, schema=dict(frames.DECISIONS)).unique("id", keep="last", maintain_order=True)
+    return pl.concat([made, told.select(*frames.DECISIONS)])
+
+
+def _merged(done: Absorption, merges: Merges, settings: MergeSettings, new: dict[str, str]) -> list[_Row]:
+    taken = [id_ for id_, how in done.how.items() if how == DEDUP]
+    groups = merges.losers.filter(pl.col("loser_id").is_in(taken)).sort("winner_id", "loser_id")
+    return [
+        {
+            "action": "absorb",
+            "subject_id": new.get(winner, winner),
+            "ids_in": [winner, *losers],
+            "ids_out": [new.get(winner, winner), *losers],
+            "measures": {
+                "cosine": cosines,
+                "jaccard": jaccards,
+                **_seen(set(stages), [winner, *losers], done, settings),
+                "stage": sorted(set(stages)),
+            },
+            "decided_by": "rule",
+            "model": None,
+            "reason": _reason(set(stages)),
+        }
+        for winner, losers, cosines, jaccards, stages in groups.group_by("winner_id", maintain_order=True)
+        .agg("loser_id", "cosine", "jaccard", "stage")
+        .iter_rows()
+    ]
+
+
+def _seen(stages: set[str], ids: list[str], done: Absorption, settings: MergeSettings) -> dict[str, object]:
+    """The thresholds of the rule, and what it ordered the facts by where that is not in the rows themselves."""
+    if stages != {BY_USE}:
+        return {"merge_cosine": settings.merge_cosine, "text_dedup": settings.text_dedup}
+    hits = dict(done.facts.filter(pl.col("id").is_in(ids)).select("id", pl.col("hit_count").fill_null(0)).iter_rows())
+    return {"merge_threshold": settings.merge_cosine, "hit_count": [hits[id_] for id_ in ids]}
+
+
+def _reason(stages: set[str]) -> str:
+    if stages == {BY_USE}:
+        return "The same meaning, and every guard agrees; what was recalled more stays, then what is older."
+    if stages == {BY_WORDS}:
+        return "The same in nearly the same words, and every guard agrees."
+    return "The same meaning, and every guard agrees."
+
+
+def _absorbed(each: Merge, new: dict[str, str]) -> _Row:
+    winner = new.get(each.winner, each.winner)
+    same = "A model says that they say the same."
+    return _row("absorb", winner, [each.winner, each.loser], [winner, each.loser], same)
+
+
+def _kept(each: Merge) -> _Row:
+    reason = f"A model says that they say the same, but a guard keeps them apart ({each.guard})."
+    return _row("keep", each.judged.first, [each.judged.first, each.judged.second], [], reason)
+
+
+def _failed(each: Judged, done: Absorption, settings: MergeSettings, prompt_version: str) -> _Row:
+    tried = done.facts.filter(pl.col("id").is_in(list(each.ids)))["consolidation_attempts"].fill_null(0).max()
+    measures = {
+        "attempts": 1 + int(str(tried or 0)),
+        "max_attempts": settings.max_attempts,
+        "prompt_version": prompt_version,
+    }
+    row = _row("fail", each.first, [each.first, each.second], [], f"No usable answer: {each.error}"[:MAX_REASON])
+    return row | {"decided_by": "model", "measures": measures}
+
+
+def _created(root: str, target: str) -> _Row:
+    row = _row("create", target, [root], [target], "One note says what it and those it absorbed say.")
+    return row | {"measures": {"reason": DEDUP}, "decided_by": "rule", "model": None}
+
+
+def _row(action: str, subject: str, ids: list[str], out: list[str], reason: str) -> _Row:
+    return {"action": action, "subject_id": subject, "ids_in": ids, "ids_out": out, "reason": reason}
+
+
+MAX_ERROR = 500
+_NOWHERE = Surroundings()
+_COMPARED = (
+    "status status_reason replaced_by expired_at valid_from valid_to confidence evidence_count entrenchment "
+    "aspect_slugs supersedes_id search_terms suspect_of consolidated_at consolidation_attempts consolidation_error"
+).split()
+
+
+@dataclass(frozen=True, slots=True)
+class ReconciliationPlan:
+    """Rows to upsert. `facts` are full rows of facts that change; `reworded` are new ones, without vector.
+
+    `counts`: how many facts were looked at, merged, updated, corrected, reworded; of the pairs asked about, how many
+    clash, were kept apart, or got no usable answer; and how many wait.
+    """
+
+    facts: pl.DataFrame
+    reworded: pl.DataFrame
+    evidence: pl.DataFrame
+    lineage: pl.DataFrame
+    aspects: pl.DataFrame
+    pairs: pl.DataFrame
+    batches: pl.DataFrame
+    decisions: pl.DataFrame
+    looked_at: int
+
+    def summary(self) -> dict[str, int]:
+        """What it comes to."""
+        ends, outcomes = self.lineage["reason"], self.pairs["outcome"]
+        actions, by_model = self.decisions["action"], self.pairs["decided_by"] == "model"
+        redundant = self.pairs["kind"] == "redundant"
+        return {
+            "looked_at": self.looked_at,
+            "merged": int(ends.is_in(["dedup", "consolidated"]).sum()) - len(self.reworded),
+            "updated": int((ends == "temporal_change").sum()),
+            "corrected": int((ends == "correction").sum()),
+            "clashing": int((actions == "contradict").sum()),
+            "reworded": len(self.reworded),
+            "kept": int((redundant & by_model & (outcomes == "keep_all")).sum()),
+            "pending": int((redundant & (outcomes == "pending")).sum()),
+            "failed": int((redundant & (outcomes == "failed")).sum()),
+        }
+
+
+def only_live(
+    pool: Pool, merges: Merges, judged: Sequence[Judged], live_ids: pl.Series
+) -> tuple[Pool, Merges, tuple[Judged, ...]]:
+    """The same without facts that died meanwhile; a question about one of them counts as not asked (T40).
+
+    For rows that changed but live, give the pool the fresh ones first: `replace(pool, facts=…)`.
+    """
+    there = set(live_ids)
+    left = replace(pool, facts=pool.facts.filter(pl.col("id").is_in(live_ids.implode())))
+    answers = tuple(each if there.issuperset(each.ids) else Judged(each.first, each.second) for each in judged)
+    return left, standing(merges, left.facts), answers
+
+
+def plan_reconciliation(
+    pool: Pool,
+    merges: Merges,
+    judged: Sequence[Judged],
+    evidence: pl.DataFrame,
+    aspects: pl.DataFrame,
+    settings: MergeSettings,
+    *,
+    prompt_version: str,
+    model: str,
+    run_id: str,
+    now: datetime,
+    near: Surroundings = _NOWHERE,
+    marks: bool = True,
+) -> ReconciliationPlan:
+    """Everything that merges and verdicts change.
+
+    `evidence` is FACT_EVIDENCE and `aspects` FACT_ASPECTS of the pool's facts, `near` what else is known of the facts
+    that verdicts are about. `judged` holds every question that was planned, also those that were not asked: their facts
+    stay unmarked, for the next run. With an empty `prompt_version` nobody could be asked: the best pair of each seed
+    waits. Without `marks` no fact counts as consolidated or tried: a later consolidation decides that (§6.5).
+    """
+    live = pool.facts.filter(is_live(now))
+    pool, merges, judged = only_live(pool, merges, judged, live["id"])
+    same = allowed_merges(judged, live)
+    done = absorb(live, merges, [(each.loser, each.winner) for each in same if each.winner])
+    ended = carry_out(judged, done.roots(), near, model, now)
+    asked = Settled(tuple(judged), same, ended)
+    worth = inherited(done, evidence)
+    facts = with_inheritance(done, worth, now)
+    if marks:
+        facts = _marked(facts, pool, done, judged, settings, now)
+    facts = with_marks(with_closings(facts, ended.closings), ended.marks)
+    others = frames.conform(near.facts, frames.FACTS).join(facts, on="id", how="anti")
+    batch = row_id("p", "consolidate", run_id)
+    reworded = reworded_facts(done, worth, facts, batch)
+    return ReconciliationPlan(
+        pl.concat(
+            [changed_facts(facts, done.facts), changed_facts(with_marks(others, ended.marks), others)],
+            how="diagonal_relaxed",
+        ),
+        reworded,
+        evidence_of(done, evidence),
+        pl.concat([lineage_of(done).select(*frames.LINEAGE), ended.closings.lineage.select(*frames.LINEAGE)]),
+        aspects_of(done, aspects),
+        pair_rows(pool, merges, done, asked, settings, prompt_version, now, marks),
+        _batches(batch, run_id, done),
+        decisions_of(done, merges, asked, settings, prompt_version, model, now),
+        len(pool.seeds()),
+    )
+
+
+def _marked(
+    facts: pl.DataFrame, pool: Pool, done: Absorption, judged: Sequence[Judged], settings: MergeSettings, now: datetime
+) -> pl.DataFrame:
+    """The facts with the marks of S1-08: what was decided is not looked at again, what failed counts one attempt more.
+
+    Absorbed facts are done whatever else happens. A seed with an open question is not, even if it absorbed another.
+    """
+    absorbed, seeds = set(done.steps), set(pool.seeds())
+    errors = {id_: each.error for each in judged if each.error for id_ in each.ids if id_ in seeds - absorbed}
+    waiting = {id_ for each in judged if not (each.verdict or each.error) for id_ in each.ids if id_ in seeds}
+    answered = {id_ for each in judged if each.verdict for id_ in each.ids}
+    ready = ((seeds | answered | set(done.members()["id"])) - waiting - errors.keys()) | absorbed
+    failed = pl.DataFrame(list(errors.items()), schema={"id": pl.String, "error": pl.String}, orient="row")
+    attempts, error = pl.col("consolidation_attempts").fill_null(0), pl.col("error")
+    is_ready, has_failed = pl.col("id").is_in(list(ready)), error.is_not_null()
+    is_given_up = has_failed & (attempts + 1 >= settings.max_attempts)
+    marks = facts.join(failed, on="id", how="left", maintain_order="left").with_columns(
+        consolidated_at=pl.when((is_ready | is_given_up) & pl.col("consolidated_at").is_null())
+        .then(pl.lit(now, dtype=frames.TIME))
+        .otherwise("consolidated_at"),
+        consolidation_attempts=pl.when(has_failed)
+        .then(attempts + 1)
+        .when(is_ready & (attempts > 0))
+        .then(pl.lit(0, dtype=pl.Int64))
+        .otherwise("consolidation_attempts"),
+        consolidation_error=pl.when(is_given_up)
+        .then(error.str.slice(0, MAX_ERROR))
+        .when(~is_ready)
+        .then("consolidation_error"),
+    )
+    return marks.drop("error")
+
+
+def changed_facts(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+    """The rows that differ from what was there, with the columns of a fact."""
+    old = before.select("id", *_COMPARED)
+    rows = facts.join(old, on=["id", *_COMPARED], how="anti", nulls_equal=True, maintain_order="left")
+    kept = [name for name in ("created_at",) if name in rows.columns]  # when it became known stays as it is
+    return rows.select(*frames.FACTS, *kept).sort("id")
+
+
+def _batches(id_: str, run_id: str, done: Absorption) -> pl.DataFrame:
+    """The patch that new wordings of notes come with, applied; none where there are none."""
+    count = len(done.reworded())
+    row = {
+        "id": id_,
+        "origin": "consolidate",
+        "source_key": run_id,
+        "state": "applied",
+        "decided_by": "rule",
+        "candidates": count,
+        "passed": count,
+    }
+    return pl.DataFrame([row] if count else [], schema=dict(frames.PATCH_BATCHES))

@@ -1,0 +1,398 @@
+"""Three times of a statement: when it was said, when it holds, and when it happens, with how exactly that is known.
+
+The words are resolved by rule; the date that a model understood is compared with them (DESIGN §9.5).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Literal, cast
+
+from slowwave.lexicon.time_words import DIA, MES, in_english, may_tell_when
+
+from .calendar_spans import Precision, Stretch, Tense, unit_span
+from .date_words import MONTHS, WEEKDAYS, Meaning, count_of, counted, meaning_of
+from .tense import Telling, telling_of
+
+# Words that tell when, found where they stand: "last week", "since March", "from 3 to 7 May", "el 5 de mayo".
+
+
+# The parts of patterns below are also put together for questions (`question_times`), which name times in more ways.
+MONTH = rf"(?:(?i:{'|'.join(sorted(MONTHS.keys() - {'may', 'march', 'mar'}))})|May|March|Mar)\b"
+WEEKDAY = rf"(?i:{'|'.join(WEEKDAYS)})\b"
+SEASON = r"(?i:spring|summer|autumn|fall|winter)\b"
+FEAST = (
+    r"(?i:Christmas(?: Eve| Day)?|New Year[’']s (?:Eve|Day)|Halloween|Valentine[’']s(?: Day)?|Navidad|Nochebuena"
+    r"|Nochevieja)\b"
+)
+PART_OF_DAY = r"(?i:(?:\s+(?:morning|afternoon|evening|night))?)\b"
+COUNT = (
+    r"(?i:\d{1,3}|half an?|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty"
+    r"|forty|fifty|several|(?:a )?few|(?:a )?couple of)"
+)
+UNIT = r"(?i:minute|hour|day|week|weekend|month|year|decade)s?\b"
+_ROUGH = r"(?i:(?:about|around|roughly|approximately|almost|nearly|over|more than|at least)\s+)"
+_AMOUNT = rf"(?:{_ROUGH})?{COUNT}\s+{UNIT}(?i:\s+and a half)?"
+YEAR = r"(?:19|20)\d\d(?![\d%:.]*\d)(?![’']?s\b)"
+NTH = r"\d{1,2}(?:st|nd|rd|th)?\b"
+_MES, _DIA = rf"(?i:{MES})\b", rf"(?i:{DIA})\b"
+_TIEMPO = rf"(?i:semana|mes|año|fin de semana|verano|otoño|invierno|primavera|{_DIA})"
+_UNIDAD = r"(?:días?|semanas?|mes(?:es)?|años?)\b"
+_PREPOSITION = (
+    r"(?i:(?:ever since|back in|since|starting on|starting|until|till|from|as of|around|about|during|for|over|in|on|by"
+    r"|before|no later than|within|through|desde|hasta|para|antes del?|en|el)\s+(?:el\s+)?)"
+)
+DATE = "|".join(
+    (
+        r"\d{4}-\d{2}-\d{2}\b",
+        r"\d{1,2}\.\d{1,2}\.\d{4}\b",
+        r"\d{1,2}/\d{1,2}/\d{4}\b",
+        rf"(?:{WEEKDAY},?\s+)?(?:the\s+)?{NTH}(?:\s+of)?\s+{MONTH}(?:,?\s+{YEAR})?",
+        rf"(?:{WEEKDAY},?\s+)?{MONTH}\s+(?:the\s+)?{NTH}(?!\s*(?:people|of us|%))(?:,?\s+{YEAR})?",
+        rf"{NTH}\s+de\s+{_MES}(?:\s+de\s+{YEAR})?",
+    )
+)
+_POINT = rf"(?:{DATE}|{MONTH}(?:\s+{YEAR})?|{WEEKDAY}|{_MES}(?:\s+de\s+{YEAR})?|{YEAR})"
+_TO = r"\s*(?:-|–|to\b|and\b|until\b|through\b|&)\s*"
+_RANGE = "|".join(
+    (
+        rf"(?i:from|between)\s+(?:{_POINT}|{NTH}){_TO}(?:{_POINT}|{NTH})",
+        rf"(?:(?i:on|from)\s+)?{MONTH}\s+{NTH}{_TO}{NTH}(?!\s*(?i:people|%|[ap]\.?m\b))(?:,?\s+{YEAR})?",
+        rf"(?:(?i:on|from)\s+)?(?:the\s+)?{NTH}{_TO}(?:the\s+)?{NTH}(?:\s+of)?\s+{MONTH}(?:,?\s+{YEAR})?",
+        rf"{MONTH}\s+{NTH}(?:,?\s+{YEAR})?\s*(?:-|–|to\b)\s*{MONTH}\s+{NTH}(?:,?\s+{YEAR})?",
+        rf"(?i:del)\s+{NTH}\s+al\s+{NTH}\s+de\s+{_MES}(?:\s+de\s+{YEAR})?",
+        rf"(?i:entre)\s+{_POINT}\s+y\s+{_POINT}",
+    )
+)
+CORE = "|".join(
+    (
+        DATE,
+        rf"(?:the\s+)?(?:first|second|third|last)\s+(?:weekend|week)\s+(?:of|in)\s+{MONTH}(?:\s+{YEAR})?",
+        rf"(?:the\s+)?(?i:early|mid|late|(?:end|beginning|start|middle) of)[\s-]+(?:{MONTH}(?:\s+{YEAR})?|{YEAR}"
+        r"|(?:19|20)?\d0s\b"
+        r"|(?i:(?:the|this|next) (?:week|month|year))\b)",
+        rf"{MONTH},?\s+{YEAR}",
+        r"(?:the\s+)?(?i:(?:week|weekend|month|year) (?:before last|after next))\b",
+        rf"(?:the\s+)?(?i:last|past|next|coming)\s+{COUNT}\s+{UNIT}",
+        r"(?:the\s+)?(?i:last|next|this past|this coming|this|past|coming|earlier this|later this)\s+"
+        rf"(?:{WEEKDAY}{PART_OF_DAY}|{MONTH}|{SEASON}|{FEAST}|(?i:week|weekend|month|year|night|morning|afternoon|evening)\b)",
+        rf"{_AMOUNT}\s+(?i:ago|from now)\b",
+        r"(?i:the day before yesterday|the day after tomorrow"
+        r"|(?:yesterday|tomorrow)(?: (?:morning|afternoon|evening|night))?|today|tonight)\b",
+        rf"{WEEKDAY},?\s+the\s+{NTH}",
+        rf"(?:the\s+)?{SEASON}(?:\s+of)?\s+{YEAR}",
+        rf"Q[1-4](?:\s+{YEAR})?\b",
+        r"(?:the\s+)?(?:19|20)?\d0s\b",
+        rf"(?i:(?:el |la |este |esta )?(?:próxim[oa] |proxim[oa] ){_TIEMPO})\b",
+        rf"(?i:(?:el |la )?{_TIEMPO} (?:pasad[oa]|que viene|próxim[oa]))",
+        rf"(?i:(?:este|esta) {_TIEMPO})\b",
+        r"(?i:anteayer|ayer|anoche|hoy|pasado mañana|esta mañana|(?<!la )mañana(?! por))\b",
+        rf"(?i:(?:desde )?hace\s+(?:\w+\s+){{1,2}}(?:de\s+)?{_UNIDAD}|dentro de (?:\w+ ){{1,3}}{_UNIDAD})",
+        rf"(?i:a )?(?i:principios|comienzos|mediados|finales|fines) de (?:{_MES}|{YEAR})",
+    )
+)
+_BOUND = "|".join(
+    (
+        r"(?i:since|until|from|on|by|before|starting on|starting)\s+the\s+\d{1,2}(?:st|nd|rd|th)\b",
+        rf"(?i:in|since|until|from|by|before|starting|last|next|during|to|for)\s+{MONTH}(?!\s+\d)",
+        rf"(?i:on|since|ever since|until|from|by|before|for|starting(?: on)?)\s+{WEEKDAY}(?!s){PART_OF_DAY}",
+        rf"(?i:in|within)\s+{COUNT}\s+{UNIT}",
+        rf"(?i:in|since|until|from|by|before|back in|around|during|desde|en|hasta)\s+{YEAR}",
+        rf"(?i:desde|en|hasta|para)\s+{_MES}(?:\s+de\s+{YEAR})?",
+        rf"(?i:el|hasta el|antes del|para el|desde el)\s+{_DIA}",
+        rf"(?i:in|since|during)\s+(?:the\s+)?{SEASON}",
+        r"(?i:over|on|during|at)\s+the\s+weekend\b",
+        rf"(?i:on|at|for|before|since|by|over|until|en)\s+{FEAST}",
+    )
+)
+_HINT = re.compile(rf"\b(?:{_RANGE}|{_PREPOSITION}?(?:the\s+)?(?:{CORE})|{_BOUND})")
+_FOR_LENGTH = re.compile(rf"\b(?i:for)\s+{_AMOUNT}(?i:\s+(?:now|already))?")
+
+
+def find_hint(sentence: str) -> str:
+    """The first words of a sentence that say when, as they stand, else how long; empty if none do."""
+    if not may_tell_when(sentence):
+        return ""
+    found = _HINT.search(sentence) or _FOR_LENGTH.search(sentence)
+    return found.group().strip(" ,") if found else ""
+
+
+TimeKind = Literal["event", "plan", "deadline", "since", "until", "state", "before", ""]
+TIME_KINDS = frozenset({"event", "plan", "deadline", "since", "until", "state"})
+"""What a model may say of a time."""
+
+SURE, ALONE, DISPUTED = 1.0, 0.8, 0.6
+"""Certainty: the words say it; only the model says it; they say different things."""
+
+_MAX_WORDS = 80
+_FARTHEST_YEARS = 150
+_HALF_A_YEAR = timedelta(days=183)
+_FARTHEST_AHEAD = 50  # where only a model says so
+_LEAD = re.compile(
+    r"(?P<since>ever since|since|as of|dating back to|back to)\s+"
+    r"|(?P<start>starting|beginning)(?:\s+(?:on|from|in))?\s+|(?P<from>from)\s+"
+    r"|(?P<until>up until|until|till|til|up to)\s+|(?P<by>by|no later than|not later than|before|prior to)\s+"
+    r"|(?P<within>within|in)\s+|(?P<length>for)\s+"
+    r"|(?:back in|sometime in|sometime|on|at|during|to|over(?= (?:the|this|these|christmas))|through|between|along)\s+"
+)
+_ROUGHLY = re.compile(r"(?:about|around|approximately|roughly|circa|ca\.?|close to) (?=\w)")
+_LENGTH = re.compile(r"(?P<amount>.+?)(?P<now> now| already| straight)?")
+_TURNING = re.compile(
+    r"\d|\b(?:after|before|until|till|by|when|while|every|each|not|never|since|from|to|and|for|or|ago|now|once|ever|last"
+    r"|next|later|earlier|early|late|mid|end|antes|después|hasta|desde|para|cada)\b",
+    re.IGNORECASE,
+)
+_ORDER: tuple[Precision, ...] = ("day", "week", "month", "season", "year", "around")
+_ISO = re.compile(r"(\d{4})(?:-(\d\d?))?(?:-(\d\d?))?(?:T[\d:.+Z-]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """When a statement holds (`valid_from`, `valid_to`) and when it happens (`event_at` to `event_until`, excluded).
+
+    What is planned holds from when it was said, and happens later. `precision` is that of the event, or else of the
+    beginning or end; empty where no words tell a time. `certainty` is 1, less where rule and model disagree
+    (`is_disputed`) or only the model tells. `reason` says why a date of the model was dropped.
+    """
+
+    valid_from: datetime
+    valid_to: datetime | None = None
+    event_at: datetime | None = None
+    event_until: datetime | None = None
+    precision: Precision | Literal[""] = ""
+    kind: TimeKind = ""
+    certainty: float = SURE
+    is_disputed: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the words say, or a model: a stretch of time, and what it is to the statement."""
+
+    span: Stretch
+    kind: TimeKind
+    is_range: bool = False
+
+
+def resolve_times(words: str, said_at: datetime, statement: str = "", *, model_date: str = "", kind: str = "") -> Times:
+    """The times that a temporal hint tells when said at `said_at`; `statement` gives the tense of bare dates.
+
+    `kind` is what a model takes the time for: event, plan, deadline, since, until, state; empty without a model.
+    `model_date` is what it understood: YYYY, YYYY-MM, YYYY-MM-DD or two of them with a slash between. The words decide
+    what agrees with them; else the model's date is kept as disputed, unless it cannot be.
+    """
+    day = said_at.replace(hour=0, minute=0, second=0, microsecond=0)
+    asked = cast(TimeKind, kind if kind in TIME_KINDS else "")
+    words = _heart(words)
+    telling = telling_of(words, statement)
+    ruled = _by_rule(words, day, telling, asked)
+    if not model_date.strip():
+        return _times(ruled, said_at) if ruled else Times(said_at)
+    understood = model_span(model_date, day)
+    tenses: tuple[Tense, ...] = ("past", "future") if telling.tense == "unknown" else ()
+    readings = [ruled, *(_by_rule(words, day, replace(telling, tense=tense), asked) for tense in tenses)]
+    agreed = next((each for each in readings if each and understood and _agree(each.span, understood)), None)
+    if agreed:
+        return _times(agreed, said_at)
+    reason = "no date that can be" if understood is None else _impossible(understood, day, asked, telling)
+    if understood and reason == OVER and str(understood.start.year) in f"{words} {statement}":
+        reason = ""  # the text itself gives the year: a plan may be told that is over
+    if understood is None or reason:
+        return replace(_times(ruled, said_at) if ruled else Times(said_at), reason=f"{model_date[:40]}: {reason}")
+    if ruled is None:
+        told = _Told(understood, _settled(asked, understood, day), "/" in model_date)
+        return replace(_times(told, said_at), certainty=ALONE)
+    told = replace(ruled, span=understood, kind=_settled(ruled.kind, understood, day))
+    return replace(_times(told, said_at), certainty=DISPUTED, is_disputed=True)
+
+
+def _heart(words: str) -> str:
+    """The words without those that tell no time ("yesterday at the gym"), where the rest cannot change their sense."""
+    words = " ".join(words.strip(" ,.;:!?").split())
+    hint = find_hint(words)
+    rest = words.replace(hint, " ", 1)
+    return words if not hint or _TURNING.search(rest) or find_hint(rest) else hint
+
+
+def model_span(date: str, day: datetime) -> Stretch | None:
+    """The stretch of a date or range as models write it; None for one that cannot be."""
+    first, _, last = date.strip().partition("/")
+    try:
+        spans = [_iso_span(part.strip(), day) for part in (first, last or first)]
+    except (ValueError, OverflowError):
+        return None
+    a, b = spans
+    if a is None or b is None or b.end <= a.start:
+        return None
+    if max(abs(each.start.year - day.year) for each in (a, b)) > _FARTHEST_YEARS:
+        return None
+    return Stretch(a.start, b.end, max(a.precision, b.precision, key=_ORDER.index))
+
+
+def _iso_span(text: str, day: datetime) -> Stretch | None:
+    found = _ISO.fullmatch(text)
+    if not found:
+        return None
+    unit = "day" if found[3] else "month" if found[2] else "year"
+    return unit_span(day.replace(year=int(found[1]), month=int(found[2] or 1), day=int(found[3] or 1)), unit)
+
+
+OVER = "over, and told as planned"
+
+
+def _impossible(span: Stretch, day: datetime, kind: TimeKind, telling: Telling) -> str:
+    """Why a model's date cannot be, or nothing."""
+    if span.start.year - day.year > _FARTHEST_AHEAD:
+        return "too far ahead"
+    is_past = kind in ("event", "since") and telling.tense != "future"
+    if (is_past or (telling.tense == "past" and kind in ("", "state"))) and span.start > day + timedelta(days=1):
+        return "still to come, and told as past"
+    if kind in ("plan", "deadline") and span.end <= day:
+        return OVER
+    return ""
+
+
+def _agree(a: Stretch, b: Stretch) -> bool:
+    """Whether two stretches touch where the coarser of them counts."""
+    precision = max(a.precision, b.precision, key=_ORDER.index)
+    (a_start, a_end), (b_start, b_end) = a.widened(precision), b.widened(precision)
+    return a_start < b_end and b_start < a_end
+
+
+def _by_rule(words: str, day: datetime, telling: Telling, kind: TimeKind) -> _Told | None:
+    """What the words mean: the stretch, and whether it is an event, a plan, a beginning or an end."""
+    core = " ".join(words.lower().replace(",", " ").replace("’", "'").split())
+    if not core or len(core) > _MAX_WORDS:
+        return None
+    core = in_english(core)
+    lead = _LEAD.match(core)
+    role = (lead.lastgroup or "") if lead else ""
+    rest = core[lead.end() :] if lead else core
+    if role in ("length", "since", "within") and (length := _LENGTH.fullmatch(rest)) and count_of(length["amount"]):
+        return _of_length(role, length, day, telling, kind, core)
+    rough = _ROUGHLY.match(rest)
+    rest = rest[rough.end() :] if rough else rest
+    tense = telling.tense
+    if role == "since" or (tense == "unknown" and kind in ("event", "since")):
+        tense = "past"
+    if kind in ("plan", "deadline") or (tense == "unknown" and role in ("by", "until")):
+        tense = "future"
+    found = meaning_of(rest, day, tense)
+    if found and role == "from" and found.is_range and telling.is_moved:  # "moved from 19 to 26 May": to the second
+        found = meaning_of(re.split(r" (?:to|until) ", rest)[-1], day, "future") or found
+        found = replace(found, is_range=False)
+    if found is None or abs(found.span.start.year - day.year) > _FARTHEST_YEARS:
+        return None
+    if _is_doubtful(found.span, rest, role, day, telling, kind):
+        return None
+    span = found.span.roughly() if rough else found.span
+    if role in ("by", "until") and re.match(r"(?:the )?end of (?!(?:the |this )?week)", rest):
+        span = unit_span(span.end - timedelta(1), "day")
+    role = "" if found.is_range else role
+    return _Told(span, _kind_of(role, span, found, day, telling, kind), found.is_range)
+
+
+def _is_doubtful(span: Stretch, words: str, role: str, day: datetime, telling: Telling, kind: TimeKind) -> bool:
+    """Whether a year that no words tell may be another: "we ski in January", "should have paid by May"."""
+    if telling.is_missed:
+        return role == "by" and day - span.end > _HALF_A_YEAR
+    if kind or role not in ("", "within") or not telling.is_present or span.end > day:
+        return False
+    later = meaning_of(words, day, "future")
+    return later is not None and later.span != span
+
+
+def _of_length(
+    role: str, length: re.Match[str], day: datetime, telling: Telling, kind: TimeKind, core: str
+) -> _Told | None:
+    """ "has sung for 5 years" began then; "in two weeks" is to come; "stayed for two weeks" is no date."""
+    amount = count_of(length["amount"])
+    if amount is None:
+        return None
+    count, unit, rough = amount
+    if unit in ("second", "minute", "hour"):
+        return None
+    if role == "within":
+        is_told_past = telling.tense == "past" and kind not in ("plan", "deadline")
+        span = counted(count, unit, rough, day)
+        return None if is_told_past else _Told(span, "deadline" if core.startswith("within") else "plan")
+    if role == "length" and not (telling.is_perfect or kind == "since" or length["now"]):
+        return None
+    return _Told(counted(-count, unit, True, day), "since")
+
+
+def _kind_of(role: str, span: Stretch, found: Meaning, day: datetime, telling: Telling, kind: TimeKind) -> TimeKind:
+    """What a date is to the statement: by the words before it, else by the model, else by the tense."""
+    is_to_come = span.start > day
+    role = "" if role in ("within", "length") else role
+    if role == "until" or (kind == "until" and not role):
+        return "until"
+    if role == "by":
+        return "before" if not is_to_come and (telling.tense == "past" or span.end <= day) else "deadline"
+    if role == "since" or found.side == "until_now" or (kind == "since" and not role):
+        return "since" if not is_to_come else "plan"
+    if role in ("start", "from") and is_to_come:
+        return "plan"
+    if role == "start":
+        return "since"
+    if kind in ("deadline", "plan", "state"):
+        return _settled(kind, span, day)
+    is_plan = found.side == "future" or (found.side == "" and (is_to_come or telling.tense == "future"))
+    return _settled("plan" if is_plan else "event", span, day)
+
+
+def _settled(kind: TimeKind, span: Stretch, day: datetime) -> TimeKind:
+    """The kind, where it fits the date: no plan is over, no event is still to come."""
+    if kind in ("plan", "deadline") and span.end <= day:
+        return "event"
+    return "plan" if kind in ("event", "since", "state", "before", "") and span.start > day else kind or "event"
+
+
+def _times(told: _Told, said_at: datetime) -> Times:
+    span, kind = told.span, told.kind
+    times = Times(said_at, precision=span.precision, kind=kind)
+    if kind in ("plan", "deadline"):
+        return replace(times, event_at=span.start, event_until=span.end)
+    if kind == "until":
+        return replace(times, valid_from=min(said_at, span.start), valid_to=span.end)
+    began = span.start if span.start <= said_at else said_at
+    if kind == "event":
+        return replace(times, valid_from=began, event_at=span.start, event_until=span.end)
+    return replace(times, valid_from=began, valid_to=span.end if kind == "state" and told.is_range else None)
+
+
+# The date of a note, from its heading or the name of its file: "Kickoff, 8 September 2026", "2026-09-08-kickoff".
+
+
+_ANY_DAY = datetime(2000, 6, 15, tzinfo=UTC)  # dates with a year mean the same on every day
+_IN_DIGITS = re.compile(r"(?<!\d)(\d{4})[-_. ]?(\d\d)[-_. ]?(\d\d)(?!\d)")
+_OF_SOMETHING_ELSE = re.compile(
+    r"(?:^|\W)(?:by|for|from|since|until|till|before|after|due|deadline|starting|release[ds]?|launch|para|hasta|desde)\W*$",
+    re.IGNORECASE,
+)
+_YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
+
+
+def note_date(*names: str) -> datetime | None:
+    """The day that the first of the names tells that tells one with its year, and not as a date to come."""
+    return next((day for name in names if (day := _day_in(name))), None)
+
+
+def passage_date(passage: str) -> datetime | None:
+    """The day of a passage of a journal: the last heading above it, where that is a date and nothing else."""
+    heading = passage.partition("\n")[0].rpartition(" > ")[2].strip(" ,.:")
+    plain = _IN_DIGITS.sub(r"\1-\2-\3", heading)
+    return _day_in(heading) if find_hint(plain[:80]) == plain else None
+
+
+def _day_in(name: str) -> datetime | None:
+    plain = _IN_DIGITS.sub(r" \1-\2-\3 ", name)
+    hint = find_hint(plain)
+    before = plain.partition(hint)[0] if hint else ""
+    if not _YEAR.search(hint) or _OF_SOMETHING_ELSE.search(before) or _OF_SOMETHING_ELSE.search(hint.split(" ", 1)[0]):
+        return None
+    times = resolve_times(hint, _ANY_DAY)
+    return times.event_at if times.precision == "day" else None

@@ -1,0 +1,228 @@
+"""What has been read from a window so far: its people, names and facts, shaped as a model's answer would be."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from slowwave.lexicon.verbs import is_verb
+from slowwave.records import Turn, Window
+from slowwave.text import cut_bytes, normalise_name, word_set
+
+from . import dates, names, spanish
+from .coreference import quote, retell
+from .relations import LIKELY, Triple
+from .reversals import Reversal
+from .tense import has_verb
+
+MAX_STATEMENT_BYTES = 2048
+JOIN_CHARS = 60
+PARSED_CHARS = 700
+_ROLE_FACTOR = {"assistant": 0.85, "document": 0.95}
+PERSONAL = word_set(
+    """works_at has_role works_with joined lives_in moved_from grew_up_in prefers likes dislikes
+    allergic_to not_allergic_to age drinks does_not_drink eats does_not_eat plays plays_with studies
+    learns speaks member_of partner_of married wants_to plans_to considers is_from born_in reports_to
+    manages teaches decided stays_with adopted bought sold visited met tolerates fears interested_in
+    went_to"""
+)
+_CONFIRMABLE = PERSONAL - word_set("wants_to plans_to considers likes dislikes studies")
+_CONFIRMABLE |= word_set("root_cause caused_by fixed_by")
+_JOINED = re.compile(r"(?:,\s)?\b(?:and|but|then|or|before|after)\s(?:(?:then|later|also|now)\s)?|;\s")
+_HIERARCHICAL = frozenset({"reports_to", "manages", "member_of", "leads", "has_role"})
+_DENIES = re.compile(r"(?:does|do|did|is|was|has)_not_|not_")
+FIRST_PERSON = re.compile(r"\b(?:I|i|my|My|me|we|We|our|Our|us)\b")
+UNCONFIRMED = "nothing that a rule can confirm in an assistant's words"
+SECOND_PERSON = re.compile(r"\byou(?:r|rs)?\b", re.IGNORECASE)
+
+
+@dataclass
+class Message:
+    """What has been read from one message so far."""
+
+    turn: Turn
+    speaker: str
+    facts: list[dict[str, Any]] = field(default_factory=list)
+    loose: list[tuple[str, str, tuple[Reversal, ...]]] = field(default_factory=list)
+    last_person: str = ""
+    reason: str = ""
+    join: int = JOIN_CHARS
+
+
+@dataclass
+class Reading:
+    """The people and names of one window, and what is read from it."""
+
+    window: Window
+    speakers: frozenset[str]
+    known: set[str]
+    entities: dict[str, str] = field(default_factory=dict)
+    seen: dict[str, int] = field(default_factory=dict)
+    said: str = ""
+    facts: list[dict[str, Any]] = field(default_factory=list)
+
+
+def speaker_name(turn: Turn) -> str:
+    """The name under which a speaker is remembered; at least three characters (S2-19)."""
+    name = " ".join(turn.speaker.split()) or turn.role
+    if turn.role == "document" and len(name) >= names.MIN_NAME_CHARS:
+        return name[:80]
+    return name if names.is_usable(name) else f"speaker {name}"
+
+
+def statement_of(message: Message, words: str) -> str:
+    """The words as a sentence of its own, with the speaker named."""
+    if message.turn.role == "document":
+        return (
+            f"{message.speaker}: {words}"
+            if FIRST_PERSON.search(words) and not words.startswith(message.speaker)
+            else words
+        )
+    if message.turn.role == "assistant":
+        return words
+    return quote(words, message.speaker) if spanish.is_spanish(words) else retell(words, message.speaker)
+
+
+def mention(reader: Reading, spotted: list[names.Name]) -> None:
+    """Names in observations become entities once they are surely names: known, of several words, or said twice."""
+    for name in spotted:
+        reader.seen[name.text] = reader.seen.get(name.text, 0) + 1
+        if name.is_known or " " in name.text or reader.seen[name.text] > 1 or name.text.lower() in reader.speakers:
+            reader.entities.setdefault(name.text, names.type_of(name.text, ""))
+
+
+def flush(reader: Reading, message: Message) -> None:
+    """Adjacent sentences put aside become observations of at most about `join` characters."""
+    group: list[str] = []
+    owner = ""
+    taken_back: tuple[Reversal, ...] = ()
+    for sentence, about, reversals in [*message.loose, ("", "", ())]:
+        is_full = sum(map(len, group)) + len(sentence) > message.join
+        if group and (not sentence or about != owner or is_full or taken_back or reversals):
+            _add_observation(reader, message, " ".join(_ended(part) for part in group), owner, taken_back)
+            group = []
+        owner, taken_back = about, reversals
+        if sentence:
+            group.append(sentence)
+    message.loose.clear()
+
+
+def _add_observation(
+    reader: Reading, message: Message, words: str, owner: str, taken_back: tuple[Reversal, ...] = ()
+) -> None:
+    statement = statement_of(message, words)
+    if message.turn.role == "document" and owner == message.speaker and not statement.startswith(owner):
+        statement = f"{owner}: {words}"
+    others = [name for name in reader.speakers if name != message.turn.speaker]
+    is_quoted = message.turn.role == "user" and statement.startswith(f"{message.speaker}: ")
+    is_to_one = len(reader.speakers) == 2 and others and others[0].lower() != "assistant"
+    if is_quoted and is_to_one and SECOND_PERSON.search(words):
+        statement = quote(words, f"{message.speaker} to {others[0]}")
+    relation = "noted" if message.turn.role == "document" else "said"
+    kind = reader.entities.get(owner) or (
+        "" if owner != message.speaker else "file" if relation == "noted" else "person"
+    )
+    triple = Triple(relation, "", subject=owner, subject_type=kind, confidence=LIKELY)
+    _append(reader, message, statement, triple, words, taken_back)
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "!", "?", "…", ":", '"', "”")) else f"{sentence}."
+
+
+def add(
+    reader: Reading, message: Message, statement: str, triple: Triple, taken_back: tuple[Reversal, ...] = ()
+) -> None:
+    if message.turn.role == "assistant" and (
+        triple.relation not in _CONFIRMABLE or triple.subject.lower() not in reader.said
+    ):
+        message.reason = message.reason or UNCONFIRMED
+        return
+    if not triple.subject or not (names.is_usable(triple.subject) or triple.subject == message.speaker):
+        triple = replace(triple, subject=message.speaker, subject_type="person")
+    if not triple.object or normalise_name(triple.object) == normalise_name(triple.subject):
+        return
+    if triple.reason == "correction":
+        triple = replace(triple, subject=_corrected_subject(reader, message, triple))
+    kind = triple.subject_type or names.type_of(triple.subject, "") or ("person" if triple.relation in PERSONAL else "")
+    _append(reader, message, _ended(statement), replace(triple, subject_type=kind), statement, taken_back)
+
+
+def add_accepted(reader: Reading, message: Message, words: str, by: str) -> None:
+    """What an assistant found or proposed and a person accepted, in its own words."""
+    triple = Triple("accepted", "", subject=by, subject_type="person", edge_type="causal", confidence=LIKELY)
+    _append(reader, message, quote(words, f"{by} accepted"), triple, words, ())
+
+
+def _corrected_subject(reader: Reading, message: Message, triple: Triple) -> str:
+    """The subject of the earlier value that is corrected, where the same window holds it under another name."""
+    for fact in reversed(reader.facts + message.facts):
+        if fact["object"] == triple.replaced and fact["relation"] == triple.relation:
+            return str(fact["subject"])
+    return triple.subject
+
+
+def _append(
+    reader: Reading, message: Message, statement: str, triple: Triple, words: str, taken_back: tuple[Reversal, ...]
+) -> None:
+    reader.entities[triple.subject] = triple.subject_type or reader.entities.get(triple.subject, "")
+    if triple.object_type and names.is_usable(triple.object):
+        reader.entities[triple.object] = reader.entities.get(triple.object) or triple.object_type
+    edge = triple.edge_type
+    if edge == "semantic" and triple.relation in _HIERARCHICAL:
+        edge = "hierarchical"
+    elif edge == "semantic" and (triple.ended or triple.replaced or taken_back):
+        edge = "temporal"
+    over = [(triple.replaced, triple.action)] if triple.replaced else []
+    said = {triple.replaced} if _DENIES.match(triple.relation) else {triple.replaced, triple.object}
+    own = {normalise_name(name) for name in said}
+    over += [(each.old, each.action) for each in taken_back if normalise_name(each.old) not in own]
+    message.facts.append(
+        {
+            "message": message.turn.index,
+            "kind": "relation" if triple.object else "observation",
+            "subject": triple.subject,
+            "relation": triple.relation,
+            "object": triple.object or None,
+            "statement": cut_bytes(statement, MAX_STATEMENT_BYTES),
+            "edge_type": edge,
+            "confidence": round(triple.confidence * _ROLE_FACTOR.get(message.turn.role, 1.0), 3),
+            "temporal_hint": _hint(words, triple),
+            "ended": triple.ended,
+            "aspects": [],
+            "resolves": [_directive(reader, triple, *each) for each in over],
+        }
+    )
+
+
+def _hint(words: str, triple: Triple) -> str | None:
+    """The words that say when, unless they are part of what is wished, corrected or set."""
+    hint = dates.find_hint(words[:PARSED_CHARS])
+    inside = triple.object if triple.reason == "temporal_change" else f"{triple.object} {triple.replaced}"
+    between, found, _ = words.partition(triple.object or words)[2].partition(hint or words)
+    if found and _is_of_another(between):
+        return None
+    return hint if hint and hint not in inside and hint.split(" ", 1)[-1] not in inside else None
+
+
+def _is_of_another(between: str) -> bool:
+    """Whether another verb stands between a thing and a time: "in Graz, and lived in Kiel until 2019"."""
+    parts = (part.strip() for part in _JOINED.split(between)[1:])
+    return any(part and (is_verb(part.split()[0].lower()) or has_verb(part)) for part in parts)
+
+
+def _directive(reader: Reading, triple: Triple, old: str, action: str) -> dict[str, Any]:
+    """What the fact does away with (S1-21), with the known fact's index when exactly one fits."""
+    about, words = triple.subject.lower(), old.lower()
+    fitting = [
+        fact.index
+        for fact in reader.window.known
+        if words in fact.statement.lower() and about in fact.statement.lower()
+    ]
+    return {
+        "known": fitting[0] if len(fitting) == 1 else None,
+        "object": old,
+        "action": action,
+        "reason": triple.reason,
+    }

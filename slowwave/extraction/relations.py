@@ -1,0 +1,318 @@
+"""What a clause says: subject, relation, object, and what that does away with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from slowwave.lexicon.place_hierarchy import is_known
+from slowwave.lexicon.verbs import MOVES, VERBS, Rule
+from slowwave.text import word_set
+
+from .clauses import ADDRESSED, ANIMALS, ARTICLE, PEOPLE, ROLES, Clause, read_object
+from .coreference import impersonal
+from .dates import find_hint
+from .names import spot, type_of
+
+CERTAIN, LIKELY, WEAK = 0.9, 0.75, 0.72
+
+
+@dataclass(frozen=True, slots=True)
+class Triple:
+    """What one clause says: `replaced` is what it does away with, `inverse` puts the speaker first."""
+
+    relation: str
+    object: str
+    object_type: str = ""
+    subject: str = ""
+    subject_type: str = ""
+    replaced: str = ""
+    action: str = "supersede"
+    reason: str = "temporal_change"
+    ended: bool = False
+    edge_type: str = "semantic"
+    confidence: float = CERTAIN
+
+
+_POSSESSIONS = ROLES | word_set(
+    """car bike bicycle motorbike house flat apartment garden van boat degree phd allergy tattoo piano
+    guitar violin laptop licence license diploma certificate sibling pet disability business blog
+    podcast"""
+)
+_WITH_TOOLS = frozenset({"uses", "runs_on", "does_not_use"})
+_VERSIONED = re.compile(r"^(?P<tool>\S+(?:\s[A-Za-z]\S*)?)\sv?\d[\w.]*$")
+_AND_TOOL = re.compile(r"[\s\dv.]*(?:,\s(?:and\s)?|\sand\s|\s[&+]\s)$")
+_HOMES = re.compile(
+    r"\b(?:flat|apartment|house|home|boxes|landlord|landlady|neighbou?r\w*|city|town|village|country|abroad|flatmates?|roommates?"
+    r"|family|husband|wife|partner|boyfriend|girlfriend|kids|parents|university|rent|furniture|suitcases?|studio|room)\b",
+    re.IGNORECASE,
+)
+_WANTS_NAME = frozenset({"organization", "place", "person"})
+_EMPTY_GOAL = re.compile(
+    r"(?:make\s(?:sure|it|this|them|that|the\smost)|ensure|keep|know|see|give\sup|quit|try|be\b(?!\san?\s)"
+    r"|do\s(?:my|their|it|this|that|the\ssame)|remember|forget|let|come|say|this|it|them|that|get\sit"
+    r"|help\b(?!\s\w+\s\w+)"
+    r"|stay\b(?!\s(?:in|at|with))|check\s(?:it|them|out)|think|start\sthinking|stop|find\sout"
+    r"|be\sa\s(?:big|great)|meet\sthis)\b",
+    re.IGNORECASE,
+)
+_EVENTS = word_set(
+    """joined adopted bought sold visited travelled_to went_to went attended painted wrote won lost met hired signed
+    finished graduated_from started released married moved_into"""
+)
+_OF_PAST = word_set("bought sold flew went gone took wrote won lost met began begun got")
+_WERE = word_set("lived worked played studied owned managed supervised led maintained used reported volunteered hosted")
+_ENDED = re.compile(r"\b(?:until|till|from\s.{2,30}?\sto|between)\b")
+_USED_TO = re.compile(
+    r"to\s(?P<verb>live|work|play|study|own|use|drink|eat|teach|collect)\s(?P<rest>[^,.;!]+?)"
+    r"(?=\s*(?:[,.;!]|$)|\s(?:but|and\snow|until|as\sa\s(?:child|kid|student|teenager))\b)"
+)
+_TASTES = word_set("likes prefers dislikes wants fears minds tolerates age called value")
+_RETURNED = re.compile(
+    r"\b(?:(?:came|went|moved|come|gone|moving)\s(?:right\s|straight\s)?(?:back|home|away|on|out|again|to|from)|(?:have\s|has\s)?returned"
+    r"|left(?=\s*(?:[.,;!]|$)|\s(?:again|in|after|last|it|there|two|three|a)\b))\b"
+)
+_DENIED_WISH = {"plans_to": "plan_to", "wants_to": "want_to", "considers": "consider"}
+_CALLED = re.compile(
+    r"\b(?P<role>[a-z]{3,15})(?:,)?\s(?:called|named)\s(?P<name>[A-ZÀ-Þ][\w'’-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30}){0,2})"
+)
+_AS_ROLE = re.compile(r"\sas\s(?:an?\s|the\s|their\s)?(?P<o>[a-z][\w\s-]{2,50})")
+
+
+def relate(clause: Clause) -> Iterator[Triple]:
+    """What a clause says, most telling first; nothing when the table does not know it."""
+    if clause.wish or clause.modal in ("plans_to", "considers"):
+        yield from _wished(clause)
+        return
+    if clause.modal in ("would", "could", "should"):
+        return
+    if clause.head == "used" and (before := _what_was(clause)):
+        yield before
+        return
+    if clause.head in ("be", "have", "has", "had", "got") and (owned := _named_role(clause)):
+        yield owned
+        return
+    for rule in VERBS.get(clause.head, ()):
+        found = rule.then.match(clause.rest)
+        if found and (triple := _triple(clause, rule, found)):
+            yield triple
+            if triple.relation in _WITH_TOOLS and triple.object_type in ("tool", "language"):
+                yield from _further_tools(clause.rest, triple)
+            if (
+                triple.relation == "works_at"
+                and (role := _AS_ROLE.search(clause.rest))
+                and (told := read_object(role["o"]))
+            ):
+                yield Triple("has_role", told)
+            return
+
+
+def _what_was(clause: Clause) -> Triple | None:
+    """ "I used to play the cello": that it is over, where nothing says that only the way or the place is."""
+    found = _USED_TO.match(clause.rest)
+    if not found or clause.negated:
+        return None
+    past = next(relate(replace(clause, head=found["verb"], rest=found["rest"], ended=True)), None)
+    is_whole = past is not None and past.ended and found["rest"].endswith(past.object)
+    return None if not is_whole or re.search(r"\b[a-z]+ly$", found["rest"]) else past
+
+
+def _further_tools(rest: str, first: Triple) -> Iterator[Triple]:
+    """The tools that follow the first in one list: "Flask 2.3, Python 3.11 and SQLite"."""
+    at = rest.find(first.object) + len(first.object)
+    for name in spot(rest[:200]):
+        if name.is_known and name.start > at:
+            if not _AND_TOOL.match(rest[at : name.start]):
+                return
+            at = name.end
+            yield replace(
+                first, object=name.text, object_type=type_of(name.text), replaced=name.text if first.ended else ""
+            )
+
+
+def _triple(clause: Clause, rule: Rule, found: re.Match[str]) -> Triple | None:
+    """The triple of a rule that matched, with negation, ending and what it replaces."""
+    groups = found.groupdict()
+    raw = groups.get("o") or groups.get("p") or groups.get("q") or ""
+    thing = (
+        impersonal(read_object(raw))
+        if rule.relation not in ("age", "has_role")
+        else raw.split(",")[0].strip(" .!")
+        if rule.relation == "age"
+        else _role_of(raw)
+    )
+    if not thing or not _fits(rule, thing, raw) or not _is_so(clause, rule, thing):
+        return None
+    if rule.type == "switch" and not _is_tool(thing, raw, groups):
+        return None
+    if rule.relation in _WITH_TOOLS and (versioned := _VERSIONED.match(thing)) and type_of(versioned["tool"], ""):
+        thing = versioned["tool"]
+    old = read_object(groups.get("old") or groups.get("old2") or "")
+    if rule.relation in ("lives_in", "moved_from") and not _is_home(clause, thing, old):
+        return None
+    triple = Triple(rule.relation, thing, _type(rule.type, thing), replaced=old)
+    if subject := groups.get("s"):
+        triple = replace(triple, subject=read_object(subject), subject_type="tool")
+    if rule.relation == "lives_in" and triple.object_type in ("tool", "language"):
+        triple = replace(triple, relation="uses")
+    over = clause.ended or (bool(re.search(r"\bany\s?more\b", clause.rest)) and clause.negated)
+    if over or (rule.ended and not clause.negated and rule.relation != "gave_up"):
+        return replace(triple, ended=True, replaced=thing)
+    if rule.relation == "gave_up":
+        return None if clause.negated else replace(triple, replaced=thing)
+    if clause.negated:
+        dropped = rule.denied.startswith("is_not_moving")
+        return (
+            replace(triple, relation=rule.denied, replaced=thing if dropped else "", action="retract")
+            if rule.denied and not rule.ended
+            else None
+        )
+    if rule.relation == "lives_in" and clause.head in ("moving", "relocating"):
+        return replace(
+            triple, relation="plans_to", object=f"move to {thing}", object_type="", replaced="", confidence=WEAK
+        )
+    return triple
+
+
+def _is_so(clause: Clause, rule: Rule, thing: str) -> bool:
+    """Whether the relation holds or happened: not "I start chemo in May", "I lived in Kiel", "I work on Monday"."""
+    is_past = clause.perfect or clause.negated or clause.head in _OF_PAST or clause.head.endswith("ed")
+    if rule.relation in _EVENTS and not is_past:
+        return False
+    is_over = clause.head in _WERE and rule.relation != "used_to"
+    if is_over and not (clause.perfect or clause.negated or clause.copula or _ENDED.search(clause.rest)):
+        return False
+    is_time = any(find_hint(words) == words for words in (f"in {thing}", f"on {thing.removesuffix('s')}"))
+    return rule.relation in _TASTES or not is_time
+
+
+def has_moved_on(words: str, place: str) -> bool:
+    """Whether words that tell of a move to a place go on to another: "I moved to Kiel and came back"."""
+    _, _, then = words.partition(place)
+    return bool(_RETURNED.search(then))
+
+
+def _is_tool(thing: str, raw: str, groups: Mapping[str, str | None]) -> bool:
+    """Whether one of the two that somebody switched between is known to be a tool: what else it would be is unsure."""
+    old = read_object(groups.get("old") or groups.get("old2") or "")
+    return any(_tool_type(name) for name in (thing, old) if name)
+
+
+def _tool_type(name: str) -> str:
+    versioned = _VERSIONED.match(name)
+    return type_of(versioned["tool"] if versioned else name, "")
+
+
+def _is_home(clause: Clause, thing: str, old: str) -> bool:
+    """Whether a person lives or moved there: somebody who can move, and a place that is known or plainly a home."""
+    if type_of(thing) in ("tool", "language"):
+        return clause.head not in MOVES  # "I live in vim" is read as use
+    if clause.kind == "the" or (clause.kind == "owned" and clause.role not in PEOPLE | ANIMALS):
+        return False
+    if clause.kind == "named" and type_of(clause.name, "person") != "person":
+        return False
+    if any(map(str.isdigit, thing)) or not any(word[0].isupper() for word in thing.split()):
+        return False
+    if clause.head == "be" and (clause.plural or clause.kind == "named"):
+        return is_known(thing) and not clause.plural  # "we are based in Lisbon" tells of a company
+    if clause.head not in MOVES:
+        return True
+    return is_known(thing) or (bool(old) and is_known(old)) or bool(_HOMES.search(clause.text))
+
+
+def _fits(rule: Rule, thing: str, raw: str) -> bool:
+    """Whether the object is of the kind that the relation asks for."""
+    if rule.type in _WANTS_NAME:
+        named = any(word[0].isupper() for word in thing.split())
+        if rule.relation == "member_of" and rule.ended:
+            return True
+        return (
+            named
+            or type_of(thing) in ("tool", "language")
+            or (rule.type == "organization" and bool(ARTICLE.match(raw)) and not thing[0].isdigit())
+        )
+    if rule.relation == "has":
+        return any(
+            word.removesuffix("s") in _POSSESSIONS for word in thing.lower().split()
+        ) and not raw.lower().startswith(("to ", "no idea"))
+    if rule.relation in ("stays_with", "version", "called", "works_with", "partner_of"):
+        return thing[0].isupper() or thing[0].isdigit()
+    if rule.relation == "runs_on" or rule.type == "switch":
+        return not thing[0].isdigit() or rule.replaces
+    return not thing[0].isdigit() or rule.relation in ("age", "has", "eats", "drinks")
+
+
+def _type(asked: str, thing: str) -> str:
+    """The object's entity type; empty for a literal. Only names become entities."""
+    known = type_of(thing, "")
+    if known:
+        return known
+    if asked and asked != "switch" and thing[0].isupper():
+        return asked.rstrip("?")
+    return "concept" if thing[0].isupper() and len(thing.split()) <= 4 else ""
+
+
+def _role_of(raw: str) -> str:
+    """A role with its "of …" and "at …", up to the first comma."""
+    stop = re.search(r"[,;.!]|\s(?:from|since|on|because|and|but|now|starting|who|which)\s|\sin\s(?=[A-Z\d])", raw)
+    return (raw[: stop.start()] if stop else raw).strip()[:80]
+
+
+def _wished(clause: Clause) -> Iterator[Triple]:
+    """A wish, plan, consideration or attempt, with what is wished in its own words."""
+    relation = clause.wish or clause.modal
+    if clause.modal == "plans_to" and clause.head == "be" and not clause.wish:
+        yield from (
+            replace(triple, confidence=WEAK)
+            for triple in relate(replace(clause, modal="", wish=""))
+            if triple.relation in ("has_role", "member_of")
+        )
+        return
+    if clause.wish == "tries_to":
+        relation = "works_on"
+    stop = re.search(r"[;!?…]|\.(?!\d)|,|\s-\s|\s(?:because|but|since|so that|although|though|which)\s", clause.phrase)
+    goal = impersonal((clause.phrase[: stop.start()] if stop else clause.phrase).strip(" .")[:120])
+    if len(goal) < 4 or ADDRESSED.search(goal) or _EMPTY_GOAL.match(goal):
+        return
+    if clause.negated:
+        if relation not in _DENIED_WISH or not re.search(r"\s[A-Z]", goal):
+            return
+        yield Triple(f"does_not_{_DENIED_WISH[relation]}", goal,
+                     replaced=goal, action="retract", confidence=WEAK)  # fmt: skip
+        return
+    yield Triple(relation, goal, confidence=WEAK)
+
+
+def _named_role(clause: Clause) -> Triple | None:
+    """ "a cat called Pixel", "my manager is Priya", "Anna is my sister": who is whose what."""
+    if clause.negated:
+        return None
+    if clause.kind == "owned" and clause.head == "be" and not clause.name:
+        named = re.match(
+            r"(?:(?:called|named)\s)?(?P<name>[A-ZÀ-Þ][\w'’-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30}){0,2})(?=[\s,.:;!]|$)",
+            clause.rest,
+        )
+        if named and type_of(named["name"]) not in ("tool", "language"):
+            return Triple(f"has_{clause.role}", named["name"], role_type(clause.role), subject="speaker")
+    if clause.kind == "first" and clause.head != "be":
+        called = _CALLED.search(clause.rest)
+        if called and called["role"] in ROLES:
+            return Triple(f"has_{called['role']}", called["name"], role_type(called["role"]))
+    if clause.kind == "named" and clause.head == "be":
+        whose = re.match(
+            r"my\s(?:(?:older|younger|little|big|best|new|former|old)\s)?(?P<role>[a-zé-]{2,20})(?=[\s,.;!]|$)",
+            clause.rest,
+        )
+        if whose and whose["role"] in ROLES:
+            return Triple(f"has_{whose['role']}", clause.name, role_type(whose["role"]), subject="speaker")
+    return None
+
+
+def role_type(role: str) -> str:
+    """The entity type of somebody's sister, dog, team or project."""
+    if role in PEOPLE or role.endswith("-in-law"):
+        return "person"
+    if role in ("team", "company", "employer", "startup", "band", "club", "shop", "store", "studio"):
+        return "organization"
+    return "project" if role in ("project", "app", "product", "website") else "concept"

@@ -1,0 +1,325 @@
+"""The keyless extractor: what a window of messages says, read by rules instead of a model.
+
+A clause that the tables know becomes a relation; every other durable sentence is kept, whole, as an observation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from slowwave.filters import durability
+from slowwave.lexicon import verbs
+from slowwave.records import Turn, Window
+from slowwave.resolution.kin import read_kin
+from slowwave.text import sentences, word_set
+
+from . import clauses, decisions, names, relations, requests, spanish
+from .coreference import quote
+from .readings import (
+    FIRST_PERSON,
+    JOIN_CHARS,
+    MAX_STATEMENT_BYTES,
+    PARSED_CHARS,
+    PERSONAL,
+    SECOND_PERSON,
+    UNCONFIRMED,
+    Message,
+    Reading,
+    add,
+    add_accepted,
+    flush,
+    mention,
+    speaker_name,
+    statement_of,
+)
+from .relations import Triple
+from .reversals import find_reversals
+
+_OF_THINGS = word_set("uses does_not_use runs_on does_not_run_on version called works_with has_role is_a")
+_OWNED_NAME = re.compile(
+    r"\b(?:[Mm]y|[Oo]ur)\s(?:(?:older|younger|little|big|best|old|new|former"
+    r"|twin)\s)?(?P<role>[a-zé-]{2,20}),?\s(?P<name>[A-ZÀ-Þ][\w'’-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30})?)"
+)
+_WHOSE = re.compile(r"\b(?P<who>[A-ZÀ-Þ][\w-]{2,30})['’]s\s(?P<role>[a-z-]{2,20}),?\s(?P<name>[A-ZÀ-Þ][\w-]{2,30})")
+_LOWER_START = re.compile(r"(?<=[a-z]{2}[.!?])(?<!etc\.)(?<!vs\.)(?<!no\.)(?<!approx\.)\s+(?=[a-z])")
+_PRONOUN_START = re.compile(r"(?:[Hh]e|[Ss]he)(?=['’\s])")
+_VERB_NEXT = re.compile(
+    r"\s(?:is|was|has|had|will|would|does|did|can|also|never|still|now|vive|es|está|tiene|[a-z]{3,}(?:s"
+    r"|ed))\b(?<!s\sas)"
+)
+_ELIDED = re.compile(
+    r"^(?P<adverb>(?:Just|Finally|Recently|Still|Also|Already|Really)\s)?(?P<verb>(?i:been(?=\s(?:\w+ing"
+    r"|to)\b)|gonna|got|had|went|started|finished|bought|saw|took|made|tried|signed|moved"
+    r"|joined|met|built|wrote|read|learned|switched|decided|sold|adopted|visited|attended|quit|lost|left"
+    r"|won|opened|launched|graduated|love|hate|prefer))\b"
+    r"(?=\s(?!by\b|in\spull|that\b|this\b|you|how\b|it\b|the\sway|be\s))"
+)
+
+
+_SUPPOSED = re.compile(
+    r"\b(?:(?:goes|says|said|writes|wrote|asked|replied)(?:\s\w+){0,2}:\s|if|unless|suppos(?:e|ing)|imagine|pretend|assuming|hypothetically|[Oo]nce\s$"
+    r"|for\s(?:the\ssake|argument)|in\s(?:\w+\s){1,2}?(?:story|novel|dream|book(?!\sclub)|film|movie|play|script|scenario))",
+    re.IGNORECASE,
+)
+_BEARER = r"[A-ZÀ-Þ][\w'’-]+(?:\s[A-ZÀ-Þ][\w'’-]+)?"
+_INTRODUCED = re.compile(
+    r"(?:(?:there|all|everyone|team),\s)?(?:(?:I['’]m|I am|[MmTt](?:y|he) name(?:['’]s| is)|[Tt]his is)\s+"
+    rf"(?P<name>{_BEARER})|(?P<here>{_BEARER}) (?:here|speaking))(?:[,.!]|\sand\b|$)\s*(?:and\s)?"
+)
+_STILL = re.compile(r"\b(?:it|them|that|one|again|still|less|more|only|just|every|even|once|too|also|sometimes)\b")
+_AIMS = word_set("wants_to plans_to considers")
+
+
+def extract_window(window: Window) -> dict[str, Any]:
+    """Judgements, entities and facts of the window's new messages, shaped as a model's answer would be (S2-18)."""
+    speakers = frozenset(
+        turn.speaker for turn in window.turns if turn.role in ("user", "assistant") and len(turn.speaker) > 2
+    )
+    reader = Reading(window, speakers, {part for name in speakers for part in (name.lower(), *name.lower().split())})
+    if any(turn.role == "assistant" for turn in window.turns):
+        reader.said = " ".join(turn.text for turn in window.turns if turn.role == "user").lower()
+    judgements: list[dict[str, Any]] = []
+    for turn in window.turns:
+        if turn.is_context:
+            continue
+        message = _read(reader, turn)
+        durable = bool(message.facts)
+        judgements.append({"message": turn.index, "durable": durable, "reason": "" if durable else message.reason})
+        reader.facts.extend(message.facts)
+    entities = [
+        {"name": name, "type": kind or names.type_of(name), "summary": None} for name, kind in reader.entities.items()
+    ]
+    return {"messages": judgements, "entities": entities, "facts": reader.facts}
+
+
+def _read(reader: Reading, turn: Turn) -> Message:
+    message = Message(
+        turn, speaker_name(turn), join=max(JOIN_CHARS, min(len(turn.text) // 10, 1500) if len(turn.text) > 1500 else 0)
+    )
+    prose = durability.prose_of(_without_headings(turn), turn.role)
+    message.reason = prose.refused
+    if prose.refused:
+        return message
+    said = [part for sentence in sentences(prose.text) for part in _LOWER_START.split(sentence)]
+    if message.turn.role == "assistant":
+        accepted = decisions.accepted_part(reader.window.turns, turn, said)
+        if accepted.sentences:
+            add_accepted(reader, message, " ".join(accepted.sentences)[:MAX_STATEMENT_BYTES], accepted.by)
+        said = [sentence for sentence in said if sentence not in accepted.sentences]
+    for i, sentence in enumerate(said):
+        following = said[i + 1] if i + 1 < len(said) else ""
+        previous = said[i - 1] if i else ""
+        if (
+            previous
+            and decisions.has_reason(sentence)
+            and message.facts
+            and message.facts[-1]["relation"].startswith("decided")
+        ):
+            continue
+        _read_sentence(reader, message, sentence[:MAX_STATEMENT_BYTES], following, previous)
+    flush(reader, message)
+    return message
+
+
+def _without_headings(turn: Turn) -> str:
+    """The text of a passage without the line of headings above it, which says where it stands and nothing else."""
+    first, gap, rest = turn.text.partition("\n\n")
+    is_heading = turn.role == "document" and gap and "\n" not in first and not first.rstrip().endswith((".", "!", ":"))
+    return rest if is_heading else turn.text
+
+
+def _without_introduction(sentence: str, speaker: str) -> str:
+    """The sentence without "I'm Ana," and the like."""
+    said = _INTRODUCED.match(sentence)
+    return sentence[said.end() :] if said and (said["name"] or said["here"]).lower() in speaker.lower() else sentence
+
+
+def _with_subject(found: re.Match[str]) -> str:
+    """ "Been to Rome", "Just got a dog": the "I" that is left out, put back."""
+    verb = found["verb"].lower()
+    lead = "I've" if verb == "been" else "I'm" if verb == "gonna" else "I"
+    return f"{lead} {(found['adverb'] or '').lower()}{verb}"
+
+
+def _read_sentence(reader: Reading, message: Message, sentence: str, following: str, previous: str) -> None:
+    """One sentence: refused, or related, or put aside for an observation."""
+    if message.turn.role == "assistant" and SECOND_PERSON.search(sentence):
+        message.reason = message.reason or UNCONFIRMED
+        return
+    raw = _without_introduction(durability.trim(sentence, reader.speakers), message.speaker)
+    if message.turn.role == "user":
+        raw = _ELIDED.sub(_with_subject, raw, count=1)
+    if message.last_person:
+        raw = _PRONOUN_START.sub(lambda _: message.last_person, raw, count=1) if _PRONOUN_START.match(raw) else raw
+    bare = durability.without_question(raw) or raw
+    reason = durability.refusal_of(bare)
+    if not reason and message.turn.role == "user":
+        reason = requests.request_of(bare)
+    if reason:
+        message.reason = message.reason or reason
+        return
+    spotted = names.spot(bare, reader.known)
+    reader.known.update(name.text.lower() for name in spotted)
+    found = _distinct(_triples(message, bare[:PARSED_CHARS], following, spotted))
+    taken_back = tuple(find_reversals(bare, previous)) if message.turn.role != "assistant" else ()
+    if found:
+        flush(reader, message)
+        for number, (statement, triple) in enumerate(found):
+            add(reader, message, statement, triple, () if number else taken_back)
+    elif durability.says_little(bare) and not taken_back:
+        message.reason = message.reason or "too little to tell anything"
+    elif message.turn.role != "assistant":
+        message.loose.append((bare, _owner(message, bare, spotted), taken_back))
+        mention(reader, spotted)
+    else:
+        message.reason = message.reason or UNCONFIRMED
+    _remember_person(reader, message, bare, spotted, [triple for _, triple in found])
+
+
+def _distinct(found: Iterable[tuple[str, Triple]]) -> list[tuple[str, Triple]]:
+    """Without a second sister of the same breath: "Anna is my sister, Anna Oliveira" names one."""
+    kept: dict[tuple[str, str, str], tuple[str, Triple]] = {}
+    for statement, triple in found:
+        about = "" if triple.relation.startswith("has_") and triple.relation != "has_role" else triple.object
+        kept.setdefault((triple.subject, triple.relation, about), (statement, triple))
+    return list(kept.values())
+
+
+def _triples(
+    message: Message, sentence: str, following: str, spotted: list[names.Name]
+) -> Iterator[tuple[str, Triple]]:
+    """Statements with what they say: whole-sentence readings first, else clause by clause."""
+    speaker = message.speaker
+    person = message.turn.role != "document"
+    if spanish.is_spanish(sentence):
+        seen = set()
+        for triple in spanish.relate(sentence, speaker, message.last_person) if person else ():
+            if (triple.subject, triple.relation, triple.object) not in seen:
+                seen.add((triple.subject, triple.relation, triple.object))
+                told = sentence.replace("Es ", f"{triple.subject} es ", 1) if sentence.startswith("Es ") else sentence
+                yield quote(told, speaker), triple
+        return
+    turns = list(decisions.find_turns(sentence))
+    for triple in turns:
+        reason = f" {following}" if triple.relation.startswith("decided") and decisions.has_reason(following) else ""
+        edge = "causal" if reason else triple.edge_type
+        yield (
+            statement_of(message, sentence + reason),
+            replace(triple, subject=_whose(triple.subject, speaker), edge_type=edge),
+        )
+    if message.turn.role != "assistant":
+        yield from _introductions(message, sentence)
+    if not turns:
+        yield from _by_clause(message, sentence, spotted)
+
+
+def _whose(subject: str, speaker: str) -> str:
+    """Who or what a value belongs to: "my" is who speaks, "my sister" hers, "my sister Eva" is Eva."""
+    if not subject or subject == "my":
+        return speaker
+    owned = subject.removeprefix("my ")
+    kin = read_kin(subject) if owned != subject else None
+    return subject if owned == subject else kin.name if kin and kin.name else f"{speaker}'s {owned}" if kin else owned
+
+
+def _introductions(message: Message, sentence: str) -> Iterator[tuple[str, Triple]]:
+    """ "my sister Anna", "Anna's son Miguel": who is whose what, wherever it stands."""
+    for found in _OWNED_NAME.finditer(sentence):
+        if found["role"] in clauses.ROLES:
+            yield (
+                statement_of(message, sentence),
+                Triple(
+                    f"has_{found['role']}",
+                    found["name"].removesuffix("'s").removesuffix("’s"),
+                    relations.role_type(found["role"]),
+                    message.speaker,
+                    "person",
+                ),
+            )
+    for found in _WHOSE.finditer(sentence):
+        if found["role"] in clauses.PEOPLE or found["role"] in clauses.ANIMALS:
+            yield (
+                statement_of(message, sentence),
+                Triple(
+                    f"has_{found['role']}", found["name"], relations.role_type(found["role"]), found["who"], "person"
+                ),
+            )
+
+
+def _by_clause(message: Message, sentence: str, spotted: list[names.Name]) -> Iterator[tuple[str, Triple]]:
+    """Each clause that the table knows, told from its start up to the next one."""
+    known: list[tuple[int, str, list[Triple]]] = []
+    for start, text in clauses.split(sentence):
+        clause = clauses.parse(text, start, verbs.is_verb)
+        if clause is None or (message.turn.role == "assistant" and clause.kind not in ("named", "the")):
+            continue
+        subject, kind = _subject(message, clause, spotted)
+        triples = [
+            replace(triple, subject=message.speaker if triple.subject == "speaker" else triple.subject or subject,
+                    subject_type=triple.subject_type or kind or ("person" if triple.relation in PERSONAL else ""))
+            for triple in relations.relate(clause)
+            if clause.kind != "the" or triple.relation in _OF_THINGS
+            if triple.relation in _AIMS or not _SUPPOSED.search(sentence, 0, start)
+            if clause.head != "used" or not triple.ended or not _STILL.search(sentence, start)
+            if clause.head not in verbs.MOVES or not relations.has_moved_on(sentence[start:], triple.object)
+        ] if subject else []  # fmt: skip
+        if triples:
+            known.append((start, subject if clause.kind == "third" else "", triples))
+    for i, (start, pronoun_for, triples) in enumerate(known):
+        end = known[i + 1][0] if i + 1 < len(known) else len(sentence)
+        segment = sentence[start if i else 0 : end].rstrip(" ,;:-–—")
+        segment = re.sub(r"[\s,;]+(?:and|but|so|because|though|while|then|or)$", "", segment)
+        if pronoun_for:
+            at = start if not i else 0
+            segment = segment[:at] + _PRONOUN_START.sub(lambda _, name=pronoun_for: name, segment[at:], count=1)  # type: ignore[misc]
+        for triple in triples:
+            yield statement_of(message, segment), triple
+
+
+def _subject(message: Message, clause: clauses.Clause, spotted: list[names.Name]) -> tuple[str, str]:
+    """Whom a clause is about, and of what type that is; empty when nobody knows."""
+    if clause.kind == "first":
+        return message.speaker, "file" if message.turn.role == "document" else "person"
+    if clause.kind == "third":
+        return message.last_person, "person"
+    if clause.kind == "owned":
+        return clause.name or f"{message.speaker}'s {clause.role}", relations.role_type(clause.role)
+    if clause.kind == "named":
+        named = next((name for name in spotted if name.start == clause.start), None)
+        return (named.text, names.type_of(named.text, "")) if named else ("", "")
+    return clause.name, ""
+
+
+def _owner(message: Message, sentence: str, spotted: list[names.Name]) -> str:
+    """The entity an unparsed sentence is filed under: its own subject if that is named, else who speaks."""
+    if spotted and spotted[0].start == 0 and _VERB_NEXT.match(sentence, spotted[0].end):
+        return spotted[0].text
+    if message.turn.role != "document" and FIRST_PERSON.search(sentence):
+        return message.speaker
+    if message.turn.role == "document":
+        return next((name.text for name in spotted if name.is_known), message.speaker)
+    return message.speaker
+
+
+def _remember_person(
+    reader: Reading, message: Message, sentence: str, spotted: list[names.Name], found: list[Triple]
+) -> None:
+    """Whom "he" or "she" would mean in the next sentence: the one person named in this one."""
+    people = {triple.object for triple in found if triple.object_type == "person"}
+    people |= {
+        triple.subject for triple in found if triple.subject_type == "person" and triple.subject != message.speaker
+    }
+    people |= {
+        name.text
+        for name in spotted
+        if reader.entities.get(name.text) == "person" or (not name.is_known and name.text in reader.speakers)
+    }
+    if not found and not people:
+        people = {name.text for name in spotted if name.start == 0 and not name.is_known}
+    if len(people) == 1:
+        message.last_person = people.pop()
+    elif people:
+        message.last_person = ""

@@ -1,0 +1,395 @@
+"""Secrets are taken out of a text before anything embeds, stores, logs or sends it (S4-20, T39)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple
+
+import polars as pl
+
+# Numbers of payment cards, told from other long numbers by their issuer and their check digit.
+
+
+MARK = "[redacted:card]"
+CARD = (
+    r"\b(?:4[0-9]{3}|5[1-5][0-9]{2}|2[2-7][0-9]{2}|6(?:011|4[4-9][0-9]|5[0-9]{2}))(?:[ -]?[0-9]{4}){3}\b|"
+    r"\b3[47][0-9]{2}[ -]?[0-9]{6}[ -]?[0-9]{5}\b"
+)
+
+_CARD = re.compile(CARD, re.ASCII)
+
+
+def without_cards(text: str) -> str:
+    """The text with a mark in place of each number of a card."""
+    return _CARD.sub(lambda found: MARK if is_checked(found[0]) else found[0], text)
+
+
+def is_checked(number: str) -> bool:
+    """Whether the last digit is the check digit of the others (Luhn)."""
+    digits = [int(sign) for sign in reversed(number) if sign.isdigit()]
+    doubled = (sum(divmod(2 * digit, 10)) for digit in digits[1::2])
+    return (sum(digits[::2]) + sum(doubled)) % 10 == 0
+
+
+# Private keys over several lines: whole ones, and those of which the beginning or the end is missing.
+
+
+KEY_MARK = "[redacted:private_key]"
+
+# A key has some hundred lines at most: what runs on without an end beyond that is no key.
+_MAX_LINES = 1000
+_BOUND = re.compile(r"-----(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_GAP = r"(?:\\[rn]|[ \t\r\n>\"',+])*+"
+_HEADERS = r"(?:[ \t>]*\r?\n[A-Z][A-Za-z-]{2,20}: [^\n]*+)*+"
+# The last line may be a short one: it ends in =, or stands alone and is no word.
+_LAST = r"(?:[A-Za-z0-9+/]{0,64}=|(?=[A-Za-z+/]*[0-9+/])[A-Za-z0-9+/]{1,15}(?=[ \t\"',\\]*(?:\r?\n|\Z)))"
+_AFTER_BEGIN = re.compile(rf"{_HEADERS}(?:{_GAP}[A-Za-z0-9+/=]{{16,}}+)*+(?:{_GAP}{_LAST})?")
+# Read backwards from the end mark, where a line end that is written out is `n\`; the last line may be a short one.
+_ECAG = r"(?:n?\\(?:r\\)?|[ \t\r\n>\"',+\\])*+"
+_BEFORE_END = re.compile(rf"(?:{_ECAG}[A-Za-z0-9+/=]{{0,15}}?){{0,2}}?(?:{_ECAG}[A-Za-z0-9+/=]{{16,}}+)++")
+_KEY_LINE = re.compile(r"[ \t>\"']*+[A-Za-z0-9+/=]{1,200}[\"',+ \t\r\n\\]*+\Z")
+
+
+def without_keys(text: str) -> str:
+    """The text with a mark in place of each key; of one without beginning or end, the lines that look like a key."""
+    bounds = list(_BOUND.finditer(text))
+    ends = _next_ends(bounds)
+    parts, done = [], 0
+    for bound, end in zip(bounds, ends, strict=True):
+        if bound.start() < done:
+            continue
+        start = bound.start()
+        if bound[1] == "END":
+            before = _BEFORE_END.match(text[done:start][::-1])
+            start, stop = start - (before.end() if before else 0), bound.end()
+        else:
+            after = _AFTER_BEGIN.match(text, bound.end())
+            stop = end.end() if end else after.end() if after else bound.end()
+        parts += [text[done:start], KEY_MARK]
+        done = stop
+    return "".join([*parts, text[done:]])
+
+
+def _next_ends(bounds: list[re.Match[str]]) -> list[re.Match[str] | None]:
+    """For each mark the first end mark from there on."""
+    ends: list[re.Match[str] | None] = []
+    end: re.Match[str] | None = None
+    for bound in reversed(bounds):
+        end = bound if bound[1] == "END" else end
+        ends.append(end)
+    return ends[::-1]
+
+
+def joined_keys(lines: Iterable[str]) -> Iterator[str]:
+    """The lines, each key as one of them, also without its beginning or its end; holds up to a thousand lines."""
+    held: list[str] = []
+    is_open = False
+    for line in lines:
+        last = _last_bound(line)
+        if is_open or last:
+            held.append(line)
+            if last == "END" or len(held) > _MAX_LINES:
+                yield "".join(held)
+                held, is_open = [], False
+            is_open = is_open or last == "BEGIN"
+        elif _KEY_LINE.match(line) and len(held) < _MAX_LINES:
+            held.append(line)
+        else:
+            yield from held
+            held = []
+            yield line
+    yield from ["".join(held)] if is_open else held
+
+
+def _last_bound(line: str) -> str:
+    return max(_BOUND.finditer(line), key=re.Match.start)[1] if "PRIVATE KEY" in line and _BOUND.search(line) else ""
+
+
+# A value that is not itself a redaction mark: this is what makes redaction idempotent without look-ahead,
+# which the linear-time engine of polars does not have.
+_BARE = r"(?:[^\s\[\"'`]|\[[^r\s])[^\s\"'`,;]*"
+_QUOTED = "|".join(
+    rf"{quote}(?:[^{quote}\\\n\[]|\\.|\[[^r{quote}\n])(?:[^{quote}\\\n]|\\.)*{quote}" for quote in "\"'`"
+)
+_VALUE = rf"(?:{_QUOTED}|[\"'`]?{_BARE})"
+# As a field of JSON, also of JSON within a text of JSON.
+_FIELD_VALUE = rf"(?:\\\"(?:[^\"\\\n\[]|\[[^r\"\\\n])[^\"\\\n]*\\\"|{_QUOTED})"
+_ASCII_KEYWORD = r"(?:pass(?:word|wd|phrase|code)|pwd|secret|token|api[_-]?key|access[_-]?key|credentials?)"
+_KEYWORD = (
+    r"(?:pass(?:word|wd|phrase|code)|passwort|contraseña|pwd|secret|token|api[_-]?key|access[_-]?key|credentials?)"
+)
+
+
+class Redacted(NamedTuple):
+    """A text without its secrets, and the kinds of secret that were in it."""
+
+    text: str
+    kinds: tuple[str, ...]
+
+
+class _Pattern(NamedTuple):
+    """One kind of secret: texts that may hold it have one of the hints; what it looks like; what takes its place."""
+
+    kind: str
+    hints: tuple[str, ...]
+    regex: str
+    replacement: str
+
+
+def _whole(kind: str, hints: str, regex: str) -> _Pattern:
+    return _Pattern(kind, tuple(hints.split("|")) if hints else (), regex, f"[redacted:{kind}]")
+
+
+def _value(kind: str, hints: str, before: str, value: str, after: str = "") -> _Pattern:
+    """Only the value goes: what names it (`before`) and what follows it (`after`) stay readable."""
+    return _Pattern(kind, tuple(hints.split("|")), f"({before}){value}({after})", f"${{1}}[redacted:{kind}]${{2}}")
+
+
+# Classes are written out in ASCII and
+# repetitions left open: a Unicode class repeated up to forty times takes longer to compile than a book takes to read.
+_PATTERNS: tuple[_Pattern, ...] = (
+    _whole("jwt", "eyj", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"),
+    _whole(
+        "aws_key",
+        "akia|asia|agpa|aida|aroa|anpa|anva|aipa",
+        r"\b(?:AKIA|ASIA|AGPA|AIDA|AROA|ANPA|ANVA|AIPA)[0-9A-Z]{16}\b",
+    ),
+    _value(
+        "aws_secret",
+        "aws",
+        r"(?i-u:aws[a-z0-9_ .-]*(?:secret|private)[a-z0-9_ .-]*[\"'`]?[ \t]*(?:[:=]|is)[ \t]*[\"'`]?)",
+        r"[A-Za-z0-9/+]{40}\b=?",
+    ),
+    _whole("github_token", "ghp_|gho_|ghu_|ghs_|ghr_", r"\bgh[pousr]_[A-Za-z0-9]{30,}"),
+    _whole("github_pat", "github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{22,}"),
+    _whole(
+        "slack_token",
+        "xox|xapp-|hooks.slack",
+        r"\bxapp-[0-9]-[A-Za-z0-9-]{10,}|\bxox[abeoprs]-[A-Za-z0-9-]{10,}|https://hooks\.slack\.com/services/[A-Za-z0-9/_-]{20,}",
+    ),
+    _whole("stripe_key", "k_live|k_test|whsec_", r"\b(?:[srp]k_(?:live|test)|whsec)_[A-Za-z0-9]{10,}"),
+    _whole(
+        "ssh_key",
+        "ssh-|ecdsa-",
+        r"\b(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-nistp[0-9]+|sk-ssh-ed25519@openssh\.com) AAAA[A-Za-z0-9+/=]{20,}",
+    ),
+    # Makers whose keys begin with a mark of their own.
+    _whole(
+        "api_key",
+        "gsk_|xai-|pplx-|tvly-|lsv2_|r8_|dop_v1_|doo_v1_|dckr_|shpat_|shpss_|shpca_|shppa_|ntn_|lin_api_|figd_|sntry|"
+        "hvs.|hvb.|pypi-|sbp_|pnu_|pnb_|glsa_|glc_|pscale_|gocspx-|nrak-|hrku-|atatt3|atctt3|dapi|nvapi-|sq0|"
+        "ya29.|sg.|age-secret-key-",
+        r"\b(?:gsk_|xai-|pplx-|tvly-|lsv2_(?:pt|sk)_|r8_|do[op]_v1_|dckr_[po]at_|shp(?:at|ss|ca|pa)_|ntn_|lin_api_|"
+        r"figd_|sntry[su]_|hv[sb]\.|pypi-|sbp_|pn[ub]_|glsa_|glc_|pscale_(?:tkn|pw|oauth)_|GOCSPX-|NRAK-|HRKU-|"
+        r"AT[AC]TT3|dapi|nvapi-|sq0(?:atp|csp)-|ya29\.)[A-Za-z0-9_=-]{20,}|"
+        r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|\bAGE-SECRET-KEY-1[0-9A-Z]{40,}",
+    ),
+    _whole(
+        "api_key",
+        "sk-|aiza|glpat-|hf_|npm_",
+        r"\bsk-[A-Za-z0-9_-]{20,}|\bAIza[0-9A-Za-z_-]{35}|\bglpat-[A-Za-z0-9_-]{16,}|\bhf_[A-Za-z0-9]{30,}|"
+        r"\bnpm_[A-Za-z0-9]{30,}",
+    ),
+    _value(
+        "bearer", "bearer|basic", r"(?i-u:\b(?:bearer|authorization:[ \t]*basic)[ \t]+)", r"[A-Za-z0-9_~+/=.-]{16,}"
+    ),
+    _value(
+        "bearer",
+        "authorization",
+        r"(?i-u:\bauthorization[\"'`]?[ \t]*[:=][ \t]*[\"'`]?(?:basic|bearer|token|api-?key|key|digest|hmac)[ \t]+)",
+        r"[A-Za-z0-9_~+/=.-]{8,}",
+    ),
+    _value(
+        "connection_string",
+        "://",
+        r"\b[A-Za-z][A-Za-z0-9+.-]*://[^\s:/@\"'`<>\[]*:",
+        r"(?:[^\s\[/\"'`<>]|\[[^r/\s])[^\s/\"'`<>]*",
+        "@",
+    ),
+    _value(
+        "api_key",
+        "key|token|secret",
+        r"(?i-u:(?:api|access|secret|auth)[_ -]?key|token|secret)[\"'`]?[ \t]*(?:[:=]|=>|\bis\b)[ \t]*[\"'`]?",
+        r"[A-Za-z0-9_/+=.~-]{20,}",
+    ),
+    _value(
+        "api_key",
+        "key=",
+        r"(?i-u:(?:account|access|shared|storage|master|private|secret|api)[_-]?key=)",
+        r"[A-Za-z0-9_/+.~-][A-Za-z0-9_/+=.~-]{7,}",
+    ),
+    _value(
+        "keyword",
+        "=",
+        rf"(?i-u:[?&#;](?:[a-z0-9_.-]*{_ASCII_KEYWORD}|sig|signature|auth|key)=)",
+        r"[^\s\[&#\"'`<>][^\s&#\"'`<>]{3,}",
+    ),
+    _value(
+        "keyword",
+        "pass|pwd|secret|token|key|credential",
+        rf"(?i-u:\\?[\"'][a-z0-9_.-]*{_ASCII_KEYWORD}[_-]?(?:key|value|id|hash)?[0-9]*\\?[\"'][ \t]*(?::|=>)[ \t]*)",
+        _FIELD_VALUE,
+    ),
+    _value(
+        "password",
+        "password|passwd|pwd|passphrase",
+        r"(?i-u:password|passwd|pwd|passphrase)[\"'`]?[ \t]*(?:=|:=|=>)[ \t]*",
+        _VALUE,
+    ),
+    _value(
+        "password",
+        "password|passwort|passcode|contrase",
+        r"(?i:\b(?:password|passwort|passcode|contraseña)(?:[ \t]*:|[ \t]+(?:is|was|ist|es|lautet)[ \t]*:?)"
+        r"[ \t]*[\"'`]?)",
+        r"(?:[^\s\[\"'`0-9]|\[[^r0-9\s])*[0-9][^\s\"'`,;]*",
+    ),
+    # Words alone are a password when they hang together as none in a sentence do, or are quoted.
+    _value(
+        "password",
+        "password|passwort|passphrase|passcode|contrase",
+        r"(?i:\b(?:password|passwort|passphrase|passcode|contraseña)(?:[ \t]*:|[ \t]+(?:is|was|ist|es|lautet)[ \t]*:?)"
+        r"[ \t]*)",
+        r"(?:[A-Za-z]{3,}(?:[_-][A-Za-z]{3,}){2,}|[A-Za-z]+[@#$%^&!+=][^\s\"'`,;]*[A-Za-z0-9]|"
+        r"\"[A-Za-z]{8,}\"|'[A-Za-z]{8,}'|`[A-Za-z]{4,}`)",
+    ),
+    _value(
+        "password",
+        "pin",
+        r"(?i-u:\bpin(?:[ \t]+(?:code|number|nummer))?(?:[ \t]*:|[ \t]+(?:is|was|ist|es))[ \t]*)",
+        r"[0-9]{4,12}\b",
+    ),
+    _value(
+        "keyword",
+        "pass|pwd|secret|token|key|credential",
+        r"\b(?:[A-Z0-9]+_)*(?:PASS|PASSWORD|PASSWD|PASSPHRASE|PWD|SECRET|TOKEN|APIKEY|(?:API|ACCESS|PRIVATE|SECRET)_KEY|"
+        r"CREDENTIALS?)(?:_(?:KEY|ID|VALUE|[0-9]+))?=",
+        _VALUE,
+    ),
+    # key=value lines: a keyword, and one unbroken value up to the end of the line
+    _value(
+        "keyword",
+        "pass|contrase|pwd|secret|token|key|credential",
+        rf"(?im:^[ \t>*-]*(?:(?:export|set)[ \t]+)?[\"'`]?[a-z0-9_.-]*{_KEYWORD}[a-z0-9_-]*[\"'`]?[ \t]*[=:][ \t]*)",
+        _VALUE,
+        r"(?m:[\"'`,;]*[ \t]*$)",
+    ),
+    _whole("email", "@", r"\b[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9](?:[A-Za-z0-9-]*\.)+[A-Za-z]{2,24}\b"),
+)
+# Without a word that hints at it: the shape alone is telling.
+_DISCORD = _whole("discord_token", "", r"\b[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}")
+_TELEGRAM = _whole("api_key", "", r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}")
+_SHAPES = rf"{_DISCORD.regex}|{_TELEGRAM.regex}|(?-u:{CARD})"
+_LINES = 2000
+_HINTS = sorted({hint for pattern in _PATTERNS for hint in pattern.hints} | {"private key"})
+
+
+def redact_all(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """The texts without secrets, and the kinds found in each (list of strings, alphabetical); nulls stay null."""
+    clean = texts.cast(pl.String)
+    none = pl.Series("kinds", [[]], dtype=pl.List(pl.String)).new_from_index(0, len(clean))
+    suspect = clean.str.contains_any(_HINTS, ascii_case_insensitive=True) | clean.str.contains(_SHAPES)
+    rows = suspect.fill_null(False).arg_true()
+    if rows.is_empty():
+        return clean, none
+    changed, kinds = _redact_suspects(clean.gather(rows))
+    frame = pl.DataFrame({"row": rows, "text": changed, "kinds": kinds})
+    whole = pl.DataFrame({"text": clean, "kinds": none}).with_row_index("row")
+    whole = whole.update(frame, on="row")
+    return whole["text"].rename(clean.name), whole["kinds"]
+
+
+def _redact_suspects(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Every pattern over the texts that hint at it; a row keeps the kinds whose pattern changed it."""
+    found: dict[str, pl.Series] = {}
+    for kind, change in _CHANGES:
+        after = change(texts)
+        if after is texts:
+            continue
+        hit = after != texts
+        found[kind] = found[kind] | hit if kind in found else hit
+        texts = after
+    if not found:
+        return texts, pl.Series("kinds", [[]] * len(texts), dtype=pl.List(pl.String))
+    frame = pl.DataFrame(found)
+    named = [pl.when(pl.col(kind)).then(pl.lit(kind)) for kind in sorted(found)]
+    return texts, frame.select(kinds=pl.concat_list(named).list.drop_nulls())["kinds"]
+
+
+def _replaced(pattern: _Pattern, texts: pl.Series) -> pl.Series:
+    if pattern.hints and not texts.str.contains_any(list(pattern.hints), ascii_case_insensitive=True).any():
+        return texts
+    return texts.str.replace_all(pattern.regex, pattern.replacement)
+
+
+def _rewritten(looks: str, rewrite: Callable[[str], str], texts: pl.Series) -> pl.Series:
+    """The texts, those that look like it rewritten one by one."""
+    rows = texts.str.contains(looks).arg_true()
+    if rows.is_empty():
+        return texts
+    return texts.clone().scatter(rows, [rewrite(text) for text in texts.gather(rows)])
+
+
+# The most telling kinds come first, so that a mark names what the secret was.
+_CHANGES: tuple[tuple[str, Callable[[pl.Series], pl.Series]], ...] = (
+    ("private_key", partial(_rewritten, "PRIVATE KEY", without_keys)),
+    *((pattern.kind, partial(_replaced, pattern)) for pattern in (*_PATTERNS, _DISCORD, _TELEGRAM)),
+    ("card", partial(_rewritten, rf"(?-u:{CARD})", without_cards)),
+)
+
+
+def redact_lines(lines: Iterable[str]) -> Iterator[str]:
+    """The lines of a document without secrets: a key over several lines is one mark; holds some thousand lines."""
+    whole = joined_keys(lines)
+    while held := list(islice(whole, _LINES)):
+        yield from redact_all(pl.Series(_whole_texts(held), dtype=pl.String))[0]
+
+
+def _whole_texts(texts: Iterable[str]) -> list[str]:
+    """The texts without the halves of characters that no UTF-8 has."""
+    return [text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+
+
+def redact(text: str) -> Redacted:
+    """One text without its secrets; redacting it again changes nothing."""
+    texts, kinds = redact_all(pl.Series(_whole_texts([text]), dtype=pl.String))
+    return Redacted(texts[0], tuple(kinds[0]))
+
+
+def redact_values(value: Any) -> Any:
+    """Plain data without secrets in any of its texts, the keys of its mappings included; everything else as it is."""
+    texts: list[str] = []
+    _gather(value, texts)
+    if not texts:
+        return value
+    clean, kinds = redact_all(pl.Series(_whole_texts(texts), dtype=pl.String))
+    if not (kinds.list.len() > 0).any():
+        return value
+    return _replaced_texts(value, dict(zip(texts, clean, strict=True)))
+
+
+def _gather(value: Any, texts: list[str]) -> None:
+    if isinstance(value, str):
+        texts.append(value)
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            _gather(key, texts)
+            _gather(each, texts)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            _gather(each, texts)
+
+
+def _replaced_texts(value: Any, clean: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return clean[value]
+    if isinstance(value, Mapping):
+        return {_replaced_texts(key, clean): _replaced_texts(each, clean) for key, each in value.items()}
+    return [_replaced_texts(each, clean) for each in value] if isinstance(value, list | tuple) else value
+
+
+def has_secret(text: str) -> bool:
+    """Whether redaction would change the text."""
+    return bool(redact(text).kinds)

@@ -1,0 +1,225 @@
+"""An export becomes what our own road takes in: messages, the names that it mentions, and claims about them.
+
+Every claim is one message of role `document`, so that `why` shows the words and where they came from. Its identifier is
+made of what the item is called in its system and of what it says: an item that says something else later is a new
+message, one that says the same is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.filters.injection import injection_flags, injection_reasons
+from slowwave.filters.redaction import redact_all
+from slowwave.ingestion.conversations import hidden_names
+from slowwave.resolution.mentions import RAW_MENTIONS
+from slowwave.revision.patches import CLAIMS as OWN_CLAIMS
+from slowwave.text import digest, normalise_name, row_id
+
+from .records import Foreign, Skipped
+
+ROLE = "document"
+SCOPE = "global"
+VERSION = "~"
+_EPISODE = "episode-"
+MESSAGES: frames.Schema = {
+    "id": pl.String(),
+    "message_id": pl.String(),
+    "conversation_id": pl.String(),
+    "key": pl.String(),
+    "place": pl.String(),
+    "content": pl.String(),
+    "search_text": pl.String(),
+    "occurred_at": frames.TIME,
+    "valid_from": frames.TIME,
+    "valid_to": frames.TIME,
+    "has_injection": pl.Boolean(),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adopted:
+    """What an export brings: `messages` (MESSAGES) of claims, and beside each, in the same order, its claim.
+
+    `mentions` (RAW_MENTIONS) are the entities it lists, `aliases` (alias_name, name) their other names, `episodes`
+    (MESSAGES, without a claim) the texts that claims were read from, `sources` (id, episode_id, text, told_at) on which
+    of them the message of a claim rests. `unknown_types` counts the words for kinds of things that none of our types
+    means.
+    """
+
+    messages: pl.DataFrame
+    claims: pl.DataFrame
+    mentions: pl.DataFrame
+    aliases: pl.DataFrame
+    episodes: pl.DataFrame
+    sources: pl.DataFrame
+    unknown_types: dict[str, int]
+
+
+def adopt(foreign: Foreign, written_at: datetime) -> Adopted:
+    """The content of an export, which holds no secrets any more; `written_at` is its time where items have none."""
+    claims = _with_messages(foreign, written_at).unique("id", keep="first", maintain_order=True)
+    episodes = _episodes(foreign, written_at)
+    unknown = foreign.entities.filter(pl.col("known_type").is_null()).drop_nulls("entity_type")
+    counts = unknown.group_by("entity_type").len().sort(-pl.col("len").cast(pl.Int64), "entity_type")
+    own = claims.with_columns(
+        pl.col("relation").fill_null(""), window=pl.lit(0, dtype=pl.Int64), message_id="id", statement="content"
+    )
+    return Adopted(
+        claims.select(*MESSAGES),
+        frames.conform(own, OWN_CLAIMS).select(*OWN_CLAIMS),
+        _mentions(foreign, claims, written_at),
+        _aliases(foreign.entities),
+        episodes,
+        _sources(claims, episodes),
+        dict(counts.iter_rows()),
+    )
+
+
+def conversation_of(system: str, group: str | None) -> str:
+    """The conversation that everything of one user or group of a system is filed under."""
+    return f"{system}:{group}" if group else system
+
+
+def _with_messages(foreign: Foreign, written_at: datetime) -> pl.DataFrame:
+    """The claims with the columns of their messages."""
+    now = pl.lit(written_at, dtype=frames.TIME)
+    claims = foreign.claims.with_columns(
+        pl.col("key").fill_null(""),
+        occurred_at=pl.coalesce("told_at", "valid_from", now),
+        valid_from=pl.coalesce("valid_from", "told_at", now),
+    ).with_columns(valid_to=pl.max_horizontal("valid_to", pl.when(pl.col("valid_to").is_not_null()).then("valid_from")))
+    keys = claims.select("key", "statement", "valid_to").iter_rows()
+    names = [f"{key}{VERSION}{digest(said, ended, size=4)}" for key, said, ended in keys]
+    told = pl.concat_str(pl.col("subject"), pl.lit(": "), pl.col("statement"))
+    said_of = pl.col("statement").str.to_lowercase().str.contains(pl.col("subject").str.to_lowercase(), literal=True)
+    return _identified(claims.with_columns(message_id=pl.Series(names, dtype=pl.String)), foreign.format).with_columns(
+        content="statement",
+        search_text=pl.when(said_of).then("statement").otherwise(told),
+        has_injection=injection_flags(claims["statement"]),
+    )
+
+
+def _identified(rows: pl.DataFrame, system: str) -> pl.DataFrame:
+    """The rows with the conversation of their group, and the id of their message."""
+    groups = {group: conversation_of(system, group) for group in rows["group"].unique()}
+    conversations = [groups[group] for group in rows["group"]]
+    ids = [row_id("m", *pair) for pair in zip(conversations, rows["message_id"], strict=True)]
+    return rows.with_columns(
+        id=pl.Series(ids, dtype=pl.String), conversation_id=pl.Series(conversations, dtype=pl.String)
+    )
+
+
+def _mentions(foreign: Foreign, claims: pl.DataFrame, written_at: datetime) -> pl.DataFrame:
+    """The entities that are listed, then the ends of claims, of which no type is known."""
+    now = pl.lit(written_at, dtype=frames.TIME)
+    listed = foreign.entities.select(
+        "name", "summary", entity_type=pl.col("known_type").fill_null("concept"), seen_at=pl.coalesce("seen_at", now)
+    )
+    among = {"subject": claims, "object": claims.filter(~pl.col("is_value").fill_null(False))}
+    ends = [rows.select(name=end, seen_at="occurred_at", entity_type=pl.lit("concept")) for end, rows in among.items()]
+    named = pl.concat(ends).drop_nulls("name").unique(["name", "seen_at"], maintain_order=True)
+    rows = pl.concat([frames.conform(part, RAW_MENTIONS) for part in (listed, named)])
+    return rows.with_columns(window=pl.lit(0, dtype=pl.Int64)).select(*RAW_MENTIONS)
+
+
+def _aliases(entities: pl.DataFrame) -> pl.DataFrame:
+    """(alias_name, name) in normal form."""
+    rows = entities.select("name", alias_name="aliases").explode("alias_name").drop_nulls().unique(maintain_order=True)
+    forms = [(normalise_name(alias), normalise_name(name)) for name, alias in rows.iter_rows()]
+    return pl.DataFrame(forms, schema={"alias_name": pl.String, "name": pl.String}, orient="row")
+
+
+def _episodes(foreign: Foreign, written_at: datetime) -> pl.DataFrame:
+    now = pl.lit(written_at, dtype=frames.TIME)
+    named = foreign.episodes.with_columns(message_id=pl.concat_str(pl.lit(_EPISODE), pl.col("key")))
+    rows = _identified(named, foreign.format).with_columns(
+        content="text",
+        search_text="text",
+        occurred_at=pl.coalesce("told_at", now),
+        has_injection=injection_flags(named["text"]),
+    )
+    return frames.conform(rows, MESSAGES).select(*MESSAGES).unique("id", keep="first", maintain_order=True)
+
+
+def _sources(claims: pl.DataFrame, episodes: pl.DataFrame) -> pl.DataFrame:
+    """(id, episode_id, text, told_at): messages of claims, and of the episodes they name that may be read."""
+    named = claims.select("id", key="episodes").explode("key").drop_nulls()
+    known = episodes.filter(~pl.col("has_injection")).with_columns(key=pl.col("message_id").str.strip_prefix(_EPISODE))
+    found = known.select("key", episode_id="id", text="content", told_at="occurred_at").unique("key", keep="first")
+    return named.join(found, on="key", maintain_order="left").drop("key").unique(maintain_order=True)
+
+
+# An export as it may be stored: without secrets in any text, and without names that are secrets or orders (T39).
+
+
+_TEXTS = (("entities", "summary"), ("claims", "statement"), ("claims", "search_terms"), ("episodes", "text"))
+_KEYS = ("key", "group")
+_SECRET = "its name holds what looks like a secret"
+_ORDER = "its name tries to give its reader orders"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Safe:
+    """The export that may be stored, and in how many texts something was taken out."""
+
+    content: Foreign
+    redacted: int
+
+
+def without_secrets(foreign: Foreign) -> Safe:
+    """Secrets are taken out of texts and keys; what is called by a secret or an order is left out and listed."""
+    parts = {"entities": foreign.entities, "claims": foreign.claims, "episodes": foreign.episodes}
+    redacted = 0
+    for part, column in _TEXTS:
+        clean, kinds = redact_all(parts[part][column])
+        redacted += int((kinds.list.len() > 0).sum())
+        parts[part] = parts[part].with_columns(clean.alias(column))
+    for part in ("claims", "episodes"):
+        parts[part] = parts[part].with_columns(_hidden(parts[part][column]) for column in _KEYS)
+    is_order = injection_reasons(parts["claims"]["search_terms"]).is_not_null()
+    terms = pl.when(~is_order).then("search_terms").alias("search_terms")
+    parts["claims"] = parts["claims"].with_columns(terms)  # the fact itself is judged by what it says
+    names = [parts["entities"]["name"], parts["claims"]["subject"], parts["claims"]["object"]]
+    wrong = _wrong_names(pl.concat(names).drop_nulls().unique())
+    ends = {"entities": ["name"], "claims": ["subject", "object"]}
+    skipped = [each for part, columns in ends.items() for each in _skipped(parts[part], columns, wrong)]
+    for part, columns in ends.items():
+        parts[part] = parts[part].filter(~_is_called(columns, wrong))
+    entities = parts["entities"].with_columns(_without(parts["entities"]["aliases"], wrong))
+    content = replace(
+        foreign, entities=entities, claims=parts["claims"], episodes=parts["episodes"],
+        skipped=(*foreign.skipped, *skipped),
+    )  # fmt: skip
+    return Safe(content, redacted)
+
+
+def _hidden(values: pl.Series) -> pl.Series:
+    return values.replace(hidden_names(values.drop_nulls().unique().to_list()))
+
+
+def _wrong_names(names: pl.Series) -> dict[str, str]:
+    """Why each of these names is none that may be stored; only those that are not."""
+    orders = names.filter(injection_reasons(names).is_not_null())
+    return dict.fromkeys(orders, _ORDER) | dict.fromkeys(hidden_names(names.to_list()), _SECRET)
+
+
+def _is_called(columns: Collection[str], wrong: Mapping[str, str]) -> pl.Expr:
+    return pl.any_horizontal(pl.col(column).is_in(list(wrong)).fill_null(False) for column in columns)
+
+
+def _skipped(rows: pl.DataFrame, columns: Collection[str], wrong: Mapping[str, str]) -> list[Skipped]:
+    named = rows.filter(_is_called(columns, wrong)).select("place", *columns)
+    return [Skipped(place, next(wrong[name] for name in names if name in wrong)) for place, *names in named.iter_rows()]
+
+
+def _without(aliases: pl.Series, wrong: Mapping[str, str]) -> pl.Series:
+    """The aliases without secrets; nobody is found under one."""
+    known = aliases.explode().drop_nulls().unique()
+    bad = {*wrong, *_wrong_names(known)}
+    return aliases.list.eval(pl.element().filter(~pl.element().is_in(list(bad)))) if bad else aliases

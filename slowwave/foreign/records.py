@@ -1,0 +1,249 @@
+"""One form for what any memory system exports: entities, claims about them, the texts they were read from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.ingestion.transcripts import display_name, first, label
+from slowwave.lexicon.labels import TYPES, canonical_type, plain
+from slowwave.text import readable
+from slowwave.timestamps import parse_time
+
+Loss = Literal["broken", "gone", "endless", "adjusted"]
+"""Why an item is not taken as it is: unreadable, deleted in its system, an end that is not in the file; or repaired."""
+
+_RECENT = 8
+ENTITIES: frames.Schema = {
+    "place": pl.String(),
+    "name": pl.String(),
+    "entity_type": pl.String(),
+    "known_type": pl.String(),
+    "summary": pl.String(),
+    "aliases": frames.TEXTS,
+    "seen_at": frames.TIME,
+}
+CLAIMS: frames.Schema = {
+    "place": pl.String(),
+    "key": pl.String(),
+    "kind": pl.String(),
+    "subject": pl.String(),
+    "relation": pl.String(),
+    "object": pl.String(),
+    "is_value": pl.Boolean(),
+    "statement": pl.String(),
+    "search_terms": pl.String(),
+    "role": pl.String(),
+    "confidence": pl.Float64(),
+    "valid_from": frames.TIME,
+    "valid_to": frames.TIME,
+    "told_at": frames.TIME,
+    "group": pl.String(),
+    "episodes": frames.TEXTS,
+}
+EPISODES: frames.Schema = {
+    "place": pl.String(),
+    "key": pl.String(),
+    "text": pl.String(),
+    "told_at": frames.TIME,
+    "group": pl.String(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """One item that is not taken as it is: where it stands in the file, why, and what that means."""
+
+    place: str
+    reason: str
+    loss: Loss = "broken"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Foreign:
+    """The content of an export.
+
+    `entities` (ENTITIES) are those that it lists, `claims` (CLAIMS) what it holds of them, `episodes` (EPISODES) the
+    texts that claims name as their source. `entity_type` is the system's own word, `known_type` ours, null where it has
+    none. Of a claim `valid_to` is the time from which it no longer holds, `told_at` when the system wrote it last;
+    times are null where the export has none. `is_value`: its object is words and names no entity. `key` is what the
+    item is known by in its system, or a digest of it.
+    """
+
+    format: str
+    entities: pl.DataFrame
+    claims: pl.DataFrame
+    episodes: pl.DataFrame
+    skipped: tuple[Skipped, ...] = ()
+
+    @property
+    def lists_entities(self) -> bool:
+        """Whether its format lists entities, so that one that is missing means something."""
+        return self.format != "mem0"
+
+
+@dataclass(slots=True)
+class Drafts:
+    """Rows as a parser finds them."""
+
+    entities: list[Mapping[str, Any]] = field(default_factory=list)
+    claims: list[Mapping[str, Any]] = field(default_factory=list)
+    episodes: list[Mapping[str, Any]] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+    def skip(self, place: str, reason: str, loss: Loss = "broken") -> None:
+        """Note an item that is not taken as it is; one field may be read more than once."""
+        note = Skipped(place, reason, loss)
+        if note not in self.skipped[-_RECENT:]:
+            self.skipped.append(note)
+
+    def foreign(self, format: str, before: Iterable[Skipped] = ()) -> Foreign:
+        """Everything in frames; `before` was skipped when the file was read."""
+        entities, claims = _frame(self.entities, ENTITIES), _frame(self.claims, CLAIMS)
+        return Foreign(format, entities, claims, _frame(self.episodes, EPISODES), (*before, *self.skipped))
+
+
+def _frame(rows: Sequence[Mapping[str, Any]], schema: frames.Schema) -> pl.DataFrame:
+    """Rows with times in microseconds since 1970 UTC as a frame of the schema, absent values null."""
+    columns = {
+        name: pl.Series(name, [row.get(name) for row in rows], dtype=pl.Int64() if kind == frames.TIME else kind)
+        for name, kind in schema.items()
+    }
+    return frames.conform(pl.DataFrame(columns), schema)
+
+
+# Which of our types another system means by its words for kinds of things; no word is a reason to refuse a name.
+
+
+_WORDS: Mapping[str, str] = {
+    "person": "user human individual customer client contact employee colleague friend family family_member developer "
+    "engineer researcher author character speaker usuario cliente",
+    "tool": "software application app library framework database service microservice api package agent assistant bot "
+    "product device server component model platform technologies programa aplicacion",
+    "concept": "topic idea preference skill fact goal interest requirement procedure term subject pattern "
+    "principle method methodology object thing item category",
+    "project": "initiative repository repo codebase task proyectos",
+    "language": "programming_language",
+    "file": "document artifact script notebook documento",
+    "config": "setting settings environment environment_variable",
+    "organization": "organizacion team department university school institution business startup group equipo",
+    "place": "city country region address state town building venue ciudad pais",
+    "event": "meeting appointment conference incident milestone trip decision reunion",
+    "session": "conversation chat thread",
+}
+_TYPE_OF = {word: name for name, words in _WORDS.items() for word in words.split()}
+_NAMED = frozenset({"person", "organization", "place", "event"})
+
+
+def type_of(word: str | None) -> str | None:
+    """Our type for another system's word; None where it has none of ours: such things are kept as concepts."""
+    if not word:
+        return None
+    return canonical_type(word) or _TYPE_OF.get(plain(word))
+
+
+def has_proper_name(kind: str | None) -> bool:
+    """Whether things of this type are called by words with spaces: `Ana_Ruiz` is Ana Ruiz, `user_service` is itself."""
+    return kind in _NAMED
+
+
+__all__ = ["TYPES", "has_proper_name", "type_of"]
+
+
+# Single fields of an exported item: names, texts, times, and how likely it is.
+
+
+Item = Mapping[str, Any]
+
+_JOINED = re.compile(r"[^\W_]+(?:_[^\W_]+)+", re.UNICODE)
+_OWNER = re.compile(r"^(?:user|agent|run)_id:[_ ]*", re.IGNORECASE)
+
+
+def text_of(item: Item, *names: str) -> str:
+    """The first of these fields that holds words, on one line; empty where none does."""
+    found = next((item[name] for name in names if isinstance(item.get(name), str) and item[name].strip()), "")
+    return " ".join(readable(found).split())
+
+
+def name_of(item: Item, *names: str) -> str:
+    """The name in the first of these fields that has one: of an address the part that names somebody."""
+    return display_name(_OWNER.sub("", label(first(dict(item), names)) or ""))
+
+
+def key_of(drafts: Drafts, place: str, item: Item, *names: str) -> str:
+    """A name or identifier, empty where there is none; what is neither text nor number is noted."""
+    given = label(first(dict(item), names))
+    if given is None:
+        drafts.skip(place, f"its {names[0]} is neither a text nor a number", "adjusted")
+    return given or ""
+
+
+def texts_of(drafts: Drafts, place: str, item: Item, name: str) -> list[str]:
+    """The texts of a list; what is no list, and what in it is no text, is left out and noted."""
+    given = item.get(name)
+    if given is None:
+        return []
+    found = [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
+    if not isinstance(given, list) or len(found) < len(given):
+        drafts.skip(place, f"its {name} are no list of texts", "adjusted")
+    return found
+
+
+def moment_of(drafts: Drafts, place: str, item: Item, *names: str) -> int | None:
+    """Microseconds since 1970 UTC in the first of these fields that has a value; one that is no time is noted."""
+    for name in names:
+        if item.get(name) in (None, ""):
+            continue
+        try:
+            return parse_time(item[name])
+        except ValueError:
+            drafts.skip(place, f"{name} is not a time that can be read", "adjusted")
+    return None
+
+
+def share_of(item: Item, *names: str) -> float | None:
+    """A number from 0 to 1 in one of these fields."""
+    for name in names:
+        value = item.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
+            return float(value)
+    return None
+
+
+def items_of(value: object, names: Sequence[str]) -> list[tuple[str, Any]]:
+    """(place, item) of the lists that stand under these names in an object."""
+    if not isinstance(value, Mapping):
+        return []
+    return [
+        (f"{name}[{number}]", item)
+        for name in names
+        if isinstance(value.get(name), list)
+        for number, item in enumerate(value[name])
+    ]
+
+
+def entity(place: str, name: str, word: str | None, *, spaced: bool = False, **more: Any) -> dict[str, Any]:
+    """A row of ENTITIES; `Ana_Ruiz` of a type with proper names, or of any where `spaced`, is called Ana Ruiz."""
+    kind = type_of(word)
+    own = called(name, kind, spaced=spaced)
+    other = name if own != name else name.replace("_", " ")
+    is_joined = _JOINED.fullmatch(name) is not None
+    aliases = [other] if is_joined else []
+    return {"place": place, "name": own, "entity_type": word, "known_type": kind, "aliases": aliases, **more}
+
+
+def called(name: str, kind: str | None, *, spaced: bool = False) -> str:
+    """What a thing of our type `kind` is called."""
+    is_joined = _JOINED.fullmatch(name) is not None
+    return name.replace("_", " ") if is_joined and (spaced or has_proper_name(kind)) else name
+
+
+def told(subject: str, relation: str, target: str) -> str:
+    """The sentence of a relation that its system has no sentence for."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", relation).replace("_", " ").strip().lower()
+    return " ".join(f"{subject} {words} {target}".split())

@@ -1,0 +1,294 @@
+"""What kind of file the first bytes show: binary or text, its encoding, its format."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, NamedTuple
+
+import orjson
+from charset_normalizer import from_bytes
+
+from slowwave import text
+from slowwave.errors import UnknownName
+
+Shape = Literal["lines", "values", "prose"]
+
+FORMATS = ("messages", "claude-code", "chatgpt", "markdown", "text")
+DOCUMENTS = frozenset({"markdown", "text"})
+DOCUMENT_SUFFIXES = frozenset(
+    {"", ".md", ".markdown", ".mdx", ".mkd", ".txt", ".text", ".rst", ".adoc", ".org", ".log"}
+)
+LINE_SUFFIXES = frozenset({".jsonl", ".ndjson"})
+JSON_SUFFIXES = LINE_SUFFIXES | {".json"}
+MIXED = "slowwave-mixed"
+
+_MARKDOWN_SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".mkd"})
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_MAGIC = (
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"PK\x03\x04", "a zip archive or office document"),
+    (b"%PDF-", "a PDF"),
+    (b"\x89PNG", "a picture"),
+    (b"\xff\xd8\xff", "a picture"),
+    (b"GIF8", "a picture"),
+    (b"SQLite format 3", "an SQLite database"),
+    (b"\x7fELF", "a program"),
+)
+_CONTROL_BYTES = bytes({*range(32), 127} - {*b"\t\n\r\f\x1b"})
+_MOST_CONTROL = 0.02
+# Letters of other encodings form a character of UTF-8 by chance in less than a sixth of the cases.
+_MOST_DAMAGE = 3
+# Latin alphabets in one byte per letter are told apart by chance, so only other scripts overrule cp1252.
+_OTHER_SCRIPTS = ("cp1251", "koi8_r", "cp932", "euc_jp", "gb18030", "big5", "euc_kr", "cp1253", "cp1255", "cp1256")
+_KEY = re.compile(r'(?<!\\)"(\w+)"\s*:')
+_BETWEEN = re.compile(r"[\s,]*")
+_LENIENT = json.JSONDecoder(strict=False)
+_HEADING = re.compile(r"^#{1,6} +\S", re.MULTILINE)
+_CLAUDE_KEYS = frozenset({"sessionId", "leafUuid", "parentUuid", "isSidechain"})
+_CHATGPT_KEYS = frozenset({"current_node", "create_time", "title"})
+_MESSAGE_KEYS = frozenset(
+    {"content", "text", "role", "speaker", "sender", "author", "messages", "chat_messages", "conversation_id"}
+)
+_SNIFFED_LINES = 50
+
+
+def known_format(name: str) -> str:
+    """The name itself, or UnknownName."""
+    if name not in (*FORMATS, "auto"):
+        raise UnknownName("format", name, (*FORMATS, "auto"))
+    return name
+
+
+def _read_mixed(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    damaged = error.object[error.start : error.end]
+    if not error.encoding.startswith("utf-8"):
+        return "\ufffd", error.end
+    try:
+        return damaged.decode("cp1252"), error.end
+    except UnicodeDecodeError:
+        return damaged.decode("latin-1"), error.end
+
+
+codecs.register_error(MIXED, _read_mixed)
+
+
+def decode_mixed(raw: bytes) -> str:
+    """UTF-8 text; single bytes that are none are read as Windows-1252."""
+    return raw.decode("utf-8", MIXED)
+
+
+def binary_kind(head: bytes) -> str:
+    """What a file is that is not text, or nothing for text."""
+    if any(head.startswith(mark) for mark, _ in _MARKS):
+        return ""
+    for magic, kind in _MAGIC:
+        if head.startswith(magic):
+            return kind
+    controls = len(head) - len(head.translate(None, _CONTROL_BYTES))
+    return "binary data" if controls > 2 and controls > _MOST_CONTROL * len(head) else ""
+
+
+def encoding_of(head: bytes) -> str:
+    """The codec of a text: by its mark, else UTF-8, else what its letters look like.
+
+    Text that is mostly UTF-8 with damaged places stays UTF-8; `MIXED` reads the places.
+    """
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            return encoding
+    decoder = codecs.getincrementaldecoder("utf-8")("strict")
+    try:
+        decoder.decode(head)
+        return "utf-8"
+    except UnicodeDecodeError:
+        kept = head.decode("utf-8", "ignore")
+        whole = sum(not character.isascii() for character in kept)
+        damaged = len(head) - len(kept.encode())
+    return "utf-8" if whole * _MOST_DAMAGE >= damaged else _legacy_encoding(head)
+
+
+def _legacy_encoding(head: bytes) -> str:
+    guess = from_bytes(head, cp_isolation=["cp1252", *_OTHER_SCRIPTS]).best()
+    return guess.encoding if guess and guess.encoding in _OTHER_SCRIPTS else "cp1252"
+
+
+def shape_of(head: str, suffix: str) -> Shape:
+    """JSON one value per line, JSON values (an array, an object over many lines), or prose."""
+    body = head.lstrip("\ufeff \t\r\n")
+    lines = [line for line in body.split("\n")[:_SNIFFED_LINES] if line.strip()]
+    objects = sum(1 for _ in _objects(lines))
+    if objects and (suffix in LINE_SUFFIXES or objects * 2 >= len(lines)):
+        return "lines"
+    if re.match(r'\[\s*[{\]]|\{\s*["}]', body):
+        return "values" if suffix not in LINE_SUFFIXES else "lines"
+    return "prose"
+
+
+def sniff_format(head: str, suffix: str) -> str:
+    """The format that the first characters show; empty if they are JSON of another kind."""
+    shape = shape_of(head, suffix)
+    if shape == "prose":
+        if suffix in JSON_SUFFIXES:
+            return "" if head.strip() else "messages"
+        return "markdown" if _is_markdown(head, suffix) else "text"
+    found = [_format_of_keys(keys) for keys in _key_sets(head, shape)]
+    known = next((name for name in found if name), "")
+    if known or suffix in JSON_SUFFIXES:
+        return known or ("messages" if re.fullmatch(r"[\s\[\]{}]*", head) else "")
+    return "text"
+
+
+def top_keys(head: str) -> list[str]:
+    """The first few keys of a JSON text, to name it by."""
+    return list(dict.fromkeys(_KEY.findall(head)))[:6]
+
+
+def json_fault(head: str, *, is_whole: bool) -> str:
+    """Why a text is not valid JSON; empty where it is, or has lines that are, or may go on: `head` is not all of it."""
+    body = head.lstrip("\ufeff").rstrip()
+    if any(_objects(body.split("\n")[:_SNIFFED_LINES])):
+        return ""
+    at = 0
+    try:
+        while at < len(body):
+            at = _BETWEEN.match(body, _LENIENT.raw_decode(body, at)[1]).end()  # type: ignore[union-attr]
+    except json.JSONDecodeError as error:
+        rest = body[error.pos :]
+        if error.msg.startswith("Unterminated"):
+            return f"it ends too early, within the text that begins in line {error.lineno}" if is_whole else ""
+        if not rest or any(word.startswith(rest) for word in ("true", "false", "null")):
+            return f"it ends too early, in line {error.lineno}" if is_whole else ""
+        return f"line {error.lineno}, {error.msg[:1].lower()}{error.msg[1:]}"
+    except RecursionError:
+        pass
+    return ""
+
+
+def _objects(lines: Iterable[str]) -> Iterable[dict[str, object]]:
+    for line in lines:
+        if not line.lstrip().startswith("{"):
+            continue
+        try:
+            value = json.loads(line, strict=False)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            yield value
+
+
+def _key_sets(head: str, shape: Shape) -> Iterable[set[str]]:
+    if shape == "lines":
+        yield from (set(value) for value in _objects(head.split("\n")[:_SNIFFED_LINES]))
+    yield set(_KEY.findall(head))
+
+
+def _format_of_keys(keys: set[str]) -> str:
+    if "mapping" in keys and keys & _CHATGPT_KEYS:
+        return "chatgpt"
+    if "type" in keys and keys & _CLAUDE_KEYS:
+        return "claude-code"
+    return "messages" if keys & _MESSAGE_KEYS else ""
+
+
+def _is_markdown(head: str, suffix: str) -> bool:
+    headings = len(_HEADING.findall(head))
+    return suffix in _MARKDOWN_SUFFIXES or headings > 1 or (headings == 1 and head.lstrip().startswith("#"))
+
+
+# JSON values out of a file, one by one: a broken one never hides the good ones around it.
+
+
+MAX_VALUE_CHARS = 64_000_000
+
+
+class Note(NamedTuple):
+    """What happened to a piece of input: lost (unreadable), kept in another form (adjusted), left out on purpose."""
+
+    kind: Literal["unreadable", "adjusted", "skipped"]
+    reason: str
+
+
+Loaded = tuple[int, Any, Note | None]
+
+_REPAIRED = Note("adjusted", "control characters, halves of characters or bytes outside UTF-8 were repaired")
+
+
+def load_lines(lines: Iterable[bytes]) -> Iterator[Loaded]:
+    """(line number, value, note) of JSON lines; blank lines are passed over."""
+    for number, line in enumerate(lines, 1):
+        try:
+            yield number, orjson.loads(line), None
+        except orjson.JSONDecodeError as error:
+            if not line.strip():
+                continue
+            try:
+                yield number, _LENIENT.decode(decode_mixed(line).strip()), _REPAIRED
+            except (ValueError, RecursionError):
+                yield number, None, Note("unreadable", f"not JSON: {text.readable(str(error).split(': line')[0])}")
+
+
+def load_values(chunks: Iterable[str]) -> Iterator[Loaded]:
+    """(item number, value, note) of a JSON array, or of objects one after the other; a broken item is passed over."""
+    feed, buffer, start, number, ended = iter(chunks), "", 0, 0, False
+    while True:
+        start = _next_item(buffer, start)
+        if start < len(buffer):
+            try:
+                value, start = _LENIENT.raw_decode(buffer, start)
+                number += 1
+                yield number, value, None
+                continue
+            except (ValueError, RecursionError) as error:
+                if ended or not _may_be_cut(error, buffer, start):
+                    number += 1
+                    yield number, None, Note("unreadable", "a broken item of the JSON array was left out")
+                    start = _after_broken(buffer, start)
+                    continue
+        elif ended:
+            return
+        buffer = buffer[start:]
+        more = _at_least(feed, max(len(buffer), 1))
+        buffer, start, ended = buffer + more, 0, not more
+
+
+def _at_least(feed: Iterator[str], size: int) -> str:
+    """Chunks of together `size` characters: a buffer that doubles is not scanned over and over."""
+    parts, total = [], 0
+    for chunk in feed:
+        parts.append(chunk)
+        total += len(chunk)
+        if total >= size:
+            break
+    return "".join(parts)
+
+
+def _next_item(buffer: str, start: int) -> int:
+    while start < len(buffer) and buffer[start] in " \t\r\n,[]\ufeff":
+        start += 1
+    return start
+
+
+def _may_be_cut(error: Exception, buffer: str, start: int) -> bool:
+    if not isinstance(error, json.JSONDecodeError) or len(buffer) - start > MAX_VALUE_CHARS:
+        return False
+    return error.msg.startswith("Unterminated") or error.pos >= len(buffer) - 16
+
+
+def _after_broken(buffer: str, start: int) -> int:
+    """Where the next item begins: a brace indented like the broken one, else after a brace and a comma."""
+    line = buffer.rfind("\n", 0, start) + 1
+    indent = buffer[line:start]
+    pattern = r"\n" + indent + r"\{" if line and not indent.strip() else r"\n\{|\}\s*,\s*\{"
+    found = re.compile(pattern).search(buffer, start + 1)
+    return found.end() - 1 if found else len(buffer)

@@ -1,0 +1,1 @@
+"""Word tables: words that the rules read, as data."""

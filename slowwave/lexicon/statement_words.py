@@ -1,0 +1,330 @@
+"""The words by which the guards of a merge read negation, amounts, times and names (§6.2 G1, G2).
+
+English first; Spanish and German for what is commonest. A word too many here keeps two statements apart, no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+# Longest first within a pattern: the first alternative that fits wins. Keys are the names of the markers.
+POLARITY: Mapping[str, str] = {
+    "no longer": r"no longer|not any ?more|\w{0,12}n't any ?more|ya no|nicht mehr|kein(?:e[nrms]?)? mehr",
+    "used to": r"used to|formerly|former|previously|ex-\w+|solía|früher",
+    "not": r"not|cannot|cant|dont|doesnt|didnt|isnt|arent|wasnt|werent|wont|wouldnt|shouldnt|couldnt|hasnt|havent|"
+    r"hadnt|"
+    r"\w{0,12}n't|nicht",
+    "never": r"never|nunca|jamás|niemals|nie",
+    "no": r"no|none|nobody|nothing|nowhere|no-one|neither|nor|ningun[ao]?|ningún|nadie|nada|tampoco|"
+    r"kein(?:e[nrms]?)?|niemand|nichts|weder",
+    "without": r"without|lacks?|lacking|sin|ohne",
+    "stop": r"stop(?:s|ped|ping)?|quit(?:s|ting)?|ceased?|ceases|gave up|giv(?:e|es|ing|en) up|dej(?:ó|é|a|ar|ado) "
+    r"de|aufgehört|hört auf",
+    "except": r"except(?:ing)?|unless|instead of|rather than|other than|but not|excepto|außer",
+    "hardly": r"hardly|barely|scarcely|rarely|seldom|almost|nearly|kaum|apenas|casi",
+    "refuse": r"refus(?:e|es|ed|ing)|declin(?:e|es|ed|ing)|den(?:y|ies|ied|ying)|reject(?:s|ed|ing)?|fail(?:s|ed|"
+    r"ing)?|"
+    r"avoid(?:s|ed|ing)?|cancel(?:s|led|ed|ling|ing)?|miss(?:es|ed)?|prevent(?:s|ed|ing)?",
+    "false": r"false|untrue|wrong|incorrect|fake|falso|falsch",
+    "unable": r"unable|incapable|impossible|unlikely|unsupported|unavailable|disabled?|disables|deprecated",
+}
+
+NUMBER_WORDS: Mapping[str, str] = {
+    "zero": "0",
+    "one": "1",
+    "two": "2",
+    "three": "3",
+    "four": "4",
+    "five": "5",
+    "six": "6",
+    "seven": "7",
+    "eight": "8",
+    "nine": "9",
+    "ten": "10",
+    "eleven": "11",
+    "twelve": "12",
+    "thirteen": "13",
+    "fourteen": "14",
+    "fifteen": "15",
+    "sixteen": "16",
+    "seventeen": "17",
+    "eighteen": "18",
+    "nineteen": "19",
+    "twenty": "20",
+    "thirty": "30",
+    "forty": "40",
+    "fifty": "50",
+    "sixty": "60",
+    "seventy": "70",
+    "eighty": "80",
+    "ninety": "90",
+    "hundred": "100",
+    "thousand": "1000",
+    "million": "1000000",
+    "billion": "1000000000",
+    "dozen": "12",
+    "couple": "2",
+    "pair": "2",
+    "single": "1",
+    "both": "2",
+    "half": "1/2",
+    "quarter": "1/4",
+    "once": "1x",
+    "twice": "2x",
+    "thrice": "3x",
+    "double": "2x",
+    "triple": "3x",
+    "first": "1st",
+    "second": "2nd",
+    "third": "3rd",
+    "fourth": "4th",
+    "fifth": "5th",
+    "sixth": "6th",
+    "seventh": "7th",
+    "eighth": "8th",
+    "ninth": "9th",
+    "tenth": "10th",
+    "uno": "1",
+    "dos": "2",
+    "tres": "3",
+    "cuatro": "4",
+    "cinco": "5",
+    "seis": "6",
+    "siete": "7",
+    "ocho": "8",
+    "nueve": "9",
+    "diez": "10",
+    "zwei": "2",
+    "drei": "3",
+    "vier": "4",
+    "fünf": "5",
+    "sechs": "6",
+    "sieben": "7",
+    "acht": "8",
+    "neun": "9",
+    "zehn": "10",
+    "elf": "11",
+    "zwölf": "12",
+}
+
+_UNIT_SPELLINGS: Mapping[str, str] = {
+    "%": "percent per cent",
+    "ms": "millisecond milliseconds msec",
+    "s": "sec secs seconds",
+    "min": "mins minute minutes",
+    "h": "hr hrs hour hours stunden horas",
+    "d": "day days tage días",
+    "wk": "wks week weeks wochen semanas",
+    "mo": "month months monate meses",
+    "y": "yr yrs year years jahre años",
+    "mm": "millimeter millimeters millimetres",
+    "cm": "centimeter centimeters centimetres",
+    "m": "meter meters metre metres",
+    "km": "kilometer kilometers kilometres kms",
+    "in": "inch inches",
+    "ft": "foot feet",
+    "mi": "mile miles",
+    "mg": "milligram milligrams",
+    "g": "gram grams",
+    "kg": "kilo kilos kilogram kilograms",
+    "lb": "lbs pound pounds",
+    "oz": "ounce ounces",
+    "ml": "millilitres milliliters",
+    "l": "litre litres liter liters",
+    "kb": "kib kilobyte kilobytes",
+    "mb": "mib megabyte megabytes",
+    "gb": "gib gigabyte gigabytes",
+    "tb": "tib terabyte terabytes",
+    "hz": "hertz",
+    "mhz": "megahertz",
+    "ghz": "gigahertz",
+    "kw": "kilowatt kilowatts",
+    "w": "watt watts",
+    "$": "usd dollar dollars bucks",
+    "€": "eur euro euros",
+    "£": "gbp",
+    "k": "thousand",
+    "am": "a.m",
+    "pm": "p.m",
+    "c": "celsius",
+    "f": "fahrenheit",
+    "px": "pixel pixels",
+    "x": "times",
+}
+UNITS: Mapping[str, str] = {
+    spelling: name for name, spellings in _UNIT_SPELLINGS.items() for spelling in (name, *spellings.split())
+}
+
+MONTHS: Mapping[str, str] = {
+    spelling: name
+    for name, spellings in {
+        "jan": "january enero januar",
+        "feb": "february febrero februar",
+        "mar": "march marzo märz",
+        "apr": "april abril",
+        "may": "mayo mai",
+        "jun": "june junio juni",
+        "jul": "july julio juli",
+        "aug": "august agosto",
+        "sep": "sept september septiembre",
+        "oct": "october octubre oktober",
+        "nov": "november noviembre",
+        "dec": "december diciembre dezember",
+    }.items()
+    for spelling in (name, *spellings.split())
+}
+WEEKDAYS: Mapping[str, str] = {
+    spelling: name
+    for name, spellings in {
+        "mon": "monday mondays lunes montag",
+        "tue": "tues tuesday tuesdays martes dienstag",
+        "wed": "wednesday wednesdays miércoles mittwoch",
+        "thu": "thur thurs thursday thursdays jueves donnerstag",
+        "fri": "friday fridays viernes freitag",
+        "sat": "saturday saturdays sábado samstag",
+        "sun": "sunday sundays domingo sonntag",
+    }.items()
+    for spelling in (name, *spellings.split())
+}
+# These are also ordinary words when they are written small.
+AMBIGUOUS_CALENDAR = frozenset(
+    {"mar", "march", "may", "jun", "jul", "sep", "sept", "dec", "mon", "wed", "sat", "sun", "jan", "martes", "mai"}
+)
+
+TIME_WORDS: tuple[str, ...] = tuple(
+    (
+        "today tonight tomorrow yesterday morning afternoon evening night noon midnight spring summer autumn "
+        "winter hourly daily nightly weekly biweekly fortnightly monthly quarterly yearly annually weekdays "
+        "weekends weekend before after until since during last next ago now weekday through throughout till "
+        "starting ending temporarily permanently forever yet mornings afternoons evenings nights currently "
+        "recently soon later earlier already still always sometimes often usually hoy ayer mañana antes después "
+        "heute gestern morgen vorher nachher bisher"
+    ).split()
+)
+# Words that place a statement relative to the day on which it was said.
+RELATIVE_TIME = (
+    r"today|tonight|tomorrow|yesterday|now|currently|recently|lately|soon|just|this (?:morning|afternoon|evening|"
+    r"week|weekend|month|year|time)|"
+    r"(?:last|next|past|coming) (?:\w+)|ago|upcoming|the other day|in (?:a|an|one|two|three|\d+) \w+|"
+    r"hoy|ayer|mañana|ahora|pasad[oa]|próxim[oa]|heute|gestern|morgen|jetzt|letzte\w*|nächste\w*"
+)
+
+FUNCTION_WORDS = frozenset(
+    (
+        "i i'm i've i'd i'll me my mine myself you you're you've your yours he he's she she's it it's its his her "
+        "hers him we we're we've our ours us they they're their them a an the this that that's these those there "
+        "there's here is are was were be been being am do does did done has have had having will would shall should "
+        "can could may might must to of in on at by for from with into onto over under as and or but so if then than "
+        "because while when where who whom whose which what how why about up down out off just very really also too "
+        "both each every some any all most more much many such own same other another again ever even only yes yeah "
+        "ok okay oh wow hey hi hello thanks thank let let's well sure"
+    ).split()
+)
+
+PERSONS: Mapping[str, str] = {
+    word: person
+    for person, words in {
+        "i": "i i'm i've i'd i'll me my mine myself im ive yo mi mis ich mich mir mein meine",
+        "we": "we we're we've we'll us our ours nosotros wir uns",
+        "you": "you you're you've you'll your yours yourself tú tu usted du dich dir dein deine",
+        "he": "he he's he'll him his himself él er ihn",
+        "she": "she she's she'll her hers herself ella sie",
+        "they": "they they're they've they'll them their theirs ellos ellas",
+    }.items()
+    for word in words.split()
+}
+MODALITY: Mapping[str, str] = {
+    word: kind
+    for kind, words in {
+        "future": "will shall won't gonna i'll we'll you'll he'll she'll they'll",
+        "possible": "may might could maybe perhaps possibly probably likely can",
+        "would": "would wouldn't should shouldn't ought",
+        "must": "must needs need required mandatory",
+        "if": "if whether unless provided assuming",
+        "wish": "want wants wanted hope hopes hoped wish wishes plan plans planned planning intend intends "
+        "considering consider considers thinking wonder wondering dream tried tries try trying",
+        "belief": "think thinks thought believe believes believed guess suppose seems seem apparently allegedly "
+        "supposedly heard claims claimed says said",
+    }.items()
+    for word in words.split()
+}
+
+
+# Words that go in pairs: spellings of one word, and the two ends of one scale (§6.2, T29). Doublets are few and
+# closed on purpose: spellings, short forms, and words that differ in register alone. A boy is not a kid, a man is no
+# person, and a bike may be a bicycle or a motorbike: those stay apart.
+
+
+_DOUBLETS = """
+child kid | woman lady | man guy | mother mom mum mama mommy | father dad papa daddy | grandmother grandma
+grandfather grandpa | someone somebody | everyone everybody | anyone anybody | car automobile | rabbit bunny
+plane airplane aeroplane | motorbike motorcycle | cyclist bicyclist | phone telephone | television tv telly
+photo photograph | sofa couch | movie film | fridge refrigerator | gym gymnasium | exam examination | lab laboratory
+attorney lawyer | physician doctor | veterinarian vet | advertisement advert ad | garbage trash rubbish
+repository repo | information info | configuration config | database db | developer dev | administrator admin
+specification spec | javascript js | typescript ts | postgresql postgres | kubernetes k8s | big large | small little
+rapid quick fast | rapidly quickly swiftly | carefully cautiously | outdoors outside | indoors inside | whole entire
+often frequently | perhaps maybe | glad happy | ill sick | on upon | toward towards | among amongst | while whilst
+until till | buy purchase | begin start commence | finish end | speak talk | fight battle | help assist
+choose select | answer reply respond | jump leap | frighten scare | put place | stare gaze | color colour | gray grey
+center centre | theater theatre | meter metre | liter litre | favorite favourite | blond blonde | license licence
+program programme | organization organisation | organize organise | realize realise | analyze analyse
+neighbor neighbour | flavor flavour | humor humour | honor honour | labor labour | traveler traveller
+jewelry jewellery | tire tyre | pajamas pyjamas | catalog catalogue | dialog dialogue | donut doughnut
+yogurt yoghurt | aluminum aluminium | backwards backward | forwards forward | upwards upward
+"""
+_SCALES = """
+hot / cold | warm / cool | increase rise grow raise expand gain / decrease fall shrink lower drop reduce lose
+up / down | high / low | enable activate / disable deactivate | on / off | before / after | above over / below under
+allow permit / deny forbid ban prohibit block | accept approve / reject refuse decline | open / close shut
+start begin commence / stop end finish quit | buy purchase / sell | win / lose | pass succeed / fail
+love like enjoy adore prefer / hate dislike detest despise avoid | always / never rarely seldom
+often / rarely seldom | all every each / none some few | many / few | more / less fewer | most / least
+everyone everybody / nobody | big large huge / small little tiny | long tall / short | old / young new
+fast quick rapid / slow | early / late | first / last | true / false | right correct / wrong incorrect | left / right
+good / bad | better / worse | best / worst | safe / dangerous | easy simple / difficult hard | strong / weak
+rich / poor | clean / dirty muddy | dry / wet | full / empty | light bright / dark | light / heavy | loud / quiet
+public / private | present / absent | alive / dead | add include insert / remove exclude delete | push / pull
+give / take receive | send / receive | enter / exit leave | arrive come / leave go depart
+in into inside indoors / out outside outdoors | front / back behind | top / bottom | east / west | north / south
+day / night | morning / evening night | man boy male / woman girl female lady | husband / wife | brother / sister
+son / daughter | mother / father | borrow / lend | import / export | upload / download | encrypt / decrypt
+install add / uninstall | connect / disconnect | agree / disagree | near / far | remember / forget | laugh / cry
+smile / frown | sit lie / stand | walk run / stand rest | sleep / wake | asleep / awake | married / single divorced
+online / offline | internal / external | local / remote | static / dynamic | optional / mandatory required
+manual / automatic | upstream / downstream | ascending / descending | minimum min / maximum max
+temporary / permanent | optimistic / pessimistic | positive / negative | guilty / innocent | introvert / extrovert
+ancient / modern | thick / thin | wide broad / narrow | deep / shallow | smooth / rough | sweet / bitter sour
+cheap / expensive | with / without | to / from | for / against | and / or
+"""
+# Two words that say what one says; read before words are.
+PHRASES: Mapping[str, str] = {
+    r"close to": "near",
+    r"next to": "beside",
+    r"(?:a lot|lots) of": "many",
+    r"(?:cell|mobile|smart) ?phone": "cellphone",
+    r"(has|have) got": "$1",
+    r"(?:a )?(?:pair|couple) of": "two",
+    r"make ?up": "makeup",
+    r"due to": "because of",
+    r"on to": "onto",
+    r"in to": "into",
+}
+# Prefixes that turn a word round: "unhappy", "inactive", "disagree".
+TURNING = r"^(?:un|in|im|ir|il|dis|non|de|anti|mis)-?([^\W\d_]{3,})$"
+
+
+def _groups(table: str) -> Iterator[str]:
+    return (group.strip() for group in table.replace("\n", "|").split("|") if group.strip())
+
+
+def _ends() -> Iterator[tuple[str, str]]:
+    for number, scale in enumerate(_groups(_SCALES)):
+        for sign, words in zip("+-", scale.split("/"), strict=True):
+            for word in words.split():
+                yield word, f"{number}{sign}"
+
+
+DOUBLETS: Mapping[str, str] = {word: group.split()[0] for group in _groups(_DOUBLETS) for word in group.split()}
+# Of each word the ends of scales that it stands at, scale and sign each, with spaces between them.
+ENDS: Mapping[str, str] = {word: " ".join(end for each, end in _ends() if each == word) for word, _ in _ends()}

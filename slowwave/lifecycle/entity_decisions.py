@@ -1,0 +1,220 @@
+"""The decisions that tell of entities put right: what people said, and what became of facts because of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from slowwave.revision.beliefs import JoinedBeliefs
+from slowwave.revision.conflicts import Rivals
+from slowwave.revision.contradictions import KIND, flag_doubts
+from slowwave.revision.evidence import Heard
+from slowwave.revision.mutual_exclusion import names_of
+from slowwave.settings import ReviseSettings
+from slowwave.text import as_json, timed_id
+from slowwave.validity import is_live
+
+# What is held of two entities that are to become one: everything that a plan of the merge looks at.
+
+
+ENDS = ("subject_id", "object_id", "owner_entity_id")
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Holdings:
+    """What a store holds near two entities, as whole rows; the tables with a vector come with it.
+
+    `entities`: both, and those that were split from the loser or merged into it. `called`: ALIASES of whoever is called
+    as one of the two is, canonical names among them, without an id. `facts` and `archive`: those that name the loser.
+    `flagged`: live ones that do not, and are marked as looking like one that says something between the two. `held`:
+    the other live facts that name the winner. `evidence` of the live relations of both, `objects` and `object_aliases`:
+    what their objects are called. `pairs`: decisions about pairs with one of `facts` in them. `beliefs` and `hints`: as
+    `join_beliefs` wants them, with `waiting`. `episodes`: the links of both.
+    """
+
+    entities: pl.DataFrame
+    called: pl.DataFrame
+    facts: pl.DataFrame
+    archive: pl.DataFrame
+    flagged: pl.DataFrame
+    held: pl.DataFrame
+    evidence: pl.DataFrame
+    objects: pl.DataFrame
+    object_aliases: pl.DataFrame
+    predicates: pl.DataFrame
+    pairs: pl.DataFrame
+    beliefs: pl.DataFrame
+    hints: pl.DataFrame
+    waiting: frozenset[str]
+    episodes: pl.DataFrame
+
+
+def is_between(pair: Pair) -> pl.Expr:
+    """Whether a fact has one of the pair at either end."""
+    subject, object_ = pl.col("subject_id"), pl.col("object_id")
+    both = (subject == pair[0]) & (object_ == pair[1]) | (subject == pair[1]) & (object_ == pair[0])
+    return both.fill_null(False)
+
+
+# What contradicts, or no longer does, once two entities are one: nothing is guessed (S2-58, S2-75, T31).
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two live facts of which one at a time can hold: their relation, and (id, statement) of each."""
+
+    predicate: str
+    known: tuple[str, str]
+    moved: tuple[str, str]
+
+
+def find_conflicts(
+    held: Holdings, facts: pl.DataFrame, aliases: pl.DataFrame, pair: Pair, settings: ReviseSettings, now: datetime
+) -> tuple[tuple[Conflict, ...], pl.DataFrame]:
+    """Live facts of which one at a time can hold, and the pairs that wait for somebody who knows (S2-58, S2-75)."""
+    came = held.facts.filter(pl.col("subject_id") == pair[0])["id"].implode()
+    said = [
+        part.filter(is_live(now), pl.col("kind") == "relation").with_columns(said_at="valid_from", place=pl.lit(place))
+        for part, place in ((held.held, 0), (facts.drop("vector").filter(pl.col("id").is_in(came)), 1))
+    ]
+    rows = pl.concat(said, how="diagonal").sort("valid_from", "id")
+    names = names_of(held.objects, pl.concat([held.object_aliases, aliases], how="diagonal"))
+    types = dict(held.objects.select("id", "entity_type").iter_rows())
+    rivals = Rivals(rows["predicate"], held.predicates, names, types, _heard(held.evidence))
+    known, moved = ([*rows.filter(pl.col("place") == place).iter_rows(named=True)] for place in (0, 1))
+    rivals.place(known)
+    found = [
+        Conflict(new["predicate"], (old["id"], old["statement"]), (new["id"], new["statement"]))
+        for new in moved
+        if new["predicate"] in rivals.single and new["polarity"] != "negated" and new["object_text"]
+        for old in rivals.of(new)
+    ]
+    asked = [(conflict.moved[0], conflict.known[0], "") for conflict in found]
+    doubts = flag_doubts(asked, pl.Series(dtype=pl.String), settings, now)
+    decided = held.pairs.filter(pl.col("outcome") != "pending").select("id")
+    return tuple(found), doubts.join(decided, on="id", how="anti")
+
+
+def _heard(evidence: pl.DataFrame) -> Heard:
+    said = evidence.group_by("fact_id").agg("message_id")
+    return Heard({fact: frozenset(messages) for fact, messages in said.iter_rows()}, {}, {})
+
+
+def settled_pairs(held: Holdings, facts: pl.DataFrame, archived: Sequence[str]) -> list[str]:
+    """Pairs that must be looked at anew, or never again.
+
+    What was kept apart while it was of two entities, unless a person said so; what waited beside a fact that is
+    archived now; and what seemed to contradict and names one object now (T31).
+    """
+    moved, mine, gone = (
+        ids.implode() for ids in (held.facts["id"], held.held["id"], pl.Series(archived, dtype=pl.String))
+    )
+    crosses = (pl.col("a_id").is_in(moved) & pl.col("b_id").is_in(mine)) | (
+        pl.col("b_id").is_in(moved) & pl.col("a_id").is_in(mine)
+    )
+    is_doubt = (pl.col("kind") == KIND).fill_null(False)
+    anew = crosses & ~is_doubt & (pl.col("decided_by") != "person").fill_null(True)
+    said = pl.concat([facts, held.held], how="diagonal").select("id", told=pl.struct("subject_id", "object_id"))
+    both = held.pairs.join(said, left_on="a_id", right_on="id", how="left").join(
+        said, left_on="b_id", right_on="id", how="left", suffix="_b"
+    )
+    object_ = pl.col("told").struct.field("object_id")
+    is_same = (pl.col("told") == pl.col("told_b")) & object_.is_not_null()
+    now_alike = (pl.col("outcome") == "pending") & is_doubt & is_same.fill_null(False)
+    return both.filter(anew | waits_for(gone) | now_alike)["id"].unique().sort().to_list()
+
+
+def waits_for(facts: pl.Series) -> pl.Expr:
+    """Whether a pair with one of these facts (a list of ids) is not decided."""
+    return (pl.col("outcome") == "pending") & pl.any_horizontal(pl.col("a_id", "b_id").is_in(facts))
+
+
+VOID = "It said something between two entities that are one now."
+_BOTH_STAY = "Its relation allows one object at a time, and both were known of what is one entity now: both stay."
+
+Row = dict[str, Any]
+
+
+def about_entities(
+    loser: Row,
+    winner: Row,
+    moved: int,
+    archived: Sequence[tuple[str, str]],
+    conflicts: Sequence[Conflict],
+    now: datetime,
+) -> list[Row]:
+    """The merge as each of the two tells of it."""
+    seen = {"facts": moved, "archived": [id_ for id_, _ in archived], "conflicts": len(conflicts)}
+    types = {"types": [loser["entity_type"], winner["entity_type"]]}
+    names = {"names": [loser["name"], winner["name"]]}
+    told = {
+        loser["id"]: f"A person said that it is {winner['name']!r}; all of it belongs to that one now.",
+        winner["id"]: f"A person said that {loser['name']!r} is the same; all of that one belongs to it now.",
+    }
+    ids = [loser["id"], winner["id"]]
+    return [
+        decision("merge_entity", subject, ids, [winner["id"]], reason, now, {**seen, **types, **names})
+        for subject, reason in told.items()
+    ]
+
+
+def about_moves(facts: pl.DataFrame, loser: Row, winner: Row, now: datetime) -> list[Row]:
+    """For each fact which of its ends is another entity now."""
+    pair = (loser["id"], winner["id"])
+    reason = f"{loser['name']!r} was merged into {winner['name']!r}: it is about that one now."
+    ends = [(end, facts[end].to_list()) for end in ENDS]
+    return [
+        decision(
+            "move", id_, list(pair), [id_], reason, now, {end: list(pair) for end, was in ends if was[row] == pair[0]}
+        )
+        for row, id_ in enumerate(facts["id"])
+    ]
+
+
+def about_beliefs(joined: JoinedBeliefs, now: datetime) -> list[Row]:
+    same = "Both beliefs say the same of what is one entity now: their evidence is counted together."
+    rows = [decision("join", left, [gone, left], [left], same, now) for gone, left in joined.joined]
+    void = [decision("evict", id_, [id_], [], VOID, now, {"statement": words}) for id_, words in joined.void]
+    return [*rows, *void]
+
+
+def about_conflicts(conflicts: Sequence[Conflict], now: datetime) -> list[Row]:
+    return [
+        decision(
+            "refuse", each.known[0], [each.known[0], each.moved[0]], [], _BOTH_STAY, now, {"relation": each.predicate},
+            decided_by="rule",
+        )
+        for each in conflicts
+    ]  # fmt: skip
+
+
+def decision(
+    action: str,
+    subject: str,
+    ids_in: Sequence[str],
+    ids_out: Sequence[str],
+    reason: str,
+    now: datetime,
+    seen: Mapping[str, object] | None = None,
+    *,
+    decided_by: str = "person",
+) -> Row:
+    """A row of `decisions`."""
+    return {
+        "id": timed_id("d", now, action, subject, ids_in),
+        "action": action,
+        "subject_id": subject,
+        "ids_in": list(ids_in),
+        "ids_out": list(ids_out),
+        "measures": as_json(seen or {}),
+        "decided_by": decided_by,
+        "model": None,
+        "reason": reason,
+        "at": now,
+    }

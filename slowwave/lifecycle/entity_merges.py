@@ -1,0 +1,237 @@
+"""Two entities that are one: what of the loser becomes the winner's, and what that makes void (S2-04, S2-08, C17, T25).
+
+Nothing but the entities is merged. Facts that now say the same are to be compared again, and where two now contradict
+each other both stay and the pair waits for somebody who knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.resolution.mentions import MAX_SUMMARY_BYTES, embed_texts
+from slowwave.revision.beliefs import join_beliefs
+from slowwave.settings import BeliefSettings, ReviseSettings
+from slowwave.text import cut_bytes, digest, normalise_name, row_id
+from slowwave.validity import MAX_CHAIN, is_live
+
+from .entity_decisions import (
+    ENDS,
+    VOID,
+    Conflict,
+    Holdings,
+    Pair,
+    about_beliefs,
+    about_conflicts,
+    about_entities,
+    about_moves,
+    find_conflicts,
+    is_between,
+    settled_pairs,
+    waits_for,
+)
+from .eviction import Cause, plan_retirement
+
+Row = dict[str, Any]
+SELF_LOOP = "self-loop after merge"
+_BY_MERGE = Cause("archive", SELF_LOOP, "person", VOID)
+_NO_LONGER = {"consolidated_at": None, "consolidation_error": None, "consolidation_attempts": 0}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EntityMerge:
+    """Rows to upsert and ids to delete, by table, facts apart.
+
+    `moved` are ids of facts that are about the winner now, `archived` (id, statement) of those among them that said
+    something between the two. `names` are new names of the winner. `to_embed` is what the winner's vector stands for
+    from now on, None where it stays as it is.
+    """
+
+    facts: pl.DataFrame
+    archive: pl.DataFrame
+    rows: Mapping[str, pl.DataFrame]
+    gone: Mapping[str, Sequence[str]]
+    moved: tuple[str, ...]
+    archived: tuple[tuple[str, str], ...]
+    names: tuple[str, ...]
+    conflicts: tuple[Conflict, ...]
+    beliefs: int
+    to_embed: str | None
+
+
+def refusal(loser: Row, winner: Row, parents: Mapping[str, str], between: pl.DataFrame, *, force: bool) -> str:
+    """Why two entities may not be merged; empty if they may (S2-09, C17).
+
+    `parents` says from which entity each was split, `between` are live facts that have one of the two at either end.
+    """
+    both = f"{loser['name']!r} and {winner['name']!r}"
+    if loser["id"] == winner["id"]:
+        return f"{winner['name']!r} cannot be merged with itself."
+    if loser["id"] in ancestors(winner["id"], parents) or winner["id"] in ancestors(loser["id"], parents):
+        return f"One of {both} was split from the other."
+    parts = between.filter((pl.col("kind") == "structural") | pl.col("predicate").is_in(["part_of", "contains"]))
+    if len(parts):
+        return f"One of {both} is a part of the other: “{parts['statement'][0]}”."
+    if len(kept := between.filter(pl.col("pinned").fill_null(False))):
+        return f"What is known between {both} is pinned: “{kept['statement'][0]}”."
+    if loser["entity_type"] != winner["entity_type"] and not force:
+        return f"{loser['name']!r} is a {loser['entity_type']}, {winner['name']!r} a {winner['entity_type']}."
+    return ""
+
+
+def ancestors(entity: str, parents: Mapping[str, str]) -> list[str]:
+    """The entities that it was split from, nearest first; ends where steps would turn back."""
+    chain: list[str] = []
+    step = parents.get(entity)
+    while step is not None and step not in chain and len(chain) < MAX_CHAIN:
+        chain.append(step)
+        step = parents.get(step)
+    return chain
+
+
+def plan_merge(
+    held: Holdings,
+    pair: Pair,
+    now: datetime,
+    beliefs: BeliefSettings | None = None,
+    revise: ReviseSettings | None = None,
+) -> EntityMerge:
+    """Everything of the first of the pair under the name of the second; planned again, it finds nothing to move."""
+    loser, winner = (held.entities.filter(pl.col("id") == id_).row(0, named=True) for id_ in pair)
+    entities = _entities(held.entities, pair)
+    facts, archived, told = _facts(held, pair, now)
+    aliases, old_aliases = _aliases(held.called, loser, winner)
+    episodes, old_episodes = _episodes(held.episodes, pair)
+    joined = join_beliefs(held.beliefs, held.hints, *pair, held.waiting, (beliefs or BeliefSettings()).decay_rate)
+    conflicts, doubts = find_conflicts(held, facts, aliases, pair, revise or ReviseSettings(), now)
+    moved = pl.concat([held.facts, held.archive], how="diagonal").sort("id")
+    decisions = [
+        *about_entities(loser, winner, moved.height, archived, conflicts, now),
+        *about_moves(moved, loser, winner, now),
+        *told,
+        *about_beliefs(joined, now),
+        *about_conflicts(conflicts, now),
+    ]
+    return EntityMerge(
+        facts,
+        _repointed(held.archive, pair),
+        {
+            "entities": entities,
+            "entity_aliases": aliases,
+            "episode_entities": episodes,
+            "pending_beliefs": pl.DataFrame(list(joined.beliefs.values()), schema=held.beliefs.schema),
+            "belief_evidence": pl.DataFrame(list(joined.evidence.values()), schema=held.hints.schema),
+            "pair_decisions": doubts,
+            "decisions": pl.DataFrame(decisions, schema=dict(frames.DECISIONS)),
+        },
+        {
+            "entity_aliases": old_aliases,
+            "episode_entities": old_episodes,
+            "pending_beliefs": sorted(joined.gone),
+            "belief_evidence": sorted(joined.gone_evidence),
+            "pair_decisions": settled_pairs(held, facts, [id_ for id_, _ in archived]),
+        },
+        tuple(moved["id"]),
+        archived,
+        tuple(sorted(aliases["alias_name"].unique())),
+        conflicts,
+        len(joined.beliefs),
+        _to_embed(entities, held.entities, winner["id"]),
+    )
+
+
+def _entities(entities: pl.DataFrame, pair: Pair) -> pl.DataFrame:
+    """The loser put away, the winner with what is the loser's, and those that named the loser."""
+    rows = {row["id"]: row for row in entities.iter_rows(named=True)}
+    gone, left = (rows[id_] for id_ in pair)
+    for row in rows.values():
+        named = ("parent_entity_id", "merged_into")
+        row |= {column: left["id"] for column in named if row[column] == gone["id"]}
+    left |= {
+        "summary": joined_summary(left["summary"], gone["summary"]),
+        "first_seen_at": min(filter(None, (left["first_seen_at"], gone["first_seen_at"])), default=None),
+        "last_seen_at": max(filter(None, (left["last_seen_at"], gone["last_seen_at"])), default=None),
+        "pinned": bool(left["pinned"]) or bool(gone["pinned"]),
+        "parent_entity_id": left["parent_entity_id"] or gone["parent_entity_id"],
+        "status": gone["status"] if left["status"] == "archived" else left["status"],
+    }
+    gone |= {"status": "archived", "merged_into": left["id"], "pinned": False, "vector": None, "embed_text_hash": None}
+    made = pl.DataFrame(list(rows.values()), schema=entities.schema)
+    hashes = pl.Series([digest(text) for text in embed_texts(made)], dtype=pl.String)
+    is_left = pl.col("id") == left["id"]
+    return made.with_columns(embed_text_hash=pl.when(is_left).then(hashes).otherwise("embed_text_hash"))
+
+
+def joined_summary(summary: str | None, more: str | None) -> str | None:
+    """Both summaries, unless the first holds the second; at most 2048 bytes (S2-08)."""
+    if not summary or not more:
+        return summary or more
+    plain, plain_more = (" ".join(text.lower().split()) for text in (summary, more))
+    return summary if plain_more in plain else cut_bytes(f"{summary}; {more}", MAX_SUMMARY_BYTES)
+
+
+def _to_embed(after: pl.DataFrame, before: pl.DataFrame, entity: str) -> str | None:
+    row, was = (rows.filter(pl.col("id") == entity) for rows in (after, before))
+    is_same = row["embed_text_hash"].equals(was["embed_text_hash"], null_equal=True)
+    return None if is_same and not was["vector"].null_count() else str(embed_texts(row)[0])
+
+
+def _facts(held: Holdings, pair: Pair, now: datetime) -> tuple[pl.DataFrame, tuple[tuple[str, str], ...], list[Row]]:
+    """The facts under the winner's name, (id, statement) of those archived, and decisions about these.
+
+    Live ones are to be compared again. What said something between the two says nothing now (S2-12, T31).
+    """
+    facts = held.facts
+    loops = facts.filter(is_between(pair), pl.col("status") == "active")["id"].implode()
+    is_loop = pl.col("id").is_in(loops)
+    again = [
+        pl.when(is_live(now) & ~is_loop).then(pl.lit(value, dtype=facts.schema[name])).otherwise(name).alias(name)
+        for name, value in _NO_LONGER.items()
+    ]
+    every = pl.concat([_repointed(facts, pair).with_columns(again), held.flagged.select(facts.columns)])
+    going, partners = every.filter(is_loop).sort("id"), every.filter(~is_loop & pl.col("similar_to_id").is_in(loops))
+    waiting = held.pairs.filter(waits_for(loops))
+    retired = plan_retirement(going, partners, waiting, _BY_MERGE, now)
+    rows = pl.concat([every.join(retired.facts, on="id", how="anti"), retired.facts.select(every.columns)])
+    return rows.sort("id"), tuple(going.select("id", "statement").iter_rows()), retired.decisions.to_dicts()
+
+
+def _repointed(facts: pl.DataFrame, pair: Pair) -> pl.DataFrame:
+    return facts.with_columns(pl.col(end).replace(*pair) for end in ENDS)
+
+
+def _aliases(called: pl.DataFrame, loser: Row, winner: Row) -> tuple[pl.DataFrame, list[str]]:
+    """Every name of the loser as one of the winner's, under the types of both; and the rows that go.
+
+    A name by which another entity of that type is known stays that one's: look-ups take one entity only (S2-04).
+    """
+    own = called.filter(pl.col("entity_id") == loser["id"])
+    names = pl.concat([own["alias_name"], pl.Series([loser["canonical_name"], normalise_name(loser["name"] or "")])])
+    types = pl.Series([loser["entity_type"], winner["entity_type"], *own["entity_type"]], dtype=pl.String)
+    key = ["alias_name", "entity_type"]
+    wanted = pl.DataFrame({key[0]: names.unique().sort()}).join(
+        pl.DataFrame({key[1]: types.drop_nulls().unique().sort()}), how="cross"
+    )
+    taken = called.filter(pl.col("entity_id") != loser["id"])
+    fresh = wanted.filter(pl.col("alias_name") != "").join(taken, on=key, how="anti", maintain_order="left")
+    return alias_rows(fresh, winner["id"]), own["id"].drop_nulls().to_list()
+
+
+def alias_rows(names: pl.DataFrame, entity: str) -> pl.DataFrame:
+    """ALIASES of an entity from (alias_name, entity_type)."""
+    ids = [row_id("a", name, kind, entity) for name, kind in names.iter_rows()]
+    return names.select(pl.Series("id", ids, dtype=pl.String), "alias_name", "entity_type", entity_id=pl.lit(entity))
+
+
+def _episodes(links: pl.DataFrame, pair: Pair) -> tuple[pl.DataFrame, list[str]]:
+    """The conversations that were about the loser as links of the winner, each once; and the links that go (S2-74)."""
+    own, known = (links.filter(pl.col("entity_id") == id_) for id_ in pair)
+    fresh = own.join(known.select("episode_id"), on="episode_id", how="anti").sort("episode_id")
+    ids = [row_id("ee", episode, pair[1]) for episode in fresh["episode_id"]]
+    moved = fresh.with_columns(pl.Series("id", ids, dtype=pl.String), entity_id=pl.lit(pair[1]))
+    return moved, own["id"].to_list()

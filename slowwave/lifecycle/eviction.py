@@ -1,0 +1,377 @@
+"""What moves out of the way: facts long out of use, entities of which nothing is known, entities beyond the cap.
+
+A fact that holds is never touched, except by the cap on entities (S2-53), and then it is archived: retired first,
+moved later. Never touched at all: what is pinned, what a person called certain, structure, similarity, and whatever is
+known of a pinned entity. Ages count from when the store stopped believing, not from an end in the world (T12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.deduplication.observations import cleared
+from slowwave.text import as_json, timed_id
+from slowwave.validity import is_live, live_sql, time_sql
+
+# Retirement: facts leave memory for the archive, with what hangs on them, so that all of it can come back (T31).
+
+
+Measures = Mapping[str, Mapping[str, Any]]
+NOTHING: Measures = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why facts are retired: the action and reason of the decision, the `status_reason`, and who decided."""
+
+    action: str
+    status_reason: str
+    decided_by: str
+    reason: str
+
+
+BY_A_PERSON = Cause("archive", "deleted", "person", "A person retired it; undo brings it back.")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Retirement:
+    """Rows to store: `facts` are the retired ones and those whose flag is cleared with them.
+
+    `pairs` are ids of PAIR_DECISIONS that waited for a decision which no longer matters.
+    """
+
+    facts: pl.DataFrame
+    decisions: pl.DataFrame
+    pairs: tuple[str, ...]
+    retired: tuple[str, ...]
+    cleared: tuple[str, ...]
+
+
+def plan_retirement(
+    facts: pl.DataFrame,
+    partners: pl.DataFrame,
+    pairs: pl.DataFrame,
+    cause: Cause,
+    now: datetime,
+    measures: Measures = NOTHING,
+) -> Retirement:
+    """Archive facts; the rows stay, and facts that were flagged for them lose the flag (S0-05).
+
+    `facts` are live rows, `partners` those with one of them as `similar_to_id`; both may be wider than FACTS. `pairs`
+    are pending PAIR_DECISIONS of the facts, `measures` what was seen of each. Flags and pairs are kept in the decision,
+    from where `slowwave.lifecycle.restore` puts them back.
+    """
+    archived = facts.with_columns(
+        status=pl.lit("archived"),
+        status_reason=pl.lit(cause.status_reason),
+        expired_at=pl.lit(now, dtype=frames.TIME),
+    )
+    gone = facts["id"].to_list()
+    freed = partners.filter(is_live(now) & pl.col("similarity_flag") & ~pl.col("id").is_in(gone)).sort("id")
+    flags = _by_fact(freed, "similar_to_id", ("id", "similarity_score"))
+    waiting = [_by_fact(pairs, end, tuple(frames.PAIR_DECISIONS)) for end in ("a_id", "b_id")]
+    rows = []
+    for fact in gone:
+        lost = flags.get(fact, [])
+        seen = {
+            **measures.get(fact, {}),
+            "flags": {row["id"]: row["similarity_score"] for row in lost},
+            "pairs": [row for ends in waiting for row in ends.get(fact, [])],
+        }
+        rows.append(_decision(fact, [row["id"] for row in lost], seen, cause, now))
+    decisions = pl.DataFrame(rows, schema=dict(frames.DECISIONS))
+    changed = pl.concat([archived, cleared(freed)])
+    return Retirement(changed, decisions, tuple(pairs["id"].unique().sort()), tuple(gone), tuple(freed["id"]))
+
+
+def _by_fact(rows: pl.DataFrame, key: str, columns: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each fact, as plain data in order of their ids."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows.select(*dict.fromkeys((*columns, key))).sort("id").iter_rows(named=True):
+        found.setdefault(row[key], []).append({name: row[name] for name in columns})
+    return found
+
+
+def _decision(fact: str, freed: list[str], measures: Mapping[str, Any], cause: Cause, now: datetime) -> dict[str, Any]:
+    return {
+        "id": timed_id("d", now, cause.action, fact),
+        "action": cause.action,
+        "subject_id": fact,
+        "ids_in": [fact],
+        "ids_out": [fact, *freed],
+        "measures": as_json({name: value for name, value in measures.items() if value not in ({}, [])}),
+        "decided_by": cause.decided_by,
+        "reason": cause.reason,
+        "at": now,
+    }
+
+
+# Kept: facts that fading leaves alone.
+
+
+KEPT_KINDS = ("structural", "similarity")
+KEPT_RANK = "user_axiom"
+ENDS = ("subject_id", "object_id", "owner_entity_id")
+"""Where a fact names entities."""
+
+
+def is_kept(pinned: Collection[str] = ()) -> pl.Expr:
+    """Facts that nothing automatic may hide or retire: pinned, axioms, structure, what is known of `pinned` entities.
+
+    Needs the ends of a fact only where there are pinned entities.
+    """
+    kept = pl.col("pinned").fill_null(False) | (pl.col("entrenchment") == KEPT_RANK).fill_null(False)
+    kept |= pl.col("kind").is_in(KEPT_KINDS).fill_null(False)
+    for end in ENDS if pinned else ():
+        kept |= pl.col(end).is_in(list(pinned)).fill_null(False)
+    return kept
+
+
+ARCHIVED = "archived"
+FOR_WANT_OF_ROOM = Cause(
+    "archive", "evicted", "rule", "There are more entities than are kept, and one that it is about went."
+)
+POINTERS = ("supersedes_id", "similar_to_id", "related_id", "suspect_of")
+"""Where a fact names other facts without needing them to say when it held."""
+ENTITIES: frames.Schema = {
+    **dict.fromkeys(("id", "name", "entity_type", "status", "parent_entity_id", "merged_into"), frames.TEXT),
+    "pinned": frames.FLAG,
+    "seen_at": frames.TIME,
+}
+"""What eviction reads of an entity; `seen_at` is its latest mention, else when it was made."""
+FACTS: frames.Schema = {
+    **dict.fromkeys(("id", "kind", "status", "entrenchment", *ENDS), frames.TEXT),
+    "pinned": frames.FLAG,
+}
+_LASTING = ("structural", "similarity")
+
+
+def since(now: datetime, days: float) -> datetime:
+    """The moment so many days ago."""
+    return now - timedelta(days=days)
+
+
+def out_of_use_sql(cutoff: datetime) -> str:
+    """Facts that are over, and have been since before `cutoff`, as a filter of a store (§6.3).
+
+    Refused ones never were believed and so never expired: they count from when they were last written, their refusal.
+    """
+    moment = time_sql(cutoff)
+    over = f"(expired_at < {moment} OR (status = 'rejected' AND expired_at IS NULL AND updated_at < {moment}))"
+    lasting = ", ".join(f"'{kind}'" for kind in _LASTING)
+    free = [
+        "(pinned IS NULL OR NOT pinned)",
+        "(entrenchment IS NULL OR entrenchment <> 'user_axiom')",
+        f"(kind IS NULL OR kind NOT IN ({lasting}))",
+    ]
+    return " AND ".join(["status NOT IN ('candidate', 'active')", over, *free])
+
+
+def needed_sql(now: datetime) -> str:
+    """Facts that keep their entities: those that hold, and candidates, which may come to (T30). As a filter."""
+    return f"({live_sql(now)} OR status = 'candidate')"
+
+
+def touches(entities: pl.Series) -> pl.Expr:
+    """Whether a fact names one of the entities as subject, object or owner."""
+    named = [pl.col(end).is_in(entities.implode()).fill_null(False) for end in ENDS]
+    return pl.any_horizontal(*named)
+
+
+def deletable(gone: pl.Series, steps: pl.DataFrame) -> pl.Series:
+    """Of facts that may be deleted for good, those that nothing staying needs.
+
+    `steps` (id, replaced_by) are of all facts that were replaced. What stays and was replaced by a fact holds as long
+    as that one says (`validity.valid_facts`), so the replacement stays too, and in turn what replaced that one.
+    """
+    while True:
+        needed = steps.filter(~pl.col("id").is_in(gone.implode()))["replaced_by"]
+        left = gone.filter(~gone.is_in(needed.implode()))
+        if len(left) == len(gone):
+            return gone
+        gone = left
+
+
+def without_pointers(facts: pl.DataFrame, gone: pl.Series, before: Mapping[str, str]) -> pl.DataFrame:
+    """Facts that stay, without what points at facts that are deleted.
+
+    What took the place of a deleted fact took the place of that one's predecessor (`before`: fact to predecessor), the
+    first that stays.
+    """
+    left = set(gone)
+    heirs = {id_: _first_left(id_, before, left) for id_ in set(facts["supersedes_id"].drop_nulls()) & left}
+    is_lost = {name: pl.col(name).is_in(gone.implode()).fill_null(False) for name in POINTERS}
+    emptied = {"related_id": "related_id", "suspect_of": "suspect_of"}
+    emptied |= dict.fromkeys(("similar_to_id", "similarity_score"), "similar_to_id")
+    return facts.with_columns(
+        *[pl.when(~is_lost[pointer]).then(name).alias(name) for name, pointer in emptied.items()],
+        similarity_flag=pl.col("similarity_flag") & ~is_lost["similar_to_id"],
+        supersedes_id=pl.when(is_lost["supersedes_id"])
+        .then(pl.col("supersedes_id").replace_strict(heirs, default=None, return_dtype=pl.String))
+        .otherwise("supersedes_id"),
+    )
+
+
+def _first_left(start: str, before: Mapping[str, str], gone: set[str]) -> str | None:
+    step, seen = before.get(start), {start}
+    while step is not None and step in gone and step not in seen:
+        seen.add(step)
+        step = before.get(step)
+    return None if step in seen or step in gone else step
+
+
+def plan_orphans(entities: pl.DataFrame, known: pl.Series, cutoff: datetime) -> pl.DataFrame:
+    """ENTITIES that were not seen since before `cutoff` and that nothing known is about, by age (S2-52).
+
+    `known` are the entities that facts or pending beliefs need. Those of a split, in either place, stay; paused and
+    completed is what a person said of an entity, and stays as well.
+    """
+    parents = entities["parent_entity_id"].drop_nulls()
+    return entities.filter(
+        pl.col("status").fill_null("active") == "active",
+        ~pl.col("pinned").fill_null(False),
+        pl.col("seen_at") < cutoff,
+        pl.col("parent_entity_id").is_null(),
+        ~pl.col("id").is_in(pl.concat([known, parents]).implode()),
+    ).sort("seen_at", "id")
+
+
+def removable(entities: pl.DataFrame, known: pl.Series, mentioned: pl.Series, cutoff: datetime) -> pl.DataFrame:
+    """ENTITIES that can be deleted for good: orphans, archived ones among them, that no row at all points at."""
+    active = pl.when(pl.col("status") == ARCHIVED).then(pl.lit("active")).otherwise("status")
+    orphans = plan_orphans(entities.with_columns(active.alias("status")), known, cutoff)
+    kept = pl.concat([mentioned, entities["merged_into"].drop_nulls()])
+    return orphans.filter(pl.col("merged_into").is_null(), ~pl.col("id").is_in(kept.implode()))
+
+
+@dataclass(frozen=True, slots=True)
+class CapPlan:
+    """Which entities go, in this order (ENTITIES and `degree`), and which facts with them (id, entity_id).
+
+    `active` is how many there were; `left_over` how many are too many still, because all others are pinned.
+    """
+
+    entities: pl.DataFrame
+    facts: pl.DataFrame
+    active: int = 0
+    left_over: int = 0
+
+    def first(self, count: int) -> CapPlan:
+        """The first entities of it and their facts."""
+        return self._of(self.entities.head(count))
+
+    def after(self, count: int) -> CapPlan:
+        """The other entities of it and their facts."""
+        return self._of(self.entities.slice(count))
+
+    def _of(self, entities: pl.DataFrame) -> CapPlan:
+        facts = self.facts.join(entities.select(entity_id="id"), on="entity_id", how="semi", maintain_order="left")
+        return CapPlan(entities, facts, self.active, self.left_over)
+
+
+def plan_cap(entities: pl.DataFrame, facts: pl.DataFrame, most: int) -> CapPlan:
+    """The entities beyond `most` (0: no limit): the least related first, then those seen longest ago (S2-53).
+
+    `entities` is ENTITIES of all, `facts` FACTS of those that `needed_sql` finds. Each relation counts once for each of
+    its ends (T23); structure, similarity and candidates do not count (T33). A fact goes with the first of its entities.
+    """
+    active = entities.filter(pl.col("status").fill_null("active") == "active")
+    nothing = pl.DataFrame(schema={"id": pl.String, "entity_id": pl.String})
+    excess = len(active) - most
+    if most == 0 or excess <= 0:
+        return CapPlan(active.clear().with_columns(degree=pl.lit(0, dtype=pl.Int64)), nothing, len(active))
+    free = active.filter(~pl.col("id").is_in(_kept(entities, facts).implode()))
+    ranked = free.join(_degrees(facts), on="id", how="left", maintain_order="left")
+    ranked = ranked.with_columns(pl.col("degree").fill_null(0)).sort("degree", "seen_at", "id", nulls_last=False)
+    gone = ranked.head(excess)
+    named = _ends(facts.filter(pl.col("kind").is_null() | ~pl.col("kind").is_in(_LASTING)), ENDS)
+    order = gone.select(entity_id="id").with_row_index("place")
+    facts_gone = named.join(order, on="entity_id").sort("place", "id").unique("id", keep="first", maintain_order=True)
+    return CapPlan(gone, facts_gone.select("id", "entity_id"), len(active), excess - len(gone))
+
+
+def _kept(entities: pl.DataFrame, facts: pl.DataFrame) -> pl.Series:
+    """Ids of entities that never go: pinned ones, and those of facts that never go."""
+    pinned = entities.filter(pl.col("pinned").fill_null(False))["id"]
+    is_lasting = [
+        pl.col("pinned").fill_null(False),
+        (pl.col("entrenchment") == "user_axiom").fill_null(False),
+        (pl.col("kind") == "structural").fill_null(False),
+        pl.col("status") == "candidate",
+        touches(pinned) & (pl.col("kind").is_null() | (pl.col("kind") != "similarity")),
+    ]
+    return pl.concat([pinned, _ends(facts.filter(pl.any_horizontal(*is_lasting)), ENDS)["entity_id"]]).unique()
+
+
+def _degrees(facts: pl.DataFrame) -> pl.DataFrame:
+    """(id, degree): in how many relations that hold an entity is one of the ends."""
+    related = facts.filter(pl.col("kind") == "relation", pl.col("status") == "active")
+    return _ends(related, ENDS[:2]).group_by(id="entity_id").agg(degree=pl.len().cast(pl.Int64))
+
+
+def _ends(facts: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """(id, entity_id) of every entity that a fact names in one of the columns, once."""
+    parts = [facts.select("id", entity_id=end) for end in columns]
+    return pl.concat(parts).drop_nulls("entity_id").unique()
+
+
+def move_decisions(facts: pl.Series, days: float, now: datetime) -> pl.DataFrame:
+    """One row for each of these facts that is to move to the archive."""
+    said = f"It was over for more than {days:g} days."
+    return _decisions([(id_, {"expired_edge_retention_days": days}, said) for id_ in facts], now, "move")
+
+
+def orphan_decisions(orphans: pl.DataFrame, days: float, now: datetime, action: str = "archive") -> pl.DataFrame:
+    """One row for each of these ENTITIES."""
+    said = "Nothing is known of it, and it was not mentioned for a long time."
+    return _decisions(
+        [
+            (id_, {"unseen_days": _age(seen, now), "orphan_days": days}, said)
+            for id_, seen in orphans.select("id", "seen_at").iter_rows()
+        ],
+        now,
+        action,
+    )
+
+
+def cap_measures(plan: CapPlan, most: int, now: datetime) -> dict[str, dict[str, object]]:
+    """What was seen of each entity of the plan."""
+    return {
+        id_: {"relations": degree, "unseen_days": _age(at, now), "entities": plan.active, "max_entities": most}
+        for id_, at, degree in plan.entities.select("id", "seen_at", "degree").iter_rows()
+    }
+
+
+def cap_decisions(plan: CapPlan, most: int, now: datetime) -> pl.DataFrame:
+    """One row for each entity of the plan."""
+    said = "There are more entities than are kept, and it is among the least related."
+    return _decisions([(id_, seen, said) for id_, seen in cap_measures(plan, most, now).items()], now, "archive")
+
+
+def _decisions(rows: Sequence[tuple[str, Mapping[str, object], str]], now: datetime, action: str) -> pl.DataFrame:
+    made = [
+        {
+            "id": timed_id("d", now, action, subject),
+            "action": action,
+            "subject_id": subject,
+            "ids_in": [subject],
+            "ids_out": [subject],
+            "measures": as_json(measures),
+            "decided_by": "rule",
+            "reason": reason,
+            "at": now,
+        }
+        for subject, measures, reason in rows
+    ]
+    return frames.conform(pl.DataFrame(made), frames.DECISIONS) if made else frames.empty(frames.DECISIONS)
+
+
+def _age(at: datetime | None, now: datetime) -> float | None:
+    return None if at is None else round(max((now - at) / timedelta(days=1), 0.0), 3)

@@ -1,0 +1,342 @@
+"""Probes: the questions by which maintenance is measured, drawn before it starts and then left as they are.
+
+Half come from what was really asked: a logged recall, with the facts that it returned first. The others are made from
+facts, without a model: whom a fact is about and how its statement begins, without its answer, which is the object, or
+else the end of the statement. They name so few words that a right store answers some six to eight in ten of them: of
+questions that are always answered none would tell that recall gets worse.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from hashlib import blake2b
+from itertools import islice
+from types import MappingProxyType
+from typing import Any
+
+import polars as pl
+
+from slowwave.errors import RecallFell
+from slowwave.ranking.ranking import stems
+from slowwave.settings import GateSettings, StewardSettings
+from slowwave.validity import is_live, successors
+
+from .eviction import is_kept
+from .scoring import score_facts
+
+KINDS = ("relation", "observation", "note")
+FIRST_PLACES = 3  # of a logged recall: what came later may have been there by chance
+FADING = 0.25  # a fact that nobody ever asked for and that scores lower is on its way out
+HIDDEN = 0.06  # below 0.05 recall hides a fact, however often it was asked for long ago
+LEAST = 3  # content words of a statement without a short answer
+SHARE = 6  # of so many content words of a statement one is asked
+SHORT = 4  # content words of an object that is an answer; a longer one is a clause, of which the beginning may be asked
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A question, and the facts that answer it; `is_logged` if somebody asked it."""
+
+    query: str
+    expected: tuple[str, ...]
+    is_logged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a fact said when it was asked about: its sentence, since when it held, and the words of a short answer."""
+
+    statement: str
+    since: datetime | None = None
+    answer: frozenset[str] = frozenset()
+
+
+def said_by(facts: pl.DataFrame, ids: Iterable[str]) -> dict[str, Said]:
+    """What those of the facts say; they have `valid_from` and the names of their objects."""
+    rows = facts.filter(pl.col("id").is_in(list(ids))).select(
+        "id", "statement", "valid_from", answer=pl.coalesce("object", "object_text").fill_null("")
+    )
+    return {
+        id_: Said(text or "", since, _short(answer) & stems(text or ""))
+        for id_, text, since, answer in rows.iter_rows()
+    }
+
+
+def _short(answer: str) -> frozenset[str]:
+    words = stems(answer)
+    return words if len(words) <= SHORT else frozenset()
+
+
+def plan_probes(
+    facts: pl.DataFrame,
+    queries: pl.DataFrame,
+    events: pl.DataFrame,
+    settings: GateSettings,
+    salt: str,
+    now: datetime,
+) -> tuple[Probe, ...]:
+    """At most `settings.probes` different questions, logged ones first; the same salt draws the same ones.
+
+    `facts` are FACTS with `created_at` and the names `subject` and `object` of their ends; `queries` (query,
+    query_hash, at) and `events` (fact_id, query_hash, rank, at) are logs.
+    """
+    asked = facts.filter(is_live(now), pl.col("kind").is_in(KINDS))
+    logged = {probe.query: probe for probe in _logged(asked, queries, events, settings.probes // 2)}
+    made = (probe for probe in _made(spread(asked, salt)) if probe.query not in logged)
+    return (*logged.values(), *islice(made, settings.probes - len(logged)))
+
+
+def staying(
+    facts: pl.DataFrame, usage: pl.DataFrame, now: datetime, steward: StewardSettings | None = None
+) -> pl.DataFrame:
+    """The facts without those that the steward, as it is set, lets go or hides: asked about, each would be a loss.
+
+    `usage` is what `usage_of` makes of all recalls, those not counted yet among them. What protects a fact from pruning
+    protects it here, and a fact on its way out is left out before it goes.
+    """
+    scored = facts.with_columns(_score=score_facts(facts, usage, steward or StewardSettings(), now))
+    is_used = pl.col("id").is_in(usage["id"].implode()) & (pl.col("_score") >= HIDDEN)
+    return scored.filter(is_kept() | is_used | (pl.col("_score") >= FADING)).drop("_score")
+
+
+def spread(facts: pl.DataFrame, salt: str) -> pl.DataFrame:
+    """The facts in the order in which they are asked about: by a salted hash, one of each subject before any second."""
+    key = blake2b(salt.encode(), digest_size=16).digest()
+    places = [blake2b(fact.encode(), key=key, digest_size=8).digest() for fact in facts["id"]]
+    shuffled = facts.with_columns(pl.Series("_place", places, dtype=pl.Binary)).sort("_place", "id")
+    turn = pl.int_range(pl.len()).over("subject_id")
+    return shuffled.with_columns(_turn=turn).sort("_turn", "_place", "id").drop("_turn", "_place")
+
+
+def question(statement: str, subject: str, answer: str, relation: str = "") -> str | None:
+    """A question that the statement answers; None where it says too little to be asked for.
+
+    It names the subject and the first of the statement's content words, a sixth of them or one, and no word of a
+    short `answer`. Where no word is left, those of the relation are asked.
+    """
+    kept_back = stems(subject) | _short(answer)
+    content = _content(statement, stems(subject))
+    asked = [word for stem, word in content.items() if stem not in kept_back][: max(1, len(content) // SHARE)]
+    if len(asked) == len(content):
+        return None
+    asked = asked or list(_content(relation.replace("_", " "), kept_back).values())
+    if not asked or (len(content) < LEAST and not _short(answer)):
+        return None
+    return f"{' '.join([*_WORD.findall(subject), *asked])}?"
+
+
+def _content(text: str, without: frozenset[str]) -> dict[str, str]:
+    """Stem → word as it stands there, of the content words in their order, each once."""
+    found: dict[str, str] = {}
+    for word in _WORD.findall(text):
+        for stem in stems(word) - without:
+            found.setdefault(stem, word)
+    return found
+
+
+def _logged(facts: pl.DataFrame, queries: pl.DataFrame, events: pl.DataFrame, limit: int) -> list[Probe]:
+    """The newest different questions whose first answers are among the facts."""
+    newest = queries.filter(pl.col("query").fill_null("").str.strip_chars() != "").sort(
+        "at", "query", descending=[True, False]
+    )
+    asked = newest.unique("query_hash", keep="first", maintain_order=True).unique(
+        "query", keep="first", maintain_order=True
+    )
+    first = events.filter(pl.col("rank") <= FIRST_PLACES).join(facts.select(fact_id="id"), on="fact_id", how="semi")
+    found = asked.with_row_index("place").join(first, on=["query_hash", "at"], how="inner")
+    answers = found.sort("place", "rank", "fact_id").group_by("place", maintain_order=True)
+    listed = answers.agg(pl.col("query").first(), pl.col("fact_id").unique(maintain_order=True)).head(limit)
+    return [Probe(query, tuple(ids), True) for _, query, ids in listed.iter_rows()]
+
+
+def _made(facts: pl.DataFrame) -> Iterator[Probe]:
+    """A question for each fact that can be asked for, no question twice."""
+    columns = ("id", "kind", "statement", "predicate", "subject", "object", "object_text")
+    known: set[str] = set()
+    for rows in facts.select(columns).iter_slices(1000):
+        for id_, kind, statement, predicate, subject, name, words in rows.iter_rows():
+            relation = predicate if kind == "relation" else ""
+            query = question(statement or "", subject or "", name or words or "", relation or "")
+            if query is not None and query.lower() not in known:
+                known.add(query.lower())
+                yield Probe(query, (id_,))
+
+
+# What the probes say of a maintenance run: which facts they found before it and after it, and whether recall fell.
+
+
+FEWEST = 10  # probes below which one of them says nothing about all
+LEAST_LOST = 2  # probes, net: one may turn on a hair
+NAMED = 3
+RETOLD = 0.5  # share of a statement's content words that another wording of it says
+SAME = 0.9  # that share where the fact is the same
+NOTHING: Mapping[str, Said] = MappingProxyType({})
+_ROUNDING = 1e-9
+_GOES_ON = ("active", "superseded")  # with an end that has come and no replacement, such a fact is over
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What became of facts: who replaced whom, what each says, which are over, since when, and when it was said."""
+
+    replaced_by: Mapping[str, str]
+    statements: Mapping[str, str]
+    over: frozenset[str] = frozenset()
+    since: Mapping[str, datetime] = field(default_factory=lambda: MappingProxyType({}))
+    said_at: Mapping[str, datetime] = field(default_factory=lambda: MappingProxyType({}))
+
+    @classmethod
+    def of(cls, rows: pl.DataFrame, now: datetime, others: Collection[str] = ()) -> Standing:
+        """From rows (id, statement, status, valid_from, valid_to, replaced_by, said_at) of facts and their successors.
+
+        Over is what was retracted, or has ended without a replacement, itself or as the last that replaced it: the
+        world changed. So is what `others` wrote, or put into its place: a run is measured by its own doings. What was
+        archived is not over.
+        """
+        steps = dict(rows.filter(pl.col("replaced_by").is_not_null()).select("id", "replaced_by").iter_rows())
+        has_ended = pl.col("status").is_in(_GOES_ON) & (pl.col("valid_to") <= now).fill_null(False)
+        is_last = pl.col("replaced_by").is_null()
+        ended = {*rows.filter(is_last & has_ended)["id"], *rows.filter(pl.col("status") == "retracted")["id"]}
+        chains = {id_: (id_, *successors(id_, steps)) for id_ in rows["id"]}
+        over = frozenset(id_ for id_, chain in chains.items() if chain[-1] in ended or not {*chain}.isdisjoint(others))
+        since, said_at = (dict(rows.select("id", at).drop_nulls().iter_rows()) for at in ("valid_from", "said_at"))
+        return cls(steps, dict(rows.select("id", "statement").iter_rows()), over, since, said_at)
+
+    def found(self, probe: Probe, recalled: Mapping[str, str], was: Mapping[str, Said] = NOTHING) -> frozenset[str]:
+        """Which of the expected facts were recalled (id → statement): themselves, what replaced them, or their twins.
+
+        A twin says the same sentence; recall tells a sentence once. What `was` said when the questions were drawn tells
+        a stale answer: something older, or put into the same place, that says otherwise.
+        """
+        said = set(recalled.values())
+        found = set()
+        for id_ in probe.expected:
+            before = was.get(id_)
+            chain = (id_, *successors(id_, self.replaced_by))
+            right = [one for one in chain if before is None or not self._is_stale(id_, one, before)]
+            is_said_again = before is not None and before.statement in said
+            if is_said_again or any(one in recalled or self.statements.get(one) in said for one in right):
+                found.add(id_)
+        return frozenset(found)
+
+    def _is_stale(self, expected: str, one: str, was: Said) -> bool:
+        """Whether a fact, or what took its place, says something else, and neither began nor was said later."""
+        statement, since = self.statements.get(one, ""), self.since.get(one)
+        if statement == was.statement:
+            return False
+        share = len(stems(statement) & stems(was.statement)) / max(len(stems(was.statement)), 1)
+        if one == expected:
+            return share < SAME
+        is_later = since is not None and was.since is not None and since > was.since
+        if one in self.said_at and expected in self.said_at:  # a correction may tell of a time before
+            is_later |= self.said_at[one] > self.said_at[expected]
+        return not is_later and not (was.answer <= stems(statement) and share >= RETOLD)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A question that found a fact before and does not any more."""
+
+    query: str
+    fact_id: str
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Recall over the same probes before and after, each the mean share in [0, 1] of the expected facts found.
+
+    `undone` are the runs that were taken back because it fell, `obstacle` why that could not be done.
+    """
+
+    recall_before: float
+    recall_after: float
+    probes: int
+    tolerance: float
+    fell: bool
+    lost: tuple[Lost, ...] = ()
+    undone: tuple[str, ...] = ()
+    obstacle: str = ""
+    is_telling: bool = True
+
+    def sentence(self) -> str:
+        """For people."""
+        if not self.is_telling:
+            return f"Only {self.probes} questions could be asked before and after: too few to tell whether recall fell."
+        verb = "fell" if self.fell else "held"
+        return (
+            f"Recall {verb}: {self.recall_before:.3f} before, {self.recall_after:.3f} after, over {self.probes} "
+            f"questions (tolerance {self.tolerance:g})."
+        )
+
+    def reason(self) -> str:
+        """For the ledger: the sentence, and what came of it; nothing that was stored is quoted."""
+        return f"{self.sentence()} {self._consequence()}" if self.fell else self.sentence()
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        told = {"fell": self.fell, "is_telling": self.is_telling, "undone": list(self.undone)}
+        return {**self.measures(), **told, "obstacle": self.obstacle, "lost": [asdict(lost) for lost in self.lost]}
+
+    def measures(self) -> dict[str, Any]:
+        """The numbers."""
+        return {
+            "before": round(self.recall_before, 4),
+            "after": round(self.recall_after, 4),
+            "probes": self.probes,
+            "tolerance": self.tolerance,
+            "lost": len(self.lost),
+        }
+
+    def enforce(self) -> None:
+        """Raise `RecallFell` if it fell."""
+        if self.fell:
+            raise RecallFell(
+                f"{self.sentence()} {self._named()}{self._consequence()}",
+                "Where the loss is meant, run it again with a higher `tolerance` of its gate (the night's is [sleep] "
+                "tolerance), or with --no-gate.",
+                self.as_json(),
+            )
+
+    def _named(self) -> str:
+        some = ", ".join(f"{lost.query!r} no longer finds {lost.statement!r}" for lost in self.lost[:NAMED])
+        more = f", and {len(self.lost) - NAMED} more" if len(self.lost) > NAMED else ""
+        return f"Lost: {some}{more}. " if some else ""
+
+    def _consequence(self) -> str:
+        if self.undone:
+            return f"Taken back: {', '.join(self.undone)}."
+        return f"Nothing was taken back: {self.obstacle or 'there is no run to undo.'}"
+
+
+def compare(
+    probes: Sequence[Probe],
+    before: Sequence[Collection[str]],
+    after: Sequence[Collection[str]],
+    standing: Standing,
+    settings: GateSettings,
+) -> Verdict:
+    """The verdict over probes with the expected facts that each found `before` and `after`; `standing` is of after.
+
+    Recall fell if the mean share found did by more than the tolerance, and by two whole probes at least. Expected facts
+    that are over leave both sides; a probe of which none is left says nothing.
+    """
+    shares, lost = [], []
+    for probe, first, second in zip(probes, before, after, strict=True):
+        expected = [id_ for id_ in probe.expected if id_ not in standing.over]
+        if not expected:
+            continue
+        shares.append(tuple(sum(id_ in found for id_ in expected) / len(expected) for found in (first, second)))
+        gone = (id_ for id_ in expected if id_ in first and id_ not in second)
+        lost += [Lost(probe.query, id_, standing.statements.get(id_, id_)) for id_ in gone]
+    count = len(shares)
+    was, now_is = (sum(share[side] for share in shares) for side in (0, 1))
+    net = was - now_is
+    is_telling = count >= FEWEST
+    fell = is_telling and net >= LEAST_LOST - _ROUNDING and net / count > settings.tolerance + _ROUNDING
+    size = max(count, 1)
+    return Verdict(was / size, now_is / size, count, settings.tolerance, fell, tuple(lost), is_telling=is_telling)

@@ -1,0 +1,185 @@
+"""Restoration: archived facts come back as they were, with what left with them, unless something stands in the way.
+
+Nothing that was learned while a fact was away is overruled by its return: a fact that is known again, or whose place
+another one has taken, stays where it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.lexicon import aspects
+from slowwave.revision.apply import activated
+from slowwave.revision.exact_duplicates import with_keys
+from slowwave.text import as_json, timed_id
+from slowwave.validity import is_live
+
+KNOWN = "id status statement statement_hash subject_id predicate object_id object_text scope polarity kind".split()
+TIMES = "valid_from valid_to created_at expired_at".split()
+READ = (*KNOWN, *TIMES)
+_SAME = ["scope", "subject_id", "predicate", "object_key", "statement_hash", "polarity", "day"]
+_HEAD = ["scope", "subject_id", "predicate"]
+REFUSED: frames.Schema = {"id": frames.TEXT, "statement": frames.TEXT, "reason": frames.TEXT}
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """What left with a fact: flags (partner, score) and open PAIR_DECISIONS, as its decision tells."""
+
+    flags: Mapping[str, float | None]
+    pairs: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RestorationPlan:
+    """Rows to store: `facts` are restored ones and those flagged again beside them; `refused` (REFUSED) stay."""
+
+    facts: pl.DataFrame
+    aspects: pl.DataFrame
+    pairs: pl.DataFrame
+    decisions: pl.DataFrame
+    refused: pl.DataFrame
+    restored: tuple[str, ...]
+
+    def summary(self) -> dict[str, int]:
+        """How many came back, and how many did not."""
+        return {"restored": len(self.restored), "refused": len(self.refused)}
+
+
+def departure_of(measures: str | None) -> Departure:
+    """What left with a fact; nothing if its decision does not say."""
+    told = json.loads(measures or "{}")
+    rows = [{**row, **{name: _moment(row[name]) for name in ("at", "expires_at")}} for row in told.get("pairs", [])]
+    return Departure(told.get("flags", {}), rows)
+
+
+def _moment(told: str | None) -> datetime | None:
+    return None if told is None else datetime.fromisoformat(told)
+
+
+def plan_restoration(
+    archived: pl.DataFrame,
+    others: pl.DataFrame,
+    partners: pl.DataFrame,
+    entities: pl.DataFrame,
+    departures: Mapping[str, Departure],
+    single: Collection[str],
+    now: datetime,
+) -> RestorationPlan:
+    """Make archived facts active again, except those that something stands in the way of.
+
+    `archived` are whole rows, `others` live facts (READ) of the same subjects, `partners` whole live rows that flags
+    and open pairs name, `entities` those the facts are about; `single` are relations that allow one object at a time.
+    What comes back is compared anew with what was learned meanwhile (§6.3).
+    """
+    refused = _refused(archived, others, single, now)
+    coming = archived.join(refused, on="id", how="anti", maintain_order="left").sort("id")
+    restored = activated(coming, "restored").with_columns(
+        expired_at=pl.lit(None, dtype=frames.TIME), consolidated_at=pl.lit(None, dtype=frames.TIME)
+    )
+    back = restored["id"].to_list()
+    there = {*back, *partners["id"]}
+    lost = [departures[fact] for fact in back if fact in departures]
+    pairs = [row for each in lost for row in each.pairs if row["a_id"] in there and row["b_id"] in there]
+    flagged = _flagged(partners, {fact: departures[fact].flags for fact in back if fact in departures})
+    return RestorationPlan(
+        pl.concat([restored, flagged.select(restored.columns)]),
+        aspects.aspect_rows(_typed(restored, entities)),
+        pl.DataFrame(pairs, schema=dict(frames.PAIR_DECISIONS)).unique("id", maintain_order=True),
+        _decisions(coming, flagged, now),
+        refused,
+        tuple(back),
+    )
+
+
+def _refused(archived: pl.DataFrame, others: pl.DataFrame, single: Collection[str], now: datetime) -> pl.DataFrame:
+    """REFUSED: of what would come back, and why it does not; of facts that exclude each other the latest comes."""
+    coming = with_keys(archived.select(READ)).sort("expired_at", "id", descending=True)
+    staying = with_keys(others.select(READ).filter(is_live(now)))
+    everyone = pl.concat([staying, coming]).select(
+        *_SAME, other="id", other_said="statement", since="created_at", other_gone="expired_at"
+    )
+    is_over = coming.filter(pl.col("valid_to") <= now).select(
+        "id", reason=pl.format("It ended on {}: `--as-of` still finds it.", pl.col("valid_to").dt.strftime("%Y-%m-%d"))
+    )
+    loops = coming.filter((pl.col("subject_id") == pl.col("object_id")).fill_null(False)).select(
+        "id", reason=pl.lit("Its two ends are one entity now.")
+    )
+    found = pl.concat([is_over, loops, _known_again(coming, everyone), _replaced(coming, everyone, single)])
+    first = found.unique("id", keep="first", maintain_order=True)
+    return coming.select("id", "statement").join(first, on="id", maintain_order="left").select(*REFUSED)
+
+
+def _known_again(coming: pl.DataFrame, everyone: pl.DataFrame) -> pl.DataFrame:
+    """(id, reason) of facts that another one says, which is live or left later."""
+    both = coming.select("id", "expired_at", *_SAME).join(everyone, on=_SAME, nulls_equal=True)
+    return both.filter(pl.col("id") != pl.col("other"), _comes_first()).select(
+        "id", reason=pl.format("It is known again as {}.", "other")
+    )
+
+
+def _comes_first() -> pl.Expr:
+    """Whether the other fact is live, or left later than this one."""
+    same_time = (pl.col("other_gone") == pl.col("expired_at")) & (pl.col("other") > pl.col("id"))
+    return pl.col("other_gone").is_null() | (pl.col("other_gone") > pl.col("expired_at")) | same_time
+
+
+def _replaced(coming: pl.DataFrame, everyone: pl.DataFrame, single: Collection[str]) -> pl.DataFrame:
+    """(id, reason) of facts of which one at a time holds, where another one was learned since they left."""
+    alone = coming.filter(pl.col("predicate").is_in(list(single)), _is_said()).select(
+        "id", "expired_at", "object_key", *_HEAD
+    )
+    heads = everyone.filter(_is_said()).rename({"object_key": "other_object"}).drop("polarity", "statement_hash", "day")
+    both = alone.join(heads, on=_HEAD, nulls_equal=True)
+    is_new = (pl.col("since") >= pl.col("expired_at")) & (pl.col("other_object") != pl.col("object_key"))
+    return both.filter(pl.col("id") != pl.col("other"), is_new).select(
+        "id", reason=pl.format("Another one has taken its place: “{}” ({}).", "other_said", "other")
+    )
+
+
+def _is_said() -> pl.Expr:
+    return (pl.col("polarity") != "negated").fill_null(True) & (pl.col("object_key") != "")
+
+
+def _flagged(partners: pl.DataFrame, flags: Mapping[str, Mapping[str, float | None]]) -> pl.DataFrame:
+    """The live facts that lost their flag when these left and have no other since, flagged again."""
+    rows = [(partner, fact, score) for fact, marks in flags.items() for partner, score in marks.items()]
+    schema = {"id": pl.String, "similar_to_id": pl.String, "similarity_score": pl.Float64}
+    marks = pl.DataFrame(rows, schema=schema, orient="row").with_columns(similarity_flag=pl.lit(True)).unique("id")
+    free = partners.filter(~pl.col("similarity_flag").fill_null(False))
+    return free.drop("similar_to_id", "similarity_score", "similarity_flag").join(marks, on="id").select(free.columns)
+
+
+def _typed(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
+    """The facts with the types of their ends, as the classifier of aspects reads them."""
+    types = dict(entities.select("id", "entity_type").iter_rows())
+    return facts.with_columns(
+        pl.col(f"{end}_id").replace_strict(types, default=None, return_dtype=pl.String).alias(f"{end}_type")
+        for end in ("subject", "object")
+    )
+
+
+def _decisions(coming: pl.DataFrame, flagged: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    again = dict(flagged.group_by("similar_to_id").agg(pl.col("id").sort()).iter_rows())
+    rows = [
+        {
+            "id": timed_id("d", now, "restore", fact),
+            "action": "restore",
+            "subject_id": fact,
+            "ids_in": [fact],
+            "ids_out": [fact, *again.get(fact, [])],
+            "measures": as_json({"was": why, "left_at": at}),
+            "decided_by": "person",
+            "reason": "A person brought it back.",
+            "at": now,
+        }
+        for fact, why, at in coming.select("id", "status_reason", "expired_at").iter_rows()
+    ]
+    return pl.DataFrame(rows, schema=dict(frames.DECISIONS))

@@ -1,0 +1,1 @@
+"""Resolution: which known entity a name means."""

@@ -1,0 +1,198 @@
+"""The names of a batch, each once, as they are looked up and compared (S2-02, S2-03, S2-18)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.errors import UnusableInput
+from slowwave.filters.injection import injection_reason
+from slowwave.filters.redaction import has_secret
+from slowwave.lexicon.labels import canonical_type
+from slowwave.text import MAX_NAME_BYTES, cut_bytes, normalise_name, readable, row_id
+
+from .kin import KIN_MARK, Kin, read_kin
+
+MIN_NAME_BYTES = 3
+MAX_SUMMARY_BYTES = 2048
+RAW_MENTIONS = {
+    "window": pl.Int64(),
+    "name": pl.String(),
+    "entity_type": pl.String(),
+    "summary": pl.String(),
+    "seen_at": frames.TIME,
+}
+JUDGED = RAW_MENTIONS | {"is_named": pl.Boolean(), "owner": pl.String(), "kin": pl.String()}
+"""RAW_MENTIONS with what a reader may add: whether the name is one (`is_entity`; null: not judged), who says "my" in
+it, and by whom its bearer is known ("Evan's wife")."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mentions:
+    """The names of a batch.
+
+    `distinct`: mention, canonical_name, entity_type, name (latest form), clean_name, summary (latest), kin (by whom its
+    bearer is known, if that was said), first_seen_at, last_seen_at, times. `links`: window, canonical_name as it was
+    said, mention. `rejected`: names under three bytes; `dropped`: names over the limit; `not_named`: words that are no
+    name.
+    """
+
+    distinct: pl.DataFrame
+    links: pl.DataFrame
+    rejected: int = 0
+    dropped: int = 0
+    not_named: int = 0
+
+    def names(self) -> list[str]:
+        """Canonical names: what to look up among entities and aliases before planning."""
+        both = pl.concat([self.distinct["canonical_name"], self.distinct["kin"].drop_nulls()])
+        return both.unique(maintain_order=True).to_list()
+
+
+def mentions_in(raw: pl.DataFrame, max_per_window: int = 1_000_000, *, type_strict: bool = False) -> Mentions:
+    """Each name of a batch once; `raw` has RAW_MENTIONS in order of extraction, entities beyond the limit are dropped.
+
+    One name under several types is one mention of the type said most often, `concept` only if nothing else was said.
+    """
+    kept = frames.conform(raw, JUDGED).filter(pl.int_range(pl.len()).over("window") < max_per_window)
+    judged = kept.filter(pl.col("is_named").fill_null(True))
+    named = _as_kin(_normalised(judged))
+    long_enough = named.filter(pl.col("canonical_name").str.len_bytes() >= MIN_NAME_BYTES)
+    typed = long_enough if type_strict else _one_type(long_enough)
+    distinct = (
+        typed.sort("seen_at", maintain_order=True, nulls_last=False)
+        .group_by("canonical_name", "entity_type", maintain_order=True)
+        .agg(
+            name=pl.col("name").last(),
+            clean_name=pl.col("clean_name").last(),
+            summary=pl.col("summary").drop_nulls().last(),
+            kin=pl.col("kin").drop_nulls().last(),
+            first_seen_at=pl.col("seen_at").min(),
+            last_seen_at=pl.col("seen_at").max(),
+            times=pl.len(),
+        )
+        .sort("first_seen_at", "canonical_name", "entity_type")
+        .with_columns(mention=pl.int_range(pl.len(), dtype=pl.Int64))
+    )
+    links = (
+        typed.join(distinct.select("canonical_name", "entity_type", "mention"), on=["canonical_name", "entity_type"])
+        .unique(["window", "as_said"], keep="first", maintain_order=True)
+        .select("window", pl.col("as_said").alias("canonical_name"), "mention")
+    )
+    refused = kept.height - judged.height
+    return Mentions(distinct, links, named.height - long_enough.height, raw.height - kept.height, refused)
+
+
+def new_id(canonical_name: str, entity_type: str) -> str:
+    """The id that an entity of this name and type gets when it is new."""
+    return row_id("e", canonical_name, entity_type)
+
+
+def embed_texts(mentions: pl.DataFrame) -> pl.Series:
+    """What the vector of a name stands for: `name: summary`, or the name alone (S2-07).
+
+    The name is the canonical one, or the one that a person gave.
+    """
+    summary = pl.col("summary").fill_null("")
+    names = mentions.with_columns(called=_given_names(mentions))
+    with_summary = pl.concat_str("called", pl.lit(": "), summary)
+    return names.select(text=pl.when(summary == "").then("called").otherwise(with_summary))["text"]
+
+
+def _given_names(named: pl.DataFrame) -> pl.Series:
+    if "is_renamed" not in named.columns or not named["is_renamed"].any():
+        return named["canonical_name"]
+    rows = named.select("canonical_name", "name", "is_renamed").iter_rows()
+    return pl.Series([normalise_name(name) if given else known for known, name, given in rows], dtype=pl.String)
+
+
+def _normalised(raw: pl.DataFrame) -> pl.DataFrame:
+    """Adds canonical_name and clean_name, trims summaries, maps types; names are normalised once each."""
+    names = raw["name"].drop_nulls().unique().to_list()
+    forms = pl.DataFrame(
+        [(name, normalise_name(name), readable(name).strip()) for name in names],
+        schema={"name": pl.String, "canonical_name": pl.String, "clean_name": pl.String},
+        orient="row",
+    )
+    types = {said: canonical_type(said) for said in raw["entity_type"].drop_nulls().unique()}
+    known_type = pl.col("entity_type").replace_strict(types, default=None, return_dtype=pl.String)
+    summaries = raw["summary"].drop_nulls().unique().to_list()
+    cut = {summary: cut_bytes(readable(summary).strip(), MAX_SUMMARY_BYTES) for summary in summaries}
+    return raw.join(forms, on="name", how="left", maintain_order="left").with_columns(
+        pl.col("canonical_name", "clean_name").fill_null(""),
+        entity_type=known_type.fill_null("concept"),
+        summary=pl.col("summary").replace(cut),
+    )
+
+
+def _as_kin(named: pl.DataFrame) -> pl.DataFrame:
+    """Adds `as_said`, and gives kin the names that they are stored under; "my wife Anna" is "anna", known as kin.
+
+    What is "my" and nobody's is left out: it could be anybody's.
+    """
+    rows = named.with_columns(as_said="canonical_name")
+    said = rows.filter(pl.col("canonical_name").str.contains(KIN_MARK)).select("name", "owner").unique()
+    kin = [(name, owner, one) for name, owner in said.iter_rows() if (one := read_kin(name)) is not None]
+    stored = [(name, owner, *_kin_names(one, owner, name)) for name, owner, one in kin]
+    schema = dict.fromkeys(("name", "owner", "stored", "shown", "known_as"), pl.String())
+    found = pl.DataFrame(stored, schema=schema, orient="row").with_columns(is_kin=pl.lit(True))
+    both = rows.join(found, on=["name", "owner"], how="left", nulls_equal=True, maintain_order="left")
+    whole = both.filter(pl.col("is_kin").is_null() | pl.col("stored").is_not_null())
+    shown = pl.coalesce("shown", "name")
+    return whole.with_columns(
+        canonical_name=pl.coalesce("stored", "canonical_name"),
+        clean_name=pl.coalesce("shown", "clean_name"),
+        name=shown,
+        kin=pl.coalesce("kin", "known_as"),
+    ).drop("stored", "shown", "known_as", "is_kin")
+
+
+def _kin_names(kin: Kin, owner: str | None, said: str) -> tuple[str | None, str | None, str | None]:
+    """The canonical name, the shown one, and by whom a named one is known."""
+    if kin.is_own and not owner:
+        return (normalise_name(kin.name), kin.name, None) if kin.name else (None, None, None)
+    possessor = str(owner) if kin.is_own else kin.possessor
+    known_as = kin.called(possessor)
+    if kin.name:
+        return normalise_name(kin.name), kin.name, known_as
+    return known_as, f"{possessor}'s {kin.role}", None
+
+
+def _one_type(named: pl.DataFrame) -> pl.DataFrame:
+    votes = (
+        named.with_row_index("place")
+        .group_by("canonical_name", "entity_type")
+        .agg(pl.len().alias("votes"), pl.col("place").min())
+        .sort(pl.col("entity_type") == "concept", -pl.col("votes").cast(pl.Int64), "place")
+        .unique("canonical_name", keep="first", maintain_order=True)
+    )
+    return named.drop("entity_type").join(
+        votes.select("canonical_name", "entity_type"), on="canonical_name", how="left", maintain_order="left"
+    )
+
+
+# Names that somebody gives an entity: as they are stored, and why something cannot be one (S2-03, T38, T39).
+
+
+def shown_name(name: str) -> str:
+    """A name as it is stored and shown: visible, on one line, single-spaced, at most 512 bytes."""
+    return cut_bytes(" ".join(readable(name).split()), MAX_NAME_BYTES)
+
+
+def is_too_short(shown: str) -> bool:
+    """Whether it is less than a name has, as `shown_name` gives it."""
+    return len(normalise_name(shown).encode()) < MIN_NAME_BYTES
+
+
+def name_to_store(name: str) -> str:
+    """The name as `shown_name` gives it; raises `UnusableInput` where that, and not what was given, cannot be one."""
+    shown = shown_name(name)
+    if reason := injection_reason(shown):
+        raise UnusableInput(f"{shown!r} cannot be a name. {reason}", "Say what the entity is called.")
+    if has_secret(shown):
+        raise UnusableInput("The name holds what looks like a secret.", "Say what the entity is called.")
+    if is_too_short(shown):
+        raise UnusableInput(f"{shown!r} is too short for a name.", "A name has three characters or more.")
+    return shown

@@ -1,0 +1,332 @@
+"""Whether two names can be names of one thing: their words are paired, and what is left over or differs is weighed.
+
+Names are compared in ASCII (any script is spelt out), without titles and company forms, whatever the order of the
+parts. The weights of `_WEIGHTS` are those of a logistic regression over labelled pairs of names; `bench names`
+measures it. Numbers that differ always tell two things apart.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import polars as pl
+from anyascii import anyascii
+from rapidfuzz.distance import OSA
+
+from slowwave.lexicon.labels import TYPES
+from slowwave.lexicon.name_words import (
+    COMPANY_FORMS,
+    LONGEST_FORM,
+    NUMBER_WORDS,
+    PARTICLES,
+    ROMAN,
+    SAME_NAMES,
+    SHORT_NAMES,
+    SPELLINGS,
+    SUFFIXES,
+    TITLES,
+)
+
+SAME = 0.5
+_WEIGHTS = {
+    "bias": 2.9, "edits": -3.3, "swapped": -4.3, "whole": -2.0, "extra_thing": -2.5, "extra_single": -1.0, "forms": -1.6
+}  # fmt: skip
+_LONG_WORD, _LONG_NAME = 6, 11  # letters of a word, and of a name, of which one may be wrong
+_THINGS = frozenset(TYPES) - {"person"}
+_QUALIFIER = re.compile(r"\(([^()]+)\)\s*$")
+_NUMBER = re.compile(r"\d+(?:\.\d+)*")
+_SIGN = re.compile(r"[+#]")
+_CACHE = 65_536
+_CAMEL = re.compile(r"(?<=[a-zà-ÿ])(?=[A-ZÀ-Þ][a-zà-ÿ])")
+_INITIALS = re.compile(r"\b(?:[a-z]\.\s?){2,}|\b[a-z](?:\.[a-z])+\b")
+_WORD = re.compile(r"[a-z0-9]+")
+_AND = frozenset({"and", "und", "et", "y"})
+_DIGITS = re.compile(r"\d+")
+_PAIRED = 0.45  # two words below this likeness are two words
+_GLUED = 0.9
+_VOWELS = re.compile(r"(?<!^)[aeiouy]")
+_INITIAL, _SHORT = 0.85, 0.92  # the likeness of an initial, and of a short form, to the whole
+
+
+@dataclass(frozen=True, slots=True)
+class NameMatch:
+    """How likely it is that two names mean one thing, 0 to 1, and whether their spelling leaves no doubt of it."""
+
+    score: float
+    is_sure: bool = False
+
+    @property
+    def is_same(self) -> bool:
+        """Whether they may well be one: worth a question."""
+        return self.score >= SAME
+
+
+@dataclass(frozen=True, slots=True)
+class NameParts:
+    """A name as it is compared: its words in ASCII, its numbers, its form of company."""
+
+    words: tuple[str, ...]
+    numbers: tuple[str, ...]
+    form: str
+    particles: tuple[str, ...]
+    glued: str
+    is_person: bool
+    is_titled: bool = False
+
+    @property
+    def joined(self) -> str:
+        """The words that tell, as one."""
+        return "".join(self.words)
+
+
+def match_names(a: str, b: str, entity_type: str = "person") -> NameMatch:
+    """Whether two names of things of this type mean one thing; symmetric.
+
+    Sure are spellings of one name: the same words in another script, order or punctuation, with or without a title or
+    a form of company; and of a person's long name one wrong letter of the last name, or one that is not heard.
+    """
+    is_person = entity_type not in _THINGS
+    first, second = name_parts(a, is_person=is_person), name_parts(b, is_person=is_person)
+    if must_differ(a, b) or _told_apart(first, second):
+        return NameMatch(0.0)
+    if not first.words or not second.words:
+        return NameMatch(float(first == second), first == second)
+    values = features(first, second)
+    score = _WEIGHTS["bias"] + sum(_WEIGHTS[name] * value for name, value in values.items())
+    return NameMatch(1.0 / (1.0 + math.exp(-score)), _is_sure(first, second))
+
+
+def must_differ(name: str, other: str) -> bool:
+    """Whether two names tell things apart on purpose: another number, sign ("C++"), or closing parenthesis."""
+    return _marks(name) != _marks(other)
+
+
+def _marks(name: str) -> tuple[list[str], list[str], str]:
+    qualifier = _QUALIFIER.search(name.lower())
+    return sorted(_NUMBER.findall(name)), _SIGN.findall(name), qualifier[1].strip() if qualifier else ""
+
+
+def _is_sure(a: NameParts, b: NameParts) -> bool:
+    if a.form and b.form and a.form != b.form:
+        return False
+    if sorted(a.words) == sorted(b.words) or a.glued == b.glued or a.joined == b.joined:
+        return True
+    if not a.is_person or len(a.words) != len(b.words) or len(a.words) < 2:
+        return False
+    if min(len(a.joined), len(b.joined)) < _LONG_NAME:
+        return False
+    unlike = [(place, one, two) for place, (one, two) in enumerate(zip(a.words, b.words, strict=True)) if one != two]
+    (place, one, two), *more = unlike
+    if more or min(len(one), len(two)) < _LONG_WORD:
+        return False
+    is_last = place == len(a.words) - 1
+    return skeleton(one) == skeleton(two) or (is_last and one[0] == two[0] and OSA.distance(one, two) == 1)
+
+
+@lru_cache(_CACHE)
+def name_parts(name: str, *, is_person: bool) -> NameParts:
+    """The words of a name as they are compared."""
+    spelt = anyascii(_CAMEL.sub(" ", name.replace("ь", "").replace("ъ", ""))).lower()
+    spelt = re.sub(r"(?<=[a-z])['`](?=[a-z])", "", spelt)
+    spelt = _INITIALS.sub(lambda found: re.sub(r"[.\s]", "", found.group()) + " ", spelt)
+    if is_person and "," in spelt:  # "Frost, William W."
+        last, _, rest = spelt.partition(",")
+        spelt = f"{rest} {last}"
+    words = [SPELLINGS.get(word, word) for word in _WORD.findall(spelt)]
+    numbers = tuple(sorted(_numbers(words, is_person=is_person)))
+    words, form = _without_form(words)
+    words = [word for word in words if not _is_number(word, is_person=is_person) and word not in _AND]
+    particles = tuple(word for word in words if word in PARTICLES)
+    bare = [word for word in words if word not in PARTICLES] or words
+    bare = _without_titles(bare) if is_person else [word for word in bare if word not in ("of", "for")] or bare
+    is_titled = is_person and len(words) > 1 and words[0] in TITLES
+    return NameParts(tuple(dict.fromkeys(bare)), numbers, form, particles, "".join(words), is_person, is_titled)
+
+
+def _numbers(words: Sequence[str], *, is_person: bool) -> Iterator[str]:
+    tens = 0
+    for word in words:
+        if digits := _DIGITS.findall(word):
+            yield from digits
+        elif not is_person and word in NUMBER_WORDS:
+            value = int(NUMBER_WORDS[word])
+            if value >= 20:  # the words of "forty-four" are one number
+                tens = value
+                continue
+            yield str(tens + value)
+            tens = 0
+        elif not is_person and word in ROMAN:
+            yield ROMAN[word]
+    if tens:
+        yield str(tens)
+
+
+def _is_number(word: str, *, is_person: bool) -> bool:
+    return word.isdigit() or (not is_person and (word in NUMBER_WORDS or word in ROMAN))
+
+
+def _without_titles(words: list[str]) -> list[str]:
+    kept = list(words)
+    while len(kept) > 1 and kept[0] in TITLES:
+        kept.pop(0)
+    while len(kept) > 2 and kept[-1] in SUFFIXES:
+        kept.pop()
+    return kept
+
+
+def _without_form(words: list[str]) -> tuple[list[str], str]:
+    """The words without a form of company at either end, and the last of the forms that went."""
+    for length in range(min(LONGEST_FORM, len(words) - 1), 0, -1):
+        for end, rest in ((words[-length:], words[:-length]), (words[:length], words[length:])):
+            if kind := COMPANY_FORMS.get(tuple(end)):
+                kept, _ = _without_form(rest)
+                return kept, kind
+    return words, ""
+
+
+def _told_apart(a: NameParts, b: NameParts) -> bool:
+    """What makes two names different for certain: a number, or the father's name in place of the son's."""
+    is_descent = "bin" in a.particles and "bin" in b.particles and len(a.words) == len(b.words) > 2
+    is_turned = a.words != b.words and sorted(a.words) == sorted(b.words)
+    return a.numbers != b.numbers or (is_descent and is_turned)
+
+
+@lru_cache(_CACHE)
+def skeleton(word: str) -> str:
+    """How a word sounds, roughly, so that spellings of one sound in several languages are equal."""
+    for pattern, sound in _SOUNDS:
+        word = pattern.sub(sound, word)
+    return word
+
+
+_SOUNDS = tuple(
+    (re.compile(pattern), sound)
+    for pattern, sound in (
+        (r"tsch|tch|tsh", "c"), (r"sch|sh|ch", "c"), (r"zh|dj|dzh", "j"), (r"ph", "f"), (r"kh|gh|ck|q|x", "k"),
+        (r"th", "t"), (r"dh", "d"), (r"w", "v"), (r"ou|oo|ow", "u"), (r"ee|ie|ii|iy|yi", "i"),
+        (r"[yj](?=[^aeiou]|$)", "i"), (r"c(?=[ei])", "s"), (r"z", "s"), (r"ts", "s"), (r"(?<!^)h(?=[^aeiou]|$)", ""),
+        (r"(.)\1+", r"\1"), (r"ae|ai|ei|ay|ey", "e"), (r"i+$", "i"),
+    )
+)  # fmt: skip
+
+
+@lru_cache(_CACHE)
+def likeness(a: str, b: str) -> float:
+    """How alike two words are, 0 to 1: letters, sounds, initials, short names."""
+    if a == b:
+        return 1.0
+    if len(a) == 1 or len(b) == 1:
+        return _INITIAL if a[0] == b[0] else 0.0
+    if b in SHORT_NAMES.get(a, ()) or a in SHORT_NAMES.get(b, ()) or b in SAME_NAMES.get(a, ()):
+        return _SHORT
+    longer = max(len(a), len(b))
+    letters = 1 - OSA.distance(a, b) / longer
+    one, two = skeleton(a), skeleton(b)
+    sounds = 1 - (OSA.distance(one, two) + 0.25) / max(len(one), len(two), 1)
+    return max(letters, sounds, 0.8 if _sound_alike(a, b) else 0.0)
+
+
+def _sound_alike(a: str, b: str) -> bool:
+    """Whether two words differ in vowels alone."""
+    one, two = (_VOWELS.sub("", re.sub(r"^[aeiou]", "a", skeleton(word))) for word in (a, b))
+    return one == two and len(one) > 1 and min(len(a), len(b)) > 3
+
+
+def features(a: NameParts, b: NameParts) -> dict[str, float]:
+    """What is weighed, each 0 to 1 and symmetric: letters that differ in the pair of words that is least alike, words
+    that neither has a counterpart for, the names as wholes, words that only one has, and unlike forms of company."""
+    short, long = sorted((a, b), key=lambda each: (len(each.words), len(each.joined), each.words))
+    pairs, left, more = _aligned(*_abbreviated(short.words, long.words))
+    glued = _glued(short, long)
+    if glued >= _GLUED:
+        pairs, left, more = [(short.joined, long.joined, glued)], [], []
+    whole = OSA.normalized_similarity("".join(sorted(short.words)), "".join(sorted(long.words)))
+    edits = max((_edits(one, two) for one, two, value in pairs if value not in (_INITIAL, _SHORT)), default=0.0)
+    return {
+        "edits": min(edits, 3.0) / 3,
+        "swapped": float(bool(left) and bool(more)),
+        "whole": 1 - max(whole, glued),
+        "extra_thing": (not a.is_person) * sum(map(len, more)) / len(long.joined),
+        "extra_single": float(a.is_person and len(short.words) == 1 and bool(more)),
+        "forms": float(bool(a.form) and bool(b.form) and a.form != b.form),
+    }
+
+
+def _edits(a: str, b: str) -> float:
+    """How many letters, or sounds, differ."""
+    sounds = OSA.distance(skeleton(a), skeleton(b)) + 0.5
+    return min(float(OSA.distance(a, b)), sounds, 1.0 if _sound_alike(a, b) else sounds)
+
+
+def _glued(a: NameParts, b: NameParts) -> float:
+    """Likeness of both names written as one word each, where that is what they differ in: "van der Bilt"."""
+    if len(a.words) == len(b.words) and len(a.particles) == len(b.particles):
+        return 0.0
+    return float(max(OSA.normalized_similarity(a.joined, b.joined), OSA.normalized_similarity(a.glued, b.glued)))
+
+
+def _abbreviated(short: tuple[str, ...], long: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Both with the words that an abbreviation of the other stands for as that abbreviation: "JC", "PLA"."""
+    for one, two in ((short, long), (long, short)):
+        for word in one:
+            for start in range(len(two) - len(word) + 1):
+                run = two[start : start + len(word)]
+                if len(word) > 1 and word not in two and "".join(each[0] for each in run) == word:
+                    cut = (*two[:start], word, *two[start + len(word) :])
+                    return (one, cut) if two is long else (cut, one)
+    return (short, long) if len(short) <= len(long) else (long, short)
+
+
+Aligned = tuple[list[tuple[str, str, float]], list[str], list[str]]
+
+
+@lru_cache(_CACHE)
+def _aligned(short: tuple[str, ...], long: tuple[str, ...]) -> Aligned:
+    """Words of both in the pairs that are most alike together, and what is left of each."""
+    from scipy.optimize import linear_sum_assignment  # slow to import, and of use only where names are compared
+
+    grid = np.array([[likeness(one, two) for two in long] for one in short])
+    rows, columns = linear_sum_assignment(-grid)
+    places = [place for place in zip(rows, columns, strict=True) if grid[place] >= _PAIRED]
+    pairs = [(short[row], long[column], float(grid[row, column])) for row, column in places]
+    left = [word for n, word in enumerate(short) if n not in {row for row, _ in places}]
+    more = [word for n, word in enumerate(long) if n not in {column for _, column in places}]
+    return pairs, left, more
+
+
+def words_of(name: str) -> frozenset[str]:
+    """The words of a name in ASCII, initials left out."""
+    return frozenset(word for word in _WORD.findall(anyascii(name).lower()) if len(word) > 1)
+
+
+def fold_names(names: pl.Expr) -> pl.Expr:
+    """A column of names in lower case without accents; other scripts stay as they are."""
+    return names.str.normalize("NFKD").str.replace_all(r"\p{M}", "").str.to_lowercase()
+
+
+@lru_cache(_CACHE)
+def short_form(name: str, whole: str) -> bool:
+    """Whether one name of a person is the other with words left out or shortened to initials.
+
+    The first name must be there, or a title before the last one: "Anna", "Anna K.", "Ms Keller" of "Anna Maria Keller".
+    """
+    short, long = (name_parts(each, is_person=True) for each in (name, whole))
+    if not short.words or len(long.words) < 2 or short.words == long.words or must_differ(name, whole):
+        return False
+    if len(short.words) == 1 and short.is_titled:
+        return short.words[0] == long.words[-1]
+    if len(short.words[0]) == 1 and len(short.words) == 1:
+        return False
+    if not _stands_for(short.words[0], long.words[0]) or len(short.words) > len(long.words):
+        return False
+    rest = iter(long.words[1:])
+    return all(any(_stands_for(word, each) for each in rest) for word in short.words[1:])
+
+
+def _stands_for(short: str, whole: str) -> bool:
+    return short == whole or (len(short) == 1 and whole.startswith(short))

@@ -1,0 +1,160 @@
+"""Overruling: what rank alone kept from being done, put to a person, who may say yes (§6.6, S1-22).
+
+A weaker source never overrides a stronger one, and nothing overrides what is pinned: the new fact stands beside the
+old one, and the ledger says what would have been done. Where both still hold a person is asked; a yes does just that,
+by the very rules that refused it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import polars as pl
+
+from slowwave.entrenchment import rank_of
+from slowwave.revision.apply import Surroundings, changed_facts, known_facts, told_rows, with_closings, with_marks
+from slowwave.revision.conflicts import LATE, come_late, replace
+from slowwave.revision.dependency_invalidation import mark_suspects
+from slowwave.revision.mutual_exclusion import names_of
+from slowwave.revision.revision_state import Board, Closings, Fact
+from slowwave.revision.supersession import DIRECTIVE, READ, close
+from slowwave.settings import ReviseSettings
+from slowwave.timestamps import in_utc
+
+from .descriptions import in_quotes
+from .proposing import Told
+
+_ASKS = {"superseded": "Replace {old} by {new}?", "retracted": "Take {old} back, because of {new}?"}
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A change that rank alone kept from being made: which fact would end which, by which rule, who said so and when.
+
+    `rule` is the directive of a claim, a conflict, a revision, or a conflict that came late; `speaker` are the columns
+    of the fact that said it where they are not the winner's own, `directive` what it said.
+    """
+
+    loser: str
+    winner: str
+    rule: str
+    speaker: Mapping[str, object]
+    directive: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Overruled:
+    """Rows to upsert where a person says yes, and what they are asked."""
+
+    facts: pl.DataFrame
+    lineage: pl.DataFrame
+    decisions: pl.DataFrame
+    titles: tuple[Told, ...]
+
+
+def refused_by_rank(decisions: pl.DataFrame) -> tuple[Refused, ...]:
+    """The changes that DECISIONS tell of as refused for rank, oldest first; of each pair the one told last."""
+    found: dict[tuple[str, str], Refused] = {}
+    rows = decisions.filter(pl.col("action") == "refuse").sort("at", "id").select("subject_id", "measures")
+    for loser, measures in rows.iter_rows():
+        if would := json.loads(measures or "{}").get("would"):
+            said = {name: in_utc(datetime.fromisoformat(would[name])) for name in ("said_at", "valid_from")}
+            speaker = {"id": would["speaker"], "entrenchment": would["entrenchment"], **said}
+            directive = {name: would[name] for name in ("action", "reason") if name in would}
+            found[loser, would["winner"]] = Refused(loser, would["winner"], would["rule"], speaker, directive)
+    return tuple(found.values())
+
+
+def apart(refused: Iterable[Refused]) -> Iterator[tuple[Refused, ...]]:
+    """The same in parts, in none of which a fact is named twice: each change is decided by itself."""
+    left = tuple(refused)
+    while left:
+        busy: set[str] = set()
+        part: list[Refused] = []
+        for each in left:
+            if not busy & {each.loser, each.winner}:
+                part.append(each)
+                busy |= {each.loser, each.winner}
+        yield tuple(part)
+        left = tuple(each for each in left if each not in part)
+
+
+def overrule(refused: Iterable[Refused], near: Surroundings, settings: ReviseSettings, now: datetime) -> Overruled:
+    """What application would have done but for rank, of changes that name no fact twice.
+
+    `near` holds their facts and what else is known of the same subjects, with evidence, lineage and names. What came
+    to an end since, or was said again so that it would not be refused for rank alone, is left out.
+    """
+    asked = tuple(refused)
+    held = known_facts(near, now)
+    facts = {row["id"]: row for row in held.select(*READ, "is_live").iter_rows(named=True)}
+    before = {each.loser: dict(facts[each.loser]) for each in asked if each.loser in facts}
+    board = Board(now, facts, permitted=frozenset((each.winner, each.loser) for each in asked))
+    for each in asked:
+        _carry_out(board, each, settings)
+    board.close_late()
+    done = [each for each in asked if each.loser in board.changes]
+    return Overruled(
+        *_rows(board, done, held, near, now), tuple(_told(board, each, before[each.loser]) for each in done)
+    )
+
+
+def _carry_out(board: Board, each: Refused, settings: ReviseSettings) -> None:
+    loser, winner = board.facts.get(each.loser), board.facts.get(each.winner)
+    if loser is None or winner is None or not (board.is_open(loser) and board.is_open(winner)):
+        return
+    winner["place"] = 0  # it came after what it would have ended
+    if each.rule == DIRECTIVE:
+        close(board, dict(each.directive), {**winner, **each.speaker}, winner, loser)
+    elif each.rule == LATE:
+        come_late(board, loser, winner, settings)
+    else:
+        replace(board, loser, winner, settings, each.rule)
+
+
+def _rows(
+    board: Board, done: list[Refused], held: pl.DataFrame, near: Surroundings, now: datetime
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Facts, lineage and decisions: what a person said yes to, and what becomes suspect with it."""
+    closings, losers = board.closings(), {each.loser for each in done}
+    going_on = held.filter(pl.col("is_live"), ~pl.col("id").is_in(list(losers)))
+    marks, told = mark_suspects(
+        closings.retired,
+        held.select(READ),
+        going_on.select(READ),
+        near.facts,
+        near.lineage,
+        near.evidence.clear(),
+        names_of(near.entities, near.aliases),
+    )
+    facts = changed_facts(with_marks(with_closings(near.facts, closings), marks), near.facts)
+    decisions = told_rows([*_by_a_person(closings, losers), *told], now)
+    return facts, closings.lineage, decisions
+
+
+def _by_a_person(closings: Closings, losers: set[str]) -> Iterator[Mapping[str, object]]:
+    for row in closings.decisions:
+        if row["ids_out"] and (row["subject_id"] in losers or row["action"] == "prefer"):
+            yield {**row, "decided_by": "person", "model": ""}
+
+
+def _told(board: Board, each: Refused, before: Fact) -> Told:
+    """What a person is asked, and why no rule may do it."""
+    old, winner = board.facts[each.loser], board.facts[each.winner]
+    says = {"old": in_quotes(before["statement"] or ""), "new": in_quotes(winner["statement"] or "")}
+    question = _ASKS.get(old["status"], "End {old}, as {new} says?").format(**says)
+    ranks = [str(row["entrenchment"] or "") for row in (before, {**winner, **each.speaker})]
+    is_override = rank_of(ranks[1]) < rank_of(ranks[0]) or ranks[0] == "user_axiom"
+    risks = ("override",) if is_override else ()
+    return Told(each.loser, f"{question} {_why(before, ranks)}", risks)
+
+
+def _why(before: Fact, ranks: list[str]) -> str:
+    if before["pinned"]:
+        return "The old one is pinned."
+    if ranks[0] == "user_axiom":
+        return "The old one is an axiom."
+    return "The old one was stated by a person, the new one was not."

@@ -1,0 +1,266 @@
+"""The rules of the consolidation report: what in a memory wants a person's eye, and what to do next (S0-17 … S0-22).
+
+Frames in, records out; nothing here changes anything. Entities come as ENTITIES: all that are merged into no other.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from math import ceil
+from typing import Any
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.settings import ReportSettings, SplitSettings
+from slowwave.splitting.suggestions import DEFAULT, split_score, threshold_column, thresholds_of
+
+from .report_records import (
+    ArchivalCandidate,
+    FlaggedEntity,
+    FlaggedObservation,
+    LargeEntity,
+    SplitCandidate,
+    StaleEntity,
+    Suspect,
+)
+
+ENTITIES: frames.Schema = {
+    **dict.fromkeys(("id", "name", "called", "entity_type", "status"), frames.TEXT),
+    "created_at": frames.TIME,
+    "pinned": frames.FLAG,
+    "count": frames.COUNT,
+}
+"""An entity with `called`, by which a command finds it alone, and `count`, of its live observations."""
+ARCHIVED = "archived"
+PREVIEW = 80
+NEAR, BEYOND = 1.0, 1.5
+"""From these ratios on a large entity is near its threshold, and is to be evaluated for a split (S0-21)."""
+_LOOK = "Look at it: {}. Let go of what no longer matters: {} ID"
+
+
+def called_names(names: pl.Series, types: pl.Series, ids: pl.Series) -> pl.Series:
+    """By what a command finds each entity alone: its name, with its type where others have it too, else its id."""
+    told = pl.DataFrame({"name": names.fill_null(""), "kind": types.fill_null(""), "id": ids})
+    is_shared = pl.len().over(pl.col("name").str.to_lowercase()) > 1
+    whole = pl.format("{} ({})", "name", "kind")
+    called = told.with_columns(called=pl.when(is_shared).then(whole).otherwise("name"))
+    still_shared = pl.len().over(pl.col("called").str.to_lowercase()) > 1
+    return called.select(called=pl.when(still_shared).then("id").otherwise("called"))["called"]
+
+
+def command(words: str, *names: str) -> str:
+    """A command as it is typed in a shell."""
+    return " ".join(["slowwave", words, *map(shlex.quote, names)])
+
+
+# Too large
+
+
+def early(settings: SplitSettings) -> SplitSettings:
+    """The settings under which what is only approaching its threshold is looked at for topics already (S0-16).
+
+    More than this threshold is at least `proactive_ratio` of the real one.
+    """
+    lower = {kind: max(1, ceil(settings.proactive_ratio * most) - 1) for kind, most in thresholds_of(settings).items()}
+    return settings.model_copy(update={"thresholds": lower})
+
+
+def weigh_size(scanned: pl.DataFrame, settings: SplitSettings) -> pl.DataFrame:
+    """What a scan under `early` settings tells under the settings themselves.
+
+    `scanned`: entity_id, entity_type, count, n_topics, topics (label, ids), is_candidate. Returned with the real
+    threshold, `ratio` of the count to it, `score` (S0-08), `n_apart` (topics that are no singletons), `is_distinct`
+    (enough of these) and `is_candidate` (beyond the threshold, too).
+    """
+    measured = scanned.with_columns(threshold_column(scanned["entity_type"].fill_null(DEFAULT), settings))
+    numbers = measured.select("count", "threshold", "n_topics").iter_rows()
+    sizes = pl.col("topics").list.eval(pl.element().struct.field("ids").list.len() >= settings.min_topic_size)
+    return measured.with_columns(
+        pl.Series("score", [split_score(*row) for row in numbers], frames.NUMBER),
+        n_apart=sizes.list.sum().cast(frames.COUNT).fill_null(0),
+        ratio=pl.col("count") / pl.col("threshold"),
+        is_distinct=pl.col("is_candidate"),
+        is_candidate=pl.col("is_candidate") & (pl.col("count") > pl.col("threshold")),
+    )
+
+
+def split_candidates(sizes: pl.DataFrame, entities: pl.DataFrame) -> tuple[SplitCandidate, ...]:
+    """Entities that hold too much of several topics, those with the highest score first (S0-18)."""
+    rows = _of(entities, sizes.filter("is_candidate")).sort("score", "name", "id", descending=[True, False, False])
+    return tuple(
+        SplitCandidate(
+            *_sized(row), topic_diversity=round(row["score"], 2), topics=row["n_apart"],
+            recommendation=f"It holds {row['count']} observations of {row['n_apart']} topics, {row['ratio']:.1f} "
+            f"times its threshold. Part it: {command('split propose', row['called'])}",
+        )
+        for row in rows.iter_rows(named=True)
+    )  # fmt: skip
+
+
+def large_entities(sizes: pl.DataFrame, entities: pl.DataFrame, settings: SplitSettings) -> tuple[LargeEntity, ...]:
+    """Entities from `proactive_ratio` of their threshold on that are no candidates, largest ratio first (S0-21)."""
+    is_large = ~pl.col("is_candidate") & (pl.col("ratio") >= settings.proactive_ratio)
+    rows = _of(entities, sizes.filter(is_large)).sort("ratio", "name", "id", descending=[True, False, False])
+    return tuple(
+        LargeEntity(
+            *_sized(row), ratio=round(row["ratio"], 2), band=_band(row["ratio"]), topics=row["n_apart"],
+            is_distinct=row["is_distinct"], recommendation=_advice(row),
+        )
+        for row in rows.iter_rows(named=True)
+    )  # fmt: skip
+
+
+def _of(entities: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
+    known = entities.select("id", "name", "called")
+    return sizes.drop("name", strict=False).join(known, left_on="entity_id", right_on="id").with_columns(id="entity_id")
+
+
+def _sized(row: dict[str, Any]) -> tuple[str, str, str, int, int]:
+    return row["id"], row["called"], row["entity_type"], row["count"], row["threshold"]
+
+
+def _band(ratio: float) -> str:
+    """How near an entity is to its threshold (S0-21)."""
+    return "evaluate for split" if ratio >= BEYOND else "near threshold — monitor" if ratio >= NEAR else "approaching"
+
+
+def _advice(row: dict[str, Any]) -> str:
+    how = f"{_band(row['ratio'])}: {row['count']} observations, threshold {row['threshold']}".capitalize()
+    if row["is_distinct"]:
+        apart = f"{how}, {row['n_apart']} topics clearly apart"
+        return f"{apart}. Part it before it hurts: {command('split propose', row['called'])}"
+    return f"{how}, no topics clearly apart. See: {command('split analyze', row['called'])}"
+
+
+# Flagged
+
+
+def flagged_entities(facts: pl.DataFrame, entities: pl.DataFrame) -> tuple[FlaggedEntity, ...]:
+    """Flagged observations by entity, in order of names and ids (S0-19).
+
+    `facts`: id, owner_entity_id, statement, similar_to_id, similarity_score of those that are live and flagged.
+    """
+    owners = entities.select("called", owner_entity_id="id")
+    text = pl.col("statement").fill_null("")
+    cut = pl.when(text.str.len_chars() > PREVIEW).then(text.str.slice(0, PREVIEW) + "...").otherwise(text)
+    told = facts.join(owners, on="owner_entity_id").with_columns(preview=cut, length=text.str.len_chars())
+    found: dict[tuple[str, str], list[FlaggedObservation]] = {}
+    columns = ("called", "id", "owner_entity_id", "preview", "length", "similar_to_id", "similarity_score")
+    for name, *observation in told.sort("called", "owner_entity_id", "id").select(columns).iter_rows():
+        flagged = FlaggedObservation(*observation)
+        found.setdefault((flagged.entity_id, name), []).append(flagged)
+    return tuple(
+        FlaggedEntity(owner, name, tuple(flagged), f"See what each looks like: {command('duplicates', name)}")
+        for (owner, name), flagged in found.items()
+    )
+
+
+# Unread
+
+
+def stale_entities(
+    entities: pl.DataFrame,
+    usage: pl.DataFrame,
+    archival: Collection[str],
+    settings: ReportSettings,
+    now: datetime,
+    stale_days: float,
+) -> tuple[StaleEntity, ...]:
+    """Entities with observations that were read at most `stale_max_access` times, and not for `stale_days` (S0-20).
+
+    What was never read is stale if it was made before then (T5). Never read ones come first, the oldest of them first,
+    then the longest unread. `usage` is ENTITY_USAGE, `archival` ids of archival candidates.
+    """
+    told = entities.join(usage.select("id", "access_count", "last_access_at"), on="id", how="left")
+    is_unread = pl.coalesce("last_access_at", "created_at") < now - timedelta(days=stale_days)
+    is_rare = pl.col("access_count").fill_null(0) <= settings.stale_max_access
+    rows = told.filter(is_unread & is_rare & _is_held()).with_columns(
+        days=_days("last_access_at", now), age=_days("created_at", now), is_archival=pl.col("id").is_in(list(archival))
+    )
+    order = rows.sort("last_access_at", "created_at", "name", "id", nulls_last=False)
+    return tuple(
+        StaleEntity(
+            row["id"], row["called"], row["entity_type"], row["status"] or "active", row["count"], row["created_at"],
+            row["last_access_at"], row["access_count"] or 0, row["days"], row["is_archival"], _unread(row),
+        )
+        for row in order.iter_rows(named=True)
+    )  # fmt: skip
+
+
+def _is_held() -> pl.Expr:
+    """Whether something is known of an entity, and it is not archived."""
+    return (pl.col("count") > 0) & is_listed()
+
+
+def is_listed() -> pl.Expr:
+    """Whether an entity is not archived."""
+    return pl.col("status").fill_null("active") != ARCHIVED
+
+
+def _days(column: str, now: datetime) -> pl.Expr:
+    """Whole days since a time; none before it (T48)."""
+    return (pl.lit(now, dtype=frames.TIME) - pl.col(column)).dt.total_days().clip(lower_bound=0)
+
+
+def _unread(row: dict[str, Any]) -> str:
+    if row["last_access_at"] is None:
+        seen = f"Never read in the {row['age']} days since it was made."
+    else:
+        seen = f"Not read for {row['days']} days."
+    if row["pinned"]:
+        return f"{seen} It is pinned and stays: {command('facts', row['called'])}"
+    return f"{seen} {_look(row['called'])}"
+
+
+def _look(called: str) -> str:
+    return _LOOK.format(command("facts", called), command("retire", called))
+
+
+def archival_candidates(
+    entities: pl.DataFrame, scores: pl.DataFrame, usage: pl.DataFrame, now: datetime
+) -> tuple[ArchivalCandidate, ...]:
+    """Entities with observations that weigh nothing any more, the longest unread first; no pinned one (S0-22).
+
+    `scores` are ENTITY_SCORES as of `now`.
+    """
+    weighed = scores.filter("is_stale").select("id", "importance", "temporal")
+    told = entities.filter(_is_held()).join(weighed, on="id")
+    told = told.join(usage.select("id", "last_access_at"), on="id", how="left")
+    since = pl.coalesce("last_access_at", "created_at")
+    rows = told.with_columns(since=since).with_columns(days=_days("since", now)).sort("since", "name", "id")
+    return tuple(
+        ArchivalCandidate(
+            row["id"], row["called"], row["entity_type"], row["count"], round(row["importance"], 4),
+            round(row["temporal"], 4), row["last_access_at"],
+            f"Of no weight, and nobody read it for {row['days']} days. {_look(row['called'])}",
+        )
+        for row in rows.iter_rows(named=True)
+    )  # fmt: skip
+
+
+# Suspect
+
+
+def suspects(facts: pl.DataFrame, entities: pl.DataFrame) -> tuple[Suspect, ...]:
+    """Live facts that lean on what no longer holds, by name of their entity.
+
+    `facts`: id, statement, owner_entity_id, suspect_of, leans_on (what that fact says).
+    """
+    owners = entities.select("called", owner_entity_id="id")
+    rows = facts.join(owners, on="owner_entity_id", how="left").sort("called", "id", nulls_last=True)
+    return tuple(
+        Suspect(
+            row["id"], row["statement"] or "", row["owner_entity_id"], row["called"], row["suspect_of"],
+            row["leans_on"] or "", _doubt(row),
+        )
+        for row in rows.iter_rows(named=True)
+    )  # fmt: skip
+
+
+def _doubt(row: dict[str, Any]) -> str:
+    gone = command("retire", row["called"], row["id"]) if row["called"] else ""
+    story = f"What it leans on no longer holds: {command('why', row['id'])}"
+    return f"{story}. If it does not hold either: {gone}" if gone else story

@@ -1,0 +1,398 @@
+"""What a consolidation report says: a record for each finding, with a sentence that names the next command (S0-17).
+
+`entity_name` is that by which commands find the entity alone: its name, where others have the same one `name (type)`,
+and where that is shared, too, its id. A count of observations is of those of entities that are not archived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class SplitCandidate:
+    """An entity that holds too much of several topics; `topic_diversity` is its split score, 2 decimals (S0-18).
+
+    `topics` counts those that are no singletons.
+    """
+
+    entity_id: str
+    entity_name: str
+    entity_type: str
+    observation_count: int
+    threshold: int
+    topic_diversity: float
+    topics: int
+    recommendation: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlaggedObservation:
+    """An observation that looked like another when it came in; the preview is its first 80 characters (S0-19)."""
+
+    id: str
+    entity_id: str
+    content_preview: str
+    content_length: int
+    similar_to_id: str | None
+    similarity_score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlaggedEntity:
+    """The flagged observations of one entity, in order of their ids."""
+
+    entity_id: str
+    entity_name: str
+    observations: tuple[FlaggedObservation, ...]
+    recommendation: str
+
+
+@dataclass(frozen=True, slots=True)
+class StaleEntity:
+    """An entity that hardly anybody ever read and nobody lately; no `last_access`: never (S0-20).
+
+    `days_since_access` are whole days. `archival_candidate`: it is also among those of S0-22.
+    """
+
+    entity_id: str
+    entity_name: str
+    entity_type: str
+    status: str
+    observation_count: int
+    created_at: datetime | None
+    last_access: datetime | None
+    access_count: int
+    days_since_access: int | None
+    archival_candidate: bool
+    recommendation: str
+
+
+@dataclass(frozen=True, slots=True)
+class LargeEntity:
+    """An entity near its threshold or beyond it that is no split candidate; `ratio` is count by threshold (S0-21).
+
+    `band` says it in words: approaching, near threshold — monitor, or evaluate for split. `is_distinct`: its topics are
+    clearly apart, so that it may be split early (S0-16).
+    """
+
+    entity_id: str
+    entity_name: str
+    entity_type: str
+    observation_count: int
+    threshold: int
+    ratio: float
+    band: str
+    topics: int
+    is_distinct: bool
+    recommendation: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivalCandidate:
+    """An entity of no importance (0 to 1.38) that was not read for years, and is not pinned (S0-22)."""
+
+    entity_id: str
+    entity_name: str
+    entity_type: str
+    observation_count: int
+    importance: float
+    temporal: float
+    last_access: datetime | None
+    recommendation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A live fact that leans on one that no longer holds."""
+
+    id: str
+    content: str
+    entity_id: str | None
+    entity_name: str | None
+    suspect_of: str
+    leans_on: str
+    recommendation: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlikePair:
+    """Two observations that look alike, the earlier one first (S0-04)."""
+
+    a_id: str
+    a_content: str
+    b_id: str
+    b_content: str
+    similarity_score: float
+    containment: float
+    match_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedEntity:
+    """What looks alike in one of the most read entities: how many pairs, and the nearest few of them (S0-28)."""
+
+    entity_id: str
+    entity_name: str
+    access_count: int
+    total_observations: int
+    duplicates_found: int
+    pairs: tuple[AlikePair, ...]
+    recommendation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The counts of a report, whatever of it is shown."""
+
+    total_entities: int
+    total_observations: int
+    split_candidates_count: int
+    flagged_observations_count: int
+    stale_entities_count: int
+    large_entities_count: int
+    archival_candidates_count: int
+    suspects_count: int
+    pending_proposals_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConsolidationReport:
+    """The health of a memory at `generated_at`, as of commit `commit`; nothing was changed to find it (S0-17).
+
+    `duplicates` are those of the `reviewed` most read entities in which anything looks alike.
+    """
+
+    commit: int
+    generated_at: datetime
+    stale_days: float
+    summary: Summary
+    split_candidates: tuple[SplitCandidate, ...]
+    flagged_observations: tuple[FlaggedEntity, ...]
+    stale_entities: tuple[StaleEntity, ...]
+    large_entities: tuple[LargeEntity, ...]
+    archival_candidates: tuple[ArchivalCandidate, ...]
+    suspects: tuple[Suspect, ...]
+    duplicates: tuple[ReviewedEntity, ...]
+    reviewed: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is remembered yet."""
+        return not self.summary.total_entities and not self.summary.total_observations
+
+    def as_json(self) -> dict[str, Any]:
+        """The report in the names of sofia's `consolidation_report`; times are ISO 8601, flags by name of entity."""
+        plain = {name: _plain(getattr(self, name)) for name in ("summary", *SECTIONS)}
+        plain["split_candidates"] = [_in_short(each) for each in plain["split_candidates"]]
+        flagged = {each["entity_name"]: each["observations"] for each in plain["flagged_observations"]}
+        about = {"commit": self.commit, "generated_at": self.generated_at.isoformat(), "stale_days": self.stale_days}
+        return {**plain, "flagged_observations": flagged, "reviewed_entities": self.reviewed, **about}
+
+
+SECTIONS = (
+    "split_candidates", "flagged_observations", "stale_entities", "large_entities", "archival_candidates", "suspects",
+    "duplicates",
+)  # fmt: skip
+"""The sections of a report, in the order in which they are shown."""
+
+
+_SHORT = {"entity_name": "name", "entity_type": "type", "observation_count": "count"}
+
+
+def _in_short(candidate: dict[str, Any]) -> dict[str, Any]:
+    """A split candidate in the names that S0-18 gives its fields."""
+    return {_SHORT.get(name, name): value for name, value in candidate.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A record as JSON has it."""
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if hasattr(value, "__dataclass_fields__"):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    return value
+
+
+# A consolidation report as tables: what each section shows, and which command comes next (S0-17).
+
+
+Report = Mapping[str, Any]
+"""A report as plain data: `ConsolidationReport.as_json`."""
+Line = tuple[str | None, tuple[Any, ...]]
+"""The entity that a row is about, if there is one, and the cells of the row."""
+PREVIEW = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One table: `count` findings in all, `lines` of the first of them, and what to do next, a sentence each."""
+
+    key: str
+    title: str
+    columns: tuple[str, ...]
+    lines: tuple[Line, ...]
+    count: int
+    following: tuple[str, ...]
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The cells."""
+        return [cells for _, cells in self.lines]
+
+    def findings(self) -> Iterator[tuple[str | None, str, tuple[tuple[str, Any], ...]]]:
+        """Of each row the entity, its name, which a table shows once above several rows, and (column, cell)."""
+        name = ""
+        for entity, (called, *rest) in self.lines:
+            name = called or name
+            yield entity, name, tuple(zip(self.columns[1:], rest, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    title: str
+    columns: tuple[str, ...]
+    lines: Callable[[Any], Iterator[Line]]
+    following: tuple[str, ...]
+
+
+def sections(report: Report, limit: int | None = None) -> tuple[Section, ...]:
+    """The tables of those sections in which anything was found, each with the first `limit` rows."""
+    found = []
+    for key, kind in _KINDS.items():
+        lines = tuple(kind.lines(report[key])) if report[key] else ()
+        if lines:
+            found.append(Section(key, kind.title, kind.columns, lines[:limit], len(lines), kind.following))
+    return tuple(found)
+
+
+def counts(report: Report) -> list[tuple[str, int]]:
+    """The summary in words, in its order."""
+    words = {
+        "total_entities": "entities",
+        "total_observations": "observations",
+        "split_candidates_count": "split candidates",
+        "flagged_observations_count": "flagged observations",
+        "stale_entities_count": f"stale entities (unread for {report['stale_days']:g} days)",
+        "large_entities_count": "large entities",
+        "archival_candidates_count": "archival candidates",
+        "suspects_count": "suspects",
+        "pending_proposals_count": "proposals that wait for a person",
+    }
+    return [(what, report["summary"][name]) for name, what in words.items()]
+
+
+def verdict(report: Report) -> str:
+    """What a person should know before the tables, as one sentence; empty where the tables say it."""
+    if not report["summary"]["total_entities"] and not report["summary"]["total_observations"]:
+        return "Nothing is remembered yet, so there is nothing to report. It begins with: slowwave ingest PATH"
+    if report["summary"]["pending_proposals_count"]:
+        return "What waits for you: slowwave review list"
+    return "" if any(report[key] for key in _KINDS) else "Nothing needs a hand."
+
+
+def _split(rows: Sequence[Report]) -> Iterator[Line]:
+    for row in rows:
+        columns = ("name", "type", "count", "threshold", "topics", "topic_diversity")
+        yield row["entity_id"], tuple(row[column] for column in columns)
+
+
+def _flagged(rows: Mapping[str, Sequence[Report]]) -> Iterator[Line]:
+    for name, observations in rows.items():
+        for n, row in enumerate(observations):
+            yield row["entity_id"], ("" if n else name, row["content_preview"], row["id"])
+
+
+def _stale(rows: Sequence[Report]) -> Iterator[Line]:
+    for row in rows:
+        entity, cells = _about(row, "observation_count", "access_count")
+        yield entity, (*cells, _day(row["last_access"]))
+
+
+def _large(rows: Sequence[Report]) -> Iterator[Line]:
+    for row in rows:
+        entity, cells = _about(row, "observation_count", "threshold")
+        apart = f"; {row['topics']} topics clearly apart" if row["is_distinct"] else ""
+        yield entity, (*cells, f"{row['band']}{apart}")
+
+
+def _archival(rows: Sequence[Report]) -> Iterator[Line]:
+    for row in rows:
+        entity, cells = _about(row, "observation_count", "importance")
+        yield entity, (*cells, _day(row["last_access"]))
+
+
+def _suspect(rows: Sequence[Report]) -> Iterator[Line]:
+    for row in rows:
+        yield row["entity_id"], (row["entity_name"] or "", row["content"], row["leans_on"], row["id"])
+
+
+def _alike(rows: Sequence[Report]) -> Iterator[Line]:
+    for row in rows:
+        pairs = row["pairs"]
+        nearest = "".join(f"“{_cut(pairs[0]['a_content'])}” and “{_cut(pairs[0]['b_content'])}”" for _ in pairs[:1])
+        cells = (row["entity_name"], row["access_count"], row["total_observations"], row["duplicates_found"], nearest)
+        yield row["entity_id"], cells
+
+
+def _about(row: Report, *columns: str) -> Line:
+    return row["entity_id"], (row["entity_name"], row["entity_type"], *(row[column] for column in columns))
+
+
+def _day(at: str | None) -> str:
+    return at[:10] if at else "never"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= PREVIEW else f"{text[:PREVIEW]}..."
+
+
+_KINDS: Mapping[str, _Kind] = {
+    "split_candidates": _Kind(
+        "Split candidates: too much of several topics",
+        ("entity", "type", "count", "threshold", "topics", "score"),
+        _split,
+        ("See the parts: slowwave split analyze ENTITY", "Leave them for review: slowwave split propose ENTITY"),
+    ),
+    "flagged_observations": _Kind(
+        "Flagged observations: each looked like another one",
+        ("entity", "observation", "id"),
+        _flagged,
+        ("Compare: slowwave duplicates ENTITY", "Let one go: slowwave retire ENTITY ID"),
+    ),
+    "stale_entities": _Kind(
+        "Stale entities: hardly ever read, and not lately",
+        ("entity", "type", "count", "reads", "last read"),
+        _stale,
+        ("Look: slowwave facts ENTITY", "Let go: slowwave retire ENTITY ID, and back: slowwave restore ID"),
+    ),
+    "large_entities": _Kind(
+        "Large entities: near their threshold or beyond it",
+        ("entity", "type", "count", "threshold", "what"),
+        _large,
+        ("See topics: slowwave split analyze ENTITY", "Part what is clearly apart: slowwave split propose ENTITY"),
+    ),
+    "archival_candidates": _Kind(
+        "Archival candidates: of no weight, and unread for years",
+        ("entity", "type", "count", "importance", "last read"),
+        _archival,
+        ("Look: slowwave facts ENTITY", "Keep it for ever: slowwave entity pin ENTITY"),
+    ),
+    "suspects": _Kind(
+        "Suspects: what each leans on no longer holds",
+        ("entity", "observation", "leans on", "id"),
+        _suspect,
+        ("The story of one: slowwave why ID", "Let it go: slowwave retire ENTITY ID"),
+    ),
+    "duplicates": _Kind(
+        "Alike: pairs among the observations of the most read entities",
+        ("entity", "reads", "count", "pairs", "the nearest pair"),
+        _alike,
+        ("Judge all: slowwave duplicates ENTITY", "Let one go: slowwave retire ENTITY ID"),
+    ),
+}

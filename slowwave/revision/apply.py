@@ -1,0 +1,423 @@
+"""Passed candidates become knowledge: repeats, replacements, ends, and the row that tells of each (S3-11, §6.2, §6.3).
+
+The only rule that makes a fact active. It never retires a fact for being similar: only what a claim says is over is
+closed (T10, T21), by nothing weaker (S1-22), and never by what was said before it (§6.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.lexicon import aspects
+from slowwave.settings import EvaluateSettings, ReviseSettings
+from slowwave.text import as_json, timed_id
+from slowwave.validity import is_live
+
+from .conflicts import Rivals, single_valued
+from .contradictions import find_implicit_conflicts, flag_doubts, settle_flags
+from .dependency_invalidation import mark_suspects
+from .evidence import evidence_rows, heard_of, with_evidence, without_evidence
+from .exact_duplicates import (
+    NEIGHBOURS,
+    OPTIONS,
+    came_back,
+    find_flags,
+    find_repeats,
+    pairs_of,
+    stated_repeats,
+    with_keys,
+)
+from .historical_facts import is_past, joined, settle_past
+from .late_arrivals import (
+    Replay,
+    apart,
+    early,
+    in_order,
+    joins_of,
+    known_speakers,
+    lasted,
+    moved_back,
+    news,
+    remembered,
+    replayed,
+    revived_by,
+    sayings_of,
+    times_of,
+    unfold,
+)
+from .mutual_exclusion import names_of
+from .patches import DIRECTIVES, MESSAGES
+from .revision_state import Closings
+from .supersession import ACTIONS, READ, REPEAT, Tools, close_facts, find_revisions
+
+# The decisions of an application: what was created, repeated, closed, doubted, and why (the ledger).
+
+
+_TOLD = pl.Schema(
+    {
+        "action": pl.String(),
+        "subject_id": pl.String(),
+        "ids_in": pl.List(pl.String()),
+        "ids_out": pl.List(pl.String()),
+        "measures": pl.String(),
+        "reason": pl.String(),
+        "decided_by": pl.String(),
+        "model": pl.String(),
+    }
+)
+
+
+def decision_rows(
+    staying: pl.DataFrame,
+    repeats: pl.DataFrame,
+    flags: pl.DataFrame,
+    told: list[Mapping[str, object]],
+    settings: EvaluateSettings,
+    now: datetime,
+) -> pl.DataFrame:
+    """One row per candidate and per closed or spared fact: what was seen, what was done, why."""
+    alone = pl.lit("It passed and nothing says the same.")
+    beside = pl.format("It passed and looks like {}: both are kept.", "similar_to_id")
+    created = staying.select("id", "confidence").join(flags, on="id", maintain_order="left")
+    created = created.select(
+        action=pl.lit("create"),
+        subject_id="id",
+        ids_in=pl.concat_list("similar_to_id", "related_id").list.drop_nulls(),
+        ids_out=pl.concat_list("id"),
+        measures=pl.struct(
+            "confidence", pl.lit(settings.flag_cosine).alias("flag_cosine"), cosine="similarity_score"
+        ).struct.json_encode(),
+        reason=pl.when(pl.col("similar_to_id").is_null()).then(alone).otherwise(beside),
+    )
+    again = pl.when(pl.col("stage") == "text").then(pl.lit("The same words again."))
+    reasserted = repeats.select(
+        action=pl.lit("reassert"),
+        subject_id="target_id",
+        ids_in=pl.concat_list("id"),
+        ids_out=pl.concat_list("target_id"),
+        measures=pl.struct(
+            "cosine", pl.lit(settings.reassert_cosine).alias("reassert_cosine"), "stage"
+        ).struct.json_encode(),
+        reason=again.when(pl.col("stage") == "stated")
+        .then(pl.lit("It is said to repeat it, and neither a denial nor a number speaks against it."))
+        .otherwise(pl.lit("The same in other words, and every guard agrees.")),
+    )
+    by_rule = [part.with_columns(decided_by=pl.lit("rule"), model=pl.lit("")) for part in (created, reasserted)]
+    return _identified(pl.concat([*by_rule, _as_rows(told)]), now)
+
+
+def told_rows(told: list[Mapping[str, object]], now: datetime) -> pl.DataFrame:
+    """DECISIONS of what was noted while facts were closed."""
+    return _identified(_as_rows(told), now)
+
+
+def _as_rows(told: list[Mapping[str, object]]) -> pl.DataFrame:
+    return pl.DataFrame([{**row, "measures": as_json(row["measures"])} for row in told], schema=_TOLD)
+
+
+def _identified(rows: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    """The rows with their ids; what two rules refused alike, a directive and a conflict, is told once."""
+    keys = rows.select("action", "subject_id", pl.col("ids_in").list.join(" ")).iter_rows()
+    ids = pl.Series([timed_id("d", now, *key) for key in keys], dtype=pl.String)
+    told = rows.with_columns(id=ids, model=pl.col("model").replace("", None), at=pl.lit(now, dtype=frames.TIME))
+    return frames.conform(told.unique("id", keep="first", maintain_order=True), frames.DECISIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What memory holds near a batch of candidates. Every frame may be wider than its schema.
+
+    `facts`: rows with a candidate's id, statement_hash, subject or directive's known_id, and its neighbours, of any
+    status. `evidence`: FACT_EVIDENCE of those facts. `neighbours`: (candidate_id, fact_id, cosine) to facts and among
+    candidates.
+    `entities`, `aliases`: those that the facts and candidates are about. `lineage`: steps from those facts.
+    `predicates`: what was learned about relations. `directives`: DIRECTIVES of those facts, and of the candidates that
+    repeat them, which are then among the facts too. `flags`: PAIR_DECISIONS of facts that contradict them.
+    """
+
+    facts: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.FACTS))
+    evidence: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.FACT_EVIDENCE))
+    neighbours: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=NEIGHBOURS))
+    entities: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.ENTITIES))
+    aliases: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.ALIASES))
+    lineage: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.LINEAGE))
+    predicates: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PREDICATES))
+    directives: pl.DataFrame = field(default_factory=lambda: frames.empty(DIRECTIVES))
+    flags: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PAIR_DECISIONS))
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationPlan:
+    """Rows to upsert: decided candidates and changed facts in one frame, and everything that hangs on them.
+
+    `pairs` are PAIR_DECISIONS that are new or settled: what no rule settles is left to a model or a person.
+    `again`: (new id, known id) of facts that hold once more, of what was evidence of the known one.
+    """
+
+    facts: pl.DataFrame
+    evidence: pl.DataFrame
+    lineage: pl.DataFrame
+    aspects: pl.DataFrame
+    batches: pl.DataFrame
+    decisions: pl.DataFrame
+    pairs: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PAIR_DECISIONS))
+    again: tuple[tuple[str, str], ...] = ()
+
+    def summary(self) -> dict[str, int]:
+        """How many decisions of each kind."""
+        return dict(self.decisions.group_by("action").len().sort("action").iter_rows())
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What a batch comes to: which candidates repeat, and what is closed."""
+
+    fresh: pl.DataFrame
+    repeats: pl.DataFrame
+    closings: Closings
+    refusals: list[Mapping[str, object]]
+    begun: pl.DataFrame
+
+
+def plan_application(
+    passed: pl.DataFrame,
+    directives: pl.DataFrame,
+    messages: pl.DataFrame,
+    batches: pl.DataFrame,
+    near: Surroundings,
+    settings: EvaluateSettings,
+    now: datetime,
+    *,
+    revise: ReviseSettings | None = None,
+) -> ApplicationPlan:
+    """Decide every passed candidate, in the order in which they were said (§6.5 step 3).
+
+    It ends active; or rejected with reason `repeats <fact>`, its message being evidence of that fact; or superseded at
+    once, because what it would replace was said later. One that is over already stands for the past alone. What it
+    replaces is closed by the first rule that means it: a directive, a conflict, a revision. A candidate that is already
+    decided in `near.facts` is left alone, so a second application changes nothing.
+    """
+    revise = revise or ReviseSettings()
+    others = known_facts(near, now)
+    undecided = _undecided(passed, near.facts, messages)
+    past, fresh = undecided.filter(is_past(now)), undecided.filter(~is_past(now))
+    single = single_valued(fresh["predicate"], near.predicates) if revise.conflicts else frozenset[str]()
+    spared = frozenset[str]()
+    while True:
+        unfolded, around = unfold(fresh, others, near.facts, near.evidence, Replay(single, spared))
+        unfolded = with_keys(in_order(unfolded))
+        pairs = pairs_of(unfolded, around, near.neighbours)
+        outcome = _carry_out(unfolded, around, pairs, directives, messages, near, settings, revise, now)
+        if not (revived := revived_by(around, outcome.closings)):
+            break
+        spared |= revived
+    others, outcome = around, replace(outcome, closings=news(outcome.closings, around))
+    over = settle_past(past, others, outcome.closings.facts["id"], now)
+    fresh, repeats = _but_old_sayings(outcome.fresh, outcome.repeats)
+    again = fresh.filter(pl.col("again_of").is_not_null()).select("id", "again_of")
+    fresh, repeats = pl.concat([fresh.drop("again_of"), past]), pl.concat([repeats, over.repeats])
+    closings = joined(outcome.closings, over.closings)
+    kept = fresh.join(repeats, on="id", how="anti", maintain_order="left")
+    gone = closings.facts["id"].implode()
+    created = kept.filter(~pl.col("id").is_in(gone))
+    staying = created.filter(~is_past(now))
+    live = others.filter(pl.col("is_live") & ~pl.col("id").is_in(gone))
+    alike = find_flags(staying, live, pairs, settings)
+    flags = created.select("id").join(alike, on="id", how="left", maintain_order="left")
+    evidence = evidence_rows(fresh, repeats, near.evidence, near.facts, again)
+    going_on, everyone = (
+        pl.concat([part.select(READ) for part in pair]) for pair in ((live, staying), (others, fresh))
+    )
+    marks, suspected = mark_suspects(
+        closings.retired, everyone, going_on, near.facts, near.lineage, evidence, names_of(near.entities, near.aliases)
+    )
+    decided = _decided(fresh, repeats, flags)
+    facts = with_evidence(pl.concat([decided, near.facts], how="diagonal"), fresh, repeats, evidence)
+    facts = without_evidence(facts.update(outcome.begun, on="id"), again)
+    facts = with_closings(facts, closings)
+    facts = changed_facts(with_marks(facts, marks), near.facts)
+    typed = _typed(
+        facts.filter((pl.col("status") == "active") & pl.col("id").is_in(kept["id"].implode())), near.entities
+    )
+    return ApplicationPlan(
+        facts,
+        evidence,
+        closings.lineage,
+        aspects.aspect_rows(typed),
+        _applied(batches, fresh),
+        decision_rows(created, repeats, flags, [*outcome.refusals, *closings.decisions, *suspected], settings, now),
+        pl.concat(
+            [
+                find_implicit_conflicts(staying, live, revise, now),
+                flag_doubts(closings.doubts, closings.facts["id"], revise, now),
+                settle_flags(near.flags.select(*frames.PAIR_DECISIONS), closings.facts["id"], now),
+            ]
+        ).unique("id", maintain_order=True),
+        tuple(again.iter_rows()),
+    )
+
+
+def _but_old_sayings(fresh: pl.DataFrame, repeats: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Candidates and repetitions without what was known already: a saying that is still evidence of its fact."""
+    still = repeats.join(fresh, left_on=["id", "target_id"], right_on=["id", "again_of"], how="semi")
+    kept, left = (part.join(still, on="id", how="anti", maintain_order="left") for part in (fresh, repeats))
+    return kept, left
+
+
+def _carry_out(
+    fresh: pl.DataFrame,
+    known: pl.DataFrame,
+    pairs: pl.DataFrame,
+    directives: pl.DataFrame,
+    messages: pl.DataFrame,
+    near: Surroundings,
+    settings: EvaluateSettings,
+    revise: ReviseSettings,
+    now: datetime,
+) -> _Outcome:
+    """Repetitions, then what the rest closes; again while that ends what a later candidate repeats."""
+    names = names_of(near.entities, near.aliases)
+    types = dict(near.entities.select("id", "entity_type").iter_rows())
+    ordered = directives_of(directives, fresh)
+    stated, unlike = stated_repeats(fresh, known, ordered.filter(pl.col("action") == REPEAT))
+    speakers = known_speakers(near.facts, near.directives, times_of(near.evidence, messages))
+    ordered = pl.concat([ordered, remembered(near.directives, speakers).select(ordered.columns)])
+    early_ones, joined = early(fresh, known), dict[str, str]()
+    fresh = apart(fresh, early_ones)
+    for _ in range(1 + 2 * fresh.height):
+        others = moved_back(known, fresh, joined)
+        reinforced, doubts = find_revisions(fresh, others, pairs, revise)
+        given = [reinforced.select(*OPTIONS), stated, sayings_of(fresh), joins_of(fresh, joined)]
+        repeats = find_repeats(fresh, others, pairs, settings, pl.concat(given))
+        doubts = doubts.join(repeats, on="id", how="anti").sort("id", "target_id")
+        heard = heard_of(fresh, repeats, near.evidence, messages)
+        rivals = Rivals(fresh["predicate"], near.predicates, names, types, heard)
+        revisions = dict(doubts.group_by("id", maintain_order=True).agg("target_id").iter_rows())
+        may_revise = {id_: tuple(ids) for id_, ids in revisions.items()}
+        tools = Tools(revise, names, rivals, may_revise, speakers, joined)
+        closings = close_facts(fresh, repeats, moved_back(replayed(known, fresh), fresh, joined), ordered, tools, now)
+        again = came_back(fresh, repeats, closings.ended, others)
+        is_settled = again["segment"].equals(fresh["segment"], null_equal=True)
+        # What comes back may end an early one, so whether that lasted is seen once all that came back is known.
+        more = lasted(early_ones, repeats, closings, joined) if is_settled else {}
+        if is_settled and not more:
+            break
+        fresh, joined = again, joined | more
+    begun = others.filter(pl.col("id").is_in(list(joined.values()))).select("id", "valid_from")
+    return _Outcome(fresh, repeats, closings, [_not_repeated(*each) for each in unlike], begun)
+
+
+def _not_repeated(candidate: str, known: str, reason: str) -> Mapping[str, object]:
+    return {
+        "action": "refuse", "subject_id": known, "ids_in": [known, candidate], "ids_out": [], "measures": {},
+        "reason": reason, "decided_by": "rule", "model": "",
+    }  # fmt: skip
+
+
+def activated(candidates: pl.DataFrame, reason: str) -> pl.DataFrame:
+    """Candidates that another rule of the house has decided about already, as active facts: a reworded survivor."""
+    return candidates.with_columns(status=pl.lit("active"), status_reason=pl.lit(reason))
+
+
+def directives_of(directives: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
+    """The directives of these candidates in their order, first said first; what no rule knows is no directive."""
+    rows = frames.conform(directives, DIRECTIVES).rename({"candidate_id": "id"}).filter(pl.col("action").is_in(ACTIONS))
+    return rows.join(fresh.select("id", "place"), on="id").sort("place", maintain_order=True).drop("place")
+
+
+def _undecided(passed: pl.DataFrame, known: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
+    """Candidates that nobody decided yet in order of being said, with said_at, place and the keys of repetition."""
+    decided = known.filter(pl.col("status") != "candidate")
+    said = frames.conform(messages, MESSAGES).select(message_id="id", said_at="occurred_at").unique("message_id")
+    fresh = (
+        passed.filter(pl.col("status") == "candidate")
+        .unique("id", keep="first", maintain_order=True)
+        .join(decided, on="id", how="anti", maintain_order="left")
+        .join(said, on="message_id", how="left", maintain_order="left")
+        .with_columns(said_at=pl.coalesce("said_at", "valid_from"))
+        .with_columns(first_at="said_at")
+    )
+    return with_keys(in_order(fresh))
+
+
+def known_facts(near: Surroundings, now: datetime) -> pl.DataFrame:
+    """Facts that hold or held, with said_at and first_at (latest, earliest evidence), place -1, keys of repetition."""
+    at = pl.col("occurred_at")
+    times = near.evidence.group_by(id="fact_id").agg(said_at=at.max(), first_at=at.min())
+    facts = frames.conform(near.facts, frames.FACTS).unique("id", keep="first", maintain_order=True)
+    facts = facts.filter(pl.col("status").is_in(["active", "superseded"]))
+    return with_keys(
+        facts.join(times, on="id", how="left", maintain_order="left").with_columns(
+            said_at=pl.coalesce("said_at", "valid_from"),
+            first_at=pl.coalesce("first_at", "valid_from"),
+            place=pl.lit(-1, dtype=pl.Int64),
+            is_live=is_live(now).fill_null(False),
+            from_="valid_from",
+            to="valid_to",
+        )
+    )
+
+
+def _decided(fresh: pl.DataFrame, repeats: pl.DataFrame, flags: pl.DataFrame) -> pl.DataFrame:
+    """The candidates with their new status and what they resemble, without the columns of this rule."""
+    own = ["said_at", "first_at", "place", "object_key", "day", "segment"]
+    marks = ["similar_to_id", "similarity_score", "related_id"]
+    rows = fresh.drop(own).drop(marks, strict=False)
+    rows = rows.join(
+        repeats.select("id", repeated="target_id", how="cosine"), on="id", how="left", maintain_order="left"
+    )
+    rows = rows.join(flags, on="id", how="left", maintain_order="left")
+    is_repeat = pl.col("repeated").is_not_null()
+    return rows.with_columns(
+        status=pl.when(is_repeat).then(pl.lit("rejected")).otherwise(pl.lit("active")),
+        status_reason=pl.when(is_repeat).then(pl.lit("repeats ") + pl.col("repeated")).otherwise(pl.lit("applied")),
+        similar_to_id=pl.coalesce("repeated", "similar_to_id"),
+        similarity_score=pl.coalesce("how", "similarity_score"),
+        similarity_flag=~is_repeat & pl.col("similar_to_id").is_not_null(),
+    ).drop("repeated", "how")
+
+
+def with_closings(facts: pl.DataFrame, closings: Closings) -> pl.DataFrame:
+    """The facts with the changes of `closings` where those have a value."""
+    return facts.update(closings.facts, on="id").update(closings.predecessors, on="id")
+
+
+def with_marks(facts: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
+    """The facts with `suspect_of` as the marks say; a mark without a fact takes the mark away."""
+    marked = frames.conform(facts, frames.FACTS).join(
+        marks.rename({"suspect_of": "mark"}).with_columns(is_marked=True), on="id", how="left", maintain_order="left"
+    )
+    mark = pl.when(pl.col("is_marked").fill_null(False)).then("mark").otherwise("suspect_of")
+    return marked.with_columns(suspect_of=mark).drop("mark", "is_marked")
+
+
+def changed_facts(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+    """The rows that are new or differ from what was there before; the order of columns is that of a fact."""
+    columns = (
+        "status status_reason valid_from valid_to expired_at replaced_by supersedes_id confidence "
+        "evidence_count entrenchment suspect_of search_terms"
+    ).split()
+    rows = frames.conform(facts, frames.FACTS).unique("id", keep="first", maintain_order=True)
+    old = frames.conform(before, frames.FACTS).select("id", *columns)
+    return rows.join(old, on=["id", *columns], how="anti", nulls_equal=True, maintain_order="left")
+
+
+def _typed(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
+    """The facts with the types of their ends, as the classifier of aspects reads them."""
+    types = entities.select("id", "entity_type").unique("id")
+    for end in ("subject", "object"):
+        named = types.rename({"id": f"{end}_id", "entity_type": f"{end}_type"})
+        facts = facts.join(named, on=f"{end}_id", how="left", maintain_order="left")
+    return facts
+
+
+def _applied(batches: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
+    """The batches of these candidates, applied."""
+    return batches.filter(pl.col("id").is_in(fresh["patch_batch_id"].unique().to_list())).with_columns(
+        state=pl.lit("applied")
+    )

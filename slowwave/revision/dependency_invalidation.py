@@ -1,0 +1,154 @@
+"""What leans on a fact that stopped being true is marked suspect, and trusted again when it is said again.
+
+Redundancy makes nothing suspect: a fact that was absorbed says what its survivor says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import polars as pl
+
+from slowwave import frames
+
+from .mutual_exclusion import plain, read_claim
+from .predicates import domain_of
+from .revision_state import Fact
+
+MARKS = {"id": pl.String(), "suspect_of": pl.String()}
+_READ = [
+    "id", "scope", "subject_id", "object_id", "object_text", "predicate", "polarity", "statement", "valid_from",
+    "said_at", "message_id",
+]  # fmt: skip
+_MIN_NAME = 3
+# What was said or done stays so, and who likes a place may like it from afar.
+_OF_ITS_OWN = frozenset(
+    """said noted decided joined born_in created fixed caused_by turned_out root_cause fixed_by prefers dislikes knows
+    wants_to plans_to considers used_to visited met left went_to released started finished signed""".split()
+)
+_MADE_FROM = ("consolidated", "dedup")
+
+
+def find_suspects(
+    retired: pl.DataFrame, held: pl.DataFrame, staying: pl.DataFrame, names: Mapping[str, frozenset[str]]
+) -> pl.DataFrame:
+    """MARKS: live facts that lean on a retired one, by the retired fact; the first that ended, if several.
+
+    `retired` is RETIRED, `held` all facts near (the retired ones among them), `staying` those that go on being live.
+    Of one scope and subject, said before the end was told and by another message, and the object of the retired fact is
+    their own object or a name in their statement. What merely changed leaves alone what tells of the past.
+    """
+    if retired.is_empty():
+        return pl.DataFrame(schema=MARKS)
+    gone = retired.join(held.select("id", "scope", "subject_id", "object_id", "object_text", "predicate"), on="id")
+    pairs = (
+        gone.rename({"id": "suspect_of"})
+        .join(staying.select(_READ), on=["scope", "subject_id"], suffix="_b")
+        .filter(
+            ~pl.col("id").is_in([*retired["winner_id"], *retired["speaker_id"], *retired["id"]]),
+            pl.col("said_at") < pl.col("told_at"),
+            pl.col("polarity") != "negated",
+        )
+        .sort("ended_at", "suspect_of")
+    )
+    found = [(row["id"], row["suspect_of"]) for row in pairs.iter_rows(named=True) if _leans(row, names)]
+    first = list(dict(reversed(found)).items())
+    return pl.DataFrame(first, schema=MARKS, orient="row").sort("id")
+
+
+def find_heirs(retired: pl.DataFrame, lineage: pl.DataFrame, staying: pl.DataFrame) -> pl.DataFrame:
+    """MARKS: live facts that consolidation made from one that is retired now."""
+    made = lineage.filter(pl.col("reason").is_in(_MADE_FROM)).join(retired.select(old_id="id"), on="old_id")
+    live = made.join(staying.select(new_id="id"), on="new_id").sort("old_id")
+    return live.unique("new_id", keep="first", maintain_order=True).select(id="new_id", suspect_of="old_id")
+
+
+def _leans(row: Fact, names: Mapping[str, frozenset[str]]) -> bool:
+    """Whether a live fact (suffix _b where both have the column) names the object of a retired one and rests on it."""
+    known = _names(row["object_text"], row["object_id"], names)
+    same = bool(row["object_id"] and row["object_id"] == row["object_id_b"])
+    same = same or plain(row["object_text_b"] or "") in known
+    if not same and row["predicate_b"] == row["predicate"]:
+        return False  # "moved from Oslo to Bergen" names Oslo and stands
+    if not same and not any(_speaks_of(row["statement"] or "", name) for name in known):
+        return False
+    return bool(row["is_mistake"]) or _ends_with(row)
+
+
+def _ends_with(row: Fact) -> bool:
+    """Whether it is a state that ends when the other does: the role in a job, not a liking for the place."""
+    if row["predicate_b"] in _OF_ITS_OWN:
+        return False
+    domain = domain_of(row["predicate_b"])
+    if domain:
+        return domain in _TIED.get(domain_of(row["predicate"]), ())
+    return read_claim(row["statement"] or "", row["object_text"] or "").is_plain
+
+
+# Which states end with another: a role and a responsibility with the job, but no liking.
+_TIED: Mapping[str, frozenset[str]] = {
+    "work": frozenset({"work", "role", "responsibility", "membership", "task"}),
+    "home": frozenset({"home", "membership"}),
+    "partner": frozenset({"partner"}),
+    "study": frozenset({"study", "membership"}),
+    "membership": frozenset({"membership", "role", "responsibility"}),
+    "role": frozenset({"role", "responsibility"}),
+    "use": frozenset({"use"}),
+    "task": frozenset({"task"}),
+}
+
+
+def _names(text: str | None, entity: str | None, names: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """The names of an object that are telling enough to be looked for."""
+    known = names.get(entity or "", frozenset()) | {plain(text or "")}
+    return frozenset(name for name in known if len(name) >= _MIN_NAME)
+
+
+def _speaks_of(statement: str, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", statement.lower()) is not None
+
+
+def find_trusted(marked: pl.DataFrame, evidence: pl.DataFrame, ends: pl.DataFrame) -> list[str]:
+    """Ids of suspect facts (id, suspect_of) that somebody said again after what they lean on had ended.
+
+    `evidence` is the new evidence (fact_id, occurred_at), `ends` (id, valid_to) of the retired facts.
+    """
+    again = evidence.group_by(id="fact_id").agg(again=pl.col("occurred_at").max())
+    both = marked.filter(pl.col("suspect_of").is_not_null()).join(again, on="id")
+    both = both.join(ends.select(suspect_of="id", ended="valid_to"), on="suspect_of", how="left")
+    return both.filter((pl.col("again") >= pl.col("ended")).fill_null(True))["id"].unique().sort().to_list()
+
+
+def mark_suspects(
+    retired: pl.DataFrame,
+    held: pl.DataFrame,
+    staying: pl.DataFrame,
+    known: pl.DataFrame,
+    lineage: pl.DataFrame,
+    evidence: pl.DataFrame,
+    names: Mapping[str, frozenset[str]],
+) -> tuple[pl.DataFrame, list[Mapping[str, object]]]:
+    """MARKS of facts that become suspect, null for those that are trusted again, and the decisions that tell of it.
+
+    `known` are the stored facts near (id, suspect_of, valid_to), `evidence` what was said now; see the finders for the
+    rest. What is suspect already stays suspect of what it was.
+    """
+    marked = frames.conform(known, frames.FACTS).filter(pl.col("suspect_of").is_not_null()).select(*MARKS)
+    found = [find_suspects(retired, held, staying, names), find_heirs(retired, lineage, staying)]
+    leaning = pl.concat(found).unique("id", keep="first", maintain_order=True).join(marked, on="id", how="anti")
+    trusted = marked.filter(pl.col("id").is_in(find_trusted(marked, evidence, known))).sort("id")
+    told = [
+        _told("suspect", id_, of, "It leans on a fact that does not hold any more.") for id_, of in leaning.iter_rows()
+    ]
+    told += [
+        _told("trust", id_, of, "It was said again after what it leans on had ended.")
+        for id_, of in trusted.iter_rows()
+    ]
+    cleared = trusted.with_columns(suspect_of=pl.lit(None, dtype=pl.String))
+    return pl.concat([leaning, cleared]), told
+
+
+def _told(action: str, fact: str, of: str, reason: str) -> Mapping[str, object]:
+    rule = {"measures": {}, "decided_by": "rule", "model": ""}
+    return {"action": action, "subject_id": fact, "ids_in": [of], "ids_out": [fact], "reason": reason, **rule}

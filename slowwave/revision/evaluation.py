@@ -1,0 +1,197 @@
+"""What a candidate must pass: grounded confidence and quality; and what becomes of its batch (S3-09 a and c, S3-10)."""
+
+from __future__ import annotations
+
+from calendar import month_name
+from dataclasses import dataclass
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.filters.redaction import redact_all
+from slowwave.settings import EvaluateSettings
+from slowwave.text import row_id, without_ending
+
+from .patches import MAX_STATEMENT_BYTES, content_stems
+
+MIN_STATEMENT_BYTES = 8
+MIN_ALNUM_RATIO = 0.40
+_MONTHS = [name.lower() for name in month_name if name]
+_DATE_NUMBERS = map(str, (*range(1, 32), *range(1950, 2101)))
+_DATE_WORDS = pl.lit(pl.Series([[*_DATE_NUMBERS, *(without_ending(name, 4) for name in _MONTHS), *_MONTHS]]))
+"""What a sentence says of a date that its message gives in other words: "yesterday"."""
+_HARD = ("self_loop", "secret")
+_OPEN_TEXTS = ("statement", "object_text", "search_terms")
+"""What a candidate says in words of its own; its quote was cleaned with its message."""
+# In the order in which a failure is named: what decides alone first.
+_SENTENCES = {
+    "self_loop": "Subject and object are the same.",
+    "secret": "It still holds something that looks like a secret.",
+    "length": f"The statement is not {MIN_STATEMENT_BYTES} to {MAX_STATEMENT_BYTES} bytes long.",
+    "alnum": "Too few letters and digits.",
+    "ends": "Subject or relation is missing.",
+    "declarative": "It is a question.",
+    "content": "The message it comes from is close to noise.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationPlan:
+    """`verdicts`: id, passes, confidence (grounded), grounding, quality, failed, reason.
+
+    `passed` are candidates with that confidence, `rejected` full rows to store with their reason, `refusals` the rows
+    that say why, `batches` the new states.
+    """
+
+    verdicts: pl.DataFrame
+    passed: pl.DataFrame
+    rejected: pl.DataFrame
+    refusals: pl.DataFrame
+    batches: pl.DataFrame
+
+
+def evaluate(
+    candidates: pl.DataFrame,
+    messages: pl.DataFrame,
+    batches: pl.DataFrame,
+    settings: EvaluateSettings,
+    *,
+    content_gate: float,
+) -> EvaluationPlan:
+    """Judge each candidate on its own (S3-09 a, c); contradictions are settled when the batch is applied.
+
+    One flaw of seven is forgiven where all seven could be looked at; a message whose worth nobody measured vouches for
+    nothing, so then a single flaw is too much.
+
+    `messages` needs id, content and speaker. What passes stays a candidate until it is applied; nothing that is
+    rejected comes back.
+    """
+    open_ = candidates.filter(pl.col("status") == "candidate")
+    verdicts = _verdicts(open_, messages, settings, content_gate)
+    judged = open_.join(
+        verdicts.select("id", "passes", "reason", grounded="confidence"), on="id", maintain_order="left"
+    )
+    passed = judged.filter("passes").with_columns(confidence="grounded").select(open_.columns)
+    rejected = judged.filter(~pl.col("passes")).with_columns(status=pl.lit("rejected"), status_reason="reason")
+    # A rejected row is stored: what it was rejected for must not be in it (T39).
+    rejected = rejected.with_columns(redact_all(rejected[text])[0] for text in (*_OPEN_TEXTS, "quote")).select(
+        open_.columns
+    )
+    return EvaluationPlan(
+        verdicts, passed, rejected, _refusals(rejected, verdicts, settings), _batch_states(batches, judged)
+    )
+
+
+def grounding(candidates: pl.DataFrame, messages: pl.DataFrame) -> pl.Series:
+    """Share of each statement's content words that its conversation has, 0 to 1, dates and the speaker apart (S3-09a).
+
+    A statement may gather what several messages say, so those of one conversation that facts came from count together,
+    each with the end of the turn that it answers.
+    """
+    heard = content_stems("content")
+    if "search_text" in messages.columns:
+        heard = heard.list.set_union(content_stems("search_text"))
+    place = "conversation_id" if "conversation_id" in messages.columns else "id"
+    rows = messages.select(message_id="id", place=pl.coalesce(place, "id"), speaker="speaker", heard=heard)
+    together = rows.explode("heard").group_by("place").agg(pl.col("heard").drop_nulls().unique())
+    spoken = rows.drop("heard").join(together, on="place", how="left", maintain_order="left")
+    claims = candidates.select("message_id", "statement")
+    pairs = claims.join(spoken, on="message_id", how="left", maintain_order="left")
+    words = pairs.select("heard", stems=content_stems("statement", drop="speaker").list.set_difference(_DATE_WORDS))
+    shared = pl.col("stems").list.set_intersection(pl.col("heard").fill_null([])).list.len()
+    count = pl.col("stems").list.len()
+    return words.select(grounding=pl.when(count > 0).then(shared / count).otherwise(1.0))["grounding"]
+
+
+def _verdicts(
+    candidates: pl.DataFrame, messages: pl.DataFrame, settings: EvaluateSettings, content_gate: float
+) -> pl.DataFrame:
+    checks = candidates.select("id", confidence="confidence").with_columns(
+        grounding(candidates, messages), *_checks(candidates, content_gate)
+    )
+    is_grounded = pl.col("grounding") >= settings.grounding_ratio
+    failed = pl.coalesce(pl.when(~pl.col(name)).then(pl.lit(name)) for name in _SENTENCES)
+    hard = ~pl.all_horizontal(_HARD)
+    return (
+        checks.with_columns(
+            confidence=pl.when(is_grounded)
+            .then("confidence")
+            .otherwise(pl.col("confidence") * settings.ungrounded_factor),
+            quality=pl.mean_horizontal(*_SENTENCES),
+        )
+        .with_columns(
+            unsure=pl.col("confidence") < settings.min_confidence,
+            failed=pl.when(hard | (pl.col("quality") < settings.min_quality)).then(failed),
+        )
+        .with_columns(failed=pl.coalesce("failed", pl.when("unsure").then(pl.lit("confidence"))))
+        .select(
+            "id",
+            "confidence",
+            "grounding",
+            "quality",
+            "failed",
+            passes=pl.col("failed").is_null(),
+            reason=pl.col("failed").replace_strict(
+                _SENTENCES | {"confidence": "Too unsure, given how little of it its message says."},
+                default=None,
+                return_dtype=pl.String,
+            ),
+        )
+    )
+
+
+def _checks(candidates: pl.DataFrame, content_gate: float) -> list[pl.Series]:
+    """The seven checks of S3-09c as columns of booleans; null where one cannot be made."""
+    statement = pl.col("statement")
+    size = statement.str.len_bytes()
+    alnum = statement.str.count_matches(r"[\p{L}\p{M}\p{N}]") / pl.max_horizontal(statement.str.len_chars(), 1)
+    named = (pl.col("subject_id").fill_null("") != "") & (pl.col("predicate").fill_null("") != "")
+    open_texts = candidates.select(pl.col(_OPEN_TEXTS).fill_null(""))
+    is_clean = open_texts.select(
+        secret=pl.all_horizontal(pl.col(text) == redact_all(open_texts[text])[0] for text in _OPEN_TEXTS)
+    )
+    rows = candidates.select(
+        self_loop=(pl.col("subject_id") != pl.col("object_id")).fill_null(True),
+        length=size.is_between(MIN_STATEMENT_BYTES, MAX_STATEMENT_BYTES),
+        alnum=alnum >= MIN_ALNUM_RATIO,
+        ends=named,
+        declarative=~statement.str.strip_chars().str.contains(r"[?？][\"'”’)\]]*$"),
+        content=pl.col("content_score") >= content_gate,
+    )
+    return [*rows.get_columns(), *is_clean.get_columns()]
+
+
+def _refusals(rejected: pl.DataFrame, verdicts: pl.DataFrame, settings: EvaluateSettings) -> pl.DataFrame:
+    unsure = pl.col("failed") == "confidence"
+    rows = (
+        rejected.select("id", "statement")
+        .join(verdicts, on="id", maintain_order="left")
+        .select(
+            id=pl.Series([row_id("r", "fact", fact) for fact in rejected["id"]], dtype=pl.String),
+            subject_kind=pl.lit("fact"),
+            subject_id="id",
+            gate=pl.lit("evaluation"),
+            reason="reason",
+            measure=pl.when(unsure).then("confidence").otherwise("quality"),
+            threshold=pl.when(unsure).then(pl.lit(settings.min_confidence)).otherwise(pl.lit(settings.min_quality)),
+            teaches=pl.lit(False),
+            excerpt=pl.col("statement").str.slice(0, 500),
+        )
+    )
+    return frames.conform(rows, frames.REFUSALS)
+
+
+def _batch_states(batches: pl.DataFrame, judged: pl.DataFrame) -> pl.DataFrame:
+    """approved when one candidate passes, else rejected (S3-10, S3-12)."""
+    counts = (
+        judged.group_by("patch_batch_id")
+        .agg(count=pl.col("passes").sum().cast(pl.Int64))
+        .rename({"patch_batch_id": "id"})
+    )
+    return (
+        batches.join(counts, on="id", maintain_order="left")
+        .with_columns(
+            passed="count", state=pl.when(pl.col("count") > 0).then(pl.lit("approved")).otherwise(pl.lit("rejected"))
+        )
+        .drop("count")
+    )

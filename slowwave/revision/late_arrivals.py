@@ -1,0 +1,261 @@
+"""What arrives late: the same messages give the same memory, in whatever order they come (§6.3, S1-21, S3-04).
+
+A candidate may have been said before what is known already. Then three things are looked at once more: what somebody
+said later of such a fact (a directive is remembered), what was said before it and again after it (it may end in
+between), and what was said first only after it in the same words (one stretch of time, or two).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import cast
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.text import timed_id
+
+from .exact_duplicates import TEXT_KEY, ends_later, in_words
+from .patches import DIRECTIVES
+from .revision_state import ENDED_BY, Closings
+from .supersession import READ, RETRACT, SUPERSEDE
+
+REPEATED = "repeats "
+"""How the reason of a candidate begins that was refused as a repetition; the fact that it repeats follows."""
+_ABOUT = ["scope", "subject_id"]
+_ORDER = ("said_at", "valid_from", "id")
+_OWN = ["message_id", "valid_from", "statement", "statement_hash", "search_terms", "object_text", "object_id", "quote",
+        "confidence"]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What is decided once more from the first statement on where a candidate comes late.
+
+    `single`: the relations that allow one object. `spared`: ids of facts whose class is not.
+    """
+
+    single: frozenset[str] = frozenset()
+    spared: frozenset[str] = frozenset()
+
+
+def in_order(fresh: pl.DataFrame) -> pl.DataFrame:
+    """The candidates in the order in which they were said, with their place in it."""
+    return fresh.sort(*_ORDER).with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64))
+
+
+def unfold(
+    fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame, evidence: pl.DataFrame, replay: Replay
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Candidates and facts, with each fact as it was known when the next candidate about its subject was said.
+
+    What was said of the fact after that is a candidate again (`again_of` names the fact, null for all others): if the
+    fact ended in between, it is a stretch of its own. `known` are FACTS of any status, `evidence` FACT_EVIDENCE. Of
+    relations that allow one object, all is decided once more from its first statement on where a candidate comes late:
+    `others` say by `is_replayed` which facts these are.
+    """
+    fresh = fresh.with_columns(again_of=pl.lit(None, dtype=pl.String))
+    said = evidence.select(again_of="fact_id", message_id="message_id", at="occurred_at").drop_nulls()
+    sayings = others.select(*_ABOUT, again_of="id").join(said, on="again_of")
+    again = _come_late(fresh, others, sayings, replay)
+    others = others.with_columns(is_replayed=pl.col("id").is_in(again["id"].implode()))
+    later = sayings.group_by(*_ABOUT, "again_of").agg(first=pl.col("at").min())
+    later = later.join(fresh.select(*_ABOUT, "said_at").unique(), on=_ABOUT).filter(
+        pl.col("said_at") >= pl.col("first")
+    )
+    cuts = later.group_by("again_of").agg(cut=pl.col("said_at").min())
+    torn = sayings.join(cuts, on="again_of").filter((pl.col("at").max() > pl.col("cut")).over("again_of"))
+    torn = torn.join(again, left_on="again_of", right_on="id", how="anti")
+    whole = sayings.join(again, left_on="again_of", right_on="id", how="semi")
+    if torn.is_empty() and whole.is_empty():
+        return fresh, others
+    before = torn.filter(pl.col("at") <= pl.col("cut")).group_by(id="again_of").agg(said_at=pl.col("at").max())
+    whole = pl.concat([torn.filter(pl.col("at") > pl.col("cut")).drop("cut"), whole])
+    return _with_sayings(fresh, others, known, whole), others.update(before, on="id")
+
+
+def _come_late(fresh: pl.DataFrame, others: pl.DataFrame, sayings: pl.DataFrame, replay: Replay) -> pl.DataFrame:
+    """(id): the facts of a relation that allows one object of which more was said later than some candidate was.
+
+    Or that ended later: somebody said so.
+    """
+    of_one = pl.col("predicate").is_in(list(replay.single)) & (pl.col("polarity") != "negated").fill_null(True)
+    is_spared = pl.col("id").is_in(list(replay.spared)).any().over(*_ABOUT, "predicate")
+    classes = others.filter(of_one).filter(~is_spared).select(*_ABOUT, "predicate", "id", "valid_to")
+    last = classes.join(sayings.group_by(id="again_of").agg(at=pl.col("at").max()), on="id")
+    last = last.with_columns(last=pl.max_horizontal("at", "valid_to"))
+    new = fresh.filter(of_one).select(*_ABOUT, "predicate", "said_at").group_by(*_ABOUT, "predicate").min()
+    late = last.join(new, on=[*_ABOUT, "predicate"]).filter(pl.col("said_at") < pl.col("last"))
+    return classes.join(late, on=[*_ABOUT, "predicate"], how="semi").select("id")
+
+
+def replayed(others: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
+    """The facts, those that are decided once more as they were when first said: nothing has ended them yet."""
+    first = fresh.filter(pl.col("again_of").is_not_null()).sort("place").unique("again_of", keep="first")
+    first = first.select("said_at", "place", id="again_of").join(others.filter("is_replayed"), on="id", how="semi")
+    opened = pl.when(~_is_ended())
+    kinds = {"valid_to": frames.TIME, "replaced_by": pl.String(), "status_reason": pl.String()}
+    return others.with_columns(
+        *(opened.then(name).otherwise(pl.lit(None, dtype=kind)).alias(name) for name, kind in kinds.items()),
+        status=opened.then("status").otherwise(pl.lit("active")),
+        is_live=pl.col("is_live") | _is_ended(),
+    ).update(first, on="id")
+
+
+def revived_by(others: pl.DataFrame, closings: Closings) -> frozenset[str]:
+    """Ids of facts that were over and that nothing ends once all is decided again: their class must stay as it is."""
+    return frozenset(others.filter(_is_ended()).join(closings.facts, on="id", how="anti")["id"])
+
+
+def news(closings: Closings, others: pl.DataFrame) -> Closings:
+    """The closings without what was decided before, in the same way, of facts that were decided once more."""
+    again = others.filter("is_replayed")
+    same = list(again.join(closings.facts, on=["id", "valid_to", "replaced_by"], how="semi", nulls_equal=True)["id"])
+    known, changed = frozenset(again["id"]), frozenset(closings.facts["id"]) - frozenset(same)
+
+    new = dict(closings.facts.select("id", "valid_to").iter_rows())
+    ends = {id_: [old, new[id_]] for id_, old in again.select("id", "valid_to").iter_rows() if old and id_ in changed}
+    facts, retired, ended = (
+        part.filter(~pl.col("id").is_in(same)) for part in (closings.facts, closings.retired, closings.ended)
+    )
+    return replace(
+        closings,
+        facts=facts,
+        retired=retired,
+        ended=ended,
+        decisions=[
+            _since_stored(row, ends)
+            for row in closings.decisions
+            if row["subject_id"] in changed or not known.issuperset(cast(list[str], row["ids_in"]))
+        ],
+        doubts=tuple(doubt for doubt in closings.doubts if not known.issuperset(doubt[:2])),
+    )
+
+
+def _since_stored(decision: Mapping[str, object], ends: Mapping[str, list[datetime]]) -> Mapping[str, object]:
+    """A decision that moves an end says which end was known until now, so that the past shows it as it was known."""
+    id_ = str(decision["subject_id"])
+    if id_ not in ends:
+        return decision
+    return {**decision, "measures": {**cast(Mapping[str, object], decision["measures"]), "valid_to": ends[id_]}}
+
+
+def _is_ended() -> pl.Expr:
+    """Whether a fact that is decided once more was ended by what was said: by another fact, or by a directive."""
+    by_other = (pl.col("status") == "superseded") & pl.col("replaced_by").is_not_null()
+    is_told = pl.col("status_reason").fill_null("").str.starts_with(ENDED_BY)
+    return pl.col("is_replayed") & pl.col("valid_to").is_not_null() & (by_other | is_told)
+
+
+def _with_sayings(fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame, torn: pl.DataFrame) -> pl.DataFrame:
+    """The candidates and the sayings (again_of, message_id, at) of facts, in their own words where these are known."""
+    wording = known.filter(pl.col("status") == "rejected").select(*_OWN, again_of="similar_to_id")
+    sayings = torn.join(wording, on=["again_of", "message_id"], how="left", maintain_order="left")
+    sayings = sayings.unique(["again_of", "message_id"], keep="first", maintain_order=True).drop(_ABOUT)
+    rows = sayings.join(others, left_on="again_of", right_on="id", suffix="_of", maintain_order="left")
+    worded = pl.col("statement").is_not_null()
+    is_own = (pl.col("message_id") == pl.col("message_id_of")) & (pl.col("at") == pl.col("first_at"))
+    own_beginning = pl.when(is_own).then("valid_from_of")
+    rows = rows.with_columns(
+        *(pl.when(worded).then(name).otherwise(f"{name}_of").alias(name) for name in _OWN[2:]),
+        valid_from=pl.coalesce("valid_from", own_beginning, "at"),
+        said_at="at",
+        first_at="at",
+        status=pl.lit("candidate"),
+        evidence_count=pl.lit(1, dtype=pl.Int64),
+        similarity_flag=pl.lit(False),
+        consolidation_attempts=pl.lit(0, dtype=pl.Int64),
+        **{
+            name: pl.lit(None, dtype=frames.FACTS[name])
+            for name in ("valid_to", "expired_at", "consolidated_at", "status_reason", "replaced_by", "supersedes_id")
+        },
+    )
+    made = rows.select("valid_from", "again_of", "message_id").iter_rows()
+    rows = rows.with_columns(id=pl.Series([timed_id("f", at, *parts) for at, *parts in made], dtype=pl.String))
+    return pl.concat([fresh, rows.select([name for name in fresh.columns if name in rows.columns])], how="diagonal")
+
+
+def sayings_of(fresh: pl.DataFrame) -> pl.DataFrame:
+    """OPTIONS: what was evidence of a fact is that still, as long as the fact did not end before it was said."""
+    again = fresh.filter(pl.col("again_of").is_not_null(), pl.col("segment").is_null())
+    return in_words(again.select("id", target_id="again_of", rank=pl.lit(0)))
+
+
+def early(fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+    """(id, next_id, next_from): candidates of which a fact says the same words, but was first said after them.
+
+    Unless another one said them before and still held: then they repeat that one.
+    """
+    key = [name for name in TEXT_KEY if name != "segment"]
+    mine = fresh.filter(pl.col("again_of").is_null()).select("id", "said_at", "valid_from", *key)
+    facts = others.select(*key, "first_at", "is_live", "from_", "to", next_id="id")
+    both = mine.join(facts, on=key, nulls_equal=True)
+    holds = (pl.col("first_at") <= pl.col("said_at")) & (pl.col("is_live") | ends_later())
+    follows = both.filter(~holds.any().over("id"), pl.col("first_at") > pl.col("said_at"))
+    first = follows.sort("first_at", "next_id").unique("id", keep="first", maintain_order=True)
+    return first.select("id", "next_id", next_from="from_")
+
+
+def apart(fresh: pl.DataFrame, early_ones: pl.DataFrame) -> pl.DataFrame:
+    """The candidates, the early ones for themselves until it is known whether they lasted."""
+    mark = early_ones.select("id", mark=pl.lit("before ") + pl.col("next_id"))
+    marked = fresh.join(mark, on="id", how="left", maintain_order="left")
+    return marked.with_columns(segment=pl.coalesce("segment", "mark")).drop("mark")
+
+
+def lasted(
+    early_ones: pl.DataFrame, repeats: pl.DataFrame, closings: Closings, joined: Mapping[str, str]
+) -> dict[str, str]:
+    """The early candidates that nothing ended before the same words were said again, and the fact that says them."""
+    roots = early_ones.join(repeats, on="id", how="anti").filter(~pl.col("id").is_in([*joined]))
+    ends = closings.facts.select("id", end="valid_to")
+    still = roots.join(ends, on="id", how="left").filter((pl.col("end") >= pl.col("next_from")).fill_null(True))
+    return dict(still.select("id", "next_id").iter_rows())
+
+
+def joins_of(fresh: pl.DataFrame, joined: Mapping[str, str]) -> pl.DataFrame:
+    """OPTIONS: early candidates that lasted until a fact says the same."""
+    schema = {"id": pl.String, "target_id": pl.String}
+    pairs = pl.DataFrame(list(joined.items()), schema=schema, orient="row").join(fresh, on="id", how="semi")
+    return in_words(pairs.with_columns(rank=pl.lit(0)))
+
+
+def moved_back(others: pl.DataFrame, fresh: pl.DataFrame, joined: Mapping[str, str]) -> pl.DataFrame:
+    """The facts, those that hold longer than was known since the earlier time, at the place of who said so."""
+    if not joined:
+        return others
+    begun = fresh.filter(pl.col("id").is_in(list(joined))).sort("place", descending=True)
+    begun = begun.select("said_at", "valid_from", "place", id=pl.col("id").replace(joined))
+    first = begun.unique("id", keep="last").join(others.select("id", known_from="valid_from"), on="id")
+    first = first.with_columns(valid_from=pl.min_horizontal("valid_from", "known_from")).drop("known_from")
+    return others.update(first.with_columns(from_="valid_from"), on="id")
+
+
+def known_speakers(known: pl.DataFrame, directives: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
+    """(READ…, winner_id): who said of known facts that they are over; `times` are (message_id, said_at)."""
+    ending = directives.filter(pl.col("action").is_in([SUPERSEDE, RETRACT]))
+    rows = frames.conform(known, frames.FACTS).join(ending.select(id="candidate_id").unique(), on="id", how="semi")
+    repeated = pl.col("status_reason").fill_null("").str.starts_with(REPEATED)
+    heard = rows.filter(pl.col("status").is_in(["active", "superseded"]) | repeated).join(times, on="message_id")
+    return heard.with_columns(
+        first_at="said_at",
+        place=pl.lit(-1, dtype=pl.Int64),
+        winner_id=pl.when(repeated).then("similar_to_id").otherwise("id"),
+    ).select(*READ, "winner_id")
+
+
+def times_of(evidence: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
+    """(message_id, said_at) of everything that was heard."""
+    heard = [
+        evidence.select("message_id", said_at="occurred_at"),
+        messages.select(message_id="id", said_at="occurred_at"),
+    ]
+    return pl.concat(heard).drop_nulls().unique("message_id")
+
+
+def remembered(directives: pl.DataFrame, speakers: pl.DataFrame) -> pl.DataFrame:
+    """(id, known_id, object, action, reason) of directives of known speakers."""
+    rows = frames.conform(directives, DIRECTIVES).rename({"candidate_id": "id"})
+    return rows.filter(pl.col("action").is_in([SUPERSEDE, RETRACT])).join(speakers, on="id", how="semi")

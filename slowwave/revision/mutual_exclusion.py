@@ -1,0 +1,265 @@
+"""Which two objects of a relation that allows one at a time exclude each other (S2-58b, T9).
+
+A truth that is retired is hard to find again, so every doubt keeps both: one object may be another name of the other, a
+part of it, or said more exactly; a statement may tell of the past, of a plan, or of one job among several.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import polars as pl
+from rapidfuzz.distance import Levenshtein
+
+from slowwave.lexicon.place_hierarchy import are_apart, is_listed, level_of
+from slowwave.lexicon.statement_words import FUNCTION_WORDS, MODALITY, MONTHS, NUMBER_WORDS
+from slowwave.text import normalise_name
+
+Kind = Literal["name", "value", "word", "description"]
+
+MIN_TYPO_CHARS = 5
+SAME_SPELLING = 0.8
+_ARTICLE = re.compile(r"^(?:the|an?|my|our|your|his|her|their|its|el|la|los|las|mi|un|una|der|die|das)\s+")
+_DESCRIBED = (
+    r"\b(?:an?|the|my|our|your|his|her|their|its|some|one|un|una|el|la|ein|eine|der|die|das)\s(?:[\w-]+\s){0,2}?"
+)
+_OUTER = " \t\"'“”‘’`.,;:!?()"
+WORD = re.compile(r"[^\W_]+(?:['’.&+#-][^\W_]+)*[+#]*")
+"""A word as it is written: with inner signs, and with those of "C++" and "C#"."""
+_NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
+_SENTENCE = re.compile(r"[.!?;]\s|[\n;]")
+_CLAUSE = re.compile(r",\s|[.!?;:]\s|\s(?:and|but|so|because|while|although|whereas|y|pero|und|aber)\s")
+_JOINED = re.compile(r",?\s(?:and|but|so|y|pero|und|aber)\s")
+_COMPANY = frozenset("inc ltd llc gmbh corp corporation co company plc ag sa bv limited group".split())
+_PAST = re.compile(
+    r"\b(?:was|were|had|did|used to|formerly|former|previously|prior|once|originally|initially|back (?:then|when)|"
+    r"at the time|in those days|until|till|through|no longer|not|never|no|ex|left|quit|"
+    r"(?<!has )(?<!have )(?<!'ve )(?<!has also )(?:worked|lived|resided|stayed|served|interned)|"
+    r"era|estaba|vivía|vivió|trabajaba|trabajó|antes|hasta|war|hatte|wohnte|arbeitete|früher|damals|bis)\b",
+    re.IGNORECASE,
+)
+_BIRTH = re.compile(r"\b(?:was|were)\s(?=(?:originally\s)?born\b)", re.IGNORECASE)
+_EVENT = re.compile(
+    r"\b(?:moved|relocated|joined|started|began|became|got|born|married|took|accepted|switched|changed|went|came)\b",
+    re.IGNORECASE,
+)
+_STATE = re.compile(
+    r"\b(?:has|have|'ve|is|are|am|'s|lives?|works?|resides?|now|currently|since|still)\b", re.IGNORECASE
+)
+_SOUGHT = re.compile(
+    r"\b(?:interview\w*|appl(?:y|ies|ied|ying)|applications?|offer(?:s|ed)?|looking (?:for|at))\b", re.I
+)
+_TURN = re.compile(
+    r"\b(?:from|left|leaving|leave|quit|quitting|instead|rather|no longer|not|anymore|any more|over|replaced|formerly|"
+    r"ex|after|was|before|previously|used to|resigned|de|desde|von|aus|statt)\b"
+)
+_UNREAL = ("future", "possible", "would", "if", "wish", "belief")
+_NOT_ALONE = re.compile(
+    r"\b(?:also|too|as well|both|another|additional(?:ly)?|besides|in addition|along ?side|plus|second(?:ary)?|"
+    r"part[- ]?time|half[- ]?time|on the side|side (?:job|gig|project|hustle|business)|freelanc\w+|moonlight\w*|"
+    r"consult(?:s|ing|ed)|(?<!last )(?<!past )(?<!this )(?:weekends?|summers?|winters?|holidays?|vacations?)|"
+    r"seasonal(?:ly)?|temporar\w+|for now|"
+    r"for the (?:week|month|summer|winter|season|day)|for an? (?:few|couple|while|week|month)|some(?:times| days)|"
+    r"occasionally|half (?:of )?the (?:time|week|month|year)|most of the time|visit\w*|split\w*|between|"
+    r"second home|guest|también|además|a veces|auch|außerdem|zusätzlich|nebenbei|manchmal|vorübergehend)\b",
+    re.IGNORECASE,
+)
+_PERIOD = (
+    rf"(?:\d|(?:{'|'.join(MONTHS)}|(?:mon|tues|wednes|thurs|fri|satur|sun)day|spring|summer|autumn|fall|winter|easter|"
+    r"christmas|weeks?|months?|years?|then|yesterday|today)\b)"
+)
+_CHANGE = re.compile(
+    r"\b(?:now|nowadays|these days|currently|at present|presently|at the moment|as of|from now on|recently|lately|"
+    rf"since (?:(?:the|early|late|mid|last|this|about|around|beginning|start|end|middle|of)[\s-])*{_PERIOD}|"
+    r"no longer|not any ?more|any ?more|again|back (?:at|in|to|with)|instead|"
+    r"moved|relocated|transferred|joined|began|started|became|switched|changed|replaced|hired|accepted|left|quit|"
+    r"resigned|(?:took|got|landed|found) (?:an?|the|my|his|her|their) (?:\w+ )?"
+    r"(?:job|position|role|post|place|home|flat)|"
+    r"got (?:hired|engaged)|(?:got|just|newly) married|remarried|"
+    r"(?<!is )(?<!are )(?<!am )(?<!'s )(?<!'m )(?<!'re )(?<!been )married\b(?! to\b)|"
+    r"new (?:\w+ )?(?:job|employer|company|position|role|post|home|house|flat|apartment|place|address|town|city|"
+    r"country|wife|husband|partner|spouse|fiancée?|boss)|"
+    r"ahora|actualmente|hoy en día|ya no|de nuevo|desde|mudé|mudó|empecé|empezó|dejé|dejó|"
+    r"jetzt|nun|derzeit|zurzeit|momentan|aktuell|inzwischen|mittlerweile|neuerdings|wieder|seit|nicht mehr|zog|"
+    r"umgezogen|gewechselt)\b",
+    re.IGNORECASE,
+)
+_LASTING = re.compile(r"(?:^|_)(?:born|birth\w*|died|death|native)(?:_|$)")
+_KINDS_APART = frozenset({"person", "place", "organization"})
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """How a statement puts its object: what kind of words it is, and whether it is plainly so, now and alone.
+
+    `is_event`: it tells when that began, not that it is so still ("moved to Oslo in October"). `tells_change`: it says
+    that this is new, or so since some time ("works at Acme now").
+    """
+
+    kind: Kind
+    is_plain: bool
+    is_event: bool
+    tells_change: bool
+
+
+@lru_cache(maxsize=65_536)
+def read_claim(statement: str, object_text: str) -> Claim:
+    """The claim that a statement makes about its object; where it does not name it, all its words count."""
+    straight = statement.replace("’", "'")
+    at = straight.lower().find(object_text.lower().replace("’", "'"))
+    end = at + len(object_text)
+    opening = max((m.end() for m in _SENTENCE.finditer(straight, 0, max(at, 0))), default=0)
+    sentence = _SENTENCE.search(straight, end) if at >= 0 else None
+    closing = sentence.start() if sentence else len(straight)
+    clause = _CLAUSE.search(straight, end, closing) if at >= 0 else None
+    before = _own_clause(straight[opening:at]) if at >= 0 else straight
+    after = straight[end : clause.start() if clause else closing] if at >= 0 else ""
+    near = _BIRTH.sub("", f"{before} {after}")
+    around = f"{before} {straight[end:closing]}" if at >= 0 else straight
+    plain_ = not (_PAST.search(near) or _is_unreal(near) or _NOT_ALONE.search(around))
+    is_event = bool(_EVENT.search(near)) and not _STATE.search(near)
+    return Claim(_kind(object_text, straight), plain_, is_event, bool(_CHANGE.search(near)))
+
+
+def telling(text: str) -> list[str]:
+    """The words of a text as they are written, without function words."""
+    return [word for word in WORD.findall(text) if word.lower() not in FUNCTION_WORDS]
+
+
+def _own_clause(before: str) -> str:
+    """The last clause with a verb of the words before an object: "left Acme and works at", but "used to like A and"."""
+    for joint in reversed(list(_JOINED.finditer(before))):
+        rest = before[joint.end() :]
+        if telling(rest):
+            return rest
+    return before
+
+
+def _is_unreal(text: str) -> bool:
+    """Whether it hopes, plans, doubts or supposes; May is a month and Will a person."""
+    words = [word for word in WORD.findall(text) if word not in ("May", "Will")]
+    return any(MODALITY.get(word.lower()) in _UNREAL for word in words) or bool(_SOUGHT.search(text))
+
+
+def names_both(statement: str, others: frozenset[str]) -> bool:
+    """Whether a statement names the other object too, and not as what was left: "works at Acme and Globex"."""
+    return _names_one(statement, others) and not _TURN.search(statement.lower())
+
+
+def tells_what_ended(statement: str, others: frozenset[str]) -> bool:
+    """Whether a statement says that something changed and names the other object: "left Acme and works at Globex"."""
+    return _names_one(statement, others) and bool(_CHANGE.search(statement.replace("’", "'")))
+
+
+def _names_one(statement: str, names: frozenset[str]) -> bool:
+    lower = statement.lower()
+    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", lower) for name in names if name in lower)
+
+
+def is_lasting(relation: str) -> bool:
+    """Whether a relation never changes in life: what differs is a mistake of one of the two."""
+    return bool(_LASTING.search(relation))
+
+
+def _kind(object_text: str, statement: str) -> Kind:
+    """Numbers and dates are values, names are written as such, a word in small letters is one without an article."""
+    words = telling(object_text)
+    if any(map(str.isdigit, object_text)) and not any(w[:1].isupper() and w.lower() not in MONTHS for w in words):
+        return "value"
+    if words and all(word != word.lower() or any(map(str.isdigit, word)) for word in words):
+        return "name"
+    if any(word != word.lower() for word in words) or not words or len(words) > 3:
+        return "description"
+    described = re.search(_DESCRIBED + re.escape(object_text), statement, re.IGNORECASE)
+    return "description" if described or _ARTICLE.match(object_text.lower()) else "word"
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """What an object is called: every name in normal form, and the type of its entity (empty if unknown)."""
+
+    names: frozenset[str]
+    type: str = ""
+
+
+def exclude(a: Forms, b: Forms, kinds: tuple[Kind, Kind]) -> bool:
+    """Whether two objects cannot both be the one that holds."""
+    if kinds[0] != kinds[1] or kinds[0] == "description" or not a.names or not b.names:
+        return False
+    if {a.type, b.type} <= _KINDS_APART and a.type != b.type:
+        return False
+    pairs = [(one, other) for one in a.names for other in b.names]
+    if kinds[0] == "value":
+        return all(_are_other_values(one, other) for one, other in pairs)
+    return not any(_may_be_one(one, other, is_name=kinds[0] == "name") for one, other in pairs)
+
+
+def may_overlap(a: Forms, b: Forms) -> bool:
+    """Whether one of two places may hold the other: what no list names may be a quarter of what a list does name."""
+    if any(are_apart(one, other) for one in a.names for other in b.names):
+        return False
+    return any(is_listed(name) for name in a.names | b.names)
+
+
+def _may_be_one(a: str, b: str, *, is_name: bool) -> bool:
+    """Whether two names may mean one thing, or one a part of the other."""
+    one, other = _name_words(a), _name_words(b)
+    if not one or not other or _holds(one, other) or _holds(other, one) or _is_short_for(one, other):
+        return True
+    if not is_name:
+        return False
+    typo = min(len(a), len(b)) >= MIN_TYPO_CHARS and not any(map(str.isdigit, a + b))
+    return level_of(a) != level_of(b) or (typo and Levenshtein.normalized_similarity(a, b) > SAME_SPELLING)
+
+
+def _are_other_values(a: str, b: str) -> bool:
+    """Whether two amounts or dates of one kind differ: what is measured is the same, how much is not."""
+    (one, unit), (other, second_unit) = _value(a), _value(b)
+    return unit == second_unit and len(one) == len(other) and one != other
+
+
+def _value(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The numbers of a value and the words that say of what; months and spelt numbers are numbers."""
+    bare = _THOUSANDS.sub("", text)
+    numbers = [*_NUMBER.findall(bare)]
+    words = [word for word in re.findall(r"[^\W\d_]+|[%$€£]", _NUMBER.sub(" ", bare)) if word not in FUNCTION_WORDS]
+    numbers += [MONTHS.get(word) or NUMBER_WORDS[word] for word in words if word in MONTHS or word in NUMBER_WORDS]
+    return tuple(numbers), tuple(word for word in words if word not in MONTHS and word not in NUMBER_WORDS)
+
+
+def _name_words(name: str) -> tuple[str, ...]:
+    words = [word.lower() for word in telling(name)]
+    return tuple(word for word in words if word not in _COMPANY) or tuple(words)
+
+
+def _holds(longer: tuple[str, ...], shorter: tuple[str, ...]) -> bool:
+    return set(shorter) <= set(longer) or "".join(shorter) == "".join(longer)
+
+
+def _is_short_for(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
+    """Whether one is the initials of the other: MIT, NYC."""
+    return any(
+        len(short) == 1 and len(long) > 1 and short[0].replace(".", "") == "".join(word[0] for word in long)
+        for short, long in ((a, b), (b, a))
+    )
+
+
+@lru_cache(maxsize=65_536)
+def plain(words: str) -> str:
+    """A name as directives and objects are compared: normalised, without article and outer punctuation."""
+    return _ARTICLE.sub("", normalise_name(words).strip(_OUTER))
+
+
+def names_of(entities: pl.DataFrame, aliases: pl.DataFrame) -> Mapping[str, frozenset[str]]:
+    """Every normalised name of each entity."""
+    names: dict[str, set[str]] = defaultdict(set)
+    own, others = entities.select("id", "canonical_name", "name"), aliases.select("entity_id", "alias_name")
+    for entity, *forms in (*own.iter_rows(), *others.iter_rows()):
+        names[entity].update(plain(form) for form in forms if form)
+    return {entity: frozenset(forms) for entity, forms in names.items()}

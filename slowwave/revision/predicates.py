@@ -1,0 +1,242 @@
+"""Predicates: the normal form of a relation, the table of canonical forms, how many objects each allows (S2-61)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.lexicon.labels import relation_forms
+from slowwave.lexicon.statement_words import MODALITY, POLARITY
+from slowwave.text import cut_bytes, row_id
+
+MAX_RELATION_BYTES = 256
+Cardinality = Literal["1", "n"]
+Names = Mapping[str, tuple[str, Cardinality]]
+"""What a model said about relations: normal form → canonical form and how many objects it allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A canonical relation: its other forms, and the domain within which one object takes another's place."""
+
+    name: str
+    aliases: str = ""
+    cardinality: Cardinality = "n"
+    domain: str = ""
+    meaning: str = ""
+    """What stands on either side and in which tense, as the prompt says it; empty: not offered to a model."""
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The name and every alias, those in Spanish among them (C8)."""
+        return (self.name, *self.aliases.split(), *relation_forms(self.name))
+
+
+DEFAULT: tuple[Predicate, ...] = (
+    Predicate("works_at", "employed_by job_at works_for work_at work_for", "1", "work", "person → employer, now"),
+    Predicate("has_role", "works_as role job_title employed_as", "n", "role", "person → position or profession"),
+    Predicate("works_on", "working_on work_on", "n", "task", "person → project or task, now"),
+    Predicate("joined", "", "n", "work", "person → organisation, event of joining"),
+    Predicate("reports_to", "managed_by supervised_by", "n", "responsibility", "person → superior"),
+    Predicate("manages", "manages_team leads supervises manage lead", "n", "responsibility", "person → team or person"),
+    Predicate("member_of", "is_member_of", "n", "membership", "person → group or club"),
+    Predicate("studies_at", "studied_at enrolled_at", "n", "study", "person → school"),
+    Predicate("studies", "study studied majors_in", "n", "study", "person → subject or course"),
+    Predicate("lives_in", "resides_in based_in live_in living_in", "1", "home", "person → place of the home, now"),
+    Predicate("moved_to", "relocated_to", "n", "home", "person → place, event of moving"),
+    Predicate("born_in", "birthplace born_at", "1", "", "person → place or year of birth"),
+    Predicate("is_from", "comes_from", "n", "", "person → country or town of origin"),
+    Predicate("age", "", "1", "", "person → years"),
+    Predicate("married_to", "spouse_of husband_of wife_of", "1", "partner", "person → spouse, now"),
+    Predicate("engaged_to", "fiance_of fiancee_of", "1", "partner", "person → fiancé, now"),
+    Predicate(
+        "dating", "partner_of in_relationship_with girlfriend_of boyfriend_of", "n", "partner", "person → partner"
+    ),
+    Predicate("parent_of", "father_of mother_of has_child has_son has_daughter", "n", "", "person → child"),
+    Predicate("related_to", "sibling_of brother_of sister_of cousin_of relative_of", "n", "", "person → relative"),
+    Predicate("knows", "know met friend_of friends_with", "n", "", "person → friend or acquaintance"),
+    Predicate("has_pet", "pet_owner_of", "n", "", "person → pet"),
+    Predicate("owns", "has have possesses own", "n", "use", "person or organisation → thing"),
+    Predicate("uses", "use using utilizes utilises runs_on", "n", "use", "person or project → tool, now"),
+    Predicate("prefers", "prefer preferred likes like favors favours", "n", "use", "person → liked or chosen thing"),
+    Predicate("dislikes", "dislike hates hate", "n", "", "person → disliked thing"),
+    Predicate("eats", "eat", "n", "use", "person → food, habit"),
+    Predicate("drinks", "drink", "n", "use", "person → drink, habit"),
+    Predicate("practices", "practises has_hobby hobby", "n", "", "person → hobby, sport or habit, now"),
+    Predicate("skilled_in", "good_at has_skill", "n", "", "person → skill or language"),
+    Predicate("has_condition", "suffers_from diagnosed_with", "n", "", "person → illness, injury or allergy"),
+    Predicate("believes", "believes_in", "n", "", "person → opinion, value or faith"),
+    Predicate("wants_to", "hopes_to wishes_to dreams_of", "n", "", "person → wish or goal"),
+    Predicate("plans_to", "intends_to planning_to", "n", "", "person → planned act, with its date"),
+    Predicate("decided", "decided_to decided_on chose chooses", "n", "", "person or project → choice"),
+    Predicate("asked_for", "instructs", "n", "", "person → standing wish how to be answered"),
+    Predicate("attended", "took_part_in participated_in", "n", "", "person → event, past"),
+    Predicate("visited", "travelled_to traveled_to", "n", "", "person → place, past"),
+    Predicate("bought", "purchased", "n", "", "person → thing, past"),
+    Predicate("received", "was_given", "n", "", "person → thing or offer, past"),
+    Predicate("achieved", "accomplished", "n", "", "person or project → result, past"),
+    Predicate("created", "wrote built made developed", "n", "", "person → work, past"),
+    Predicate("replaces", "replaced switched_to switch_to migrated_to", "n", "use", "new thing → old thing"),
+    Predicate("depends_on", "requires needs depend_on", "n", "use", "thing → thing it needs"),
+    Predicate("fixed", "fixes resolved", "n", "", "act or person → problem"),
+    Predicate("caused_by", "due_to because_of", "n", "", "problem or event → cause"),
+    Predicate("scheduled_for", "takes_place_on due_on", "1", "", "event, project or task → its date"),
+    Predicate("located_in", "located_at", "1", "", "thing or organisation → place"),
+    Predicate("part_of", "", "1", "", "thing → whole"),
+    Predicate("contains"),
+    Predicate("similar_to"),
+)
+"""The closed list of conversations: what fits none of these is an observation, which is its sentence alone."""
+_TABLE = pl.DataFrame(
+    [(form, p.name, p.cardinality, "default") for p in DEFAULT for form in p.forms],
+    schema=["alias", "canonical", "cardinality", "source"],
+    orient="row",
+)
+_DOMAINS: Mapping[str, str] = {p.name: p.domain for p in DEFAULT if p.domain}
+_CANONICAL: Mapping[str, str] = {form: p.name for p in DEFAULT for form in p.forms}
+EDGE_TYPES: Mapping[str, str] = {
+    **dict.fromkeys(("reports_to", "manages", "member_of", "part_of", "contains", "parent_of"), "hierarchical"),
+    **dict.fromkeys(("caused_by", "fixed"), "causal"),
+    **dict.fromkeys(("joined", "moved_to", "replaces", "scheduled_for"), "temporal"),
+}
+"""What kind of edge a relation is; all others are semantic (S2-11)."""
+_DENIAL = re.compile(r"^(?:(?:does|do|did|is|was|has)_not|not|no_longer|stopped)_")
+_RANK = {"file": 0, "default": 1, "llm": 2}
+_UNREAL = ("future", "possible", "would", "if", "wish")
+_TURNS: Mapping[str, re.Pattern[str]] = {
+    name: re.compile(rf"\b(?:{pattern})\b")
+    for name, pattern in {
+        **POLARITY,
+        "over": r"left|leaves|leaving|end(?:s|ed)?|lost|loses|sold|sells|drop(?:s|ped)|abandon(?:s|ed)?|divorced|"
+        r"broke up|(?:moved|switched|migrated) (?:from|out|off)",
+        "averse": r"(?:hate|dislike|detest|loathe)[sd]?",
+        "past": r"was|were|had|once",
+        "wished": "|".join(word for word, kind in MODALITY.items() if kind in _UNREAL and word.isalpha()),
+    }.items()
+}
+_PAST = re.compile(r"(?<=\w{2})e?d$")
+_PRESENT = re.compile(r"(?<=\w{2})(?:es|s|e)$")
+_COLUMNS = ["alias", "canonical", "cardinality", "source"]
+
+
+def known_relation(raw: str) -> str:
+    """The relation of the closed list that the words name; empty if they name none."""
+    return _CANONICAL.get("_".join(re.findall(r"[^\W_]+", raw.lower())), "")
+
+
+def normal_form(raw: str) -> pl.Expr:
+    """Column `raw` in snake case: NFKC, lower, letters and digits joined by `_`, at most 256 bytes (S2-12)."""
+    joined = (
+        pl.col(raw)
+        .str.normalize("NFKC")
+        .str.replace_all(r"(\p{Ll})(\p{Lu})", "${1}_${2}")
+        .str.to_lowercase()
+        .str.replace_all(r"['’]", "")
+        .str.replace_all(r"[^\p{L}\p{M}\p{N}]+", "_")
+        .str.strip_chars("_")
+    )
+    cut = joined.map_elements(lambda form: cut_bytes(form, MAX_RELATION_BYTES), return_dtype=pl.String)
+    return pl.when(joined.str.len_bytes() > MAX_RELATION_BYTES).then(cut).otherwise(joined)
+
+
+def canonicalise(raw: pl.Series, learned: pl.DataFrame) -> pl.DataFrame:
+    """Distinct relations as (raw, canonical, cardinality, source); unknown ones stay as they are, n, source `raw`.
+
+    `learned` holds rows of the `predicates` table; a row from a file outranks the default table, a model's does not.
+    """
+    said = pl.DataFrame({"raw": raw.cast(pl.String).unique(maintain_order=True).drop_nulls()})
+    said = said.with_columns(alias=normal_form("raw"))
+    return (
+        said.join(_table(learned), on="alias", how="left", maintain_order="left")
+        .with_columns(
+            canonical=pl.coalesce("canonical", "alias"),
+            cardinality=pl.col("cardinality").fill_null("n"),
+            source=pl.col("source").fill_null("raw"),
+        )
+        .select("raw", "canonical", "cardinality", "source")
+    )
+
+
+def unmapped(canonical: pl.DataFrame) -> list[str]:
+    """The canonical forms that no table knows, in order: what a model may be asked about (S2-61)."""
+    return canonical.filter(pl.col("source") == "raw")["canonical"].unique(maintain_order=True).to_list()
+
+
+def settle_names(answers: Mapping[str, tuple[str, Cardinality]], learned: pl.DataFrame) -> Names:
+    """What becomes of a model's answers: for each relation that was asked about its canonical form and cardinality.
+
+    `answers` has normal forms as keys, and whatever the model wrote as canonical form (T37). An answer that says
+    nothing, or that maps what is denied, over or wished on what is, leaves the relation as it is. Forms that the
+    tables know keep the cardinality of the tables. For other forms "1" makes facts retire each other, so it is believed
+    only of the relation itself. A form of which another answer says that it means a third means that third.
+    """
+    forms = canonicalise(pl.Series([name for name, _ in answers.values()], dtype=pl.String), learned)
+    plain = dict(forms.select("raw", "canonical").iter_rows())
+    known = dict(forms.filter(pl.col("source") != "raw").select("canonical", "cardinality").iter_rows())
+    said = {alias: plain[name] if _may_mean(alias, plain[name]) else alias for alias, (name, _) in answers.items()}
+    own: dict[str, Cardinality] = {a: c for a, (name, c) in answers.items() if plain[name] == a}
+    settled: dict[str, tuple[str, Cardinality]] = {}
+    for alias in answers:
+        name = _end_of(alias, said)
+        settled[alias] = (name, known.get(name, own.get(name, "n")))
+    return settled
+
+
+def _may_mean(alias: str, name: str) -> bool:
+    """Whether a relation may have this canonical form: neither is denied, over, wished for or past alone."""
+    return (
+        bool(name) and _turns(alias) == _turns(name) and not _is_past_of(alias, name) and not _is_past_of(name, alias)
+    )
+
+
+def _turns(form: str) -> list[str]:
+    words = form.replace("_", " ")
+    return [name for name, pattern in _TURNS.items() if pattern.search(words)]
+
+
+def _is_past_of(past: str, present: str) -> bool:
+    """Whether one begins with the regular past of the other's verb: lived_in, lives_in."""
+    first, second = past.split("_")[0], present.split("_")[0]
+    return bool(_PAST.search(first)) and not _PAST.search(second) and _PAST.sub("", first) == _PRESENT.sub("", second)
+
+
+def _end_of(alias: str, said: Mapping[str, str]) -> str:
+    """Where a chain of answers ends; a circle ends at its first name in the alphabet."""
+    chain = [alias]
+    while (name := said.get(chain[-1], chain[-1])) != chain[-1]:
+        if name in chain:
+            return min(chain[chain.index(name) :])
+        chain.append(name)
+    return chain[-1]
+
+
+def learned_rows(answers: Names) -> pl.DataFrame:
+    """Rows of `predicates` for a model's answers, so that nobody asks again (S2-61).
+
+    One row for each alias, and one for each new canonical form, which means itself.
+    """
+    forms = {name: (name, cardinality) for name, cardinality in answers.values() if name not in _CANONICAL}
+    rows = [
+        {"id": row_id("pr", alias), "alias": alias, "canonical": name, "cardinality": cardinality, "source": "llm"}
+        for alias, (name, cardinality) in {**forms, **answers}.items()
+    ]
+    return frames.conform(pl.DataFrame(rows), frames.PREDICATES) if rows else frames.empty(frames.PREDICATES)
+
+
+def domain_of(canonical: str) -> str:
+    """The domain in which facts of this predicate or its denial succeed each other; empty for events, unknown ones."""
+    affirmed = _DENIAL.sub("", canonical)
+    return _DOMAINS.get(_CANONICAL.get(affirmed, affirmed), "")
+
+
+def _table(learned: pl.DataFrame) -> pl.DataFrame:
+    """One row per alias: file over default over model."""
+    known = pl.concat([frames.conform(learned, frames.PREDICATES).select(_COLUMNS), _TABLE])
+    return known.sort(
+        pl.col("source").replace_strict(_RANK, default=3, return_dtype=pl.Int8), maintain_order=True
+    ).unique("alias", keep="first", maintain_order=True)

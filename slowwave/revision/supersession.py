@@ -1,0 +1,371 @@
+"""What a batch closes: what its directives say is over, then conflicts, then revisions (S1-21, S1-22, S2-14, §6.5)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+
+import polars as pl
+from rapidfuzz.distance import Levenshtein
+
+from slowwave.comparison.guards import guards_pass
+from slowwave.comparison.similarity import word_overlap
+from slowwave.entrenchment import entrenchment_rank
+from slowwave.settings import ReviseSettings
+from slowwave.validity import is_out_of_order
+
+from .conflicts import Rivals, replace, say_again, settle_conflicts
+from .directive_matching import are_other_cases, means, telling_words
+from .exact_duplicates import OPTIONS
+from .mutual_exclusion import plain
+from .predicates import domain_of
+from .revision_state import ENDED_BY, Board, Closings, Fact
+
+# Belief revision: a new fact about the same pair and the same kind of relation retires the old one (S2-62). Off
+# unless asked for. Likeness alone is also agreement (T10): what says the same is reinforcement and comes first.
+
+
+REASON = "belief_revision"
+REINFORCED_JACCARD = 0.85
+SAME_DOMAIN = 0.5
+REVISIONS = {**OPTIONS, "jaccard": pl.Float64()}
+_SIDES = [
+    "id", "kind", "scope", "subject_id", "predicate", "object_id", "object_key", "edge_type", "polarity", "day",
+    "segment", "statement", "entrenchment",
+]  # fmt: skip
+
+
+def find_revisions(
+    fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame, settings: ReviseSettings
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """REVISIONS: what a candidate reinforces, and what it may revise.
+
+    `pairs` are (id, target_id, cosine) as `repeats.pairs_of` gives them; only those of the cosine of a revision count.
+    Both are relations between the same two things in the same direction, of one edge type, scope and domain.
+    """
+    close = pairs.filter(pl.col("cosine") >= settings.revision_cosine)
+    if not settings.belief_revision or close.is_empty():
+        return pl.DataFrame(schema=REVISIONS), pl.DataFrame(schema=REVISIONS)
+    live = pl.concat([fresh.select(_SIDES), others.filter("is_live").select(_SIDES)])
+    sides = close.join(fresh.select(_SIDES), on="id").join(live, left_on="target_id", right_on="id", suffix="_b")
+    same = [pl.col(name).eq_missing(pl.col(f"{name}_b")) for name in ("scope", "subject_id", "edge_type", "segment")]
+    by_entity = (pl.col("object_id") == pl.col("object_id_b")).fill_null(False)
+    by_text = (pl.col("object_key") == pl.col("object_key_b")) & (pl.col("object_key") != "")
+    related = [pl.col(name) == "relation" for name in ("kind", "kind_b")]
+    sides = sides.filter(*same, by_entity | by_text, *related)
+    one_domain = [is_one_domain(a, b) for a, b in sides.select("predicate", "predicate_b").iter_rows()]
+    sides = sides.filter(pl.Series(one_domain, dtype=pl.Boolean))
+    sides = sides.with_columns(word_overlap(sides["statement"], sides["statement_b"])["jaccard"])
+    agrees = _agrees(sides)
+    rows = sides.select(
+        "id", "target_id", pl.lit("words").alias("stage"), "cosine", pl.lit(0, dtype=pl.Int32).alias("rank"), "jaccard"
+    )
+    return rows.filter(agrees), rows.filter(~agrees)
+
+
+def _agrees(sides: pl.DataFrame) -> pl.Series:
+    """Whether each pair says the same, by words and guards."""
+    passes = guards_pass(sides["statement"], sides["statement_b"])["passes"]
+    same = [pl.col(name).eq_missing(pl.col(f"{name}_b")) for name in ("predicate", "polarity", "day")]
+    weaker = entrenchment_rank("entrenchment") <= entrenchment_rank("entrenchment_b")
+    by_rule = sides.select(agrees=pl.all_horizontal(*same, weaker, pl.col("jaccard") >= REINFORCED_JACCARD))["agrees"]
+    return by_rule & passes
+
+
+@lru_cache(maxsize=65_536)
+def is_one_domain(a: str, b: str) -> bool:
+    """Whether two relations are of one domain: equal, one inside the other, or half of their letters alike (S2-62)."""
+    return a == b or (bool(a and b) and (a in b or b in a)) or Levenshtein.normalized_similarity(a, b) >= SAME_DOMAIN
+
+
+def revise_beliefs(board: Board, new: Fact, known: Iterable[Fact], settings: ReviseSettings) -> None:
+    """Retire what a new fact revises; several may fall."""
+    for old in sorted(known, key=lambda fact: (fact["valid_from"], fact["id"])):
+        if not board.is_open(new) or not board.is_open(old) or old["place"] >= new["place"]:
+            continue
+        late = is_out_of_order(new["said_at"], old["said_at"])
+        if late and not board.refusal(old, old, new):
+            board.comes_late(new, old, max(old["valid_from"], new["valid_from"]), REASON)
+        elif not late:
+            replace(board, old, new, settings, REASON, {"threshold": settings.revision_cosine})
+
+
+READ = tuple(
+    "id kind scope statement statement_hash subject_id object_id object_text predicate edge_type polarity status "
+    "status_reason valid_from valid_to event_at expired_at confidence entrenchment pinned replaced_by supersedes_id "
+    "message_id said_at first_at place".split()
+)
+KNOWN = (*READ, "is_live")
+_MAX_SHORT = 2
+DIRECTIVE = "directive"
+SUPERSEDE, RETRACT, CONTRADICT, REPEAT = "supersede", "retract", "contradict", "repeat"
+ACTIONS = (SUPERSEDE, RETRACT, CONTRADICT, REPEAT)
+"""What a claim may say of a known fact: it takes its place, ends it, contradicts it, or says the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What closing needs to know beside the facts: settings, and what decides conflicts.
+
+    `names`: every normalised name of each entity. `rivals`: what makes objects exclude each other. `revisions`: the
+    facts that each candidate may revise, by its id (S2-62). `remembered`: known speakers (READ and winner_id) of whose
+    directives facts hear that arrive only now. `joined`: the fact by which each candidate is known to hold longer.
+    """
+
+    settings: ReviseSettings
+    names: Mapping[str, frozenset[str]]
+    rivals: Rivals
+    revisions: Mapping[str, tuple[str, ...]]
+    remembered: pl.DataFrame
+    joined: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class _Index:
+    """Where the facts of a subject are found: by object, by its beginnings, by the sentence they come from.
+
+    And those of a scope by the words that some directive asks for.
+    """
+
+    by_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
+    by_sentence: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
+    by_short_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
+    by_word: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
+    names: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    words: frozenset[str] = frozenset()
+
+    def add(self, fact: Fact) -> None:
+        if self.words:
+            for word in self.words.intersection(telling_words(fact["statement"])):
+                self.by_word[fact["scope"], word].append(fact)
+        self.by_sentence[fact["subject_id"], fact["statement_hash"]].append(fact)
+        own = {plain(fact["object_text"])} if fact["object_text"] else set()
+        for name in own | self.names.get(fact["object_id"], frozenset()):
+            self.by_object[fact["subject_id"], name].append(fact)
+            for short in _beginnings(name):
+                self.by_short_object[fact["subject_id"], short].append(fact)
+
+
+def close_facts(
+    fresh: pl.DataFrame,
+    repeats: pl.DataFrame,
+    known: pl.DataFrame,
+    directives: pl.DataFrame,
+    tools: Tools,
+    now: datetime,
+) -> Closings:
+    """Carry out what each candidate says about known facts, first said first (§6.5 step 3).
+
+    `fresh` needs READ, `known` KNOWN; `directives` are (id, known_id, object, action, reason) in their
+    order, those of the remembered speakers among them. A candidate that repeats a fact speaks for that fact. What holds
+    no longer is closed by the first rule that means it.
+    """
+    roots = dict(repeats.select("id", "target_id").iter_rows())
+    given: dict[str, list[Fact]] = defaultdict(list)
+    for directive in directives.filter(pl.col("action") != REPEAT).iter_rows(named=True):
+        given[directive["id"]].append(directive)
+    may_conflict = tools.rivals.candidates(fresh) if tools.settings.conflicts else set()
+    chosen = fresh.filter(pl.col("id").is_in([*given, *may_conflict, *tools.revisions])).select(READ)
+    speaking = chosen.with_columns(winner_id=pl.col("id").replace(roots))
+    about = tools.remembered.join(fresh, on=["scope", "subject_id"], how="semi")
+    speakers = pl.concat([speaking, about.select(speaking.columns)]).sort("said_at", "valid_from", "id")
+    if speakers.is_empty():
+        return Board(now, {}).closings()
+    board, index = _set_up(fresh, roots, known, speakers, directives, tools, now)
+    for speaker in speakers.iter_rows(named=True):
+        winner = board.facts.get(speaker["winner_id"])
+        if winner is None:
+            continue
+        for directive in given.get(speaker["id"], ()):
+            if speaker["place"] < 0:
+                _remember(board, index, directive, speaker, winner)
+            elif board.was_open(winner, speaker["said_at"]):
+                _carry_out(board, index, directive, speaker, winner)
+        if speaker["place"] < 0:
+            continue
+        may = speaker["id"] in may_conflict
+        if speaker["id"] in roots:
+            if may and speaker["place"] == winner["place"]:
+                settle_conflicts(board, tools.rivals, winner, tools.settings)
+            elif may and board.is_open(winner):
+                say_again(board, tools.rivals, winner, speaker, tools.settings)
+        elif board.is_open(winner):
+            if may:
+                settle_conflicts(board, tools.rivals, winner, tools.settings)
+            older = [board.facts[name] for name in tools.revisions.get(speaker["id"], ()) if name in board.facts]
+            revise_beliefs(board, winner, older, tools.settings)
+    board.close_late()
+    return board.closings()
+
+
+def _set_up(
+    fresh: pl.DataFrame,
+    roots: Mapping[str, str],
+    known: pl.DataFrame,
+    speakers: pl.DataFrame,
+    directives: pl.DataFrame,
+    tools: Tools,
+    now: datetime,
+) -> tuple[Board, _Index]:
+    """The facts that the speakers may mean, and where to find them."""
+    meant = {*directives["known_id"].drop_nulls(), *speakers["winner_id"]}
+    meant |= {name for names in tools.revisions.values() for name in names}
+    kept = fresh.filter(~pl.col("id").is_in(list(roots))).with_columns(status=pl.lit("active"), is_live=pl.lit(True))
+    near = pl.concat([known.select(KNOWN), kept.select(KNOWN)])
+    words = frozenset(word for old in directives["object"].drop_nulls() for word in telling_words(old))
+    near = near.filter(
+        pl.col("subject_id").is_in(speakers["subject_id"].implode())
+        | pl.col("id").is_in(list(meant))
+        | pl.col("statement").str.to_lowercase().str.contains_any(pl.Series([*words], dtype=pl.String).implode())
+    )
+    board = Board(now, {row["id"]: row for row in near.iter_rows(named=True)})
+    index = _Index(names=tools.names, words=words)
+    for fact in board.facts.values():
+        if fact["status"] != "retracted":
+            index.add(fact)
+    tools.rivals.place(board.facts.values())
+    return board, index
+
+
+def _carry_out(board: Board, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
+    targets = _targets(board, index, directive, speaker, winner)
+    if directive["action"] == CONTRADICT:
+        for target in targets:
+            board.contradict(speaker, winner, target)
+        return
+    for target in _with_twins(board, index, targets, speaker, winner):
+        close(board, directive, speaker, winner, target)
+
+
+def _remember(board: Board, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
+    """Carry out what was said later than facts that arrive only now; a pointer means what equals that fact."""
+    if pointed := board.facts.get(directive["known_id"] or ""):
+        named = index.by_object[pointed["subject_id"], plain(pointed["object_text"] or "")]
+        found = [
+            f for f in named if f["predicate"] == pointed["predicate"] and _may_be_meant(board, f, speaker, winner)
+        ]
+    else:
+        found = [] if directive["known_id"] else _targets(board, index, directive, speaker, winner)
+    for target in _with_twins(board, index, found, speaker, winner):
+        if target["place"] >= 0:
+            close(board, directive, speaker, winner, target)
+
+
+def _targets(board: Board, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
+    """The facts that a directive means: the one it points at, else those whose object it names."""
+    if directive["known_id"]:
+        known = board.facts.get(directive["known_id"])
+        is_meant = known and _may_be_meant(board, known, speaker, winner) and _share_an_end(known, speaker)
+        return [known] if known and is_meant else []
+    key = (speaker["subject_id"], plain(directive["object"]))
+    named, short = (
+        [f for f in found.get(key, ()) if _may_be_meant(board, f, speaker, winner) and f["polarity"] != "negated"]
+        for found in (index.by_object, index.by_short_object)
+    )
+    # "Brightwell" may stand for "Brightwell Analytics", but only where the relation is the same and one fact fits.
+    shortened = [fact for fact in short if fact["predicate"] == speaker["predicate"]]
+    by_name = _of_one_kind(named, speaker["predicate"]) or (shortened if len(shortened) == 1 else [])
+    by_name = [fact for fact in by_name if not are_other_cases(fact, speaker, directive["object"])]
+    # Of several that it may mean by name, words choose none.
+    is_unsure = len(named) > 1 and speaker["kind"] == "relation"
+    return by_name or ([] if is_unsure else _worded(board, index, directive, speaker, winner))
+
+
+def _worded(board: Board, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
+    """The facts that a directive means by its words, whatever they are filed under."""
+    old = directive["object"] or ""
+    lists = [index.by_word.get((speaker["scope"], word), []) for word in telling_words(old)]
+    options = [fact for fact in min(lists, key=len, default=[]) if _may_be_meant(board, fact, speaker, winner)]
+    return means(old, directive["action"], speaker, options, index.names)
+
+
+def _with_twins(board: Board, index: _Index, targets: list[Fact], speaker: Fact, winner: Fact) -> list[Fact]:
+    """The targets and what was read from the very same sentence: it cannot go on being told as true."""
+    sentences = dict.fromkeys(
+        (fact["subject_id"], fact["statement_hash"]) for fact in targets if fact["statement_hash"]
+    )
+    twins = [fact for sentence in sentences for fact in index.by_sentence[sentence]]
+    known = {fact["id"] for fact in targets}
+    return [*targets, *(f for f in twins if f["id"] not in known and _may_be_meant(board, f, speaker, winner))]
+
+
+def _may_be_meant(board: Board, fact: Fact, speaker: Fact, winner: Fact) -> bool:
+    """Open when it was said, of the same scope, not the speaker's own, and not a candidate that is said later."""
+    is_later_candidate = fact["place"] >= 0 and fact["said_at"] > speaker["said_at"]
+    return (
+        board.was_open(fact, speaker["said_at"])
+        and fact["scope"] == speaker["scope"]
+        and fact["id"] != winner["id"]
+        and not is_later_candidate
+    )
+
+
+def _of_one_kind(facts: list[Fact], predicate: str) -> list[Fact]:
+    """Those that the speaker's relation can succeed: the same, one of its domain, or the only lasting one."""
+    domain = domain_of(predicate)
+    close = [f for f in facts if f["predicate"] == predicate or (domain and domain_of(f["predicate"]) == domain)]
+    lasting = [f for f in facts if domain_of(f["predicate"])]
+    return close or (lasting if len(lasting) == 1 else [])
+
+
+def _share_an_end(fact: Fact, speaker: Fact) -> bool:
+    """Whether two facts are about one entity; a pointer to a fact about something else is a mistake (T37)."""
+    ends = {fact["subject_id"], fact["object_id"]} - {None}
+    return bool(ends & {speaker["subject_id"], speaker["object_id"]})
+
+
+_DATED = ("value", "scheduled_for")
+
+
+def close(board: Board, directive: Fact, speaker: Fact, winner: Fact, target: Fact) -> None:
+    """Do to the target what a directive says, unless rank or the order of saying forbids it."""
+    ids = [target["id"], speaker["id"]]
+    late = is_out_of_order(speaker["said_at"], target["said_at"])
+    if refusal := board.refusal(speaker, winner, target):
+        ranks = [speaker["entrenchment"], target["entrenchment"]]
+        would = {} if late else board.would(DIRECTIVE, speaker, winner, target, directive)
+        board.decide("refuse", target["id"], ids, [], refusal, {"entrenchment": ranks, **would})
+        return
+    measures = {"said_at": speaker["said_at"], "known_said_at": target["said_at"], "valid_from": speaker["valid_from"]}
+    if late:
+        sentence = "What was said earlier cannot end what was said later."
+        board.decide("refuse", target["id"], ids, [], sentence, measures)
+        return
+    _retire(board, directive, speaker, winner, target, measures)
+
+
+def _retire(
+    board: Board, directive: Fact, speaker: Fact, winner: Fact, target: Fact, measures: Mapping[str, object]
+) -> None:
+    """Close the target: superseded by the winner, retracted as a mistake, or ended with its past kept."""
+    ids, reason = [target["id"], speaker["id"]], directive["reason"]
+    is_mistake = reason == "correction"
+    # It ended no earlier than it began, no later than was known before, and with a plan when that is carried out; what
+    # was itself planned, and a value that is a date, ends when the new one is told.
+    is_planned = target["event_at"] or speaker["predicate"] in _DATED
+    happens = speaker["valid_from"] if is_planned else speaker["event_at"] or speaker["valid_from"]
+    ends = max(speaker["valid_from"], target["valid_from"], happens)
+    ends = min(ends, target["valid_to"]) if target["valid_to"] else ends
+    measures = {**measures, "valid_to": [target["valid_to"], ends]}
+    if directive["action"] == SUPERSEDE:
+        if board.supersede(target, winner, reason, f"replaced by {winner['id']}", ends=ends):
+            sentence = f"A later message replaces it ({reason})."
+            board.decide("supersede", target["id"], ids, [target["id"], winner["id"]], sentence, measures)
+    elif is_mistake and target["status"] == "active":
+        why = f"retracted by {winner['id']}"
+        board.change(target, status="retracted", status_reason=why, valid_to=ends, expired_at=board.now)
+        sentence = "A later message says that it was never so."
+        board.decide("retract", target["id"], ids, [target["id"]], sentence, measures)
+    else:
+        board.change(target, status_reason=f"{ENDED_BY}{winner['id']}", valid_to=ends)
+        board.decide("close", target["id"], ids, [target["id"]], "A later message says that it is over.", measures)
+    board.retire(target, winner, speaker, is_mistake=is_mistake)
+
+
+def _beginnings(name: str) -> list[str]:
+    """The shorter forms of a name of several words: its first word, its first two …"""
+    words = name.split()
+    return [" ".join(words[:count]) for count in range(1, min(len(words), _MAX_SHORT + 1))]

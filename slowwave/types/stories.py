@@ -1,0 +1,440 @@
+"""Histories of facts, and the whole story of a row, as they are told."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from slowwave.lexicon.labels import Locale, shown_relation, shown_type
+from slowwave.timestamps import day_of
+
+from .facts import Mention, Provenance, RecalledFact
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One fact in a history: when the store believed it, why it ended, and by which other fact."""
+
+    fact: RecalledFact
+    known_from: datetime | None
+    known_to: datetime | None
+    why: str
+    ended_by: Mention | None
+
+    def as_json(self) -> dict[str, Any]:
+        """The fact as everywhere, and what its history adds."""
+        ended_by = self.ended_by.id if self.ended_by else None
+        more = {"known_from": self.known_from, "known_to": self.known_to, "why": self.why, "ended_by": ended_by}
+        return {**self.fact.as_json(), **more}
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Facts that replaced each other, oldest first; `has_circle`: the chain is damaged; `is_cut`: it is longer."""
+
+    versions: tuple[Version, ...]
+    has_circle: bool
+    is_cut: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """One document."""
+        versions = [version.as_json() for version in self.versions]
+        return {"facts": versions, "has_circle": self.has_circle, "is_cut": self.is_cut}
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What was decided about a fact and another one that was compared with it."""
+
+    other_id: str
+    kind: str
+    outcome: str
+    guard: str
+    decided_by: str
+    cosine: float | None
+    at: datetime | None
+
+
+class Decided(NamedTuple):
+    """One decision: when, what, by whom and why, in which run, about which row, and the ids of others beside it."""
+
+    at: datetime | None
+    action: str
+    decided_by: str
+    reason: str
+    run: str
+    about: str
+    beside: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """Everything the store knows about how a row came to be what it is.
+
+    Of facts: `evidence` is who said it, `absorbed` who said it in words that it took the place of; `lineage` steps
+    (old, new, reason); `statements` the words of the facts that are named by id; `speakers` who speaks in the messages
+    of the evidence, by conversation and message. Of a message: `heard`, the facts that it says, as (id, statement,
+    status, reason).
+    """
+
+    id: str
+    kind: str
+    title: str
+    columns: dict[str, Any]
+    evidence: tuple[Provenance, ...]
+    lineage: tuple[tuple[str, str, str], ...]
+    decisions: tuple[Decided, ...]
+    absorbed: tuple[Provenance, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    artifacts: tuple[tuple[str, str], ...] = ()
+    statements: Mapping[str, str] = field(default_factory=dict)
+    heard: tuple[tuple[str, str, str, str], ...] = ()
+    speakers: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The story in plain sentences, as `slowwave why` prints it."""
+
+        return text_of(self)
+
+    def as_json(self) -> dict[str, Any]:
+        """One document; who speaks stands beside each quote."""
+        told = asdict(self)
+        del told["speakers"]
+        for name in ("evidence", "absorbed"):
+            told[name] = [
+                asdict(each) | {"speaker": self.speakers.get((each.conversation_id, each.message_id), "")}
+                for each in getattr(self, name)
+            ]
+        told["decisions"] = [each._asdict() for each in self.decisions]
+        told["artifacts"] = [{"id": id_, "title": title} for id_, title in self.artifacts]
+        return told
+
+
+# A story in plain sentences: what is known, who said it, what became of it; internal columns stay in the story.
+
+
+MOST = 8
+"""Lines of one section; the rest is counted."""
+SHORT = 70
+LONGEST = 240
+"""Characters of a quote, a statement or a value in a line; `SHORT` of a fact that is named beside another."""
+_ACTIONS = {
+    "create": "Learned", "reassert": "Said again", "repeat": "Said again", "supersede": "Replaced", "close": "Ended",
+    "retract": "Taken back", "absorb": "Merged", "keep": "Kept apart", "dispute": "Disputed",
+    "contradict": "Disputed", "prefer": "Preferred", "refuse": "Left as it is", "evict": "Moved to the archive",
+    "expire": "Ended", "restore": "Brought back", "revive": "Brought back", "forget": "Forgotten",
+    "alias": "Another name", "link_version": "Another version", "link_duplicate": "A copy", "name_owner": "Named",
+    "promote": "Taken as known", "gate": "Refused", "ignore": "Left out",
+}  # fmt: skip
+_TOWARDS = {"supersede": ("Replaced by", "Took the place of"), "absorb": ("Merged with", "Merged into")}
+"""How a decision reads to the row that it is about, and to the other one."""
+_FIRST = ("create", "reassert", "repeat")
+_ROUTINE = frozenset(_FIRST)
+_SAYS_THE_SAME = frozenset({"absorb", "reassert", "repeat"})
+_REASONS = {
+    "temporal_change": "things changed", "correction": "it was put right", "dedup": "both say the same",
+    "consolidated": "both say the same", "split": "the entity was split", "applied": "",
+}  # fmt: skip
+_REDUNDANT = frozenset({"dedup", "consolidated"})
+_STATUS = {
+    "active": "holds", "superseded": "replaced", "retracted": "taken back", "archived": "in the archive",
+    "rejected": "not taken up", "candidate": "not decided yet",
+}  # fmt: skip
+_UNSAID = frozenset(
+    "id kind canonical_name name title content message_id conversation_id ordinal attempts graph_state embed_model "
+    "content_score status pinned owner state parameters summary plan".split()
+)
+_CODE = re.compile(r" ?\(?\b(" + "|".join(_REASONS) + r")\b\)?")
+_WORD = re.compile(r"\w{3,}")
+_ID = re.compile(r"\bf_[0-9a-f]+_[0-9a-f]+\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a section: what stands before the text, the text, and where to look further."""
+
+    before: str
+    text: str
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Lines under a title; the first section has none."""
+
+    title: str
+    lines: tuple[Line, ...]
+
+
+def sections_of(story: Story, locale: Locale = "en") -> list[Section]:
+    """The story as sections that have lines, in the order in which they are read."""
+    parts = {"facts": _of_fact, "messages": _of_message, "runs": _of_run}.get(story.kind, _of_others)(story, locale)
+    return [Section(title, tuple(lines)) for title, found in parts for lines in [list(found)] if lines]
+
+
+def text_of(story: Story, locale: Locale = "en") -> str:
+    """The story as text: its title, then its sections."""
+    lines = [story.title, f"Id: {story.id}"]
+    for section in sections_of(story, locale):
+        lines += ["", section.title] if section.title else []
+        lines += ["  ".join(filter(None, (line.before, line.text, line.after))) for line in section.lines]
+    return "\n".join(lines)
+
+
+Parts = Iterator[tuple[str, Iterator[Line] | list[Line]]]
+
+
+def _of_fact(story: Story, locale: Locale) -> Parts:
+    yield "", _state(story)
+    yield "Who said it", _cut([_said(story, each) for each in story.evidence])
+    yield "Who said it in other words", _cut([_said(story, each) for each in story.absorbed])
+    yield "What became of it", _cut(_decided(story, [each for each in story.decisions if _concerns(story, each)]))
+    yield "What it was compared with", _compared(story)
+    yield "Where it was read", _cut([Line("", title, _short(name)) for name, title in story.artifacts])
+
+
+def _of_message(story: Story, locale: Locale) -> Parts:
+    row = story.columns
+    who = row.get("speaker") or row.get("role") or "somebody"
+    talk = f"Said by {who} in {row.get('conversation_id', '')} ({row.get('message_id', '')})."
+    flags = (
+        [Line("", "It looks like an order to whoever reads it: never followed.")] if row.get("has_injection") else []
+    )
+    yield "", [Line(_day(row.get("occurred_at")), talk), *flags]
+    stated = [
+        Line("", f"{_clipped(statement)} ({_plain(_became(story, status, why), story.statements)})", _short(name))
+        for name, statement, status, why in story.heard
+    ]
+    yield "What was learned from it", _cut(stated)
+    yield "What was decided", _cut(_decided(story, [each for each in story.decisions if each.about == story.id]))
+
+
+def _of_run(story: Story, locale: Locale) -> Parts:
+    row, counts = story.columns, _counts(story.columns.get("summary"))
+    ended = row.get("ended_at")
+    until = f" until {ended:%H:%M}" if isinstance(ended, datetime) else ""
+    yield "", [Line(_moment(row.get("started_at")), f"{row.get('flow', '')}: {row.get('state', '')}{until}.")]
+    yield "What it did", [Line("", f"{name}: {count:,}") for name, count in counts.items() if count]
+    if row.get("calls"):
+        tokens = f"{row.get('tokens_in', 0):,} tokens in, {row.get('tokens_out', 0):,} out"
+        yield "What it cost", [Line("", f"{row['calls']} calls of a model, {tokens}, ${row.get('usd', 0):.4f}")]
+    chosen = [each for each in story.decisions if each.action not in _ROUTINE and each.about in story.statements]
+    chosen += [each for each in story.decisions if each.action not in _ROUTINE and each not in chosen]
+    yield "What was decided", _cut(_decided(story, chosen, is_named=True))
+
+
+def _of_others(story: Story, locale: Locale) -> Parts:
+    yield "", _values(story, locale)
+    yield "What was decided", _cut(_decided(story, story.decisions))
+
+
+def _state(story: Story) -> Iterator[Line]:
+    """Whether it holds, since when, what disputes it, and what took its place or was there before."""
+    row, words = story.columns, story.statements
+    yield Line("", f"{_holding(story)}{_happening(row)}")
+    for old, new, reason in story.lineage:
+        why = _REASONS.get(reason, reason.replace("_", " "))
+        is_same = reason in _REDUNDANT
+        if new == story.id:
+            yield Line(
+                "", f"{'It also stands for' if is_same else 'It took the place of'} {_named(old, words)}: {why}."
+            )
+        elif old == story.id:
+            yield Line("", f"{'Merged into' if is_same else 'Replaced by'} {_named(new, words)}: {why}.")
+        else:
+            yield Line("", f"Further on, {_named(old, words)} gave way to {_named(new, words)}: {why}.")
+    if leans_on := row.get("suspect_of"):
+        yield Line("", f"Doubtful: it leans on {_named(leans_on, words)}, which no longer holds.")
+    for pair in story.pairs:
+        if pair.outcome == "pending" and "conflict" in pair.kind:
+            yield Line("", f"Disputed by {_named(pair.other_id, words)}: nothing tells which holds.")
+    if row.get("pinned"):
+        yield Line("", "A person pinned it: it is neither merged nor archived.")
+
+
+def _holding(story: Story) -> str:
+    row = story.columns
+    status, why = str(row.get("status", "")), str(row.get("status_reason") or "")
+    since, until = _day(row.get("valid_from")), _day(row.get("valid_to"))
+    span = f" from {since} to {until}" if since and until else f" until {until}" if until else ""
+    if status == "active":
+        return f"It held{span}." if until else f"Known since {since}." if since else "Known."
+    if status == "superseded" and any(old == story.id and why in _REDUNDANT for old, _, why in story.lineage):
+        return "Another fact says the same and stands for both."
+    if status == "superseded":
+        return f"No longer: it held{span or f' from {since}' if since else span}."
+    if why.startswith("repeats "):
+        first = _named(why.removeprefix("repeats "), story.statements)
+        return f"Known before: it is one more source of {first}."
+    reason = _plain(why, story.statements).rstrip(".")
+    period = f"; it held{span}" if span else ""
+    return f"{_STATUS.get(status, status).capitalize()}{f': {reason}' if reason else ''}{period}."
+
+
+def _happening(row: Mapping[str, Any]) -> str:
+    """When it happens, where that is another day than the one since which it is known."""
+    at, known = row.get("event_at"), row.get("valid_from")
+    if not isinstance(at, datetime) or (isinstance(known, datetime) and known.date() == at.date()):
+        return ""
+    return f" It is about {day_of(at, row.get('event_precision'))}."
+
+
+def _became(story: Story, status: str, why: str) -> str:
+    if why.startswith("repeats "):
+        return "known before"
+    reason = "" if status in ("active", "superseded") else f": {why}"
+    return f"{_STATUS.get(status, status)}{reason}"
+
+
+def _said(story: Story, source: Provenance) -> Line:
+    who = story.speakers.get((source.conversation_id, source.message_id), "")
+    beside = f"{_file(source.conversation_id)} {source.message_id}"
+    quote = f"“{_around(source.quote, story.title)}”" if source.quote else "(its words are not kept)"
+    return Line(_day(source.occurred_at), f"{who}: {quote}" if who else quote, beside)
+
+
+def _concerns(story: Story, each: Decided) -> bool:
+    """Whether something was decided about this fact: not only that another one was learned which looks like it."""
+    return each.about == story.id or (each.action != "create" and story.id in each.beside)
+
+
+def _decided(story: Story, decisions: Sequence[Decided], *, is_named: bool = False) -> list[Line]:
+    """A line each, in the order of time; what was decided several times in the same words is one."""
+    if story.kind != "runs":
+        decisions = sorted(decisions, key=lambda each: (str(each.at or ""), _order(each.action)))
+    counted = Counter((_day(each.at), _sentence(story, each, is_named), _short_run(each.run)) for each in decisions)
+    return [
+        Line(day, f"{text} ({n} times)" if n > 1 else text, "" if story.kind == "runs" else run)
+        for (day, text, run), n in counted.items()
+    ]
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _order(action: str) -> int:
+    """What of one moment comes first: what is learned, what is said again, what is decided about it."""
+    return _FIRST.index(action) if action in _FIRST else len(_FIRST)
+
+
+def _sentence(story: Story, each: Decided, is_named: bool = False) -> str:
+    """What was decided, of the row of the story; with `is_named` of another one, which is named first."""
+    words, reason = story.statements, _plain(each.reason, story.statements)
+    others = [name for name in (each.about, *each.beside) if name != story.id and name in words]
+    if is_named and each.about in words:
+        return f"“{_clipped(words[each.about], SHORT)}”: {_lower(_sentence(replace(story, id=each.about), each))}"
+    if each.action in _SAYS_THE_SAME:
+        others = [name for name in others if words[name] != words.get(story.id)]
+    if each.action == "create":  # its reason names what looks like it
+        others = []
+    beside = "; ".join(f"“{_clipped(words[name], SHORT)}”" for name in others)
+    what = _ACTIONS.get(each.action, each.action.replace("_", " ").capitalize())
+    if others and each.action in _TOWARDS:
+        into, out_of = _TOWARDS[each.action]
+        what, beside = into if each.about == story.id else out_of, f" {beside}"
+    elif beside:
+        beside = f" ({beside})"
+    by = "" if each.decided_by in ("", "rule", "model") else f" Decided by {each.decided_by}."
+    if each.decided_by == "model" and "model" not in reason:
+        by = " Decided by a model."
+    return f"{what}{beside}: {reason}{by}" if reason else f"{what}{beside}.{by}"
+
+
+def _compared(story: Story) -> list[Line]:
+    kept = sum(pair.outcome == "keep_all" for pair in story.pairs)
+    if not kept:
+        return []
+    text = f"{kept} other facts look like it and were kept apart." if kept > 1 else "One other, which was kept apart."
+    return [Line("", text)]
+
+
+def _values(story: Story, locale: Locale) -> list[Line]:
+    """The columns that a person reads, under plain names."""
+    lines = []
+    for name, value in story.columns.items():
+        is_internal = name in _UNSAID or name.endswith(("_id", "_ids", "_hash", "_key")) or isinstance(value, bool)
+        if is_internal and not (name == "summary" and story.kind != "runs"):
+            continue
+        shown = name.removesuffix("_at").removeprefix("entity_").replace("_", " ")
+        label = {"entity_type": shown_type, "predicate": shown_relation}.get(name)
+        text = label(str(value), locale) if label else _value(value)
+        lines.append(Line(shown, text))
+    return lines
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, datetime):
+        return _day(value)
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    return _clipped(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
+
+
+def _counts(summary: Any) -> dict[str, int]:
+    """What a run counted, of the document that it left."""
+    try:
+        counts = json.loads(summary or "{}").get("counts", {})
+    except (TypeError, ValueError, AttributeError):
+        return {}
+    return {name: count for name, count in counts.items() if isinstance(count, int)}
+
+
+def _cut(lines: list[Line]) -> list[Line]:
+    more = len(lines) - MOST
+    return lines if more <= 0 else [*lines[:MOST], Line("", f"… and {more} more")]
+
+
+def _named(fact: str, words: Mapping[str, str]) -> str:
+    return f"“{_clipped(words[fact])}” ({_short(fact)})" if fact in words else _short(fact)
+
+
+def _plain(reason: str, words: Mapping[str, str]) -> str:
+    """A reason without codes, in which facts are named by what they say."""
+    return _ID.sub(lambda found: _named(found[0], words), _CODE.sub("", reason)).strip(" :")
+
+
+def _clipped(text: str, longest: int = LONGEST) -> str:
+    one_line = " ".join(text.split())
+    return one_line if len(one_line) <= longest else f"{one_line[: longest - 1].rstrip()}…"
+
+
+def _around(quote: str, statement: str) -> str:
+    """The part of a long quote that shares most words with a statement."""
+    one_line = " ".join(quote.split())
+    if len(one_line) <= LONGEST:
+        return one_line
+    wanted = {*_WORD.findall(statement.lower())}
+    starts = [0, *(found.end() for found in re.finditer(r" ", one_line))]
+    shared = [len(wanted & {*_WORD.findall(one_line[start : start + LONGEST - 2].lower())}) for start in starts]
+    best = [start for start, number in zip(starts, shared, strict=True) if number == max(shared)]
+    start = best[len(best) // 2] if best[0] else 0
+    return f"{'…' if start else ''}{_clipped(one_line[start:], LONGEST)}"
+
+
+def _short(name: str) -> str:
+    return name.rpartition("_")[2][:8]
+
+
+def _short_run(run: str) -> str:
+    """`ingest a127fb04` of ingest-20261122-153543-a127fb04: the flow, and what `slowwave why` finds the run by."""
+    flow, _, rest = run.partition("-")
+    return f"{flow} {rest.rpartition('-')[2]}".strip()
+
+
+def _file(conversation: str) -> str:
+    return conversation.rpartition("/")[2]
+
+
+def _day(at: Any) -> str:
+    return f"{at:%Y-%m-%d}" if isinstance(at, datetime) else ""
+
+
+def _moment(at: Any) -> str:
+    return f"{at:%Y-%m-%d %H:%M}" if isinstance(at, datetime) else ""

@@ -1,0 +1,1 @@
+"""Writes around one entity: names, merges, links, profiles, retirement of facts."""

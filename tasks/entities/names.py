@@ -1,0 +1,386 @@
+"""Names of entities: one more, or the one that an entity is shown under; people say so, and undo takes it back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from recall.entities import exact_row
+from slowwave import frames
+from slowwave.deduplication.observations import LEAST_OF_ID
+from slowwave.errors import Refused, UnusableInput
+from slowwave.lifecycle.entity_decisions import ENDS, Holdings, Pair, decision, is_between
+from slowwave.lifecycle.entity_merges import alias_rows
+from slowwave.resolution.mentions import embed_texts, name_to_store
+from slowwave.text import digest, normalise_name
+from slowwave.validity import is_live, live_sql
+from storage.rows import column_names, quoted
+from storage.snapshots import Reading
+from storage.transactions import Transaction
+from tasks.runtime.engine import task
+from tasks.runtime.runs import Run, as_run, embedder_of, existing_store, store_of, vector_column
+
+from .retirement import renew_profiles
+
+# Entity holdings: everything that a store holds near two entities that are to become one.
+
+
+_CALLED = list(frames.ALIASES)
+
+
+def holdings_of(reading: Reading, pair: Pair, now: datetime) -> Holdings:
+    """What the plan of a merge looks at; `pair` are the ids of the entity that goes and of the one that stays."""
+    facts = _naming(reading, "facts", pair[:1], with_vector=True)
+    held = _naming(reading, "facts", pair[1:], where=live_sql(now)).join(facts, on="id", how="anti")
+    loops = facts.filter(is_between(pair), pl.col("status") == "active")["id"]
+    relations = pl.concat([held, facts.drop("vector")]).filter(is_live(now), pl.col("kind") == "relation")
+    objects = pl.concat([relations["object_id"].drop_nulls(), pl.Series(pair)])
+    beliefs = _beliefs(reading, pair)
+    waiting = reading.by_ids("facts", beliefs["promoted_id"], ["id"], where="status = 'candidate'")
+    entities = _entities(reading, pair)
+    return Holdings(
+        entities=entities,
+        called=_called(reading, entities, pair),
+        facts=facts,
+        archive=_naming(reading, "facts_archive", pair[:1], with_vector=True),
+        flagged=_flagged(reading, loops, now).join(facts, on="id", how="anti"),
+        held=held,
+        evidence=reading.by_ids("fact_evidence", relations["id"], ["fact_id", "message_id"], key="fact_id"),
+        objects=reading.by_ids("entities", objects),
+        object_aliases=reading.by_ids("entity_aliases", objects, _CALLED, key="entity_id"),
+        predicates=reading.frame("predicates"),
+        pairs=_by_keys(reading, "pair_decisions", facts["id"], ("a_id", "b_id")),
+        beliefs=beliefs,
+        hints=reading.by_ids("belief_evidence", beliefs["id"], key="belief_id"),
+        waiting=frozenset(waiting["id"]),
+        episodes=reading.by_ids("episode_entities", pair, key="entity_id"),
+    )
+
+
+def _by_keys(
+    reading: Reading,
+    name: str,
+    ids: Sequence[str] | pl.Series,
+    keys: Sequence[str],
+    *,
+    with_vector: bool = False,
+) -> pl.DataFrame:
+    """Rows of which one of the keys is among the ids, each once, in order of their ids."""
+    parts = [reading.by_ids(name, ids, key=key, with_vector=with_vector) for key in keys]
+    return pl.concat(parts).unique("id").sort("id")
+
+
+def _naming(
+    reading: Reading, name: str, entities: Sequence[str], where: str | None = None, *, with_vector: bool = False
+) -> pl.DataFrame:
+    ids = ", ".join(map(quoted, entities))
+    any_end = " OR ".join(f"{end} IN ({ids})" for end in ENDS)
+    columns = [*column_names(name), *(["vector"] if with_vector else [])]
+    return reading.frame(name, f"({any_end}) AND ({where})" if where else any_end, columns).sort("id")
+
+
+def _entities(reading: Reading, pair: Pair) -> pl.DataFrame:
+    """Both, and those that were split from the first or merged into it."""
+    both = reading.by_ids("entities", pair, with_vector=True)
+    others = _by_keys(reading, "entities", pair[:1], ("parent_entity_id", "merged_into"), with_vector=True)
+    return pl.concat([both, others]).unique("id").sort("id")
+
+
+def _called(reading: Reading, entities: pl.DataFrame, pair: Pair) -> pl.DataFrame:
+    """The names of both, and whoever else is called as the first one is; canonical names without an id."""
+    own = reading.by_ids("entity_aliases", pair, _CALLED, key="entity_id")
+    first = entities.filter(pl.col("id") == pair[0]).row(0, named=True)
+    names = [*own.filter(pl.col("entity_id") == pair[0])["alias_name"], first["canonical_name"]]
+    names.append(normalise_name(first["name"] or ""))
+    return pl.concat([own, names_in_use(reading, names)]).unique(maintain_order=True)
+
+
+def names_in_use(reading: Reading, names: Sequence[str]) -> pl.DataFrame:
+    """ALIASES of all entities that are called so, their canonical names among them, without an id."""
+    aliases = reading.by_ids("entity_aliases", names, _CALLED, key="alias_name")
+    columns = ["id", "canonical_name", "entity_type"]
+    canonical = reading.by_ids("entities", names, columns, key="canonical_name", where="merged_into IS NULL")
+    as_aliases = canonical.select(
+        pl.lit(None, dtype=pl.String).alias("id"), "entity_type", alias_name="canonical_name", entity_id="id"
+    )
+    return pl.concat([aliases, as_aliases.select(_CALLED)])
+
+
+def _flagged(reading: Reading, facts: pl.Series, now: datetime) -> pl.DataFrame:
+    """Live facts that are marked as looking like one of these."""
+    if facts.is_empty():
+        return reading.by_ids("facts", [], with_vector=True)
+    marked = reading.frame("facts", f"{live_sql(now)} AND similarity_flag", ["id", "similar_to_id"])
+    theirs = marked.filter(pl.col("similar_to_id").is_in(facts.implode()))["id"]
+    return reading.by_ids("facts", theirs, with_vector=True)
+
+
+def _beliefs(reading: Reading, pair: Pair) -> pl.DataFrame:
+    """Those that name the first, and all of the subjects that these have afterwards."""
+    naming = _by_keys(reading, "pending_beliefs", pair[:1], ("subject_id", "object_id"))
+    if naming.is_empty():
+        return naming
+    subjects = pl.concat([naming["subject_id"], pl.Series(pair)])
+    others = reading.by_ids("pending_beliefs", subjects, key="subject_id")
+    return pl.concat([naming, others]).unique("id").sort("id")
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What an entity is called now: its name and the name that was given; `is_new` is false where nothing changed."""
+
+    entity_id: str
+    entity: str
+    name: str
+    is_new: bool = True
+
+
+@task("alias entity")
+def alias_entity(run: Run, entity: str, alias: str) -> Called:
+    """Let an entity be known under one more name (S2-04); a name that it has already changes nothing.
+
+    Raises `Refused` for a name of another entity of its type, and `UnusableInput` for what cannot be a name.
+    """
+    store = store_of(run)
+    with store.commit(run.id, "entity.alias", run.now) as tx:
+        called, row = _alias(tx, entity, alias)
+        if called.is_new:
+            _register(tx, run, row, called.name, "alias", f"A person said that it is also called {called.name!r}.")
+    return called
+
+
+def name_also(run: Run, entity: str, alias: str) -> Called:
+    """`alias_entity` as a run of its own; raises before it begins where it may not."""
+    called, _ = _alias(existing_store(run).snapshot(), entity, alias)
+    if not called.is_new:
+        return called
+    return as_run(
+        run, {"entity": entity, "alias": alias}, lambda: alias_entity(run, entity, alias),
+        lambda done: {"names added": int(done.is_new)},
+    )  # fmt: skip
+
+
+def _alias(reading: Reading, entity: str, alias: str) -> tuple[Called, dict[str, Any]]:
+    """What the entity would be called, and its row."""
+    row, shown = exact_row(reading, entity), name_to_store(alias)
+    known = names_in_use(reading, [normalise_name(shown)])
+    others = known.filter(pl.col("entity_id") != row["id"])
+    is_own = bool((known["entity_id"] == row["id"]).any())
+    if not is_own:
+        _refuse_name(reading, row, shown, others)
+    return Called(row["id"], row["name"], normalise_name(shown), not is_own), row
+
+
+@task("rename entity")
+def rename_entity(run: Run, entity: str, name: str) -> Called:
+    """Give an entity the name that it is shown under; it stays known under its others, and mentions change it no more.
+
+    Raises `Refused` for a name of another entity, and `UnusableInput` for what cannot be a name. The canonical name is
+    what it was; the vector is made anew of the name that was given.
+    """
+    store = store_of(run)
+    called, row = _rename(store.snapshot(), entity, name)
+    if not called.is_new:
+        return called
+    vector = new_vector(run, str(embed_texts(pl.DataFrame([row]))[0]))
+    with store.commit(run.id, "entity.rename", run.now) as tx:
+        called, now = _rename(tx, entity, name)
+        if called.is_new:
+            if embed_texts(pl.DataFrame([now]))[0] != embed_texts(pl.DataFrame([row]))[0]:
+                vector = new_vector(run, str(embed_texts(pl.DataFrame([now]))[0]))
+            _write_name(tx, run, now, called, vector)
+    if called.is_new:
+        renew_profiles(run, _profiles_naming(store.snapshot(), run, called.entity_id))
+    return called
+
+
+def rename(run: Run, entity: str, name: str) -> Called:
+    """`rename_entity` as a run of its own; raises before it begins where it may not."""
+    called, _ = _rename(existing_store(run).snapshot(), entity, name)
+    if not called.is_new:
+        return called
+    return as_run(
+        run, {"entity": entity, "name": name}, lambda: rename_entity(run, entity, name),
+        lambda done: {"entities renamed": int(done.is_new)},
+    )  # fmt: skip
+
+
+def _rename(reading: Reading, entity: str, name: str) -> tuple[Called, dict[str, Any]]:
+    """What the entity would be called, and its row as it would be."""
+    row, shown = exact_row(reading, entity), name_to_store(name)
+    known = names_in_use(reading, [normalise_name(shown)])
+    if not (known["entity_id"] == row["id"]).any():
+        _refuse_name(reading, row, shown, known)
+    is_new = not (row["is_renamed"] and row["name"] == shown)
+    return Called(row["id"], row["name"], shown, is_new), {**row, "name": shown, "is_renamed": True}
+
+
+def _write_name(tx: Transaction, run: Run, row: dict[str, Any], called: Called, vector: pl.Series | None) -> None:
+    whole = tx.by_ids("entities", [row["id"]], with_vector=True)
+    named = whole.with_columns(name=pl.lit(row["name"]), is_renamed=pl.lit(True))
+    named = named.with_columns(embed_text_hash=pl.lit(digest(str(embed_texts(named)[0]))))
+    tx.upsert("entities", named if vector is None else with_vector(named, row["id"], vector))
+    reason = f"A person gave it the name {called.name!r}; it was shown as {called.entity!r}."
+    _register(tx, run, row, normalise_name(called.name), "rename", reason)
+
+
+def _register(tx: Transaction, run: Run, row: dict[str, Any], alias: str, action: str, reason: str) -> None:
+    """Store a name of an entity, unless it has it, and the decision."""
+    fresh = alias_rows(pl.DataFrame({"alias_name": [alias], "entity_type": [row["entity_type"]]}), row["id"])
+    known = tx.by_ids("entity_aliases", [alias], ["alias_name", "entity_type", "entity_id"], key="alias_name")
+    own = known.filter(pl.col("entity_type") == row["entity_type"])
+    tx.upsert("entity_aliases", fresh.join(own, on="alias_name", how="anti"))
+    told = decision(action, row["id"], [row["id"]], [row["id"]], reason, run.now, {"name": alias})
+    tx.upsert("decisions", pl.DataFrame([told], schema=dict(frames.DECISIONS)))
+
+
+def _refuse_name(reading: Reading, row: Mapping[str, Any], name: str, others: pl.DataFrame) -> None:
+    named = reading.by_ids("entities", others.filter(pl.col("entity_id") != row["id"])["entity_id"]).sort("id")
+    if len(named):
+        other = named.row(0, named=True)
+        raise Refused(
+            f"{name!r} is what {other['name']!r} ({other['entity_type']}) is called.",
+            f"If they are one: slowwave entity merge {row['id']} {other['id']}",
+        )
+
+
+def _profiles_naming(reading: Reading, run: Run, entity: str) -> list[str]:
+    """The entity and those whose profile tells of it."""
+    live = reading.by_ids("facts", [entity], ["owner_entity_id"], key="object_id", where=live_sql(run.now))
+    return [entity, *live["owner_entity_id"].drop_nulls()]
+
+
+def new_vector(run: Run, text: str | None) -> pl.Series | None:
+    """The vector of a text as a column of one row; None for none."""
+    return None if text is None else vector_column(embedder_of(run).embed([text]))
+
+
+def with_vector(entities: pl.DataFrame, entity: str, vector: pl.Series) -> pl.DataFrame:
+    """The rows with a new vector for one of them."""
+    fresh = pl.DataFrame({"id": [entity], "fresh": vector})
+    is_it = pl.col("id") == entity
+    both = entities.join(fresh, on="id", how="left", maintain_order="left")
+    return both.with_columns(vector=pl.when(is_it).then("fresh").otherwise("vector")).drop("fresh")
+
+
+# Pins: entities and facts that people want kept for ever; undo takes a pin back like anything else.
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """(id, name or statement) of what was pinned or unpinned, and of what was so before."""
+
+    changed: tuple[tuple[str, str], ...]
+    unchanged: tuple[tuple[str, str], ...] = ()
+    pinned: bool = True
+
+
+@task("pin entity")
+def pin_entity(run: Run, entity: str, pinned: bool = True) -> Pinned:
+    """Keep an entity and all that is known of it for ever, or no longer (S2-52, S4-07)."""
+    with store_of(run).commit(run.id, "entity.pin", run.now) as tx:
+        rows = _entity_row(tx, entity)
+        done = _planned(rows, "name", pinned)
+        tx.upsert("entities", _changed(rows, done))
+        _tell(tx, run, done)
+    return done
+
+
+@task("pin facts")
+def pin_facts(run: Run, ids: Sequence[str], pinned: bool = True) -> Pinned:
+    """Keep facts for ever, or no longer: they are never pruned, merged away or evicted (S4-07, G4).
+
+    `ids` may be beginnings, or the short forms that tables show. All are pinned or none: raises `UnusableInput` for an
+    id that names no fact, or several, and for a fact that is over.
+    """
+    with store_of(run).commit(run.id, "facts.pin", run.now) as tx:
+        rows = _fact_rows(tx, ids, pinned)
+        done = _planned(rows, "statement", pinned)
+        tx.upsert("facts", _changed(rows, done))
+        _tell(tx, run, done)
+    return done
+
+
+def keep_entity(run: Run, entity: str, pinned: bool = True) -> Pinned:
+    """`pin_entity` as a run of its own; raises before it begins where it may not, and begins not where it is so."""
+    planned = _planned(_entity_row(existing_store(run).snapshot(), entity), "name", pinned)
+    if not planned.changed:
+        return planned
+    parameters = {"entity": entity, "pinned": pinned}
+    return as_run(run, parameters, lambda: pin_entity(run, entity, pinned), _count_pins)
+
+
+def keep_facts(run: Run, ids: Sequence[str], pinned: bool = True) -> Pinned:
+    """`pin_facts` as a run of its own; raises before it begins where it may not, and begins not where they are so."""
+    planned = _planned(_fact_rows(existing_store(run).snapshot(), ids, pinned), "statement", pinned)
+    if not planned.changed:
+        return planned
+    parameters = {"ids": list(ids), "pinned": pinned}
+    return as_run(run, parameters, lambda: pin_facts(run, ids, pinned), _count_pins)
+
+
+def _count_pins(done: Pinned) -> dict[str, int]:
+    return {"pinned" if done.pinned else "unpinned": len(done.changed)}
+
+
+def _entity_row(reading: Reading, entity: str) -> pl.DataFrame:
+    return reading.by_ids("entities", [exact_row(reading, entity)["id"]], with_vector=True)
+
+
+def _fact_rows(reading: Reading, ids: Sequence[str], pinned: bool) -> pl.DataFrame:
+    return reading.by_ids("facts", _facts_named(reading, ids, pinned), with_vector=True).sort("id")
+
+
+def _planned(rows: pl.DataFrame, title: str, pinned: bool) -> Pinned:
+    """Which of the rows change, and which are so already."""
+    is_so = pl.col("pinned").fill_null(False) == pinned
+    changed, unchanged = (rows.filter(part).select("id", title) for part in (~is_so, is_so))
+    return Pinned(tuple(changed.iter_rows()), tuple(unchanged.iter_rows()), pinned)
+
+
+def _changed(rows: pl.DataFrame, done: Pinned) -> pl.DataFrame:
+    ids = [id_ for id_, _ in done.changed]
+    return rows.filter(pl.col("id").is_in(ids)).with_columns(pinned=pl.lit(done.pinned))
+
+
+def _tell(tx: Transaction, run: Run, done: Pinned) -> None:
+    action = "pin" if done.pinned else "unpin"
+    reason = f"A person {'wants' if done.pinned else 'no longer wants'} it kept for ever."
+    told = [decision(action, id_, [id_], [id_], reason, run.now) for id_, _ in done.changed]
+    tx.upsert("decisions", pl.DataFrame(told, schema=dict(frames.DECISIONS)))
+
+
+def _facts_named(reading: Reading, ids: Sequence[str], pinned: bool) -> list[str]:
+    """The ids of the facts that are meant."""
+    if not ids:
+        raise UnusableInput("There is nothing to pin.", "Name facts by their ids; `slowwave facts NAME` shows them.")
+    found = {asked: _rows_named(reading, "facts", asked) for asked in dict.fromkeys(ids)}
+    if wrong := [told for asked, rows in found.items() if (told := _wrong(reading, asked, rows, pinned))]:
+        raise UnusableInput(f"Nothing was changed: {'; '.join(wrong)}.", "`slowwave facts NAME` lists what is live.")
+    return [rows["id"][0] for rows in found.values()]
+
+
+def _wrong(reading: Reading, asked: str, rows: pl.DataFrame, pinned: bool) -> str:
+    """Why an id does not name one fact that can be pinned; empty if it does."""
+    if len(rows) > 1:
+        return f"{asked} may be {' or '.join(rows['id'][:5])}"
+    if len(rows):
+        status = rows["status"][0]
+        return f"{asked} is {status}" if pinned and status not in ("active", "candidate") else ""
+    if len(_rows_named(reading, "facts_archive", asked)):
+        return f"{asked} is in the archive, where nothing is pruned: `slowwave restore` brings it back"
+    return f"{asked!r} is not the id of any fact"
+
+
+def _rows_named(reading: Reading, table: str, asked: str) -> pl.DataFrame:
+    """The facts with that id, or with ids that begin so, in whole or behind their last `_`."""
+    names = [f"id = {quoted(asked)}"]
+    if len(asked) >= LEAST_OF_ID and asked.isascii() and asked.replace("_", "").isalnum():
+        names += [f"starts_with(id, {quoted(asked)})", f"id LIKE '%\\_{asked}%'"]
+    rows = reading.frame(table, " OR ".join(names), ["id", "status"], limit=6, order=["id"])
+    exact = rows.filter(pl.col("id") == asked)
+    return exact if len(exact) else rows

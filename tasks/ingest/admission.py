@@ -1,0 +1,358 @@
+"""Admission: what was read is redacted, gated, embedded and stored, each message in exactly one state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from slowwave.filters.injection import injection_flags
+from slowwave.filters.novelty import SurpriseState
+from slowwave.filters.redaction import redact_all
+from slowwave.ingestion.sessions import TOLD
+from slowwave.lifecycle.embedded_texts import SILENT_ROLES, said_text
+from slowwave.ranking.ranking import CONTEXT_ROLES, search_texts
+from slowwave.settings import IngestSettings
+from slowwave.text import digest, row_id
+from storage.rows import quoted
+from storage.snapshots import Reading
+from storage.transactions import Transaction
+from tasks.runtime.engine import task
+from tasks.runtime.retrying import EMBEDS
+from tasks.runtime.runs import Run, embedder_of, store_of, vector_column
+
+from .filing import Documents, draft_artifacts, file_artifacts, read_documents
+from .gating import conversation_rows, gate, learn_noise
+from .reading import Intake
+
+# Identity: which messages of a batch are stored already, and which only have the identifier of another one.
+
+
+SAID = ("role", "speaker", "content")
+ROUNDS = 3  # a name with its suffix may be taken by somebody else who said the same words
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """A batch under identifiers that are its own; `fresh` are the messages that are not stored, `renamed` of these."""
+
+    messages: pl.DataFrame
+    fresh: pl.DataFrame
+    renamed: int
+
+
+def identify(reading: Reading, messages: pl.DataFrame) -> Identified:
+    """Tell messages that are stored from those that clash with another text, which get its suffix as within one run.
+
+    `messages` are redacted and hold in `suffix` the digest of the text as it was read: the later of two texts is
+    `message_id~suffix`, so that a second look finds it again.
+    """
+    named = messages
+    for _ in range(ROUNDS):
+        clashing = _clashing(reading, named)
+        if not clashing:
+            break
+        named = _renamed(named, clashing)
+    named = named.unique("id", keep="first", maintain_order=True)
+    known = reading.by_ids("messages", named["id"], ["id"])["id"].to_list()
+    fresh = named.filter(~pl.col("id").is_in(known))
+    renamed = len(fresh.filter(~pl.col("id").is_in(messages["id"].to_list())))
+    return Identified(named, fresh, renamed)
+
+
+def _clashing(reading: Reading, messages: pl.DataFrame) -> list[str]:
+    """Rows whose stored namesake was said by somebody else, or says something else."""
+    stored = reading.by_ids("messages", messages["id"], ["id", *SAID])
+    both = messages.select("id", *SAID).join(stored, on="id", suffix="_stored")
+    different = pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_stored")) for name in SAID)
+    apart = both.filter(different)
+    # What an older slowwave left readable may be hidden today: it is compared as it would be stored now.
+    clean, _ = redact_all(apart["content_stored"])
+    return apart.with_columns(content_stored=clean).filter(different)["id"].to_list()
+
+
+def _renamed(messages: pl.DataFrame, clashing: list[str]) -> pl.DataFrame:
+    is_clash = pl.col("id").is_in(clashing)
+    names = [_suffixed(*row) for row in messages.filter(is_clash).select("message_id", "suffix", *SAID).iter_rows()]
+    new = messages.filter(is_clash).with_columns(message_id=pl.Series(names, dtype=pl.String))
+    ids = [row_id("m", *pair) for pair in new.select("conversation_id", "message_id").iter_rows()]
+    changed = new.select(
+        pl.col("message_id").alias("new_name"),
+        pl.Series("new_id", ids, dtype=pl.String),
+        id=messages.filter(is_clash)["id"],
+    )
+    both = messages.join(changed, on="id", how="left", maintain_order="left")
+    return both.with_columns(id=pl.coalesce("new_id", "id"), message_id=pl.coalesce("new_name", "message_id")).drop(
+        "new_id", "new_name"
+    )
+
+
+def _suffixed(name: str, suffix: str, *said: str) -> str:
+    """By the text; by the speaker, too, where the name has the suffix of the text already."""
+    return f"{name}~{digest(*said, size=4)}" if name.endswith(f"~{suffix}") else f"{name}~{suffix}"
+
+
+Vectors = npt.NDArray[np.float32]
+
+EXCERPT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """What became of one batch that was read."""
+
+    read: int
+    known: int
+    stored: int
+    redacted: int
+    refused: Mapping[str, int]
+    renamed: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def issues(self) -> list[str]:
+        """What of it somebody should know, in sentences."""
+        if not self.renamed:
+            return [*self.notes]
+        many = "1 message has" if self.renamed == 1 else f"{self.renamed} messages have"
+        clash = f"{many} the identifier of another text that was stored earlier: it got a suffix, and both are kept."
+        return [clash, *self.notes]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """The redacted messages and whole documents of a batch, and the vectors of the texts that were embedded."""
+
+    messages: pl.DataFrame
+    documents: Documents
+    vectors: dict[str, Vectors] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Decided:
+    """What is to become of a batch, as far as one reading of the store shows."""
+
+    gated: pl.DataFrame
+    vectors: Vectors
+    refusals: pl.DataFrame
+    states: Mapping[str, SurpriseState]
+    artifacts: pl.DataFrame
+    known: int
+    renamed: int
+
+
+@task("admit messages", about="{run.namespace}, {intake.messages.height} messages", tags=[EMBEDS])
+def admit_messages(run: Run, intake: Intake, settings: IngestSettings, *, dry_run: bool = False) -> Admitted:
+    """Store the messages of a batch that are new, with the reason for each one that is refused."""
+    store = store_of(run)
+    snapshot = store.snapshot()
+    batch = _batch(intake, settings)
+    decided = _decide(run, snapshot, batch, settings)
+    if not dry_run:
+        with store.commit(run.id, "ingest.messages", run.now) as tx:
+            if tx.sequence != snapshot.sequence + 1:  # another run has stored something meanwhile
+                decided = _decide(run, tx, batch, settings)
+            _write(tx, run, intake, decided, settings)
+    fresh = decided.gated
+    refused = dict(decided.refusals.group_by("gate").len().sort("gate").iter_rows())
+    secrets = int(fresh["has_secret"].sum())
+    return Admitted(
+        len(intake.messages), decided.known, len(fresh), secrets, refused, decided.renamed, batch.documents.notes
+    )
+
+
+def foresee_messages(run: Run, intake: Intake, settings: IngestSettings) -> pl.DataFrame:
+    """The rows of `messages` that would be stored, new ones only; nothing is written."""
+    decided = _decide(run, store_of(run).snapshot(), _batch(intake, settings), settings)
+    return _rows(decided.gated, decided.vectors)
+
+
+def _batch(intake: Intake, settings: IngestSettings) -> _Batch:
+    documents = read_documents(intake.parts, settings.consolidate.artifacts)
+    return _Batch(_redacted(intake.messages.unique("id", keep="first", maintain_order=True)), documents)
+
+
+def _decide(run: Run, reading: Reading, batch: _Batch, settings: IngestSettings) -> _Decided:
+    identified = identify(reading, batch.messages)
+    fresh = _with_search_text(reading, _placed(reading, identified.messages, identified.fresh))
+    vectors = _embed(run, fresh, batch.vectors)
+    gated, states = gate(run.embedder, reading, fresh, vectors, settings, run.now)
+    artifacts = draft_artifacts(run, fresh, batch.documents, settings.consolidate.artifacts, batch.vectors)
+    known = len(identified.messages) - len(fresh)
+    return _Decided(gated, vectors, _refusals(gated, vectors), states, artifacts, known, identified.renamed)
+
+
+def _placed(snapshot: Reading, messages: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
+    """The fresh messages with ordinals that fit what is stored, when another file carries a conversation on."""
+    place = ["id", "conversation_id", "ordinal"]
+    stored = snapshot.by_ids("messages", fresh["conversation_id"], place, key="conversation_id")
+    if stored.is_empty():
+        return fresh
+    shared = (
+        messages.join(stored, on="id", suffix="_stored")
+        .group_by("conversation_id")
+        .agg(shared=(pl.col("ordinal_stored") - pl.col("ordinal")).max())
+    )
+    ends = stored.group_by("conversation_id").agg(end=pl.col("ordinal").max() + 1)
+    both = fresh.join(shared, on="conversation_id", how="left", maintain_order="left").join(
+        ends, on="conversation_id", how="left", maintain_order="left"
+    )
+    gap = (pl.col("end") - pl.col("ordinal").min().over("conversation_id")).clip(lower_bound=0)
+    return both.with_columns(ordinal=pl.col("ordinal") + pl.coalesce("shared", gap, pl.lit(0))).select(fresh.columns)
+
+
+def _redacted(messages: pl.DataFrame) -> pl.DataFrame:
+    """Messages are read without their secrets (T39); adds `suffix`, see `identify`."""
+    said = messages["content"]
+    suffix = pl.Series([digest(content, size=4) for content in said], dtype=pl.String)
+    return messages.with_columns(suffix=suffix, has_injection=injection_flags(said))
+
+
+def _with_search_text(snapshot: Reading, messages: pl.DataFrame) -> pl.DataFrame:
+    """Under which text each message is found; the first new one of a conversation needs the last stored before it."""
+    columns = ["conversation_id", "ordinal", "role", "speaker", "content", "has_injection"]
+    talks = f"role IN ({', '.join(map(quoted, CONTEXT_ROLES))})"
+    stored = snapshot.by_ids(
+        "messages",
+        messages["conversation_id"],
+        ["id", "conversation_id", "ordinal"],
+        key="conversation_id",
+        where=talks,
+    )
+    last = stored.sort("ordinal").group_by("conversation_id").tail(1)
+    before = snapshot.by_ids("messages", last["id"], columns)
+    texts = search_texts(pl.concat([before, messages.select(columns)], how="vertical_relaxed"))
+    return messages.with_columns(search_text=texts.tail(len(messages)))
+
+
+def _embed(run: Run, messages: pl.DataFrame, held: dict[str, Vectors]) -> Vectors:
+    """Unit rows in the order of the messages; zero rows for what is never embedded. `held` gains what it lacked."""
+    seat = embedder_of(run)
+    vectors = np.zeros((len(messages), seat.dims), np.float32)
+    wanted = (messages["role"].is_in(SILENT_ROLES) | messages["has_injection"]).not_().to_numpy()
+    told = messages.filter(pl.Series(wanted, dtype=pl.Boolean)).select("speaker", "content")
+    texts = [said_text(speaker, content) for speaker, content in told.iter_rows()]
+    new = [text for text in dict.fromkeys(texts) if text not in held]
+    if new:
+        held.update(zip(new, seat.embed(new), strict=True))
+    if texts:
+        vectors[wanted] = np.stack([held[text] for text in texts])
+    return vectors
+
+
+def _refusals(gated: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
+    """One row for each refused message; those that teach the noise prototypes carry their vector."""
+    listed = gated.with_columns(vector=vector_column(vectors)).filter(pl.col("gate").is_not_null())
+    ids = [row_id("x", *pair) for pair in listed.select("id", "gate").iter_rows()]
+    return listed.select(
+        pl.Series("id", ids, dtype=pl.String),
+        subject_id="id",
+        subject_kind=pl.lit("message"),
+        gate="gate",
+        reason="reason",
+        measure="measure",
+        threshold="threshold",
+        teaches="teaches",
+        excerpt=pl.col("content").str.slice(0, EXCERPT),
+        similar_to_id="similar_to_id",
+        vector=pl.when("teaches").then("vector"),
+    )
+
+
+def _write(tx: Transaction, run: Run, intake: Intake, decided: _Decided, settings: IngestSettings) -> None:
+    rows = _rows(decided.gated, decided.vectors)
+    tx.upsert("messages", rows)
+    tx.upsert("refusals", decided.refusals)
+    tx.upsert("episodes", episode_rows(tx, rows))
+    tx.upsert("conversation_state", conversation_rows(decided.states))
+    file_artifacts(tx, decided.artifacts)
+    tx.upsert("sources", _source_rows(tx, intake))
+    learn_noise(tx, run.embedder, settings.noise)
+
+
+def _rows(gated: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
+    state = pl.when(pl.col("gate").is_null()).then(pl.lit("pending")).otherwise(pl.lit("skipped_") + pl.col("gate"))
+    return gated.select(
+        "id",
+        "message_id",
+        "conversation_id",
+        "ordinal",
+        "role",
+        "speaker",
+        "content",
+        "search_text",
+        "occurred_at",
+        "scope",
+        "source_id",
+        "has_injection",
+        "content_score",
+        graph_state=state,
+        attempts=pl.lit(0, pl.Int64),
+        vector=vector_column(vectors),
+    )
+
+
+def episode_rows(tx: Reading, rows: pl.DataFrame) -> pl.DataFrame:
+    """One per conversation, grown by the new messages (S2-74)."""
+    told = rows.group_by("conversation_id", maintain_order=True).agg(
+        scope=pl.col("scope").first(),
+        started_at=pl.col("occurred_at").min(),
+        ended_at=pl.col("occurred_at").max(),
+        messages=pl.len().cast(pl.Int64),
+    )
+    ids = pl.Series("id", [episode_id(name) for name in told["conversation_id"]], dtype=pl.String)
+    told = told.with_columns(ids)
+    before = tx.by_ids("episodes", ids)
+    both = told.join(before, on="id", how="left", suffix="_before")
+    return both.select(
+        "id",
+        "conversation_id",
+        "scope",
+        "created_at",
+        *TOLD,
+        started_at=pl.min_horizontal("started_at", "started_at_before"),
+        ended_at=pl.max_horizontal("ended_at", "ended_at_before"),
+        messages=pl.col("messages") + pl.col("messages_before").fill_null(0),
+    )
+
+
+def episode_id(conversation_id: str) -> str:
+    """The episode of a conversation."""
+    return row_id("ep", conversation_id)
+
+
+def _source_rows(tx: Transaction, intake: Intake) -> pl.DataFrame:
+    """One row per source with what this run has read of it so far; a run that was interrupted is not added to."""
+    told = pl.DataFrame(
+        [
+            {
+                "id": part.source.id,
+                "uri": part.source.uri,
+                "format": part.source.format,
+                "content_hash": part.source.content_hash,
+                "state": "completed" if part.is_last else "running",
+                "messages": len(part.messages),
+                "unreadable": sum(issue.count for issue in part.issues if issue.kind == "unreadable"),
+            }
+            for part in intake.parts
+        ]
+    )
+    sums = told.group_by("id", "uri", "format", "content_hash", maintain_order=True).agg(
+        pl.col("state").last(), pl.col("messages", "unreadable").sum()
+    )
+    before = tx.by_ids("sources", sums["id"], ["id", "messages", "unreadable", "created_at", "run_id"])
+    is_mine = pl.col("run_id") == tx.run_id
+    before = before.with_columns(pl.when(is_mine).then(pl.col("messages", "unreadable")).otherwise(0))
+    both = sums.join(before, on="id", how="left", suffix="_before", maintain_order="left")
+    return both.select(
+        "id",
+        "uri",
+        "format",
+        "content_hash",
+        "state",
+        "created_at",
+        *(pl.col(c) + pl.col(f"{c}_before").fill_null(0) for c in ("messages", "unreadable")),
+    )

@@ -1,0 +1,332 @@
+"""Candidates: what was heard in a batch becomes rows to store, as one reading of the store has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+import polars as pl
+
+from inference.language import Language
+from inference.request_batch import Answer
+from prompts.rendering import prompt_version, render_relations
+from prompts.responses import RelationNames, WindowExtraction
+from slowwave import frames
+from slowwave.extraction.roster import Owner, owner_of, roster
+from slowwave.filters.noise import TEACHING_GATES
+from slowwave.ingestion.windows import PlannedWindow
+from slowwave.records import RelationQuestion
+from slowwave.resolution.entities import Resolution
+from slowwave.revision.beliefs import BeliefPlan
+from slowwave.revision.claims import Said, collect
+from slowwave.revision.patches import Candidates, build_candidates
+from slowwave.revision.predicates import Cardinality, Names, canonicalise, learned_rows, settle_names
+from slowwave.settings import ExtractSettings, IngestSettings, ReviseSettings
+from slowwave.text import as_json, row_id, timed_id
+from slowwave.timestamps import in_utc
+from slowwave.validity import time_sql
+from storage.rows import quoted
+from storage.snapshots import Reading
+from storage.transactions import Transaction
+from tasks.runtime.runs import Run, embed_rows
+
+from .admission import EXCERPT, episode_id
+from .beliefs import plan_held_back, write_beliefs
+from .roster import known_names, names_of
+from .statements import CONVERSATION
+
+# The ontology: relations that no table knows are asked about once, many to a call, and never again (S2-61).
+
+
+RELATIONS_PER_CALL = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a model said about the relations of a batch, who said it, and why some questions have no answer."""
+
+    names: Names = field(default_factory=dict)
+    model: str = ""
+    errors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ontology:
+    """All that is known about relations (PREDICATES), the part of it that is new, and the decisions about that."""
+
+    predicates: pl.DataFrame
+    new: pl.DataFrame
+    decisions: pl.DataFrame
+
+
+async def name_relations(language: Language, reading: Reading, claims: pl.DataFrame, settings: ReviseSettings) -> Named:
+    """The canonical forms of the relations between two things that no table knows; nothing is asked without a key.
+
+    A call that fails leaves its relations as they are, and a later run asks again. One that is answered is answered for
+    all of its relations: those that the model left out mean themselves.
+    """
+    if language.is_keyless("judge") or not settings.learn_predicates or language.budget_reached:
+        return Named()
+    learned = reading.frame("predicates")
+    questions = _questions(claims, learned)
+    groups = [questions[n : n + RELATIONS_PER_CALL] for n in range(0, len(questions), RELATIONS_PER_CALL)]
+    answers = await language.ask_many([render_relations(group) for group in groups], RelationNames, "judge")
+    told = zip(groups, answers, strict=True)
+    said = {name: form for group, answer in told for name, form in _said(group, answer)}
+    errors = tuple(sorted({answer.error for answer in answers if answer.error}))
+    return Named(settle_names(said, learned), f"{language.model('judge')} {prompt_version('name_relations')}", errors)
+
+
+def ontology(reading: Reading, named: Named, now: datetime) -> Ontology:
+    """What was said now beside what is stored, which wins: another run may have asked meanwhile."""
+    stored = reading.frame("predicates", columns=list(frames.PREDICATES))
+    new = learned_rows(named.names).join(stored, on="alias", how="anti", maintain_order="left")
+    return Ontology(pl.concat([stored, new.select(stored.columns)]), new, _decisions(new, named, now))
+
+
+def _questions(claims: pl.DataFrame, learned: pl.DataFrame) -> tuple[RelationQuestion, ...]:
+    """Each unknown relation once, with the first statement that it was read from; observations have no second thing."""
+    between = claims.filter((pl.col("kind") == "relation") & (pl.col("object").fill_null("").str.strip_chars() != ""))
+    forms = canonicalise(between["relation"], learned).filter((pl.col("source") == "raw") & (pl.col("canonical") != ""))
+    first = (
+        between.join(forms.select("canonical", relation="raw"), on="relation", maintain_order="left")
+        .unique("canonical", keep="first", maintain_order=True)
+        .select("canonical", "statement")
+    )
+    return tuple(RelationQuestion(n, name, example or "") for n, (name, example) in enumerate(first.iter_rows(), 1))
+
+
+def _said(
+    group: Sequence[RelationQuestion], answer: Answer[RelationNames]
+) -> Iterable[tuple[str, tuple[str, Cardinality]]]:
+    """The answer to each question of a group, the first of several; only its number is trusted (T37)."""
+    if answer.value is None:
+        return
+    forms = {each.question: (each.canonical, each.cardinality) for each in reversed(answer.value.answers)}
+    for question in group:
+        yield question.relation, forms.get(question.number, (question.relation, "n"))
+
+
+def _decisions(new: pl.DataFrame, named: Named, now: datetime) -> pl.DataFrame:
+    rows = [
+        {
+            "id": timed_id("d", now, "name_relation", row["id"]),
+            "action": "name_relation",
+            "subject_id": row["id"],
+            "ids_in": [],
+            "ids_out": [row["id"]],
+            "measures": as_json({name: row[name] for name in ("alias", "canonical", "cardinality")}),
+            "decided_by": "model",
+            "model": named.model,
+            "reason": f"{row['alias']} means {row['canonical']}."
+            if row["alias"] != row["canonical"]
+            else f"{row['alias']} means what none of the known relations means.",
+            "at": now,
+        }
+        for row in new.iter_rows(named=True)
+    ]
+    return frames.conform(pl.DataFrame(rows), frames.DECISIONS) if rows else frames.empty(frames.DECISIONS)
+
+
+DURABILITY = "durability"
+INJECTION = "skipped_injection"
+UNFINISHED = "graph_state IN ('pending', 'failed')"
+AGAIN = f"graph_state IN ('pending', 'failed', 'done', 'skipped_{DURABILITY}', '{INJECTION}')"
+CONVERSATIONS = "format IN ('messages', 'claude-code', 'chatgpt', 'markdown', 'text')"
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The messages of a batch (full rows), the windows they were shown in, and what was answered to each window."""
+
+    batch: pl.DataFrame
+    planned: Sequence[PlannedWindow]
+    answers: Sequence[Answer[WindowExtraction]]
+    by_model: bool = False
+
+    def said(self, settings: ExtractSettings, owners: Mapping[str, Owner]) -> Said:
+        """Everything that was answered, as frames."""
+        answered = [(w, a.value) for w, a in zip(self.planned, self.answers, strict=True) if a.value is not None]
+        if not self.by_model:  # rules take who speaks by name: the roster says who that is
+            owned = ((each, owner_of(owners, each.window.scope)) for each, _ in answered)
+            rosters = [roster(each.window.turns, owner, (), ()) for each, owner in owned]
+            answered = [(w.knowing(w.window.known, r), a) for (w, a), r in zip(answered, rosters, strict=True)]
+        return collect(answered, settings.max_entities_per_message, by_model=self.by_model)
+
+    def left(self) -> Heard:
+        """The same as if nothing had been asked: the answers are in the ledger, and cost nothing when they are used."""
+        return replace(self, answers=[Answer(skipped=True, may_retry=True)] * len(self.planned))
+
+    def states(self) -> dict[str, str]:
+        """What became of each message, as far as the answers tell."""
+        states: dict[str, str] = {}
+        for each, answer in zip(self.planned, self.answers, strict=True):
+            if answer.value is not None:
+                states |= dict.fromkeys(each.new_ids, "done")
+            elif not answer.is_unheard:  # an outage is no fault of a message, and does not count as a try of it
+                states |= dict.fromkeys(each.new_ids, "failed")
+        return states
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a batch gave: rows to store, those of `messages` in full with their new state.
+
+    `candidates` go to the gate; the rest of what was claimed is in `beliefs`, None where nothing is held back.
+    """
+
+    resolution: Resolution
+    ontology: Ontology
+    candidates: Candidates
+    beliefs: BeliefPlan | None
+    entities: pl.DataFrame
+    facts: pl.DataFrame
+    episode_links: pl.DataFrame
+    messages: pl.DataFrame
+    refusals: pl.DataFrame
+
+
+def to_extract(reading: Reading, settings: ExtractSettings) -> str:
+    """The messages that a run is about, as a filter: those that wait and were said in its window (S2-22, S2-25).
+
+    Under `force` also those that were extracted, given up, or skipped for what they tell a model to do; not what
+    people and other systems stated, which never was a conversation.
+    """
+    parts = [AGAIN, spoken(reading)] if settings.force else [UNFINISHED, f"attempts < {settings.max_attempts}"]
+    if settings.since is not None:
+        parts.append(f"occurred_at >= {time_sql(in_utc(settings.since))}")
+    if settings.until is not None:
+        parts.append(f"occurred_at < {time_sql(in_utc(settings.until))}")
+    return " AND ".join(parts)
+
+
+def spoken(reading: Reading) -> str:
+    """The messages of conversations and documents, as a filter."""
+    adopted = reading.frame("sources", f"NOT ({CONVERSATIONS})", ["id"])["id"]
+    listed = ", ".join(map(quoted, sorted(adopted)))
+    told = f"conversation_id != {quoted(CONVERSATION)}"
+    return f"{told} AND (source_id IS NULL OR source_id NOT IN ({listed}))" if listed else told
+
+
+def still_waiting(tx: Reading, heard: Heard, settings: ExtractSettings) -> Heard:
+    """What is left of it: messages that another run extracted or took back meanwhile stay as they are."""
+    batch = tx.by_ids("messages", heard.batch["id"], where=to_extract(tx, settings), with_vector=True)
+    order = heard.batch.select("id")
+    waiting = set(batch["id"])
+    kept = [pair for pair in zip(heard.planned, heard.answers, strict=True) if not waiting.isdisjoint(pair[0].new_ids)]
+    waiting_rows = order.join(batch, on="id", maintain_order="left")
+    return replace(heard, batch=waiting_rows, planned=[w for w, _ in kept], answers=[a for _, a in kept])
+
+
+def find_candidates(
+    run: Run, reading: Reading, heard: Heard, said: Said, resolution: Resolution, named: Named, settings: IngestSettings
+) -> Found:
+    """Candidate facts with their vectors, what is held back, and the state in which each message ends."""
+    episodes = [episode_id(name) for name in heard.batch["conversation_id"]]
+    messages = heard.batch.with_columns(episode_id=pl.Series(episodes, dtype=pl.String))
+    known = ontology(reading, named, run.now)
+    names = known_names(resolution.names, said.in_play)
+    called = names_of(reading, names, resolution.aliases)
+    claimed = build_candidates(said.claims, messages, names, known.predicates, settings.extract, run.now, called)
+    beliefs = plan_held_back(reading, claimed, messages, settings.beliefs, run.now)
+    candidates = claimed if beliefs is None else beliefs.candidates
+    facts = embed_rows(run, candidates.facts, candidates.facts.select("id", text="statement"))
+    states, refusals = _message_states(heard, said, claimed)
+    return Found(
+        resolution,
+        known,
+        candidates,
+        beliefs,
+        embed_rows(run, resolution.entities, resolution.to_embed),
+        facts.with_columns(embed_model=pl.lit(run.embedder)),
+        episode_links(claimed.facts),
+        states,
+        refusals,
+    )
+
+
+def write(tx: Transaction, found: Found) -> None:
+    """Store what a batch gave; `found` was made of the state that `tx` holds."""
+    places = ("facts", "facts_archive")  # what was heard before a failure, and decided, may have been moved since
+    decided = pl.concat([tx.by_ids(name, found.facts["id"], ["id"])["id"] for name in places])
+    facts = found.facts.filter(~pl.col("id").is_in(decided.implode()))
+    directives = _directive_rows(found.candidates.directives)
+    batches = facts["patch_batch_id"].unique().to_list()
+    tx.upsert("entities", _with_kept_vectors(tx, found.entities))
+    tx.upsert("entity_aliases", found.resolution.aliases)
+    tx.upsert("facts", facts)
+    tx.upsert("fact_directives", directives.filter(pl.col("candidate_id").is_in(facts["id"].to_list())))
+    tx.upsert("patch_batches", found.candidates.batches.filter(pl.col("id").is_in(batches)))
+    tx.upsert("predicates", found.ontology.new)
+    tx.upsert("episode_entities", found.episode_links)
+    tx.upsert("refusals", found.refusals)
+    decisions = [found.resolution.decisions, found.ontology.decisions]
+    if found.beliefs is not None:
+        write_beliefs(tx, found.beliefs)
+        tx.upsert("facts", _with_more_hints(tx, found.beliefs))
+        decisions.append(found.beliefs.decisions)
+    tx.upsert("decisions", pl.concat(decisions))
+    tx.upsert("messages", found.messages)
+
+
+def _with_more_hints(tx: Reading, beliefs: BeliefPlan) -> pl.DataFrame:
+    """Candidates that beliefs became earlier and that still wait, with the messages that hint at them now."""
+    new = beliefs.candidates.facts["id"].to_list()
+    more = beliefs.support.filter(~pl.col("fact_id").is_in(new)).group_by(id="fact_id").agg(more=pl.len())
+    facts = tx.by_ids("facts", more["id"], with_vector=True).join(more, on="id", maintain_order="left")
+    return facts.with_columns(evidence_count=pl.col("evidence_count") + pl.col("more").cast(pl.Int64)).drop("more")
+
+
+def _message_states(heard: Heard, said: Said, candidates: Candidates) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Full message rows with their new state, and refusals for those that were judged not durable (S2-25)."""
+    productive = candidates.facts["message_id"].unique().to_list()
+    here = pl.col("message_id").is_in(heard.batch["id"].to_list())
+    dull = said.judgements.filter(~pl.col("durable") & here & ~pl.col("message_id").is_in(productive))
+    states = heard.states() | dict.fromkeys(dull["message_id"], f"skipped_{DURABILITY}")
+    kept = heard.batch.filter(pl.col("graph_state") == INJECTION)["id"]  # one that failed waits to be forced again
+    states |= {message: INJECTION for message in kept if states.get(message) == "failed"}
+    state = pl.Series("state", [states.get(row) for row in heard.batch["id"]], dtype=pl.String)
+    rows = (
+        heard.batch.with_columns(state)
+        .filter(pl.col("state").is_not_null())
+        .with_columns(graph_state="state", attempts=pl.col("attempts") + (pl.col("state") == "failed").cast(pl.Int64))
+    )
+    return rows.drop("state"), _not_durable(dull, heard.batch)
+
+
+def _not_durable(dull: pl.DataFrame, batch: pl.DataFrame) -> pl.DataFrame:
+    rows = dull.join(batch.select("id", "content", "vector"), left_on="message_id", right_on="id")
+    ids = [row_id("x", message, DURABILITY) for message in rows["message_id"]]
+    return rows.select(
+        pl.Series("id", ids, dtype=pl.String),
+        subject_id="message_id",
+        subject_kind=pl.lit("message"),
+        gate=pl.lit(DURABILITY),
+        reason=pl.col("reason").replace("", "Nothing in it will matter later."),
+        teaches=pl.lit(DURABILITY in TEACHING_GATES),
+        excerpt=pl.col("content").str.slice(0, EXCERPT),
+        vector="vector",
+    )
+
+
+def _with_kept_vectors(tx: Reading, entities: pl.DataFrame) -> pl.DataFrame:
+    """Entities whose meaning did not change keep their vector."""
+    kept = tx.by_ids("entities", entities.filter(pl.col("vector").is_null())["id"], ["id", "vector"])
+    both = entities.join(kept, on="id", how="left", suffix="_kept", maintain_order="left")
+    return both.with_columns(vector=pl.coalesce("vector", "vector_kept")).drop("vector_kept")
+
+
+def _directive_rows(directives: pl.DataFrame) -> pl.DataFrame:
+    ids = [row_id("fd", *row) for row in directives.iter_rows()]
+    return directives.with_columns(pl.Series("id", ids, dtype=pl.String)).unique(
+        "id", keep="first", maintain_order=True
+    )
+
+
+def episode_links(facts: pl.DataFrame) -> pl.DataFrame:
+    """Which entities each conversation is about, from facts with episode_id and both ends (S2-74)."""
+    ends = [facts.select("episode_id", entity_id=end) for end in ("subject_id", "object_id")]
+    pairs = pl.concat(ends).drop_nulls().unique(maintain_order=True)
+    ids = [row_id("ee", *pair) for pair in pairs.iter_rows()]
+    return pairs.with_columns(pl.Series("id", ids, dtype=pl.String))

@@ -1,0 +1,345 @@
+"""Extraction: pending messages become candidate facts in patch batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import chain
+
+import polars as pl
+
+from inference.language import Language
+from inference.request_batch import Answer
+from prompts.rendering import render_extraction
+from prompts.responses import WindowExtraction
+from slowwave.extraction.roster import any_nameless, with_owner_names
+from slowwave.ingestion.windows import COLUMNS as WINDOW_COLUMNS
+from slowwave.ingestion.windows import PlannedWindow, brief_windows, first_of_each, plan_windows, with_topics
+from slowwave.records import KnownFact
+from slowwave.revision.claims import Said
+from slowwave.revision.contradictions import claims_of, find_counterparts
+from slowwave.settings import ExtractSettings, IngestSettings
+from slowwave.validity import live_sql, time_sql
+from storage.rows import quoted
+from storage.search import near_ids, unit_matrix
+from storage.snapshots import Reading, Snapshot
+from tasks.entities.retirement import renew_profiles
+from tasks.runtime.engine import side_by_side, task
+from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S
+from tasks.runtime.runs import Run, embedder_of, language_of, store_of
+
+from .candidates import Found, Heard, Named, find_candidates, name_relations, still_waiting, to_extract, write
+from .gating import learn_noise
+from .naming import resolve_again, resolve_names
+from .roster import Roster, as_stored, read_roster, with_roster, write_roster
+
+# Known facts: what an extractor is shown of what memory holds, so that it can say what is over, wrong or repeated.
+
+
+POOL_PER_CLAIM = 12
+COLUMNS = ["id", "scope", "statement", "message_id", "subject_id", "predicate", "object_id", "object_text", "polarity"]
+Known = list[tuple[KnownFact, tuple[str, ...]]]
+
+
+def known_facts(
+    run: Run, snapshot: Snapshot, planned: Sequence[PlannedWindow], settings: ExtractSettings
+) -> list[Known]:
+    """For each window the live facts that its messages may contradict, repeat or bring up to date, likeliest first.
+
+    They are chosen claim by claim: what a long message says in one clause is a small part of its words. With each fact
+    come the ids of the entities that it is about.
+    """
+    if not settings.known_facts:
+        return [[] for _ in planned]
+    asked = pl.DataFrame(
+        list(_claims(planned)), schema={"id": pl.String, "scope": pl.String, "statement": pl.String}, orient="row"
+    )
+    vectors = embedder_of(run).embed(asked["statement"].to_list())
+    near = asked.select("scope", pl.Series("vector", list(vectors), dtype=pl.List(pl.Float32)), text="statement")
+    ids = near_ids(snapshot, "facts", near, POOL_PER_CLAIM, live_sql(run.now))
+    facts = snapshot.by_ids("facts", ids, [*COLUMNS, "vector"]).filter(pl.col("vector").is_not_null())
+    pool = facts.drop("vector")
+    found = find_counterparts(asked, vectors, pool, unit_matrix(facts["vector"], snapshot.dims), settings.known_facts)
+    rows = {row["id"]: row for row in pool.iter_rows(named=True)}
+    names = _names(snapshot, pool)
+    times = dict(snapshot.by_ids("messages", pool["message_id"].drop_nulls(), ["id", "occurred_at"]).iter_rows())
+    best = dict(found.group_by("id", maintain_order=True).agg("candidate_id").iter_rows())
+    return [
+        [_known(n, rows[fact], names, times) for n, fact in enumerate(best.get(str(window), ()))]
+        for window in range(len(planned))
+    ]
+
+
+def _claims(planned: Sequence[PlannedWindow]) -> Iterator[tuple[str, str, str]]:
+    """(number of the window, scope, claim): what each window's people say was or is, clause by clause."""
+    for number, each in enumerate(planned):
+        for turn in each.window.turns:
+            if not turn.is_context:
+                yield from ((str(number), each.window.scope, claim) for claim in claims_of(turn.text))
+
+
+def _names(snapshot: Snapshot, facts: pl.DataFrame) -> dict[str, str]:
+    ids = pl.concat([facts["subject_id"], facts["object_id"]]).drop_nulls()
+    return dict(snapshot.by_ids("entities", ids, ["id", "name"]).iter_rows())
+
+
+def _known(
+    number: int, row: dict[str, object], names: dict[str, str], times: dict[str, datetime]
+) -> tuple[KnownFact, tuple[str, ...]]:
+    subject, object_ = str(row["subject_id"] or ""), str(row["object_id"] or "")
+    fact = KnownFact(
+        number,
+        str(row["id"]),
+        str(row["statement"]),
+        times.get(str(row["message_id"])),
+        names.get(subject, ""),
+        str(row["predicate"] or ""),
+        names.get(object_, str(row["object_text"] or "")),
+        is_over=row["polarity"] == "negated",
+    )
+    return fact, tuple(id_ for id_ in (subject, object_) if id_)
+
+
+WINDOWS_PER_TASK = 8  # some ten seconds to a minute of work
+TASKS_AT_ONCE = 2  # the next begins while the last answers of one are awaited, and a budget reaches the first windows
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """How far a run has come through its messages, and how many it took; none is tried twice in one run.
+
+    Where windows are read one after the other, `tried` are the messages that were taken, in whatever order.
+    """
+
+    occurred_at: float = float("-inf")
+    id: str = ""
+    taken: int = 0
+    tried: frozenset[str] = frozenset()
+
+    def sql(self) -> str:
+        """The messages behind it, as a filter of a store."""
+        moment = time_sql(datetime.fromtimestamp(0, UTC) + timedelta(microseconds=int(self.occurred_at)))
+        return f"occurred_at > {moment} OR (occurred_at = {moment} AND id > {quoted(self.id)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What one batch gave: `cursor` is None when nothing waits behind it.
+
+    `owner` is the name of who speaks as user without a name, empty while it is not known; None where nobody does.
+    `relations` were learned from a model, `unmapped` ones are known by no table (S2-61). Claims that were `held` back
+    are evidence of pending beliefs, of which some were `promoted` to candidates, others `evicted`; those that were
+    `too_unsure` are not kept (S2-63 … S2-68).
+    """
+
+    cursor: Cursor | None
+    messages: int = 0
+    windows: int = 0
+    candidates: int = 0
+    not_durable: int = 0
+    failed: int = 0
+    left: int = 0
+    dropped: int = 0
+    entities: int = 0
+    relations: int = 0
+    unmapped: int = 0
+    held: int = 0
+    promoted: int = 0
+    too_unsure: int = 0
+    evicted: int = 0
+    owner: str | None = None
+    errors: tuple[str, ...] = ()
+
+
+def count_unfinished(run: Run, settings: ExtractSettings) -> int:
+    """How many messages the run is going to extract."""
+    snapshot = store_of(run).snapshot()
+    waiting = snapshot.count("messages", to_extract(snapshot, settings))
+    return waiting if settings.limit is None else min(waiting, settings.limit)
+
+
+def next_unfinished(reading: Reading, settings: ExtractSettings, after: Cursor, limit: int) -> pl.DataFrame:
+    """Ids and times of the first messages behind the cursor that wait for extraction, in the order they were said."""
+    where = to_extract(reading, settings)
+    behind = f"{where} AND ({after.sql()})" if after.id else where
+    return reading.frame("messages", behind, ["id", "occurred_at"], limit, ["occurred_at", "id"])
+
+
+@task("extract facts", about="{run.namespace}, after {after.taken} messages", longest_s=LONGEST_WAIT_FOR_A_MODEL_S)
+async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Extracted:
+    """One batch of messages: windows, model, names, candidates; committed together with the state of each message.
+
+    A model reads in the order of time: of what shares a speaker one window at a time, so that each knows what the ones
+    before it gave; what shares nobody is read beside it. Rules, and what is handed over as a batch, take all at once.
+    """
+    store = store_of(run)
+    snapshot = store.snapshot()
+    language = language_of(run, settings.llm)
+    is_by_rule = language.is_keyless("extract")
+    in_order = not is_by_rule and settings.llm.mode != "batch"
+    batch, cursor = _next_batch(snapshot, settings.extract, after, in_order=in_order)
+    if batch.is_empty():
+        return Extracted(None)
+    roster = read_roster(snapshot, batch, settings)
+    planned = _windows(snapshot, batch, settings, roster, brief=not is_by_rule)
+    if in_order:
+        planned = first_of_each(planned)
+        settled = {row for each in planned for row in each.new_ids}
+        batch, cursor = batch.filter(pl.col("id").is_in(settled)), _passed(after, batch, settled, settings.extract)
+    if not is_by_rule:
+        known = known_facts(run, snapshot, planned, settings.extract)
+        planned = with_roster(snapshot, planned, known, roster.owners)
+    answers = await _answers(run, language, planned, settings.extract, apart=in_order)
+    heard = Heard(batch, planned, answers, by_model=not is_by_rule)
+    said = heard.said(settings.extract, roster.owners)
+    skipped = language.skipped
+    resolution, verdicts = await resolve_names(run, language, snapshot, said.mentions, settings.resolve)
+    if language.skipped > skipped:  # who is meant could not be asked: all of it waits, rather than become a stranger
+        heard = heard.left()
+        said = heard.said(settings.extract, roster.owners)
+        resolution, verdicts = await resolve_names(run, language, snapshot, said.mentions, settings.resolve)
+    named = await name_relations(language, snapshot, _of_documents(said.claims, batch), settings.revise)
+    found = find_candidates(run, snapshot, heard, said, resolution, named, settings)
+    with store.commit(run.id, "ingest.candidates", run.now) as tx:
+        if tx.sequence != snapshot.sequence + 1:  # what another run did meanwhile may change what names mean
+            heard = still_waiting(tx, heard, settings.extract)
+            said = as_stored(tx, heard.said(settings.extract, roster.owners), roster)
+            resolution = resolve_again(run, tx, said.mentions, settings.resolve, verdicts)
+            found = find_candidates(run, tx, heard, said, resolution, named, settings)
+        write(tx, found)
+        moved, roster = write_roster(tx, run, roster, said)
+        learn_noise(tx, run.embedder, settings.noise)
+    if moved:
+        renew_profiles(run, moved)
+    counted = _counted(cursor, heard, said, found, named)
+    return replace(counted, owner=roster.speaker) if any_nameless(batch) else counted
+
+
+async def _answers(
+    run: Run, language: Language, planned: Sequence[PlannedWindow], settings: ExtractSettings, *, apart: bool
+) -> list[Answer[WindowExtraction]]:
+    """What is answered to each window; one in which no person says anything is not asked about.
+
+    `apart`: a few windows to a task, so that the run's graph shows how far it is.
+    """
+    spoken = [each for each in planned if each.speaking_ids]
+    if apart:
+        parts = [spoken[start : start + WINDOWS_PER_TASK] for start in range(0, len(spoken), WINDOWS_PER_TASK)]
+        work = partial(read_windows, run, language, settings=settings, of=len(spoken))
+        shares = ({"windows": part, "first": n * WINDOWS_PER_TASK + 1} for n, part in enumerate(parts))
+        answers = [*chain.from_iterable(await side_by_side(work, shares, TASKS_AT_ONCE))]
+    else:
+        answers = await _read(language, spoken, settings)
+    given = iter(answers)
+    return [next(given) if each.speaking_ids else Answer(WindowExtraction()) for each in planned]
+
+
+@task(
+    "read windows",
+    about="{run.namespace}, from {first} of {of}",
+    longest_s=LONGEST_WAIT_FOR_A_MODEL_S,
+    tags=[ASKS_MODEL],
+)
+async def read_windows(
+    run: Run, language: Language, windows: Sequence[PlannedWindow], settings: ExtractSettings, first: int, of: int
+) -> list[Answer[WindowExtraction]]:
+    """What a model answers to some windows that share nobody: those from the `first` on, of so many."""
+    return await _read(language, windows, settings)
+
+
+async def _read(
+    language: Language, windows: Sequence[PlannedWindow], settings: ExtractSettings
+) -> list[Answer[WindowExtraction]]:
+    prompts = [render_extraction(each.window, settings) for each in windows]
+    return await language.ask_many(prompts, WindowExtraction, "extract")
+
+
+def _of_documents(claims: pl.DataFrame, batch: pl.DataFrame) -> pl.DataFrame:
+    """The claims whose relations may be learned: documents have the words of their domain, conversations the list."""
+    documents = batch.filter(pl.col("role") == "document")["id"]
+    return claims.filter(pl.col("message_id").is_in(documents.implode()))
+
+
+def _passed(after: Cursor, batch: pl.DataFrame, settled: set[str], settings: ExtractSettings) -> Cursor | None:
+    """The cursor behind these messages; None where nothing of the batch is left and the batch was not full."""
+    taken = after.taken + len(settled)
+    is_last = len(settled) == len(batch) < settings.batch_messages
+    if is_last or taken == settings.limit:
+        return None
+    return Cursor(taken=taken, tried=after.tried | settled)
+
+
+def _next_batch(
+    snapshot: Snapshot, settings: ExtractSettings, after: Cursor, *, in_order: bool = False
+) -> tuple[pl.DataFrame, Cursor | None]:
+    """The messages that come next, and how far they reach; None if nothing waits behind them, or the limit is met.
+
+    `in_order` the first that were not tried; how far their windows reach is known once these are planned.
+    """
+    room = settings.batch_messages
+    if settings.limit is not None:
+        room = min(room, settings.limit - after.taken)
+    if room <= 0:
+        return snapshot.by_ids("messages", [], with_vector=True), None
+    if in_order:
+        waiting = next_unfinished(snapshot, settings, Cursor(), room + len(after.tried))
+        untried = waiting.filter(~pl.col("id").is_in(list(after.tried))).head(room)
+        return snapshot.by_ids("messages", untried["id"], with_vector=True), None
+    waiting = next_unfinished(snapshot, settings, after, room + 1)
+    taken = waiting.head(room)
+    batch = snapshot.by_ids("messages", taken["id"], with_vector=True)
+    count = after.taken + len(taken)
+    if len(taken) == len(waiting) or count == settings.limit:
+        return batch, None
+    last = taken.with_columns(pl.col("occurred_at").dt.timestamp("us").cast(pl.Float64)).row(-1, named=True)
+    return batch, Cursor(last["occurred_at"], last["id"], count)
+
+
+def _windows(
+    snapshot: Snapshot, batch: pl.DataFrame, settings: IngestSettings, roster: Roster, *, brief: bool
+) -> list[PlannedWindow]:
+    """The windows of a batch, the owner under the name that is known; `brief` as a model reads them."""
+    extract = settings.extract
+    new = with_topics(batch, settings.noise) if extract.by_topic else batch
+    earlier = with_owner_names(earlier_messages(snapshot, batch, extract), roster.owners)
+    planned = plan_windows(with_owner_names(new, roster.owners), earlier, extract)
+    return brief_windows(planned, extract) if brief else planned
+
+
+def earlier_messages(snapshot: Snapshot, batch: pl.DataFrame, settings: ExtractSettings) -> pl.DataFrame:
+    """The last handled messages before the batch in each of its conversations."""
+    if not settings.context_messages:
+        return batch.head(0)
+    first = batch.group_by("conversation_id").agg(first=pl.col("ordinal").min())
+    heard = "has_injection IS NOT TRUE AND graph_state != 'skipped_role'"  # also one whose extraction was forced
+    places = snapshot.by_ids(
+        "messages", first["conversation_id"], ["id", "conversation_id", "ordinal"], key="conversation_id", where=heard
+    )
+    before = places.join(first, on="conversation_id").filter(pl.col("ordinal") < pl.col("first"))
+    last = before.sort("ordinal").group_by("conversation_id").tail(settings.context_messages)
+    return snapshot.by_ids("messages", last["id"], WINDOW_COLUMNS)
+
+
+def _counted(cursor: Cursor | None, heard: Heard, said: Said, found: Found, named: Named) -> Extracted:
+    windows = list(zip(heard.planned, heard.answers, strict=True))
+    beliefs = found.beliefs.counts if found.beliefs is not None else {}
+    return Extracted(
+        cursor,
+        messages=sum(len(w.new_ids) for w, _ in windows),
+        windows=len(windows),
+        candidates=len(found.candidates.facts),
+        not_durable=len(found.refusals),
+        failed=sum(len(w.new_ids) for w, a in windows if a.value is None and not a.skipped),
+        left=sum(len(w.new_ids) for w, a in windows if a.skipped),
+        dropped=said.invalid + sum(found.candidates.dropped.values()),
+        entities=len(found.resolution.entities),
+        relations=len(found.ontology.new),
+        unmapped=len(found.candidates.unmapped),
+        held=beliefs.get("held", 0),
+        promoted=beliefs.get("promoted", 0),
+        too_unsure=beliefs.get("too unsure", 0),
+        evicted=beliefs.get("evicted", 0),
+        errors=tuple(sorted({*(a.error for _, a in windows if a.error), *named.errors})),
+    )

@@ -1,0 +1,279 @@
+"""The inbox: files that arrived in a folder, which of them can be read, and where they go afterwards."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from slowwave.errors import NothingYet, SlowwaveError, UnusableInput
+from slowwave.ingestion.formats import DOCUMENT_SUFFIXES, DOCUMENTS, JSON_SUFFIXES
+from slowwave.settings import ExtractSettings
+from storage.connection import check_namespace, namespaces
+from storage.store import Store
+from tasks.runtime.engine import is_inline, task
+from tasks.runtime.run_pages import plain_cells
+
+from .candidates import to_extract
+from .sources import find_sources
+
+DONE, FAILED = "done", "failed"
+PARTIAL = frozenset({".part", ".partial", ".tmp", ".crdownload", ".download", ".swp"})
+LOOK_READABLE = (DOCUMENT_SUFFIXES | JSON_SUFFIXES) - {""}
+"""How the names of conversations and documents end; what has another name in a folder of others is passed over."""
+Outcome = Literal["waiting", "new", "known", "unusable", "passed over"]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One file of the inbox: where it goes, how it looked when it was seen, and what can be done with it."""
+
+    path: Path
+    namespace: str
+    mark: tuple[int, int]  # size, time of its last change in ns
+    outcome: Outcome = "new"
+    reason: str = ""
+    content_hash: str = ""
+
+
+@dataclass(slots=True)
+class Rounds:
+    """What became of the files of one look into the inbox."""
+
+    arrivals: tuple[Arrival, ...]
+    runs: list[str] = field(default_factory=list)
+    issues: list[str] = field(default_factory=list)  # what runs could not take as it was, place by place
+    errors: dict[str, str] = field(default_factory=dict)
+    stopped: dict[str, str] = field(default_factory=dict)
+    stopped_by: str = ""
+    left: dict[str, str] = field(default_factory=dict)  # files of which messages wait for a model that was away
+    has_rest: bool = False  # messages that could not be extracted
+
+    def ran(self, arrivals: Sequence[Arrival], summary: Mapping[str, Any], *, is_left: bool = False) -> None:
+        """A run that read these files; where it stopped before all of their messages were extracted, they stay.
+
+        So do they where messages are `left` because the model was away.
+        """
+        self.runs.append(summary["run"])
+        self.issues += summary.get("issues", ())
+        self.has_rest = self.has_rest or summary["state"] == "incomplete"
+        if summary["state"] == "stopped":
+            self.stopped_by = self.stopped_by or summary.get("stopped_by") or ""
+            reason = f"Its messages wait: {summary.get('stopped_by') or 'the budget is spent.'}"
+            self.stopped |= {str(each.path): reason for each in arrivals}
+        elif is_left:
+            reason = f"Messages of its memory wait: {'; '.join(summary['errors']) or 'no model answered.'}"
+            self.left |= {str(each.path): reason for each in arrivals}
+
+    def failed(self, arrivals: Sequence[Arrival], error: Exception, about: object) -> None:
+        """Files that could not be read; what was noted of one of them before stays."""
+        told = str(error) if str(about) in str(error) else f"{about}: {error}"
+        self.errors = {**{str(each.path): told for each in arrivals}, **self.errors}
+
+    def is_over(self, arrival: Arrival) -> bool:
+        """Whether nothing more is to be done with the file."""
+        path = str(arrival.path)
+        return arrival.outcome != "waiting" and path not in {**self.errors, **self.stopped, **self.left}
+
+    def count(self, outcome: Outcome) -> int:
+        """How many files have it."""
+        return sum(each.outcome == outcome for each in self.arrivals)
+
+    def summary(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        told = [each for each in self.arrivals if each.outcome != "waiting"]
+        words: dict[Outcome, str] = {"new": "read"}
+        reasons = {**self.left, **self.stopped, **self.errors}
+        return {
+            "state": self._state(),
+            "stopped_by": self.stopped_by,
+            "read": sum(each.outcome == "new" and str(each.path) not in self.errors for each in self.arrivals),
+            "known": self.count("known"),
+            "unusable": self.count("unusable"),
+            "waiting": self.count("waiting"),
+            "left": len(self.left),
+            "passed over": self.count("passed over"),
+            "runs": self.runs,
+            "issues": self.issues,
+            "files": [
+                {
+                    "file": str(each.path),
+                    "namespace": each.namespace,
+                    "outcome": "failed" if str(each.path) in self.errors else words.get(each.outcome, each.outcome),
+                    "reason": reasons.get(str(each.path), each.reason),
+                }
+                for each in told
+            ],
+        }
+
+    def _state(self) -> str:
+        if self.errors or self.stopped:
+            return "failed" if self.errors else "stopped"
+        return "incomplete" if self.has_rest or self.count("unusable") else "completed"
+
+
+def check_folder(folder: str) -> Path:
+    """The inbox; raises `NothingYet` where there is no such folder."""
+    root = Path(folder).expanduser()
+    if not root.is_dir():
+        raise NothingYet(f"There is no folder {folder!r}.", "Make it, and put files there.")
+    return root
+
+
+def listed(folder: str, namespace: str, *, by_folder: bool) -> tuple[Arrival, ...]:
+    """The files of the inbox, in order.
+
+    Hidden files, those that something still downloads into, and links are passed over: a link would bring in what
+    lies outside. With `by_folder` a folder at the top is the namespace of all below it.
+    """
+    root = check_folder(folder)
+    return tuple(_arrival(path, _namespace(path.relative_to(root), namespace, by_folder)) for path in _files(root))
+
+
+def _files(root: Path) -> Iterator[Path]:
+    for place, folders, files in os.walk(root):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".") and not (Path(place) == root and name in (DONE, FAILED))
+        )
+        for name in sorted(files):
+            path = Path(place, name)
+            is_hidden = name.startswith((".", "~")) or path.suffix.lower() in PARTIAL
+            if not is_hidden and not path.is_symlink() and path.is_file():
+                yield path
+
+
+def _namespace(path: Path, namespace: str, by_folder: bool) -> str:
+    return path.parts[0] if by_folder and len(path.parts) > 1 else namespace
+
+
+def _arrival(path: Path, namespace: str) -> Arrival:
+    status = path.stat()
+    arrival = Arrival(path, namespace, (status.st_size, status.st_ctime_ns))
+    try:
+        check_namespace(namespace)
+    except UnusableInput as error:
+        return replace(arrival, outcome="unusable", reason=str(error))
+    return arrival
+
+
+@task("look into the inbox", about="{folder}")
+def look_into(
+    folder: str, store: str, namespace: str, now: datetime, settle_s: float, *, by_folder: bool, is_ours: bool
+) -> tuple[Arrival, ...]:
+    """What arrived and did not change for `settle_s` seconds before now, and whether it can be read and is new.
+
+    In a folder that is not ours only what looks like a conversation or document is read, the rest passed over; in ours,
+    all text is read.
+    """
+    border = (now.timestamp() - settle_s) * 1e9
+    found = [
+        _looked_at(each, is_ours) if each.mark[1] <= border else replace(each, outcome="waiting")
+        for each in listed(folder, namespace, by_folder=by_folder)
+    ]
+    return tuple(_told_apart(store, found))
+
+
+def _looked_at(arrival: Arrival, is_ours: bool) -> Arrival:
+    """Whether it can be read, by its first bytes, and its hash."""
+    if arrival.outcome == "unusable":
+        return arrival
+    try:
+        (source,) = find_sources([arrival.path])[0]
+    except UnusableInput as error:
+        is_meant = is_ours or arrival.path.suffix.lower() in LOOK_READABLE
+        return replace(arrival, outcome="unusable" if is_meant else "passed over", reason=str(error))
+    if not is_ours and source.format in DOCUMENTS and arrival.path.suffix.lower() not in DOCUMENT_SUFFIXES:
+        return replace(arrival, outcome="passed over", reason="It does not look like a document.")
+    return replace(arrival, content_hash=source.content_hash)
+
+
+def _told_apart(store: str, arrivals: Sequence[Arrival]) -> list[Arrival]:
+    """Those whose very bytes were read before are known: no run is begun for them.
+
+    Where a namespace cannot be read all stay new: the run that is begun for them says what is wrong.
+    """
+    new = [each for each in arrivals if each.outcome == "new"]
+    there = namespaces(store) if new else []
+    known = set[tuple[str, str]]()
+    for name in {each.namespace for each in new} & {*there}:
+        hashes = sorted({each.content_hash for each in new if each.namespace == name})
+        with suppress(SlowwaveError):
+            read = Store.open(store, name).snapshot().by_ids(
+                "sources", hashes, ["content_hash"], key="content_hash", where="state = 'completed'"
+            )  # fmt: skip
+            known |= {(name, hash_) for hash_ in read["content_hash"]}
+    return [
+        replace(each, outcome="known") if each.outcome == "new" and (each.namespace, each.content_hash) in known
+        else each
+        for each in arrivals
+    ]  # fmt: skip
+
+
+def by_namespace(arrivals: Sequence[Arrival], outcome: Outcome = "new") -> Mapping[str, Sequence[Arrival]]:
+    """The new ones, or those of another outcome, parted by where they go."""
+    parts = defaultdict[str, list[Arrival]](list)
+    for each in arrivals:
+        if each.outcome == outcome:
+            parts[each.namespace].append(each)
+    return parts
+
+
+def half_read(store: str, arrivals: Sequence[Arrival], settings: ExtractSettings) -> Mapping[str, Sequence[Arrival]]:
+    """Files that are known, where messages still wait to be extracted; parted by where they went."""
+    if not settings.enabled or settings.force:  # by force the same would be extracted at every look
+        return {}
+    parts = by_namespace(arrivals, "known")
+    return {name: parts[name] for name in parts if _has_waiting(store, name, settings)}
+
+
+def has_left(summary: Mapping[str, Any], store: str, namespace: str, settings: ExtractSettings) -> bool:
+    """Whether a run left messages as they were, since the model was away: that is no try of them, and does not end."""
+    is_meant = summary["state"] == "incomplete" and settings.enabled and not settings.force
+    return is_meant and _has_waiting(store, namespace, settings, "graph_state = 'pending'")
+
+
+def _has_waiting(store: str, namespace: str, settings: ExtractSettings, where: str = "TRUE") -> bool:
+    """Whether messages wait to be extracted; True where that cannot be read, so that a run says what is wrong."""
+    try:
+        seen = Store.open(store, namespace).snapshot()
+        return bool(seen.count("messages", f"{where} AND {to_extract(seen, settings)}"))
+    except SlowwaveError:
+        return True
+
+
+def put_away(folder: str, arrival: Arrival, reason: str = "") -> Path | None:
+    """Move the file to `done`, or to `failed` with the reason beside it; None where it has changed since it was seen.
+
+    What is there under its name stays: another file gets the beginning of its hash into its name.
+    """
+    root = Path(folder).expanduser()
+    status = arrival.path.stat() if arrival.path.is_file() else None
+    if status is None or (status.st_size, status.st_ctime_ns) != arrival.mark:
+        return None
+    target = root / (FAILED if reason else DONE) / arrival.path.relative_to(root)
+    if target.exists():
+        sign = arrival.content_hash[:8] or f"{arrival.mark[1]:x}"
+        target = target.with_name(f"{target.stem}.{sign}{target.suffix}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    arrival.path.replace(target)
+    if reason:
+        target.with_name(f"{target.name}.reason.txt").write_text(f"{reason}\n", encoding="utf-8")
+    return target
+
+
+async def publish_arrivals(summary: Mapping[str, Any]) -> None:
+    """Show on the run's page what became of each file; nothing where none came."""
+    if is_inline() or not summary["files"]:
+        return
+    from prefect.artifacts import acreate_table_artifact
+
+    await acreate_table_artifact(
+        plain_cells(summary["files"]), key="inbox-files", description="What became of each file"
+    )

@@ -1,0 +1,331 @@
+"""Reading input: files and folders of transcripts and documents → batches of messages."""
+
+from __future__ import annotations
+
+import codecs
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TextIO
+
+import polars as pl
+
+from inference.language import Language
+from inference.ledger import MemoryLedger
+from slowwave import text
+from slowwave.errors import UnusableInput
+from slowwave.extraction.dates import note_date, passage_date
+from slowwave.filters.redaction import redact, redact_lines
+from slowwave.ingestion.conversations import Conversations, empty_frame
+from slowwave.ingestion.documents import document_head, passages
+from slowwave.ingestion.formats import DOCUMENTS, MIXED, Loaded, Note, load_lines, load_values
+from slowwave.ingestion.transcripts import PARSERS, Message, Origin, Parsed
+from slowwave.settings import IngestSettings
+from slowwave.timestamps import parse_time
+from tasks.runtime.runs import Run, store_of
+
+from .sources import LISTED, READABLE, ReadIssue, SourceInfo, find_sources
+
+_CHUNK = 1_048_576
+_MAX_LINE = 67_108_864
+_SEGMENT_CHARS = 67_108_864
+_BLOCK_MESSAGES = 4096
+_BLOCK_CHARS = 4_194_304
+_HEAD_CHARS = 32_768
+_SHOWN_LINES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBatch:
+    """Messages of one source, titles by conversation, and the issues since the batch before."""
+
+    messages: pl.DataFrame
+    source: SourceInfo
+    issues: tuple[ReadIssue, ...] = ()
+    titles: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    is_last: bool = True
+
+
+def read_paths(
+    paths: Sequence[str | Path],
+    format: str = "auto",
+    batch: int | None = None,
+    *,
+    now: datetime,
+    settings: IngestSettings | None = None,
+    scope: str = "global",
+    fallback_time: datetime | None = None,
+) -> Iterator[ReadBatch]:
+    """All messages of files and folders, at most `batch` at a time, each conversation of a file in order.
+
+    Raises UnknownName for a format, UnusableInput for a path that is missing or cannot be read at all. Of a file above
+    64 MB, order is exact within pieces of that size.
+    """
+    settings = settings or IngestSettings()
+    sources, issues = find_sources(paths, format)
+    conversations = Conversations(now, settings.noise.max_chars)
+    for source in sources:
+        for found in read_source(source, conversations, batch, settings, scope, fallback_time):
+            yield ReadBatch(found.messages, source, (*issues, *found.issues), found.titles, found.is_last)
+            issues = []
+
+
+def read_source(
+    source: SourceInfo,
+    conversations: Conversations,
+    batch: int | None = None,
+    settings: IngestSettings | None = None,
+    scope: str = "global",
+    fallback_time: datetime | None = None,
+) -> Iterator[ReadBatch]:
+    """Batches of one file; the last one says so, and also comes alone when there is nothing to read."""
+    settings = settings or IngestSettings()
+    tally = _Tally(source.uri)
+    if not source.is_utf8:
+        tally.add(0, Note("adjusted", f"not all of it is UTF-8: read as {source.encoding}, damaged places as cp1252"))
+    conversations.begin(source.id)
+    time = fallback_time or source.modified_at
+    held: tuple[pl.DataFrame, Mapping[str, str]] | None = None
+    try:
+        for frame, titles in _segments(source, conversations, tally, settings, scope, time):
+            for part in frame.iter_slices(batch or settings.extract.batch_messages):
+                if held is not None:
+                    yield ReadBatch(held[0], source, tally.take(), held[1], is_last=False)
+                held = part, titles
+    except OSError as error:
+        raise UnusableInput(f"{source.uri} cannot be read: {error.strerror or error}.", "Check the file.") from error
+    if held is None and source.is_named and tally.is_all_lost:
+        raise UnusableInput(
+            f"Nothing in {source.uri} can be read as {source.format}: {tally.first_loss}.",
+            f"{READABLE}; name another with --format or correct the file.",
+        )
+    frame, titles = held or (empty_frame(), {})
+    yield ReadBatch(frame, source, tally.take(is_last=True), titles)
+
+
+def _segments(
+    source: SourceInfo,
+    conversations: Conversations,
+    tally: _Tally,
+    settings: IngestSettings,
+    scope: str,
+    time: datetime,
+) -> Iterator[tuple[pl.DataFrame, Mapping[str, str]]]:
+    reader = _read_document if source.format in DOCUMENTS else _read_transcript
+    for block in _blocks(reader(source, settings, scope)):
+        changes = iter(conversations.add_all([found for _, found in block if not isinstance(found, Note)]))
+        for line, found in block:
+            for note in [found] if isinstance(found, Note) else next(changes):
+                tally.add(line, note)
+        if conversations.size > _SEGMENT_CHARS:
+            titles = conversations.titles
+            yield conversations.take(time), titles
+    titles = conversations.titles
+    yield conversations.take(time), titles
+
+
+def _blocks(found: Iterable[tuple[int, Message | Note]]) -> Iterator[list[tuple[int, Message | Note]]]:
+    """Enough at once that looking for secrets costs little, and not more than memory should hold."""
+    block: list[tuple[int, Message | Note]] = []
+    size = 0
+    for line, one in found:
+        block.append((line, one))
+        size += 0 if isinstance(one, Note) else len(one.content)
+        if len(block) >= _BLOCK_MESSAGES or size >= _BLOCK_CHARS:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+def _read_transcript(source: SourceInfo, settings: IngestSettings, scope: str) -> Iterator[tuple[int, Message | Note]]:
+    """(line, message or note) of a file of conversations."""
+    parse, origin = PARSERS[source.format], Origin(_one_line(source.path.stem), scope)
+    for line, value, note in _loaded(source):
+        if note:
+            yield line, note
+        if note and note.kind == "unreadable":
+            continue
+        yield from ((line, found) for found in _parsed(partial(parse, value, origin)))
+
+
+def _parsed(parse: Callable[[], Parsed]) -> Parsed:
+    try:
+        yield from parse()
+    except RecursionError:
+        yield Note("unreadable", "nested too deeply")
+
+
+def _loaded(source: SourceInfo) -> Iterator[Loaded]:
+    if source.shape == "values":
+        with _open_text(source) as stream:
+            yield from load_values(iter(lambda: stream.read(_CHUNK), ""))
+    elif source.encoding.startswith("utf-8"):
+        with source.path.open("rb") as raw:
+            if source.encoding == "utf-8-sig":
+                raw.read(len(codecs.BOM_UTF8))
+            yield from load_lines(iter(lambda: raw.readline(_MAX_LINE), b""))
+    else:
+        with _open_text(source) as stream:
+            yield from load_lines(line.encode("utf-8", "replace") for line in _text_lines(stream, _MAX_LINE))
+
+
+def _read_document(source: SourceInfo, settings: IngestSettings, scope: str) -> Iterator[tuple[int, Message | Note]]:
+    """(passage number, passage as message) of a document.
+
+    Its date is that of its front matter, else of its heading or file name; a passage of a journal has its own.
+    """
+    is_markdown = source.format == "markdown"
+    with _open_text(source) as stream:
+        head = "".join(redact_lines(io.StringIO(stream.read(_HEAD_CHARS))))
+    name = redact(source.path.stem).text
+    title, date = document_head(head, is_markdown=is_markdown, fallback=name)
+    at = _document_time(date, title, name)
+    title = text.cut_bytes(_one_line(title), text.MAX_NAME_BYTES) or "document"
+    tokens, overlap = settings.extract.chunk_tokens, settings.extract.chunk_overlap
+    with _open_text(source) as stream:
+        found = passages(redact_lines(_text_lines(stream)), is_markdown=is_markdown, tokens=tokens, overlap=overlap)
+        for number, passage in enumerate(found, 1):
+            own = passage_date(passage) if is_markdown else None
+            when = parse_time(own.isoformat()) if own else at
+            yield number, Message(source.uri, "", "document", title, passage, when, scope, title)
+
+
+def _document_time(written: str, *names: str) -> int | None:
+    """Microseconds since 1970 of the date of the front matter, else of the first name that has one."""
+    try:
+        at = parse_time(written)
+    except ValueError:
+        at = None
+    day = note_date(written, *names) if at is None else None
+    return parse_time(day.isoformat()) if day else at
+
+
+def _one_line(name: str) -> str:
+    return " ".join(text.readable(name).split())
+
+
+def _open_text(source: SourceInfo) -> TextIO:
+    return source.path.open(encoding=source.encoding, errors=MIXED)
+
+
+def _text_lines(stream: TextIO, limit: int = _CHUNK) -> Iterator[str]:
+    return iter(lambda: stream.readline(limit), "")
+
+
+class _Tally:
+    """Issues of one source: what is lost line by line up to a limit, the rest by reason with its first line."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._listed, self._lost = path, 0, 0
+        self._fresh: list[ReadIssue] = []
+        self._counts: dict[Note, int] = {}
+        self._lines: dict[Note, list[int]] = {}
+        self.first_loss = ""
+
+    @property
+    def is_all_lost(self) -> bool:
+        return self._lost > 0 and not any(note.kind == "skipped" for note in self._counts)
+
+    def add(self, line: int, note: Note) -> None:
+        if note.kind == "unreadable":
+            self._lost += 1
+            self.first_loss = self.first_loss or (f"line {line}, {note.reason}" if line else note.reason)
+            if self._listed < LISTED:
+                self._listed += 1
+                self._fresh.append(ReadIssue(self._path, line, note.reason))
+                return
+            note = Note("unreadable", "more like these")
+        self._counts[note] = self._counts.get(note, 0) + 1
+        lines = self._lines.setdefault(note, [])
+        if len(lines) < _SHOWN_LINES:
+            lines.append(line)
+
+    def take(self, *, is_last: bool = False) -> tuple[ReadIssue, ...]:
+        """What was listed since the last call; with the last one, what was counted."""
+        issues, self._fresh = self._fresh, []
+        if is_last:
+            for note, count in self._counts.items():
+                lines = tuple(self._lines[note])
+                issues.append(ReadIssue(self._path, lines[0], note.reason, note.kind, count, lines))
+        return tuple(issues)
+
+
+# Intake: sources that are new, gathered into batches worth a commit.
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """Messages of one or more sources, and the pieces they were read in."""
+
+    messages: pl.DataFrame
+    parts: tuple[ReadBatch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The files that can be read, and what was passed over."""
+
+    sources: tuple[SourceInfo, ...]
+    issues: tuple[ReadIssue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What there is to read: new sources, those that were read completely before, and what was passed over."""
+
+    new: tuple[SourceInfo, ...]
+    known: tuple[SourceInfo, ...]
+    issues: tuple[ReadIssue, ...]
+
+
+def look_at(paths: Sequence[str], format: str, settings: IngestSettings) -> Found:
+    """The files of the paths; raises for what is unusable, be it a file or a model, before anything is made."""
+    if settings.extract.enabled:
+        Language(settings.llm, MemoryLedger())
+    sources, issues = find_sources(paths, format)
+    return Found(tuple(sources), tuple(issues))
+
+
+def find_new_sources(run: Run, found: Found) -> Sources:
+    """Tell new files from those whose very bytes were read before, under whatever name."""
+    columns = ["content_hash", "format"]
+    hashes = [source.content_hash for source in found.sources]
+    read = store_of(run).snapshot().by_ids("sources", hashes, columns, key="content_hash", where="state = 'completed'")
+    done = {*read.iter_rows()}
+    new: list[SourceInfo] = []
+    known: list[SourceInfo] = []
+    for source in found.sources:
+        bytes_and_form = (source.content_hash, source.format)
+        (known if bytes_and_form in done else new).append(source)
+        done.add(bytes_and_form)
+    return Sources(tuple(new), tuple(known), found.issues)
+
+
+def read_intakes(run: Run, sources: Sequence[SourceInfo], settings: IngestSettings) -> Iterator[Intake]:
+    """Everything in the sources, small ones joined, so that a thousand files are not a thousand commits."""
+    conversations = Conversations(run.now, settings.noise.max_chars)
+    batches = (batch for source in sources for batch in read_source(source, conversations, None, settings))
+    yield from gather(batches, settings.extract.batch_messages)
+
+
+def gather(batches: Iterable[ReadBatch], size: int) -> Iterator[Intake]:
+    """Join consecutive batches until they hold `size` messages."""
+    held: list[ReadBatch] = []
+    count = 0
+    for batch in batches:
+        held.append(batch)
+        count += len(batch.messages)
+        if count >= size:
+            yield _joined(held)
+            held, count = [], 0
+    if held:
+        yield _joined(held)
+
+
+def _joined(parts: list[ReadBatch]) -> Intake:
+    return Intake(pl.concat([part.messages for part in parts]), tuple(parts))

@@ -1,0 +1,212 @@
+"""Sessions: conversations that have grown get a summary (S4-23).
+
+What is due is found and a model is asked outside the lease. Inside it a summary is written only where the conversation
+is as it was when it was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from types import MappingProxyType
+from typing import Generic
+
+import polars as pl
+
+from inference.language import Language
+from inference.request_batch import Answer
+from prompts.packing import Question, pack_sessions
+from prompts.rendering import prompt_version, render_sessions
+from prompts.responses import SessionSummaries, Summaries
+from slowwave.graph.community_summaries import Summary
+from slowwave.ingestion.sessions import (
+    TALKS,
+    TOLD,
+    TURNS_SHOWN,
+    count_pairs,
+    decisions_about,
+    may_be_due,
+    plan_due,
+    questions_of,
+    summaries_by_rule,
+    with_summaries,
+)
+from slowwave.records import REFUSED, Prompt
+from slowwave.settings import IngestSettings, SessionSettings
+from slowwave.validity import live_sql
+from storage.rows import quoted
+from storage.snapshots import Reading, Snapshot
+from tasks.runtime.engine import report_progress, task
+from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S
+from tasks.runtime.runs import Run, store_of
+
+from .candidates import spoken
+
+# Questions for summaries: several to a prompt, fewer where an answer is no use, alone what it left out. Rows: S2-48,
+# S4-23, T14, T37.
+
+
+ANSWER_TOKENS = 150
+"""About what one summary takes in an answer."""
+_UNUSABLE = ("cut", "invalid", REFUSED)
+"""How errors begin that fewer questions in a prompt may help."""
+
+_Group = tuple[int, ...]  # places of the questions that share a prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What was answered about one thing: a text, or why there is none, or it was never asked about."""
+
+    text: str = ""
+    error: str = ""
+    is_skipped: bool = False
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it was asked about, and nothing of use was answered."""
+        return not (self.text or self.is_skipped)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking(Generic[Question]):
+    """How things of one kind are asked about; `silent` says that a model said nothing about one."""
+
+    render: Callable[[tuple[Question, ...]], Prompt]
+    response: type[Summaries]
+    silent: str
+
+    async def hear(self, language: Language, packs: Sequence[tuple[Question, ...]]) -> list[Told]:
+        """What was answered about each question, in order, at the last time that it was put.
+
+        Where an answer is no use they are put again in halves, and alone what one left out. An answer about one alone
+        that says nothing is not kept: the next run asks again.
+        """
+        questions = [question for pack in packs for question in pack]
+        told = [Told()] * len(questions)
+        ends = accumulate(map(len, packs))
+        groups = [tuple(range(end - len(pack), end)) for pack, end in zip(packs, ends, strict=True)]
+        while groups:
+            prompts = [self.render(_numbered(questions, group)) for group in groups]
+            answers = await language.ask_many(prompts, self.response, "summarize")
+            for group, answer in zip(groups, answers, strict=True):
+                for n, heard in zip(group, _told_of(len(group), answer, self.silent), strict=True):
+                    told[n] = heard
+            groups = [part for group in groups for part in _again(group, told)]
+        return told
+
+    def errors(self, told: Sequence[Told]) -> tuple[str, ...]:
+        """Why some have no summary, each reason once."""
+        return tuple(sorted({each.error or self.silent for each in told if each.has_failed}))
+
+
+def _numbered(questions: Sequence[Question], group: _Group) -> tuple[Question, ...]:
+    return tuple(replace(questions[n], number=number) for number, n in enumerate(group, 1))
+
+
+def _again(group: _Group, told: Sequence[Told]) -> tuple[_Group, ...]:
+    """What is to be asked once more: both halves if the answer was no use, else each alone that it left out."""
+    if len(group) == 1:
+        return ()
+    if all(told[n].error.startswith(_UNUSABLE) for n in group):
+        half = len(group) // 2
+        return group[:half], group[half:]
+    return tuple((n,) for n in group if told[n] == Told())
+
+
+def _told_of(count: int, answer: Answer[Summaries], silent: str) -> list[Told]:
+    """Of one answer about so many: by number; where one was asked about alone, whatever says something (T37)."""
+    if answer.value is None:
+        return [Told(error="" if answer.skipped else answer.error or silent, is_skipped=answer.skipped)] * count
+    by_number = {number: text for number, text in reversed(answer.value.told) if text}
+    if count == 1:
+        return [Told(by_number.get(1) or next(text for _, text in answer.value.told if text))]
+    return [Told(by_number.get(number, "")) for number in range(1, count + 1)]
+
+
+PROMPT = "summarize_sessions"
+_ASKING = Asking(render_sessions, SessionSummaries, "The model said nothing about a conversation.")
+_PLACE = ["id", "conversation_id", "ordinal", "role", "speaker"]
+_SAID = [*_PLACE, "content", "occurred_at"]
+_FACT = ["id", "episode_id", "statement", "evidence_count", "confidence"]
+
+
+@dataclass(frozen=True, slots=True)
+class Summarised:
+    """What became of the conversations that were due: `summaries` by episode, of which so many were `written`.
+
+    `left` were not asked about for want of budget, `failed` without an answer that can be used.
+    """
+
+    summaries: Mapping[str, Summary] = field(default_factory=lambda: MappingProxyType({}))
+    written: int = 0
+    left: int = 0
+    failed: int = 0
+    errors: tuple[str, ...] = ()
+
+
+@task("summarise conversations", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[ASKS_MODEL])
+async def summarise_sessions(run: Run, settings: IngestSettings, language: Language) -> Summarised:
+    """Summarise the conversations that are due; one commit, or none. Without a model their facts are the summary."""
+    store, has_model = store_of(run), not language.is_keyless("summarize")
+    snapshot = store.snapshot()
+    said, due = _due(snapshot, settings.sessions, has_model=has_model)
+    if due.is_empty():
+        return Summarised()
+    await report_progress("conversations to summarise", len(due))
+    told = await _by_model(snapshot, said, due, settings, language) if has_model else _by_rule(snapshot, due, run)
+    if not told.summaries:
+        return told
+    with store.commit(run.id, "ingest.sessions", run.now) as tx:
+        whole = due if tx.versions["messages"] == snapshot.versions["messages"] else _whole(tx, said, due)
+        rows = with_summaries(tx.by_ids("episodes", whole["id"]), whole, told.summaries)
+        tx.upsert("episodes", rows)
+        tx.upsert("decisions", decisions_about(rows, due, told.summaries, run.now))
+    return replace(told, written=len(rows))
+
+
+def _due(reading: Reading, settings: SessionSettings, *, has_model: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Where the messages of conversations are that may be due, and the episodes that are, with their `turns`."""
+    held = reading.frame("episodes", columns=["id", "conversation_id", "messages", *TOLD])
+    talks = may_be_due(held, settings)["conversation_id"]
+    said = reading.by_ids("messages", talks, _PLACE, key="conversation_id", where=_heard(reading))
+    due = plan_due(held, count_pairs(said), settings, has_model=has_model)
+    turns = said.group_by("conversation_id").agg(turns=pl.len().cast(pl.Int64))
+    return said, due.join(turns, on="conversation_id", maintain_order="left")
+
+
+def _heard(reading: Reading) -> str:
+    """What people and assistants said in conversations, but nothing that gives orders to its reader."""
+    return f"has_injection IS NOT TRUE AND role IN ({', '.join(map(quoted, TALKS))}) AND {spoken(reading)}"
+
+
+async def _by_model(
+    snapshot: Snapshot, said: pl.DataFrame, due: pl.DataFrame, settings: IngestSettings, language: Language
+) -> Summarised:
+    newest = said.join(due, on="conversation_id", how="semi").sort("ordinal", "id")
+    shown = newest.group_by("conversation_id").tail(TURNS_SHOWN)["id"]
+    questions = questions_of(due, snapshot.by_ids("messages", shown, _SAID))
+    most = max(1, settings.llm.max_output_tokens // ANSWER_TOKENS)
+    told = await _ASKING.hear(language, list(pack_sessions(questions, settings.sessions.max_prompt_bytes, most)))
+    model, version = language.model("summarize"), prompt_version(PROMPT)
+    pairs = zip(due["id"], told, strict=True)
+    return Summarised(
+        {id_: Summary(each.text, "model", model, version) for id_, each in pairs if each.text},
+        left=sum(each.is_skipped for each in told),
+        failed=sum(each.has_failed for each in told),
+        errors=_ASKING.errors(told),
+    )
+
+
+def _by_rule(snapshot: Snapshot, due: pl.DataFrame, run: Run) -> Summarised:
+    facts = snapshot.by_ids("facts", due["id"], _FACT, key="episode_id", where=live_sql(run.now))
+    return Summarised(summaries_by_rule(due, facts))
+
+
+def _whole(reading: Reading, said: pl.DataFrame, due: pl.DataFrame) -> pl.DataFrame:
+    """Those that are due of which no message that was read is gone meanwhile."""
+    theirs = said.join(due, on="conversation_id", how="semi")
+    left = reading.by_ids("messages", theirs["id"], ["id"])
+    gone = theirs.join(left, on="id", how="anti")
+    return due.join(gone, on="conversation_id", how="anti", maintain_order="left")

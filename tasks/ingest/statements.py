@@ -1,0 +1,239 @@
+"""Statements: what somebody says of an entity outside any conversation becomes rows of candidates to store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.errors import UnknownName, UnusableInput
+from slowwave.extraction.dates import find_hint
+from slowwave.lexicon.labels import TYPES, canonical_type
+from slowwave.lifecycle.embedded_texts import OBSERVATIONS
+from slowwave.resolution.entities import LIKENESS, Resolution, finish, plan_resolution, revivals, revived
+from slowwave.resolution.mentions import RAW_MENTIONS, mentions_in, name_to_store
+from slowwave.revision.patches import MAX_QUOTE, build_candidates
+from slowwave.settings import ExtractSettings, ResolveSettings
+from slowwave.text import digest, normalise_name, row_id
+from storage.rows import quoted
+from storage.snapshots import Reading
+from storage.transactions import Transaction
+from tasks.runtime.engine import log
+from tasks.runtime.runs import Run, embedder_of, vector_column
+
+from .admission import episode_id
+
+# Targets: the entity that a person or an agent means when they state something about it by name.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """The entity, whether it is to be made, and the rows to store for it."""
+
+    id: str
+    name: str
+    is_new: bool
+    resolution: Resolution
+
+
+def find_target(
+    reading: Reading,
+    name: str,
+    entity_type: str | None,
+    now: datetime,
+    settings: ResolveSettings,
+    *,
+    create: bool = False,
+) -> Target:
+    """The entity of exactly that name or alias, or with `create` a new one of that type (concept if none is given).
+
+    A name that is known under one other type means that entity, unless types are kept apart (S2-09). Raises
+    `UnusableInput` where the name is unknown, means several entities, or cannot be a name.
+    """
+    kind = _type_named(entity_type)
+    known = _known(reading, name)
+    same = known.filter(pl.col("entity_type") == kind) if kind else known
+    if same.is_empty() and len(known) == 1 and not settings.type_strict:
+        same = known
+    if len(same) > 1 and not kind:
+        types = ", ".join(sorted(same["entity_type"].unique()))
+        raise UnusableInput(f"Several entities are called {name!r}: {types}.", "Say which with --type.")
+    if len(same):
+        return _met(same.sort("id").head(1), now)
+    if not create:
+        raise _unknown(reading, name)
+    return new_target(name, entity_type, now)
+
+
+def _type_named(entity_type: str | None) -> str | None:
+    """The type as it is stored, whichever word names it (C8); raises for one that does not exist."""
+    kind = None if entity_type is None else canonical_type(entity_type)
+    if entity_type is not None and kind is None:
+        raise UnknownName("entity type", entity_type, TYPES)
+    return kind
+
+
+def _mention(name: str, entity_type: str, now: datetime) -> pl.DataFrame:
+    row = {"window": 0, "name": name, "entity_type": entity_type, "summary": None, "seen_at": now}
+    return pl.DataFrame([row], schema=RAW_MENTIONS)
+
+
+def _known(reading: Reading, name: str) -> pl.DataFrame:
+    wanted = [normalise_name(name)]
+    aliased = reading.by_ids("entity_aliases", wanted, ["entity_id"], key="alias_name")["entity_id"]
+    own = reading.by_ids("entities", wanted, ["id"], key="canonical_name")["id"]
+    return reading.by_ids("entities", pl.concat([aliased, own]), where="merged_into IS NULL")
+
+
+def _unknown(reading: Reading, name: str) -> UnusableInput:
+    names = reading.frame("entities", columns=["canonical_name"])["canonical_name"].to_list()
+    near = get_close_matches(normalise_name(name), names, n=3, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return UnusableInput(f"Unknown entity {name!r}.{hint}", "Make it with --create, and say what it is with --type.")
+
+
+def _met(row: pl.DataFrame, now: datetime) -> Target:
+    """A known entity, seen now; an archived one is active again."""
+    seen = revived(row).with_columns(last_seen_at=pl.max_horizontal("last_seen_at", pl.lit(now, dtype=frames.TIME)))
+    entity = row.row(0, named=True)
+    names = {"window": [0], "canonical_name": [normalise_name(entity["name"])], "entity_id": [entity["id"]]}
+    told = pl.DataFrame({**names, "entity_type": [entity["entity_type"]]})
+    vectorless = frames.empty({"id": frames.TEXT, "text": frames.TEXT})
+    resolution = Resolution(told, seen, frames.empty(frames.ALIASES), vectorless, revivals(row, now), {})
+    return Target(entity["id"], entity["name"], False, resolution)
+
+
+def new_target(name: str, entity_type: str | None, now: datetime) -> Target:
+    """A new entity, a concept if no type is given, under the rules that hold for names in messages."""
+    kind = _type_named(entity_type) or "concept"
+    mentions = mentions_in(_mention(name_to_store(name), kind, now))
+    nothing = frames.empty(frames.ENTITIES), frames.empty(frames.ALIASES), pl.DataFrame(schema=LIKENESS)
+    resolution = finish(plan_resolution(mentions, *nothing, ResolveSettings()), {}, now)
+    entity = resolution.entities.row(0, named=True)
+    return Target(entity["id"], entity["name"], True, resolution)
+
+
+CONVERSATION = OBSERVATIONS
+SPEAKER = "user"
+RELATION = "observed"
+SCOPE = "global"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statements:
+    """Rows to store, vectors included: one message and one candidate for each text."""
+
+    target: Target
+    entities: pl.DataFrame
+    messages: pl.DataFrame
+    facts: pl.DataFrame
+    batches: pl.DataFrame
+
+
+def state(run: Run, reading: Reading, target: Target, texts: pl.Series) -> Statements:
+    """The texts as candidates about the target, in one batch that a person decided to bring in."""
+    messages = _messages(run, reading, target, texts)
+    hints = pl.Series("temporal_hint", [find_hint(text) or None for text in texts], dtype=pl.String)
+    claims = messages.select(
+        window=pl.lit(0, dtype=pl.Int64),
+        message_id="id",
+        kind=pl.lit("observation"),
+        subject=pl.lit(target.name),
+        relation=pl.lit(RELATION),
+        statement="content",
+        confidence=pl.lit(1.0),
+    ).with_columns(hints)
+    said = messages.with_columns(episode_id=pl.lit(episode_id(CONVERSATION)))
+    made = build_candidates(
+        claims, said, target.resolution.names, reading.frame("predicates"), ExtractSettings(), run.now
+    )
+    whose = [pl.lit(f"{CONVERSATION}:{target.id}").alias("source_key"), pl.lit("person").alias("decided_by")]
+    facts = made.facts.with_columns(quote=pl.col("statement").str.slice(0, MAX_QUOTE), embed_model=pl.lit(run.embedder))
+    return Statements(
+        target,
+        _entities(run, reading, target),
+        _with_vectors(run, messages, messages.select("id", text="search_text")),
+        _with_vectors(run, facts, facts.select("id", text="statement")),
+        made.batches.with_columns(whose),
+    )
+
+
+def _messages(run: Run, reading: Reading, target: Target, texts: pl.Series) -> pl.DataFrame:
+    """What was said, as messages of one conversation; nothing is left to extract from them."""
+    first = reading.count("messages", f"conversation_id = {quoted(CONVERSATION)}")
+    names = [f"observation-{digest(target.id, text, run.now)}" for text in texts]
+    return pl.DataFrame({"message_id": names, "content": texts}).with_columns(
+        id=pl.Series([row_id("m", CONVERSATION, name) for name in names], dtype=pl.String),
+        conversation_id=pl.lit(CONVERSATION),
+        ordinal=pl.int_range(first, first + len(texts), dtype=pl.Int64),
+        role=pl.lit("user"),
+        speaker=pl.lit(SPEAKER),
+        search_text=pl.lit(f"{target.name}: ") + pl.col("content"),
+        occurred_at=_moments(run, len(texts)),
+        scope=pl.lit(SCOPE),
+        has_injection=pl.lit(False),
+        graph_state=pl.lit("done"),
+        attempts=pl.lit(0, dtype=pl.Int64),
+    )
+
+
+def _moments(run: Run, count: int) -> pl.Series:
+    """A microsecond for each text, the last of them now: they are decided in the order in which they were given."""
+    moments = [run.now - timedelta(microseconds=left) for left in reversed(range(count))]
+    return pl.Series(moments, dtype=frames.TIME)
+
+
+def _entities(run: Run, reading: Reading, target: Target) -> pl.DataFrame:
+    """The entity with its vector: a new one, or a known one that was seen again."""
+    entities = target.resolution.entities
+    if target.is_new:
+        return _with_vectors(run, entities, target.resolution.to_embed)
+    kept = reading.by_ids("entities", entities["id"], ["id", "vector"])
+    return entities.join(kept, on="id", how="left")
+
+
+def _with_vectors(run: Run, rows: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
+    """The rows with their vectors; without, where embedding fails: that never keeps an observation out (S0-02)."""
+    seat = embedder_of(run)
+    try:
+        vectors = vector_column(seat.embed(texts["text"].to_list()))
+    except Exception as error:
+        log.warning("What was observed is stored without vectors, and not flagged: %s", error)
+        return rows.with_columns(pl.lit(None, dtype=pl.Array(pl.Float32, seat.dims)).alias("vector"))
+    return rows.join(texts.select("id").with_columns(vectors), on="id", how="left", maintain_order="left")
+
+
+def write_statements(tx: Transaction, stated: Statements) -> None:
+    """Store the rows; they were made of the state that `tx` holds."""
+    tx.upsert("entities", stated.entities)
+    tx.upsert("entity_aliases", stated.target.resolution.aliases)
+    tx.upsert("decisions", stated.target.resolution.decisions)
+    tx.upsert("messages", stated.messages)
+    tx.upsert("episodes", _episode(tx, stated.messages))
+    tx.upsert("episode_entities", _link(stated.target))
+    tx.upsert("facts", stated.facts)
+    tx.upsert("patch_batches", stated.batches)
+
+
+def _episode(tx: Transaction, messages: pl.DataFrame) -> pl.DataFrame:
+    """The conversation of all observations, grown by these."""
+    own = episode_id(CONVERSATION)
+    told = messages.select(
+        pl.lit(own).alias("id"), "conversation_id", "scope", started_at="occurred_at", ended_at="occurred_at",
+        messages=pl.lit(1, dtype=pl.Int64), created_at=pl.lit(None, dtype=frames.TIME),
+    )  # fmt: skip
+    grown = pl.concat([tx.by_ids("episodes", [own], told.columns).select(told.columns), told])
+    return grown.group_by("id").agg(
+        pl.col("conversation_id", "scope").first(),
+        pl.col("created_at", "started_at").min(),
+        pl.col("ended_at").max(),
+        pl.col("messages").sum(),
+    )
+
+
+def _link(target: Target) -> pl.DataFrame:
+    pair = (episode_id(CONVERSATION), target.id)
+    return pl.DataFrame([{"id": row_id("ee", *pair), "episode_id": pair[0], "entity_id": pair[1]}])

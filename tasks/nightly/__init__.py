@@ -1,0 +1,1 @@
+"""What a nightly run does."""

@@ -1,0 +1,210 @@
+"""Artifacts: documents and pasted texts that were filed are linked to earlier ones (S1-16 … S1-19)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+import polars as pl
+
+from inference.language import Language
+from prompts.rendering import prompt_version, render_artifact_links
+from prompts.responses import ArtifactLinks
+from slowwave.deduplication.artifacts import (
+    LINKED,
+    NEAR,
+    ArtifactPlan,
+    Verdict,
+    Verdicts,
+    find_questions,
+    measure_pairs,
+    plan_artifacts,
+)
+from slowwave.records import ArtifactQuestion
+from slowwave.settings import ArtifactSettings, MergeSettings
+from slowwave.validity import live_sql
+from storage.rows import column_names, quoted
+from storage.search import nearest, unit_matrix
+from storage.snapshots import Reading
+from storage.transactions import Transaction
+from tasks.runtime.engine import task
+from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S
+from tasks.runtime.runs import Run, store_of
+
+QUESTIONS_PER_CALL = 10
+
+_IS_UNLINKED = "consolidated_at IS NULL AND status = 'active'"
+_IS_HEAD = "is_head AND status = 'active'"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedArtifacts:
+    """What became of the unlinked artifacts; `left` wait for a model, `would_ask` is what a dry run would ask."""
+
+    counts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    left: int = 0
+    would_ask: int = 0
+    errors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shelved:
+    """Unlinked artifacts, what they may be linked with, and how near the two are."""
+
+    new: pl.DataFrame
+    heads: pl.DataFrame
+    near: pl.DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """What a model said of pairs, which artifacts must wait for it, and what went wrong."""
+
+    verdicts: Verdicts = field(default_factory=lambda: MappingProxyType({}))
+    waiting: frozenset[str] = frozenset()
+    errors: tuple[str, ...] = ()
+
+
+@task("link artifacts", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[ASKS_MODEL])
+async def link_artifacts(
+    run: Run, settings: MergeSettings, language: Language | None = None, *, dry_run: bool = False
+) -> LinkedArtifacts:
+    """Link every artifact that is not linked yet; a dry run asks no model and writes nothing."""
+    store, chosen = store_of(run), settings.artifacts
+    snapshot = store.snapshot()
+    if not chosen.enabled or not snapshot.count("artifacts", _IS_UNLINKED):
+        return LinkedArtifacts()
+    shelved = _shelved(snapshot, chosen)
+    keys, questions = _questions(shelved, chosen) if _is_asked(language, chosen) else ((), ())
+    heard = await _ask(language, keys, questions) if language is not None and not dry_run else _Heard()
+    plan = _plan(run, shelved, chosen, heard)
+    if not dry_run:
+        with store.commit(run.id, "consolidate.artifacts", run.now) as tx:
+            if tx.sequence != snapshot.sequence + 1:  # another run has filed or linked something meanwhile
+                plan = _plan(run, _shelved(tx, chosen, shelved.new["id"]), chosen, heard)
+            _write(tx, run, plan)
+    alone = plan.artifacts.filter(pl.col("link") == "root", pl.col("id").is_in(shelved.new["id"].to_list()))
+    counts = {**plan.counts, "on their own": len(alone)}
+    return LinkedArtifacts(counts, len(heard.waiting), len(questions) if dry_run else 0, heard.errors)
+
+
+def _is_asked(language: Language | None, settings: ArtifactSettings) -> bool:
+    return settings.ask_model and language is not None and not language.is_keyless("judge")
+
+
+def _shelved(reading: Reading, settings: ArtifactSettings, only: pl.Series | None = None) -> _Shelved:
+    """The unlinked artifacts (`only` those of them), the chains near to them, and the cosines of both (S1-16)."""
+    new = reading.frame("artifacts", _IS_UNLINKED, [*column_names("artifacts"), "vector"])
+    new = new if only is None else new.filter(pl.col("id").is_in(only.to_list()))
+    near = pl.concat([_near(reading, part, settings) for part in new.partition_by("scope")] or [_no_near()])
+    groups = reading.by_ids("artifacts", near["head_id"], ["group_id"], where="consolidated_at IS NOT NULL")["group_id"]
+    linked = "status = 'active' AND consolidated_at IS NOT NULL"
+    heads = reading.by_ids("artifacts", groups, key="group_id", where=linked)
+    known = pl.concat([new["id"], heads["id"]])
+    return _Shelved(new.drop("vector"), heads, near.filter(pl.col("head_id").is_in(known.to_list())))
+
+
+def _no_near() -> pl.DataFrame:
+    return pl.DataFrame(schema=NEAR)
+
+
+def _near(reading: Reading, new: pl.DataFrame, settings: ArtifactSettings) -> pl.DataFrame:
+    """The nearest heads of one scope for each of its unlinked artifacts, and earlier states of the same file."""
+    told = new.filter(pl.col("vector").is_not_null())
+    if told.is_empty():
+        return _no_near()
+    vectors = unit_matrix(told["vector"], reading.dims)
+    where = f"{_IS_HEAD} AND scope = {quoted(told['scope'][0])}"
+    found = nearest(reading, "artifacts", vectors, settings.matches + 1, where)
+    named = found.select(id=told["id"].gather(found["query"]), head_id="id", cosine=pl.col("cosine").cast(pl.Float64))
+    return pl.concat([named.filter(pl.col("id") != pl.col("head_id")), _same_files(reading, told, where)])
+
+
+def _same_files(reading: Reading, new: pl.DataFrame, where: str) -> pl.DataFrame:
+    """Pairs of documents that were read under one name, however many others are nearer."""
+    documents = new.filter(pl.col("message_id").is_null()).select("id", "conversation_id", "vector")
+    others = reading.by_ids(
+        "artifacts",
+        documents["conversation_id"],
+        ["id", "conversation_id"],
+        key="conversation_id",
+        where=f"{where} AND message_id IS NULL",
+        with_vector=True,
+    ).filter(pl.col("vector").is_not_null())
+    pairs = documents.join(others, on="conversation_id", suffix="_b").filter(pl.col("id") != pl.col("id_b"))
+    a, b = (unit_matrix(pairs[name], reading.dims) for name in ("vector", "vector_b"))
+    return pairs.select("id", head_id="id_b", cosine=pl.Series(np.einsum("ij,ij->i", a, b), dtype=pl.Float64))
+
+
+def _questions(
+    shelved: _Shelved, settings: ArtifactSettings
+) -> tuple[tuple[tuple[str, str], ...], tuple[ArtifactQuestion, ...]]:
+    both = pl.concat([shelved.new, shelved.heads], how="diagonal_relaxed")
+    return find_questions(both, measure_pairs(both, shelved.near, settings), shelved.new["id"].to_list())
+
+
+async def _ask(language: Language, keys: Sequence[tuple[str, str]], questions: tuple[ArtifactQuestion, ...]) -> _Heard:
+    """A model's verdicts; pairs it never saw make their artifacts wait, pairs it failed at are left to the rules."""
+    groups = [questions[n : n + QUESTIONS_PER_CALL] for n in range(0, len(questions), QUESTIONS_PER_CALL)]
+    answers = await language.ask_many([render_artifact_links(group) for group in groups], ArtifactLinks, "judge")
+    model = f"{language.model('judge')} {prompt_version('link_artifacts')}" if groups else ""
+    verdicts: dict[tuple[str, str], Verdict] = {}
+    waiting: set[str] = set()
+    for group, answer in zip(groups, answers, strict=True):
+        numbers = {question.number for question in group}
+        if answer.value is None and (answer.skipped or answer.may_retry):
+            waiting.update(key for number in numbers for key in keys[number])
+        for said in answer.value.answers if answer.value is not None else ():
+            if said.question in numbers:
+                verdicts[keys[said.question]] = Verdict(said.relation, said.confidence, model)
+    return _Heard(verdicts, frozenset(waiting), tuple(sorted({each.error for each in answers if each.error})))
+
+
+def _plan(run: Run, shelved: _Shelved, settings: ArtifactSettings, heard: _Heard) -> ArtifactPlan:
+    new = shelved.new.filter(~pl.col("id").is_in(list(heard.waiting)))
+    known = [*new["id"], *shelved.heads["id"]]
+    near = shelved.near.filter(pl.col("id").is_in(known), pl.col("head_id").is_in(known))
+    return plan_artifacts(new, shelved.heads, near, settings, heard.verdicts, run.now)
+
+
+def _write(tx: Transaction, run: Run, plan: ArtifactPlan) -> None:
+    rows = tx.by_ids("artifacts", plan.artifacts["id"], with_vector=True)
+    changed = rows.drop(*LINKED).join(plan.artifacts, on="id", how="left", maintain_order="left")
+    facts = _facts_of(tx, run, changed)
+    whole = changed.drop("linked_fact_ids").join(facts, on="id", how="left", maintain_order="left")
+    tx.upsert("artifacts", whole)
+    tx.upsert("decisions", plan.decisions)
+
+
+def _facts_of(tx: Transaction, run: Run, artifacts: pl.DataFrame) -> pl.DataFrame:
+    """Columns id and linked_fact_ids: live facts from the message it was pasted in, or from the document itself.
+
+    One file read at different times is one conversation: a fact belongs to every version that was its source or still
+    holds its words.
+    """
+    whole = artifacts.filter(pl.col("message_id").is_null())
+    columns = ["id", "conversation_id", "source_id"]
+    passages = tx.by_ids("messages", whole["conversation_id"], columns, key="conversation_id")
+    said = whole.select("id", "conversation_id", "source_id", "content").join(
+        passages.rename({"id": "message_id"}), on="conversation_id", suffix="_said"
+    )
+    is_own = pl.col("source_id") == pl.col("source_id_said")
+    told = said.select("id", "message_id", is_own=is_own.fill_null(False))
+    pastes = artifacts.filter(pl.col("message_id").is_not_null()).select("id", "message_id", is_own=True)
+    places = pl.concat([told, pastes])
+    facts = tx.by_ids(
+        "facts", places["message_id"], ["id", "message_id", "quote"], key="message_id", where=live_sql(run.now)
+    ).rename({"id": "fact_id"})
+    linked = places.join(facts, on="message_id").join(artifacts.select("id", "content"), on="id")
+    holds = _flat("content").str.contains(_flat("quote").fill_null(""), literal=True)
+    return (
+        linked.filter(pl.col("is_own") | holds)
+        .group_by("id", maintain_order=True)
+        .agg(linked_fact_ids=pl.col("fact_id").unique().sort())
+    )
+
+
+def _flat(column: str) -> pl.Expr:
+    return pl.col(column).str.replace_all(r"\s+", " ").str.strip_chars()

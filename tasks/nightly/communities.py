@@ -1,0 +1,256 @@
+"""Communities: what belongs together is found anew, and what changed is summarised (S2-45 … S2-50).
+
+Groups are found and models are asked outside the lease. Inside it the plan is made again if another run wrote
+meanwhile: a summary belongs to a fingerprint, so that of a community that is no more as it was is not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import polars as pl
+
+from inference.language import Language
+from prompts.packing import Pack, pack_communities
+from prompts.rendering import prompt_version, render_communities
+from prompts.responses import CommunitySummaries
+from recall.graphs import graph_of
+from slowwave.graph.communities import Grouping, group_entities, is_due
+from slowwave.graph.community_plan import CommunityPlan, needs_summary, plan_communities, told_sources
+from slowwave.graph.community_summaries import Summary, questions_about, strongest_facts, summary_by_rule
+from slowwave.graph.partition import find_groups
+from slowwave.settings import CommunitySettings
+from storage.rows import quoted
+from storage.snapshots import Reading, Snapshot
+from storage.transactions import Transaction
+from tasks.ingest.sessions import ANSWER_TOKENS, Asking
+from tasks.ingest.statements import CONVERSATION
+from tasks.runtime.decisions_shown import LISTED, TOLD, Telling
+from tasks.runtime.engine import report_progress, task
+from tasks.runtime.events import REFRESH_DUE, announce
+from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
+from tasks.runtime.runs import Run, store_of
+
+# Questions about communities: what is due, what a model is shown of it, and what it answered (S2-48).
+
+
+PROMPT = "summarize_communities"
+_ASKING = Asking(render_communities, CommunitySummaries, "The model said nothing about a community.")
+_NOBODY = pl.DataFrame(schema={"id": pl.String, "fingerprint": pl.String, "entity_ids": pl.List(pl.String)})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """Summaries by fingerprint, and what they were asked from: COMMUNITIES that are `due`, names and facts of theirs.
+
+    `left` were not asked about for want of budget, `failed` without an answer that can be used.
+    """
+
+    summaries: Mapping[str, Summary] = field(default_factory=lambda: MappingProxyType({}))
+    due: pl.DataFrame = field(default_factory=lambda: _NOBODY)
+    names: pl.DataFrame = field(default_factory=lambda: _NOBODY)
+    facts: pl.DataFrame = field(default_factory=lambda: _NOBODY)
+    left: int = 0
+    failed: int = 0
+    errors: tuple[str, ...] = ()
+
+
+def packs_of(asked: Asked, settings: CommunitySettings) -> list[Pack]:
+    """The questions about all that is due, in order, as many to a prompt as it and its answer hold."""
+    if asked.due.is_empty():
+        return []
+    most = max(1, settings.llm.max_output_tokens // ANSWER_TOKENS)
+    questions = questions_about(asked.due, asked.names, asked.facts)
+    return list(pack_communities(questions, settings.max_prompt_bytes, most))
+
+
+async def ask_model(asked: Asked, settings: CommunitySettings, language: Language) -> Asked:
+    """A model's summaries of all that is due."""
+    told = await _ASKING.hear(language, packs_of(asked, settings))
+    model, version = language.model("summarize"), prompt_version(PROMPT)
+    marks = asked.due["fingerprint"].to_list()
+    return replace(
+        asked,
+        summaries={
+            mark: Summary(each.text, "model", model, version)
+            for mark, each in zip(marks, told, strict=True)
+            if each.text
+        },
+        left=sum(each.is_skipped for each in told),
+        failed=sum(each.has_failed for each in told),
+        errors=_ASKING.errors(told),
+    )
+
+
+MANY = 5000  # from so many rows on reading a whole narrow table beats naming each
+_MADE_OF = ("facts", "fact_usage", "entities", "fact_aspects", "communities")
+_FACT = ["id", "statement", "evidence_count"]
+_HELD = ["id", "name", "summary", "summarised_by", "prompt_version", "told_fact_ids", "fingerprint", "entity_ids",
+         "joined_ids", "facts", "aspects", "created_at"]  # fmt: skip
+
+Summaries = Mapping[str, Summary]
+Sources = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """What became of the communities; `left` have no summary for want of budget, `failed` because nobody could tell.
+
+    `would_ask` is how many prompts a dry run would put.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    left: int = 0
+    failed: int = 0
+    would_ask: int = 0
+    is_written: bool = False
+    told: tuple[Telling, ...] = ()
+    errors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _View:
+    """The communities as one state of the store has them: found now, and held."""
+
+    grouping: Grouping
+    held: pl.DataFrame
+
+
+@task("refresh communities", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=(ASKS_MODEL, WHOLE_MEMORY))
+async def refresh_communities(
+    run: Run, settings: CommunitySettings, language: Language, *, dry_run: bool = False
+) -> Refreshed:
+    """Find the communities of what is live now and summarise those that changed; one commit, or none.
+
+    A dry run asks nobody and writes nothing. Without a model the strongest facts are the summary.
+    """
+    store, has_model = store_of(run), not language.is_keyless("summarize")
+    snapshot = store.snapshot()
+    view = _view(snapshot, run, settings)
+    due = needs_summary(view.grouping, view.held, has_model=has_model)
+    due = due if settings.max_prompt_bytes else due.clear()
+    await report_progress("communities to summarise", len(due))
+    facts = _facts_about(snapshot, view, due)
+    strongest = strongest_facts(view.grouping, facts, settings.facts_per_summary)
+    sources = told_sources(view.grouping, facts, strongest)
+    asked = await _summaries(snapshot, due, strongest, settings, language, dry_run=dry_run)
+    plan = _plan(snapshot, run, view, asked.summaries, sources)
+    if not dry_run and not plan.is_empty:
+        with store.commit(run.id, "communities.refresh", run.now) as tx:
+            if is_overtaken(tx, snapshot):
+                plan = _plan(tx, run, _view(tx, run, settings), asked.summaries, sources)
+            _write(tx, plan)
+    return _counted(plan, asked, len(packs_of(asked, settings)) if dry_run and has_model else 0, dry_run=dry_run)
+
+
+def is_overtaken(later: Transaction | Snapshot, snapshot: Snapshot) -> bool:
+    """Whether anything that communities are made of changed since the snapshot."""
+    return any(later.versions[name] != snapshot.versions[name] for name in _MADE_OF)
+
+
+def _view(reading: Reading, run: Run, settings: CommunitySettings) -> _View:
+    graph = graph_of(reading, run.now)
+    held = reading.frame("communities", columns=_HELD).sort("id")
+    return _View(group_entities(graph, find_groups(graph, settings), held), held)
+
+
+def _facts_about(reading: Reading, view: _View, due: pl.DataFrame) -> pl.DataFrame:
+    """The facts within the communities that are due; perhaps others too."""
+    ids = view.grouping.relations.join(due, left_on="community_id", right_on="id", how="semi")["fact_id"]
+    return _chosen(reading, "facts", ids, _FACT)
+
+
+async def _summaries(
+    reading: Reading,
+    due: pl.DataFrame,
+    facts: pl.DataFrame,
+    settings: CommunitySettings,
+    language: Language,
+    *,
+    dry_run: bool,
+) -> Asked:
+    """What is told of the communities that are due, by fingerprint; a dry run with a model tells nothing.
+
+    `facts` (community_id, statement) are what it is told from.
+    """
+    if language.is_keyless("summarize"):
+        by_id = dict(facts.group_by("community_id", maintain_order=True).agg("statement").iter_rows())
+        told = (
+            (mark, summary_by_rule(by_id.get(id_, ()))) for id_, mark in due.select("id", "fingerprint").iter_rows()
+        )
+        return Asked({mark: Summary(text, "rule") for mark, text in told if text})
+    names = _chosen(reading, "entities", due["entity_ids"].explode().drop_nulls(), ["id", "name"])
+    asked = Asked(due=due, names=names, facts=facts)
+    return asked if dry_run else await ask_model(asked, settings, language)
+
+
+def _plan(reading: Reading, run: Run, view: _View, summaries: Summaries, sources: Sources) -> CommunityPlan:
+    names = _chosen(reading, "entities", view.grouping.groups["entity_ids"].list.head(3).explode(), ["id", "name"])
+    aspects = _chosen(reading, "fact_aspects", view.grouping.relations["fact_id"], ["fact_id", "slug"], key="fact_id")
+    return plan_communities(view.grouping, view.held, names, aspects, summaries, sources, run.now)
+
+
+def _chosen(reading: Reading, name: str, ids: pl.Series, columns: list[str], key: str = "id") -> pl.DataFrame:
+    """Rows whose key is among the ids; perhaps others too, where there are many."""
+    distinct = ids.drop_nulls().unique()
+    return (
+        reading.frame(name, columns=columns)
+        if len(distinct) > MANY
+        else reading.by_ids(name, distinct, columns, key=key)
+    )
+
+
+def _write(tx: Transaction, plan: CommunityPlan) -> None:
+    known = tx.by_ids("communities", plan.communities["id"], ["id", "created_at"])
+    tx.upsert("communities", plan.communities.join(known, on="id", how="left", maintain_order="left"))
+    tx.delete("communities", plan.dropped)
+    tx.upsert("decisions", plan.decisions)
+
+
+def _counted(plan: CommunityPlan, asked: Asked, would_ask: int, *, dry_run: bool) -> Refreshed:
+    """What is told of a run goes by names: what a community is about is said in one place, its own row."""
+    most = LISTED if dry_run else TOLD
+    size = pl.col("measures").str.json_path_match("$.members").cast(pl.Int64)
+    rows = plan.decisions.sort(size, "id", descending=[True, False]).select("action", "subject_id", "reason").head(most)
+    called = dict(plan.communities.select("id", "name").iter_rows())
+    told = tuple(Telling(action, called.get(id_) or id_, reason) for action, id_, reason in rows.iter_rows())
+    return Refreshed(
+        plan.summary(), asked.left, asked.failed, would_ask, not (dry_run or plan.is_empty), told, asked.errors
+    )
+
+
+# When communities are due: each time so many more messages were extracted (S2-24, S2-45).
+
+
+EXTRACTION_COUNT = "extraction_count"  # as it was when communities were last said to be due
+_EXTRACTED = f"graph_state IN ('done', 'skipped_durability') AND conversation_id != {quoted(CONVERSATION)}"
+
+
+def extractions(reading: Reading) -> int:
+    """How often a message reached the extractor, attempts that failed among them (S2-24).
+
+    The messages themselves tell, so it is right after a kill, an undo and an undone undo.
+    """
+    failed = reading.frame("messages", "attempts > 0", ["attempts"])["attempts"].sum()
+    return reading.count("messages", _EXTRACTED) + int(failed or 0)
+
+
+@task("note whether communities are due")
+def note_due(run: Run, interval: int) -> bool:
+    """Say that communities are due where extractions went past a multiple of the interval since that was said (T17).
+
+    Under Prefect as an event, upon which the deployment `communities` runs. How many there were is written down after
+    it: a run that dies in between says it again, and one that died before leaves it to the next.
+    """
+    store = store_of(run)
+    snapshot = store.snapshot()
+    marks = snapshot.by_ids("metadata", [EXTRACTION_COUNT], ["number"])["number"].to_list()
+    before, after = int(marks[0]) if marks else 0, extractions(snapshot)
+    if not is_due(before, after, interval):
+        return False
+    announce(REFRESH_DUE, run, before=before, after=after, interval=interval)
+    with store.commit(run.id, "communities.due", run.now) as tx:
+        tx.upsert("metadata", pl.DataFrame({"id": [EXTRACTION_COUNT], "number": [float(after)]}))
+    return True

@@ -1,0 +1,394 @@
+"""Eviction: what has been out of use long enough moves out of the way, and no more is kept than was asked for.
+
+Each task is a part of `decay`: it looks at a snapshot, and writes in commits of its own; a second run finds nothing.
+What it decided is looked at again under the lease. Under retention.mode = archive nothing is lost: moved facts answer
+questions about the past from `facts_archive`, and an archived entity comes back with the next mention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.lifecycle import eviction
+from slowwave.lifecycle.eviction import ARCHIVED, ENDS, FOR_WANT_OF_ROOM, CapPlan, plan_cap, plan_orphans, removable
+from slowwave.review.proposing import Told
+from slowwave.revision.beliefs import crowded_out, eviction_rows
+from slowwave.revision.contradictions import KIND
+from slowwave.settings import DecaySettings
+from slowwave.text import as_json, timed_id
+from slowwave.validity import live_sql, time_sql
+from storage.rows import quoted
+from storage.snapshots import Reading, Snapshot
+from storage.transactions import Transaction
+from tasks.entities.retirement import carry_out, renew_profiles, retirement_of
+from tasks.ingest.beliefs import PENDING
+from tasks.runtime.decisions_shown import TOLD, Telling
+from tasks.runtime.engine import task
+from tasks.runtime.runs import Run, store_of
+
+from .purging import PLACES, delete_entities, delete_facts, mentioned, plan_purge
+
+FACTS_AT_ONCE = 5_000
+ENTITIES_AT_ONCE = 1_000
+IN_USE = "(status IS NULL OR status = 'active')"
+"""Entities that were not archived, as a filter."""
+_BELIEF = ["id", "subject_id", "predicate", "statement", "probability", "last_at", "promoted_at"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """What went, or under `dry_run` would go, and the first ten of it.
+
+    Facts: `moved` to the archive long after they were over, `deleted` for good instead, or `archived` while they held
+    (the cap on entities; `slowwave restore` brings them back). Entities: `entities` archived, `removed` for good.
+    `beliefs` and `pairs` that waited are dropped. `left_over` are entities beyond the cap that may not go.
+    """
+
+    moved: int = 0
+    deleted: int = 0
+    archived: int = 0
+    entities: int = 0
+    removed: int = 0
+    beliefs: int = 0
+    pairs: int = 0
+    left_over: int = 0
+    told: tuple[Telling, ...] = ()
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What went, in words; nothing that did not."""
+        said = {
+            "facts moved to the archive": self.moved,
+            "facts deleted": self.deleted,
+            "facts archived": self.archived,
+            "entities archived": self.entities,
+            "entities deleted": self.removed,
+            "beliefs dropped": self.beliefs,
+            "conflicts expired": self.pairs,
+        }
+        return {what: number for what, number in said.items() if number}
+
+
+@task("archive facts")
+def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Evicted:
+    """Move facts that are over since `expired_edge_retention_days` to the archive, or delete them (S2-51, §6.3).
+
+    Their rows stay as they are to the last stamp; what is to be deleted may lie in the archive already. One commit for
+    every 5,000 facts, with one decision that counts them: what became of each fact was decided when it ended, and
+    stands in the ledger. Of deleted facts it names the ids. Where a person is asked, each move waits with a decision of
+    its own, and all that is deleted waits together: what is told is what was written.
+    """
+    where = eviction.out_of_use_sql(eviction.since(run.now, settings.expired_edge_retention_days))
+    snapshot, deletes = store_of(run).snapshot(), settings.retention.mode == "delete"
+    places = PLACES if deletes else PLACES[:1]
+    ids = _out_of_use(snapshot, where, places)
+    purge = plan_purge(snapshot, ids) if deletes else None
+    ids = ids if purge is None else purge.ids
+    told = _facts_told(snapshot, ids, "move" if purge is None else "delete")
+    if dry_run:
+        return Evicted(told=told, **{"moved" if purge is None else "deleted": len(ids)})
+    gone, writing = [ids.clear()], run if purge is None else _erasing(run, ids)
+    for start in range(0, len(ids), FACTS_AT_ONCE):
+        with store_of(writing).commit(run.id, "decay.facts", run.now) as tx:
+            still = _out_of_use(tx, where, places, ids.slice(start, FACTS_AT_ONCE))
+            if purge is None:
+                rows = tx.by_ids("facts", still, with_vector=True)
+                tx.put_back("facts_archive", rows)
+                tx.delete("facts", still)
+            else:
+                delete_facts(tx, purge, still)
+            tx.upsert("decisions", _moved(run, settings, still, "move" if purge is None else "delete"))
+            gone.append(still)
+    done = _unless_it_waits(run, pl.concat(gone), *places)
+    told = told if run.proposes is None else _facts_told(snapshot, done, "move" if purge is None else "delete")
+    return Evicted(told=told, **{"moved" if purge is None else "deleted": len(done)})
+
+
+def _erasing(run: Run, ids: pl.Series) -> Run:
+    """The run that deletes these for good: where a person is asked, a commit of it waits as a whole, as an erasure."""
+    if run.proposes is None:
+        return run
+    each = tuple(Told(row, risks=("erasure",)) for row in ids)
+    return replace(run, proposes=replace(run.proposes, together=True, each=each))
+
+
+def _unless_it_waits(run: Run, ids: pl.Series, *places: str, where: str | None = None) -> pl.Series:
+    """Those of these rows that went from all these tables (`where`: from among such rows), and wait for nobody."""
+    if run.proposes is None:
+        return ids
+    snapshot = store_of(run).snapshot()
+    left = pl.concat([snapshot.by_ids(name, ids, ["id"], where=where)["id"] for name in places])
+    return ids.filter(~ids.is_in(left.implode()))
+
+
+def _out_of_use(reading: Reading, where: str, places: Sequence[str], ids: pl.Series | None = None) -> pl.Series:
+    """Ids of facts in these tables that are over for long enough, or of those among `ids`; the earliest come first."""
+    pinned = reading.frame("entities", "pinned", ["id"])["id"]
+    columns = ["id", "expired_at", "updated_at", *(ENDS if len(pinned) else ())]
+    rows = pl.concat(
+        reading.frame(name, where, columns) if ids is None else reading.by_ids(name, ids, columns, where=where)
+        for name in places
+    )
+    free = rows.filter(~eviction.touches(pinned)) if len(pinned) else rows
+    return free.sort(pl.coalesce("expired_at", "updated_at"), "id")["id"]
+
+
+def _moved(run: Run, settings: DecaySettings, ids: pl.Series, action: str) -> pl.DataFrame:
+    if ids.is_empty():
+        return frames.empty(frames.DECISIONS)
+    if run.proposes is not None and action == "move":
+        return eviction.move_decisions(ids, settings.expired_edge_retention_days, run.now)
+    days = settings.expired_edge_retention_days
+    where = "moved to the archive" if action == "move" else "deleted for good"
+    row = {
+        "id": timed_id("d", run.now, action, run.id, ids[0]),
+        "action": action,
+        "subject_id": run.id,
+        "ids_in": ids.to_list() if action == "delete" else [],
+        "measures": as_json({"facts": len(ids), "expired_edge_retention_days": days}),
+        "decided_by": "rule",
+        "reason": f"{len(ids)} facts that were over for more than {days:g} days were {where}.",
+        "at": run.now,
+    }
+    return frames.conform(pl.DataFrame([row]), frames.DECISIONS)
+
+
+def _facts_told(reading: Reading, ids: pl.Series, action: str) -> tuple[Telling, ...]:
+    columns = ["id", "statement", "status", "status_reason", "expired_at"]
+    rows = pl.concat([reading.by_ids(name, ids.head(TOLD), columns) for name in PLACES])
+    rows = rows.sort("expired_at", "id", nulls_last=True)
+    return tuple(
+        Telling(action, statement or id_, f"It is {status}: {why}" if why else f"It is {status}.")
+        for id_, statement, status, why, _ in rows.iter_rows()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Orphans:
+    """Entities to archive and to delete for good (`eviction.ENTITIES`)."""
+
+    archived: pl.DataFrame
+    removed: pl.DataFrame
+
+    def among(self, others: _Orphans) -> _Orphans:
+        """Those that are orphans there as well."""
+        return _Orphans(_among(self.archived, others.archived["id"]), _among(self.removed, others.removed["id"]))
+
+    def turns(self, run: Run) -> list[tuple[Run, _Orphans]]:
+        """What one commit each is to write, and by which run; none where there is nothing."""
+        turns = [(run, self)]
+        if run.proposes is not None:
+            archived = replace(self, removed=self.removed.clear())
+            removed = replace(self, archived=self.archived.clear())
+            turns = [(run, archived), (_erasing(run, self.removed["id"]), removed)]
+        return [(each, part) for each, part in turns if len(part.archived) or len(part.removed)]
+
+
+def _among(rows: pl.DataFrame, ids: pl.Series) -> pl.DataFrame:
+    return rows.filter(pl.col("id").is_in(ids.implode()))
+
+
+@task("archive orphans")
+def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Evicted:
+    """Archive entities of which nothing is known and that nobody mentioned for `orphan_days`; one commit (S2-52, T30).
+
+    A pending belief, a candidate, a split or a pin keeps an entity. Under retention.mode = delete those go for good
+    that no row names any more, with their names, profile and counters; archived ones among them.
+    """
+    snapshot = store_of(run).snapshot()
+    plan = _orphans(snapshot, run, settings)
+    if not dry_run:
+        plan = _clear_away(run, settings, plan, snapshot.sequence)
+    told = (*_entities_told("archive", plan.archived), *_entities_told("delete", plan.removed))[:TOLD]
+    return Evicted(entities=len(plan.archived), removed=len(plan.removed), told=told)
+
+
+def _clear_away(run: Run, settings: DecaySettings, plan: _Orphans, seen: int) -> _Orphans:
+    """Write the plan, and return what of it was written; where a person is asked, erasures are a commit of their own.
+
+    `seen` is the commit that the plan is of.
+    """
+    done = []
+    for writing, part in plan.turns(run):
+        with store_of(writing).commit(run.id, "decay.orphans", run.now) as tx:
+            if tx.sequence != seen + 1:
+                part = part.among(_orphans(tx, run, settings))
+            _archive_entities(tx, part.archived["id"])
+            delete_entities(tx, part.removed["id"])
+            days = settings.orphan_days
+            tx.upsert("decisions", eviction.orphan_decisions(part.archived, days, run.now))
+            tx.upsert("decisions", eviction.orphan_decisions(part.removed, days, run.now, "delete"))
+            seen = tx.sequence
+        done.append(part)
+    archived = pl.concat([plan.archived.clear(), *(part.archived for part in done)])
+    removed = pl.concat([plan.removed.clear(), *(part.removed for part in done)])
+    return _Orphans(
+        _among(archived, _unless_it_waits(run, archived["id"], "entities", where=IN_USE)),
+        _among(removed, _unless_it_waits(run, removed["id"], "entities")),
+    )
+
+
+def _orphans(reading: Reading, run: Run, settings: DecaySettings) -> _Orphans:
+    entities, cutoff = _entities(reading), eviction.since(run.now, settings.orphan_days)
+    none = entities.clear()
+    if entities.filter(pl.col("seen_at") < cutoff).is_empty():
+        return _Orphans(none, none)
+    known = _needed_entities(reading, run)
+    orphans = plan_orphans(entities, known, cutoff)
+    if settings.retention.mode == "archive":
+        return _Orphans(orphans, none)
+    removed = removable(entities, known, mentioned(reading), cutoff)
+    return _Orphans(orphans.join(removed, on="id", how="anti", maintain_order="left"), removed)
+
+
+def _entities(reading: Reading) -> pl.DataFrame:
+    times = ["last_seen_at", "first_seen_at", "created_at"]
+    columns = [name for name in eviction.ENTITIES if name != "seen_at"]
+    rows = reading.frame("entities", columns=[*columns, *times])
+    return rows.with_columns(seen_at=pl.coalesce(times)).select(*eviction.ENTITIES)
+
+
+def _needed_entities(reading: Reading, run: Run) -> pl.Series:
+    """Entities that a fact which holds or may come to hold, or a pending belief, is about."""
+    kinds = "(kind IS NULL OR kind <> 'similarity')"  # likeness is no knowledge (T33)
+    facts = reading.frame("facts", f"{eviction.needed_sql(run.now)} AND {kinds}", ENDS)
+    beliefs = reading.frame("pending_beliefs", PENDING, ENDS[:2])
+    parts = [frame[end].rename("id").unique() for frame in (facts, beliefs) for end in frame.columns]
+    return pl.concat(parts).drop_nulls().unique()
+
+
+def _archive_entities(tx: Transaction, ids: pl.Series) -> None:
+    whole = tx.by_ids("entities", ids, with_vector=True)
+    tx.upsert("entities", whole.with_columns(status=pl.lit(ARCHIVED)))
+
+
+def _entities_told(action: str, entities: pl.DataFrame) -> list[Telling]:
+    rows = entities.head(TOLD).select("name", "entity_type", "seen_at")
+    return [
+        Telling(action, f"{name} ({kind})", f"Last seen {seen:%Y-%m-%d}." if seen else "It was never seen.")
+        for name, kind, seen in rows.iter_rows()
+    ]
+
+
+@task("cap entities")
+def cap_entities(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Evicted:
+    """Archive the least related entities beyond `max_entities` (0: no limit), and what is known of them (S2-53, T23).
+
+    One commit for every 1,000 entities. Pinned ones stay, and those of which something is known that never goes.
+    """
+    snapshot = store_of(run).snapshot()
+    plan = _cap(snapshot, run, settings)
+    found = plan
+    if dry_run or plan.entities.is_empty():
+        return _capped(found, found.entities, found.facts["id"])
+    parts, owners, seen = [], [], snapshot.versions
+    while len(plan.entities):
+        with store_of(run).commit(run.id, "decay.entities", run.now) as tx:
+            if any(tx.versions[name] != seen[name] for name in ("facts", "entities")):
+                plan = _cap(tx, run, settings)
+            batch, plan = plan.first(ENTITIES_AT_ONCE), plan.after(ENTITIES_AT_ONCE)
+            owners.append(_evict(tx, run, settings, batch))
+            seen = dict(tx.versions)
+        parts.append(batch)
+    renew_profiles(run, pl.concat(owners))
+    entities = pl.concat([part.entities for part in parts])
+    facts = pl.concat([part.facts["id"] for part in parts])
+    gone = _unless_it_waits(run, entities["id"], "entities", where=IN_USE)
+    return _capped(found, _among(entities, gone), _unless_it_waits(run, facts, "facts", where="status = 'active'"))
+
+
+def _capped(plan: CapPlan, entities: pl.DataFrame, facts: pl.Series) -> Evicted:
+    """What the cap comes to, where these went."""
+    told = (*_left_over_told(plan), *_entities_told("archive", entities))[:TOLD]
+    return Evicted(entities=len(entities), archived=len(facts), left_over=plan.left_over, told=told)
+
+
+def _left_over_told(plan: CapPlan) -> list[Telling]:
+    if not plan.left_over:
+        return []
+    why = "They are pinned, or something is known of them that never goes."
+    return [Telling("keep", f"{plan.left_over} entities beyond the cap", why)]
+
+
+def _cap(reading: Reading, run: Run, settings: DecaySettings) -> CapPlan:
+    active = reading.count("entities", IN_USE)
+    if not 0 < settings.max_entities < active:
+        nothing = pl.DataFrame(schema=dict(eviction.ENTITIES)), pl.DataFrame(schema=dict(eviction.FACTS))
+        return plan_cap(*nothing, settings.max_entities)
+    facts = reading.frame("facts", eviction.needed_sql(run.now), list(eviction.FACTS))
+    return plan_cap(_entities(reading), facts, settings.max_entities)
+
+
+def _evict(tx: Transaction, run: Run, settings: DecaySettings, plan: CapPlan) -> pl.Series:
+    """Archive the entities and facts of a plan; returns whose profiles change."""
+    facts = tx.by_ids("facts", plan.facts["id"], with_vector=True, where=live_sql(run.now))
+    seen = eviction.cap_measures(plan, settings.max_entities, run.now)
+    measures = {fact: {"entity": entity, **seen[entity]} for fact, entity in plan.facts.iter_rows()}
+    carry_out(tx, retirement_of(tx, facts, FOR_WANT_OF_ROOM, run.now, measures))
+    _archive_entities(tx, plan.entities["id"])
+    tx.upsert("decisions", eviction.cap_decisions(plan, settings.max_entities, run.now))
+    return facts["owner_entity_id"].unique()
+
+
+@task("cap beliefs")
+def cap_beliefs(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Evicted:
+    """Drop pending beliefs beyond the caps with their evidence, and conflicts that nobody settled in time; one commit.
+
+    The caps hold whether or not beliefs are still collected (S2-54, S2-68). Pending implicit conflicts end with their
+    time to live (S2-75).
+    """
+    snapshot = store_of(run).snapshot()
+    beliefs, pairs = _too_many(snapshot, run, settings), _expired(snapshot, run)
+    if beliefs.is_empty() and pairs.is_empty():
+        return Evicted()
+    if not dry_run:
+        with store_of(run).commit(run.id, "decay.beliefs", run.now) as tx:
+            beliefs, pairs = _too_many(tx, run, settings), _expired(tx, run)
+            hints = tx.by_ids("belief_evidence", beliefs["id"], ["id"], key="belief_id")
+            tx.delete("belief_evidence", hints["id"])
+            tx.delete("pending_beliefs", beliefs["id"])
+            tx.delete("pair_decisions", pairs["id"])
+            tx.upsert("decisions", eviction_rows(beliefs, settings.beliefs, run.now))
+            tx.upsert("decisions", _expiries(pairs, run))
+        beliefs = _among(beliefs, _unless_it_waits(run, beliefs["id"], "pending_beliefs"))
+    told = [Telling("drop", *row) for row in beliefs.select("statement", "reason").head(TOLD).iter_rows()]
+    return Evicted(beliefs=len(beliefs), pairs=len(pairs), told=(*told, *_pairs_told(snapshot, pairs))[:TOLD])
+
+
+def _too_many(reading: Reading, run: Run, settings: DecaySettings) -> pl.DataFrame:
+    return crowded_out(reading.frame("pending_beliefs", PENDING, _BELIEF), settings.beliefs, run.now)
+
+
+def _expired(reading: Reading, run: Run) -> pl.DataFrame:
+    """(id, a_id, b_id, expires_at) of pending implicit conflicts that are not shown any more."""
+    where = f"kind = {quoted(KIND)} AND outcome = 'pending' AND expires_at <= {time_sql(run.now)}"
+    return reading.frame("pair_decisions", where, ["id", "a_id", "b_id", "expires_at"]).sort("expires_at", "id")
+
+
+def _expiries(pairs: pl.DataFrame, run: Run) -> pl.DataFrame:
+    rows = [
+        {
+            "id": timed_id("d", run.now, "expire", id_),
+            "action": "expire",
+            "subject_id": id_,
+            "ids_in": [a, b],
+            "measures": as_json({"expires_at": until}),
+            "decided_by": "rule",
+            "reason": "Nobody settled in time whether these two contradict each other.",
+            "at": run.now,
+        }
+        for id_, a, b, until in pairs.iter_rows()
+    ]
+    return frames.conform(pl.DataFrame(rows), frames.DECISIONS) if rows else frames.empty(frames.DECISIONS)
+
+
+def _pairs_told(snapshot: Snapshot, pairs: pl.DataFrame) -> Iterable[Telling]:
+    shown = pairs.head(TOLD)
+    ends = pl.concat([shown["a_id"], shown["b_id"]])
+    said = dict(snapshot.by_ids("facts", ends, ["id", "statement"]).iter_rows())
+    for a, b in shown.select("a_id", "b_id").iter_rows():
+        yield Telling("drop", f"{said.get(a, a)} | {said.get(b, b)}", "Nobody settled in time whether they contradict.")

@@ -1,0 +1,295 @@
+"""The gate of maintenance: the same questions before and after a run; where recall fell, the run is taken back."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from threading import Lock
+from uuid import uuid4
+
+import polars as pl
+
+from inference.embedding import Embedder
+from recall.memory import Memory, read_versions
+from slowwave import frames
+from slowwave.errors import SlowwaveError
+from slowwave.lifecycle.probes import (
+    FIRST_PLACES,
+    KINDS,
+    Probe,
+    Said,
+    Standing,
+    Verdict,
+    compare,
+    plan_probes,
+    said_by,
+    staying,
+)
+from slowwave.settings import GateSettings, RecallSettings, StewardSettings, WalkSettings
+from slowwave.text import as_json, run_id, timed_id
+from slowwave.validity import MAX_CHAIN, live_sql
+from storage.rows import MARK, quoted
+from storage.snapshots import Reading, Snapshot
+from storage.store import RECORDS, Store
+from storage.undo import undo as take_back
+from tasks.runtime.engine import task
+from tasks.runtime.events import GATE_FAILED, announce
+from tasks.runtime.runs import Run, newest_commit, night_of, store_of
+
+from .steward import is_learning
+from .usage import RECALLS, use_so_far
+
+# Answers to probes: what recall found in the last states, so that no question is asked twice of one. A phase ends in
+# the state in which the next one begins, and one that wrote nothing that recall reads ends in the state in which it
+# began.
+
+
+Recalled = Mapping[str, str]  # id → statement
+AT_ONCE = 50  # questions of one call, after each of which a lease is kept
+_STATES = 3  # before a phase, after it, and after it was taken back
+
+_kept: OrderedDict[tuple[object, ...], dict[str, Recalled]] = OrderedDict()
+_keeping = Lock()
+
+
+def recalled(run: Run, state: Snapshot, queries: Sequence[str], k: int) -> tuple[Recalled, ...]:
+    """What each query recalls in a published state; without a trace in the logs: maintenance is no use (T27).
+
+    Asked at one time of states that recall cannot tell apart, a query has one answer, and is asked once.
+    """
+    settings = recall_settings(k)
+    place = run.store if "://" in run.store else os.path.abspath(run.store)
+    known = _of((place, run.namespace, run.now, k, state.embed_model, read_versions(state, settings)))
+    missing = [query for query in dict.fromkeys(queries) if query not in known]
+    if missing:
+        opened = Memory.open(run.store, run.namespace, settings=settings, is_logged=False, commit=state.sequence)
+        with opened as memory:
+            known.update(zip(missing, asked(run, memory, missing), strict=True))
+    return tuple(known[query] for query in queries)
+
+
+def recall_settings(k: int) -> RecallSettings:
+    """How the gate recalls: without an end, so that a slow machine does not look like a recall that got worse."""
+    return RecallSettings(k=k, walk=WalkSettings(recall_timeout_ms=0))
+
+
+def asked(
+    run: Run, memory: Memory, queries: Sequence[str], stay: Callable[[], None] = lambda: None
+) -> tuple[Recalled, ...]:
+    """What each query recalls now; `stay` is called after some of them each, to keep a lease."""
+    found: list[Recalled] = []
+    for start in range(0, len(queries), AT_ONCE):
+        some = memory.recall_many(queries[start : start + AT_ONCE], only="facts", now=run.now)
+        found += [{fact.id: fact.statement for fact in each.facts} for each in some]
+        stay()
+    return tuple(found)
+
+
+def _of(state: tuple[object, ...]) -> dict[str, Recalled]:
+    with _keeping:
+        known = _kept.setdefault(state, {})
+        _kept.move_to_end(state)
+        while len(_kept) > _STATES:
+            _kept.popitem(last=False)
+        return known
+
+
+__all__ = ["Frozen", "Verdict", "check_recall", "freeze_probes", "note_unpublished", "weigh"]
+
+FACTS = ("facts", "facts_archive")
+_STANDING = ("id", "statement", "status", "valid_from", "valid_to", "replaced_by")
+_ASKED = (
+    "id", "kind", "subject_id", "predicate", "object_id", "object_text", "statement", "status", "valid_from",
+    "valid_to", "expired_at", "entrenchment", "pinned", "evidence_count", "content_score", "created_at",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """The probes of a run, which expected facts each found at a commit before it, and what all these said then."""
+
+    probes: tuple[Probe, ...]
+    found: tuple[frozenset[str], ...]
+    commit: int
+    said: Mapping[str, Said]
+
+
+@task("freeze the questions of the gate")
+def freeze_probes(
+    run: Run,
+    settings: GateSettings,
+    *,
+    steward: StewardSettings = StewardSettings(),  # noqa: B008 (frozen)
+    commit: int | None = None,
+) -> Frozen | None:
+    """Draw the questions of this run and ask them; None if the gate is off or nothing is stored. Writes nothing.
+
+    What fades by the settings of the `steward` is not asked about. With `commit` the state after that one is asked, for
+    a run that goes on with an interrupted one. The id of the run, or of the night that it is a phase of, is the salt of
+    the draw: each night is asked something else, all its phases the same, and the draw can be made again.
+    """
+    newest = newest_commit(run) if settings.enabled else 0
+    if not newest:
+        return None
+    snapshot = store_of(run).snapshot(commit=commit or newest)
+    if not snapshot.count("facts"):
+        return None
+    facts = _facts(snapshot, run.now)
+    probes = _drawn(run, snapshot, facts, settings, steward)
+    said = said_by(facts, {id_ for probe in probes for id_ in probe.expected})
+    answers = recalled(run, snapshot, _queries(probes), settings.k)
+    return Frozen(probes, _found(run, snapshot, probes, said, answers)[0], snapshot.sequence, said)
+
+
+@task("check recall")
+def check_recall(run: Run, frozen: Frozen | None, settings: GateSettings, undo: Sequence[str]) -> Verdict | None:
+    """Ask the frozen questions again; if recall fell, take all of the runs in `undo` back as one commit, or none.
+
+    The runs must have ended. Whether it fell, and what came of it, is in the ledger. Where nothing was written that
+    recall reads, the answers are those of before. Facts that others wrote meanwhile count neither before nor after.
+    """
+    if frozen is None:
+        return None
+    now = store_of(run).snapshot()
+    answers = recalled(run, now, _queries(frozen.probes), settings.k)
+    others = _written_by_others(run, now, frozen, undo)
+    after, standing = _found(run, now, frozen.probes, frozen.said, answers, others)
+    verdict = compare(frozen.probes, frozen.found, after, standing, settings)
+    if not verdict.fell:
+        return verdict
+    done = _taken_back(run, verdict, undo)
+    announce(GATE_FAILED, run, undone=len(done.undone), reason=done.reason(), **done.measures())
+    return done
+
+
+def weigh(
+    run: Run,
+    frozen: Frozen,
+    settings: GateSettings,
+    store: Store,
+    state: Snapshot,
+    seat: Embedder,
+    stay: Callable[[], None],
+) -> Verdict:
+    """What the frozen questions find in a state that nobody else sees yet; nothing is taken back or noted.
+
+    `stay` is called after some questions each, to keep a lease.
+    """
+    memory = Memory(store, seat, recall_settings(settings.k), is_logged=False, snapshot=state)
+    answers = asked(run, memory, _queries(frozen.probes), stay)
+    after, standing = _found(run, state, frozen.probes, frozen.said, answers)
+    return compare(frozen.probes, frozen.found, after, standing, settings)
+
+
+def note_unpublished(run: Run, verdict: Verdict) -> Verdict:
+    """Tell the ledger of what was kept from being published, since recall would have fallen."""
+    done = replace(verdict, obstacle="it was asked beforehand, and nothing was published.")
+    with store_of(run).commit(run.id, "gate", run.now) as tx:
+        row = _decision(run, run.id, run.id, done)
+        tx.upsert("decisions", frames.conform(pl.DataFrame([row]), frames.DECISIONS))
+    announce(GATE_FAILED, run, undone=0, reason=done.reason(), **done.measures())
+    return done
+
+
+def _drawn(
+    run: Run, snapshot: Snapshot, facts: pl.DataFrame, settings: GateSettings, steward: StewardSettings
+) -> tuple[Probe, ...]:
+    store = store_of(run)
+    if not is_learning(run, steward):  # until then nothing is pruned or hidden
+        facts = staying(facts, use_so_far(snapshot, store), run.now, steward)
+    queries = store.log("recalled_queries", columns=["query", "query_hash", "at"])
+    events = store.log(RECALLS, f"rank <= {FIRST_PLACES}", ["fact_id", "query_hash", "rank", "at"])
+    return plan_probes(facts, queries, events, settings, night_of(run), run.now)
+
+
+def _facts(reading: Reading, now: datetime) -> pl.DataFrame:
+    """What is live and can be asked about, with the names of its ends."""
+    kinds = ", ".join(f"'{kind}'" for kind in KINDS)
+    facts = reading.frame("facts", f"({live_sql(now)}) AND kind IN ({kinds})", _ASKED)
+    names = reading.frame("entities", columns=["id", "name"])
+    for end in ("subject", "object"):
+        facts = facts.join(names.rename({"id": f"{end}_id", "name": end}), on=f"{end}_id", how="left")
+    return facts
+
+
+def _queries(probes: Sequence[Probe]) -> list[str]:
+    return [probe.query for probe in probes]
+
+
+def _found(
+    run: Run,
+    snapshot: Snapshot,
+    probes: Sequence[Probe],
+    said: Mapping[str, Said],
+    answers: Sequence[Recalled],
+    others: Collection[str] = (),
+) -> tuple[tuple[frozenset[str], ...], Standing]:
+    """Which of its expected facts each probe finds in a state of the store, and what became of them by then."""
+    standing = _standing(snapshot, {id_ for probe in probes for id_ in probe.expected}, run.now, others)
+    return tuple(standing.found(*pair, said) for pair in zip(probes, answers, strict=True)), standing
+
+
+def _written_by_others(run: Run, snapshot: Snapshot, frozen: Frozen, runs: Sequence[str]) -> frozenset[str]:
+    """Facts that others than these runs and their phases wrote last, after the questions were frozen."""
+    written = snapshot.frame("commits", f"sequence > {frozen.commit}", ["run_id", "kind"])
+    writers, own = {*written.filter(~pl.col("kind").is_in(RECORDS))["run_id"]}, {run.id, *runs}
+    while writers - own and (more := {*snapshot.by_ids("runs", sorted(own), ["id"], key="parent_id")["id"]} - own):
+        own |= more
+    if not writers - own:
+        return frozenset()
+    before = store_of(run).snapshot(commit=frozen.commit).versions
+    theirs = f"(run_id IS NULL OR run_id NOT IN ({', '.join(map(quoted, sorted(own)))}))"
+    rows = [snapshot.frame(name, f"{MARK} > {before.get(name, 1)} AND {theirs}", ["id"]) for name in FACTS]
+    return frozenset(pl.concat(rows)["id"])
+
+
+def _standing(snapshot: Snapshot, ids: Iterable[str], now: datetime, others: Collection[str]) -> Standing:
+    """Of the facts and of all that took their place, step by step; `others` wrote what of it is left out."""
+    rows, asked, wanted = [], set[str](), set(ids)
+    for _ in range(MAX_CHAIN):
+        if not wanted:
+            break
+        asked |= wanted
+        rows += [snapshot.by_ids(name, sorted(wanted), _STANDING) for name in FACTS]
+        wanted = {*pl.concat(rows[-2:])["replaced_by"].drop_nulls()} - asked
+    known = pl.concat(rows) if rows else frames.empty({name: frames.FACTS[name] for name in _STANDING})
+    known = known.unique("id", keep="first", maintain_order=True)
+    replaced = known.filter(pl.col("replaced_by").is_not_null())
+    steps = pl.concat([replaced["id"], replaced["replaced_by"]])
+    said = snapshot.by_ids("fact_evidence", steps, ["fact_id", "occurred_at"], key="fact_id")
+    said_at = said.group_by(id="fact_id").agg(said_at=pl.col("occurred_at").max())
+    return Standing.of(known.join(said_at, on="id", how="left", maintain_order="left"), now, others)
+
+
+def _taken_back(run: Run, verdict: Verdict, undo: Sequence[str]) -> Verdict:
+    """The verdict with the runs that were undone, or what stood in the way; the ledger tells it of each of them."""
+    undoing = run_id("undo", datetime.now(UTC), uuid4().hex)
+    done = verdict
+    if undo:
+        first, *others = undo
+        try:
+            report = take_back(store_of(run), first, undoing, run.now, also=others, decided_by="rule")
+            done = replace(verdict, undone=report.runs)
+        except SlowwaveError as error:
+            done = replace(verdict, obstacle=str(error))
+    rows = [_decision(run, undoing, subject, done) for subject in dict.fromkeys([*undo, run.id])]
+    with store_of(run).commit(undoing, "gate", run.now) as tx:
+        tx.upsert("decisions", frames.conform(pl.DataFrame(rows), frames.DECISIONS))
+    return done
+
+
+def _decision(run: Run, undoing: str, subject: str, verdict: Verdict) -> dict[str, object]:
+    return {
+        "id": timed_id("d", run.now, "gate", subject, undoing),
+        "action": "gate",
+        "subject_id": subject,
+        "ids_in": sorted({lost.fact_id for lost in verdict.lost}),
+        "ids_out": list(verdict.undone),
+        "measures": as_json(verdict.measures()),
+        "decided_by": "rule",
+        "reason": verdict.reason(),
+        "at": run.now,
+    }

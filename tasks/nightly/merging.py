@@ -1,0 +1,228 @@
+"""Merging: what the steward finds to say the same becomes one fact, the one that was of more use (S4-08 … S4-10).
+
+The same road as consolidation, without its marks: only pairs very close in meaning, only facts that neither of the two
+has compared yet. A later consolidation sees the others as if the steward had never looked (§6.5).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from inference.language import Language
+from prompts.rendering import prompt_version
+from slowwave import frames
+from slowwave.deduplication.blocking import find_nearest_pairs
+from slowwave.deduplication.merging import Merges, Pool, by_use, merge_by
+from slowwave.deduplication.questions import uses_pairs
+from slowwave.deduplication.reconciliation import ReconciliationPlan
+from slowwave.errors import SlowwaveError
+from slowwave.settings import MergeSettings, StewardSettings
+from storage.search import FOUND, by_scope, nearest, unit_matrix
+from storage.snapshots import Reading, Snapshot
+from storage.transactions import Transaction
+from tasks.runtime.decisions_shown import TOLD
+from tasks.runtime.engine import report_progress, task
+from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
+from tasks.runtime.runs import Run, store_of
+
+from .comparison import (
+    COMPARED,
+    MANY,
+    View,
+    as_now,
+    comparable,
+    decided_pairs,
+    matrix_of,
+    waiting_facts,
+    whole,
+    whole_scopes,
+)
+from .reconciliation import (
+    PROMPT,
+    Asked,
+    Reconciled,
+    ask,
+    asks_model,
+    counted,
+    embedded_wordings,
+    is_overtaken,
+    plan_of,
+    write_plan,
+    written_of,
+)
+from .usage import counted_use
+
+FEW = 200  # so many new facts are looked up one by one, beyond that everything of their scopes is compared at once
+
+log = logging.getLogger("slowwave")
+
+
+@task("merge duplicates", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=(ASKS_MODEL, WHOLE_MEMORY))
+async def merge_duplicates(
+    run: Run, settings: StewardSettings, language: Language, *, dry_run: bool = False
+) -> Reconciled:
+    """Compare what nobody compared yet with everything live; a commit per `batch_size` merged facts, or none.
+
+    What guards keep apart is asked of a model where there is one, and waits as a pair where there is none.
+    """
+    snapshot = store_of(run).snapshot()
+    seeds = _uncompared(snapshot, run, settings)
+    if seeds.is_empty():
+        return Reconciled()
+    await report_progress("facts to compare", len(seeds))
+    limits = _limits(settings)
+    has_model = asks_model(limits, language)
+    view = _view(run, snapshot, seeds, settings, prompt_version(PROMPT) if has_model else "")
+    by_pairs = uses_pairs(len(seeds), "auto", limits)
+    asked, would_ask = await ask(run, snapshot, view, limits, language if has_model else None, by_pairs, dry_run)
+    if dry_run:
+        plan = plan_of(run, snapshot, view, asked.judged, limits, "", marks=False)
+        return replace(counted(plan, view, Asked()), looked_at=len(seeds), would_ask=would_ask)
+    model = language.model("consolidate") if has_model else ""
+    *parts, last = _parts(view, settings.batch_size)
+    write = partial(_merged, run, snapshot, limits, model)
+    done = [write(part, Asked(), seeds.clear()["id"]) for part in parts]
+    looked = seeds.filter(~pl.col("id").is_in([*asked.waiting, *view.merges.losers["loser_id"]]))["id"]
+    return _together([*done, write(last, asked, looked)], len(seeds))
+
+
+def _limits(settings: StewardSettings) -> MergeSettings:
+    """What the roads shared with consolidation are told: pairs matter from one cosine on, whatever their words."""
+    least = settings.merge_threshold
+    return MergeSettings(
+        resolve_cosine=least, merge_cosine=least, text_dedup=1.0, max_existing_matches=settings.merge_neighbors
+    )
+
+
+def _uncompared(snapshot: Snapshot, run: Run, settings: StewardSettings) -> pl.DataFrame:
+    """(id, scope) of live facts that neither consolidation nor the steward compared, oldest first.
+
+    Nor such as wait for a person, who is asked once.
+    """
+    where = f"{comparable(run, None)} AND consolidated_at IS NULL"
+    fresh = snapshot.frame("facts", where, ["id", "scope", "created_at"])
+    known = _some(snapshot, "fact_scores", fresh["id"], "compared_at IS NOT NULL")
+    seen = pl.concat([known["id"], waiting_facts(snapshot)]).implode()
+    oldest = fresh.filter(~pl.col("id").is_in(seen)).sort("created_at", "id").select("id", "scope")
+    return oldest.head(settings.merge_scan) if settings.merge_scan else oldest
+
+
+def _some(reading: Reading, name: str, ids: pl.Series, where: str | None = None) -> pl.DataFrame:
+    """The rows of these ids, perhaps with others where they are many: then reading all beats naming each."""
+    return reading.frame(name, where) if len(ids) > MANY else reading.by_ids(name, ids, where=where)
+
+
+def _view(run: Run, snapshot: Snapshot, seeds: pl.DataFrame, settings: StewardSettings, version: str) -> View:
+    """The seeds that have a near fact, and these, compared."""
+    compared = _compared(run, snapshot, seeds, settings).with_columns(is_seed=pl.col("id").is_in(seeds["id"].implode()))
+    matrix, compared = matrix_of(compared, snapshot.dims), compared.drop("vector")
+    pairs = find_nearest_pairs(compared, matrix, settings.merge_threshold, settings.merge_neighbors)
+    met = pl.concat([pairs["a_id"], pairs["b_id"]]).unique()
+    rows = compared.select(is_met=pl.col("id").is_in(met.implode()))["is_met"].arg_true()
+    near, vectors = compared.select("id", "is_seed")[rows], matrix[rows.to_numpy()]
+    facts = whole(run, snapshot, near.join(_used(snapshot, met), on="id", how="left", maintain_order="left"))
+    pool = Pool(facts, pairs, decided_pairs(snapshot, met), version)
+    rule = by_use(settings, near["id"], vectors)
+    return View(pool, vectors, replace(merge_by(pool, rule), joins_notes=True), rule)
+
+
+def _compared(run: Run, snapshot: Snapshot, seeds: pl.DataFrame, settings: StewardSettings) -> pl.DataFrame:
+    """What pairs are found among, by id: of few facts they and their nearest, else all of their scopes."""
+    if len(seeds) > FEW:
+        return whole_scopes(run, snapshot, seeds["scope"])
+    live, own = comparable(run, None), snapshot.by_ids("facts", seeds["id"], COMPARED)
+    told = own.filter(pl.col("vector").is_not_null())
+    vectors, wanted = unit_matrix(told["vector"], snapshot.dims), settings.merge_neighbors + len(seeds) + 1
+
+    def search(places: npt.NDArray[np.uint32], inside: str) -> pl.DataFrame:
+        return nearest(snapshot, "facts", vectors[places], wanted, inside)
+
+    near = by_scope(told["scope"], live, search, FOUND)["id"].unique()
+    return pl.concat([own, snapshot.by_ids("facts", near, COMPARED, where=live)]).unique("id").sort("id")
+
+
+def _used(snapshot: Snapshot, ids: pl.Series) -> pl.DataFrame:
+    """(id, hit_count, avg_retrieval_score) of facts that were recalled, they or what they absorbed."""
+    if ids.is_empty():
+        return pl.DataFrame(schema={"id": pl.String, "hit_count": pl.Int64, "avg_retrieval_score": pl.Float64})
+    return counted_use(snapshot).select("id", "hit_count", "avg_retrieval_score")
+
+
+def _parts(view: View, size: int) -> Iterator[View]:
+    """The merges in parts of `size` facts, all of one survivor together; what else is alike goes with the last."""
+    losers, batches, filled = view.merges.losers, [list[str]()], 0
+    for winner, count in losers["winner_id"].value_counts().sort("winner_id").iter_rows():
+        if filled and filled + count > size:
+            batches.append([])
+            filled = 0
+        batches[-1].append(winner)
+        filled += count
+    for winners in batches[:-1]:
+        yield _only(view, losers.filter(pl.col("winner_id").is_in(winners)))
+    last = losers.filter(pl.col("winner_id").is_in(batches[-1]))
+    yield replace(view, merges=replace(view.merges, losers=last))
+
+
+def _only(view: View, losers: pl.DataFrame) -> View:
+    """These merges and what they are about."""
+    ids = pl.concat([losers["loser_id"], losers["winner_id"]]).implode()
+    pool = replace(view.pool, facts=view.pool.facts.filter(pl.col("id").is_in(ids)), pairs=view.pool.pairs.clear())
+    return replace(view, pool=pool, merges=Merges(losers, joins_notes=True))
+
+
+def _merged(
+    run: Run, seen: Snapshot, limits: MergeSettings, model: str, part: View, asked: Asked, looked: pl.Series
+) -> Reconciled:
+    """Write what became of one part of what was `seen`, and that the facts `looked` were compared."""
+
+    def planned(reading: Reading, view: View) -> ReconciliationPlan:
+        return plan_of(run, reading, view, asked.judged, limits, model, marks=False)
+
+    snapshot = store_of(run).snapshot()
+    view = as_now(snapshot, run, part) if is_overtaken(snapshot, seen) else part
+    plan = planned(snapshot, view)
+    try:
+        vectors = embedded_wordings(run, plan)
+    except SlowwaveError as error:
+        log.warning("Notes keep their text, the new one could not be embedded: %s", error)
+        view = _unjoined(view)
+        plan = planned(snapshot, view)
+        vectors = embedded_wordings(run, plan)
+    with store_of(run).commit(run.id, "steward.merge", run.now) as tx:
+        if is_overtaken(tx, snapshot):
+            view = as_now(tx, run, view)
+            plan = planned(tx, view)
+            if not plan.reworded["statement"].is_in(vectors["statement"].implode()).all():
+                plan = planned(tx, _unjoined(view))
+        write_plan(tx, run, plan, vectors)
+        _mark(tx, run, pl.concat([looked.filter(~looked.is_in(plan.lineage["old_id"].implode())), plan.reworded["id"]]))
+    return counted(written_of(run, plan), view, asked)
+
+
+def _unjoined(view: View) -> View:
+    return replace(view, merges=replace(view.merges, joins_notes=False))
+
+
+def _mark(tx: Transaction, run: Run, ids: pl.Series) -> None:
+    """Remember that the steward compared these facts; what else it thinks of them stays."""
+    known = _some(tx, "fact_scores", ids)
+    rows = ids.rename("id").to_frame().join(known, on="id", how="left", maintain_order="left")
+    tx.upsert("fact_scores", rows.with_columns(compared_at=pl.lit(run.now, dtype=frames.TIME)))
+
+
+def _together(done: Sequence[Reconciled], looked_at: int) -> Reconciled:
+    """What all parts come to."""
+    numbers = [field.name for field in fields(Reconciled) if field.type == "int"]
+    return Reconciled(
+        **{name: sum(getattr(part, name) for part in done) for name in numbers if name != "looked_at"},
+        looked_at=looked_at,
+        told=tuple(told for part in reversed(done) for told in part.told)[:TOLD],
+        errors=tuple(sorted({error for part in done for error in part.errors})),
+    )

@@ -1,0 +1,294 @@
+"""Reconciliation: what says the same becomes one fact, what something newer updates or corrects ends (S1-01 … S1-14).
+
+Rules decide what is plain; a model judges the other pairs that matter, where there is one. Reading, comparing, asking
+and embedding happen outside the lease; inside it the plan is made again without whatever another run retired meanwhile,
+and written as one commit. `ingest` does it for what it learned, the nightly run for what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+
+from inference.language import Language
+from prompts.rendering import prompt_version, render_pairs
+from prompts.responses import PairVerdict, Reconciliation
+from slowwave.deduplication.questions import CONTRADICTS, CORRECTS, UPDATES, Judged, Mode, choose_pairs, uses_pairs
+from slowwave.deduplication.reconciliation import ReconciliationPlan, plan_reconciliation
+from slowwave.entrenchment import AXIOM, rank_of
+from slowwave.extraction.calendar_spans import stated_date
+from slowwave.records import PairFact, PairQuestion
+from slowwave.revision.apply import Surroundings
+from slowwave.settings import MergeSettings
+from storage.snapshots import Reading, Snapshot
+from storage.transactions import Transaction
+from tasks.ingest.application import surroundings_of
+from tasks.runtime.decisions_shown import Telling, told_of
+from tasks.runtime.engine import report_progress, task
+from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
+from tasks.runtime.runs import Run, embed_rows, store_of
+
+from .comparison import View, as_now, resolve_of, seeds_of, view_of
+
+# Asking: pairs of facts are shown to a model, many to a call, and its verdicts are read (S1-05, S1-13, S2-59).
+
+
+PROMPT = "reconcile_facts"
+UNANSWERED, CONTRADICTORY = "the answer has no usable verdict about it", "the answer has two verdicts about it"
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
+
+Row = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Asked:
+    """What became of the questions; `left` are the facts of pairs that nobody was asked about, or in vain."""
+
+    judged: list[Judged] = field(default_factory=list)
+    errors: set[str] = field(default_factory=set)
+    left: set[str] = field(default_factory=set)
+
+    @property
+    def waiting(self) -> frozenset[str]:
+        """Facts of pairs that nobody was asked about."""
+        return frozenset(id_ for each in self.judged if not (each.verdict or each.error) for id_ in each.ids)
+
+
+def questions_of(reading: Reading, pairs: pl.DataFrame, facts: pl.DataFrame) -> list[tuple[str, str, PairQuestion]]:
+    """Each pair in the order of time, with what is shown of it; numbers are given when they are asked."""
+    ids = pl.concat([pairs["a_id"], pairs["b_id"]]).unique()
+    rows = {row["id"]: row for row in facts.filter(pl.col("id").is_in(ids.implode())).iter_rows(named=True)}
+    said = reading.by_ids("fact_evidence", ids, ["fact_id", "occurred_at"], key="fact_id")
+    times = dict(said.group_by("fact_id").agg(pl.col("occurred_at").max()).iter_rows())
+    messages = [row["message_id"] for row in rows.values() if row["message_id"]]
+    speakers = {
+        id_: speaker or role or ""
+        for id_, speaker, role in reading.by_ids("messages", messages, ["id", "speaker", "role"]).iter_rows()
+    }
+    entities = [row[end] for row in rows.values() for end in ("subject_id", "object_id") if row[end]]
+    names = dict(reading.by_ids("entities", entities, ["id", "name"]).iter_rows())
+    shown = {id_: _shown(row, times.get(id_) or row["valid_from"], speakers, names) for id_, row in rows.items()}
+    tries = {id_: row["consolidation_attempts"] or 0 for id_, row in rows.items()}
+
+    def when(id_: str) -> tuple[datetime, datetime, str]:
+        row, at = rows[id_], shown[id_].said_at
+        return (at or _BEGINNING, row["valid_from"] or _BEGINNING, id_)
+
+    ordered = [sorted(pair, key=when) for pair in pairs.select("a_id", "b_id").iter_rows()]
+    return [(a, b, PairQuestion(0, (shown[a], shown[b]), max(tries[a], tries[b]))) for a, b in ordered]
+
+
+def _shown(row: Row, said_at: datetime | None, speakers: Mapping[str, str], names: Mapping[str, str]) -> PairFact:
+    start, is_denied = row["valid_from"], row["kind"] == "relation" and row["polarity"] == "negated"
+    event = stated_date(row.get("event_at"), row.get("event_precision"))
+    is_same_day = start is None or (said_at is not None and start.date() == said_at.date())
+    is_same_day = is_same_day or start == row.get("event_at")
+    return PairFact(
+        row["statement"] or "",
+        names.get(row["subject_id"], ""),
+        f"{'not ' if is_denied else ''}{row['predicate'] or ''}",
+        names.get(row["object_id"], "") or row["object_text"] or "",
+        speakers.get(row["message_id"], ""),
+        said_at,
+        None if is_same_day else start,
+        row["valid_to"],
+        event,
+        bool(row["pinned"]) or rank_of(row["entrenchment"]) >= AXIOM,
+    )
+
+
+async def judge(
+    language: Language, questions: Sequence[tuple[str, str, PairQuestion]], settings: MergeSettings
+) -> Asked:
+    """The verdicts about all pairs. What is unusable of an answer loses its pair alone; nothing is asked again now."""
+    starts = range(0, len(questions), settings.per_call)
+    groups = [questions[start : start + settings.per_call] for start in starts]
+    if language.budget_reached:
+        return Asked([Judged(a, b) for a, b, _ in questions], left={id_ for a, b, _ in questions for id_ in (a, b)})
+    answers = await language.ask_many(
+        [render_pairs(_numbered(group)) for group in groups], Reconciliation, "consolidate"
+    )
+    asked = Asked()
+    for group, answer in zip(groups, answers, strict=True):
+        asked.errors |= {answer.error} if answer.error else set()
+        asked.left |= set() if answer.value else {id_ for a, b, _ in group for id_ in (a, b)}
+        verdicts = answer.value.verdicts if answer.value else ()
+        silence = "" if answer.is_unheard else answer.error or UNANSWERED
+        for number, (a, b, _) in enumerate(group, 1):
+            asked.judged.append(_judged(a, b, [each for each in verdicts if each.n == number], silence))
+    return asked
+
+
+def _numbered(group: Sequence[tuple[str, str, PairQuestion]]) -> tuple[PairQuestion, ...]:
+    return tuple(replace(each, number=n) for n, (_, _, each) in enumerate(group, 1))
+
+
+def _judged(a: str, b: str, verdicts: Sequence[PairVerdict], silence: str) -> Judged:
+    if len({each.v for each in verdicts}) > 1:
+        return Judged(a, b, error=CONTRADICTORY)
+    return Judged(a, b, verdicts[0].v, verdicts[0].keep or 1) if verdicts else Judged(a, b, error=silence)
+
+
+_ENDING = (UPDATES, CORRECTS, CONTRADICTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """What became of the facts that were looked at, and of the pairs that a model was asked about."""
+
+    looked_at: int = 0
+    merged: int = 0
+    updated: int = 0
+    corrected: int = 0
+    clashing: int = 0
+    reworded: int = 0
+    kept: int = 0
+    pending: int = 0
+    failed: int = 0
+    left: int = 0
+    would_ask: int = 0
+    told: tuple[Telling, ...] = ()
+    errors: tuple[str, ...] = ()
+
+
+@task("reconcile facts", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=(ASKS_MODEL, WHOLE_MEMORY))
+async def reconcile(
+    run: Run,
+    settings: MergeSettings,
+    language: Language,
+    *,
+    since: datetime | None = None,
+    scope: str | None = None,
+    mode: Mode = "auto",
+    dry_run: bool = False,
+) -> Reconciled:
+    """Compare what was not compared yet (or was learned `since`) with what is known; one commit, or none."""
+    snapshot = store_of(run).snapshot()
+    has_model = asks_model(settings, language)
+    seeds = seeds_of(snapshot, run, settings, since, scope, has_model)
+    if seeds.is_empty():
+        return Reconciled()
+    await report_progress("facts to compare", len(seeds))
+    view = view_of(run, snapshot, seeds, settings, prompt_version(PROMPT) if has_model else "")
+    by_pairs = uses_pairs(len(seeds), mode, settings)
+    asked, would_ask = await ask(run, snapshot, view, settings, language if has_model else None, by_pairs, dry_run)
+    model = language.model("consolidate") if has_model and not dry_run else ""
+    plan = plan_of(run, snapshot, view, asked.judged, settings, model)
+    if dry_run:
+        return replace(counted(plan, view, Asked()), would_ask=would_ask)
+    vectors = embedded_wordings(run, plan)
+    with store_of(run).commit(run.id, "consolidate.facts", run.now) as tx:
+        if is_overtaken(tx, snapshot):
+            plan = plan_of(run, tx, as_now(tx, run, view), asked.judged, settings, model)
+        write_plan(tx, run, plan, vectors)
+    return counted(written_of(run, plan), view, asked)
+
+
+def asks_model(settings: MergeSettings, language: Language) -> bool:
+    """Whether a model judges pairs: where there is one, unless that is turned off."""
+    return settings.ask_model and not language.is_keyless("consolidate")
+
+
+async def ask(
+    run: Run,
+    snapshot: Snapshot,
+    view: View,
+    settings: MergeSettings,
+    language: Language | None,
+    by_pairs: bool,
+    dry_run: bool,
+) -> tuple[Asked, int]:
+    """The verdicts about the pairs that are worth a question, and how many these are; none without a model."""
+    if language is None:
+        return Asked(), 0
+    resolve = resolve_of(run, settings)
+    pairs = choose_pairs(view.pool, view.merges, view.vectors, settings, resolve, by_pairs=by_pairs)
+    questions = questions_of(snapshot, pairs, view.pool.facts)
+    if dry_run:
+        return Asked([Judged(a, b) for a, b, _ in questions]), len(questions)
+    return await judge(language, questions, settings), len(questions)
+
+
+def plan_of(
+    run: Run,
+    reading: Reading,
+    view: View,
+    judged: Sequence[Judged],
+    settings: MergeSettings,
+    model: str,
+    *,
+    marks: bool = True,
+) -> ReconciliationPlan:
+    """What is to be written, given what the store holds about the facts concerned."""
+    merged = [view.merges.losers["loser_id"], view.merges.losers["winner_id"]]
+    told = pl.Series([fact for each in judged if each.verdict for fact in each.ids], dtype=pl.String)
+    concerned = pl.concat([*merged, told]).unique()
+    has_ends = any(each.verdict in _ENDING for each in judged)
+    return plan_reconciliation(
+        view.pool,
+        view.merges,
+        judged,
+        reading.by_ids("fact_evidence", concerned, key="fact_id"),
+        reading.by_ids("fact_aspects", concerned, key="fact_id"),
+        settings,
+        prompt_version=prompt_version(PROMPT) if model else "",
+        model=model,
+        run_id=run.id,
+        now=run.now,
+        near=surroundings_of(reading, concerned) if has_ends else Surroundings(),
+        marks=marks,
+    )
+
+
+def embedded_wordings(run: Run, plan: ReconciliationPlan) -> pl.DataFrame:
+    """The vectors of new wordings (statement, vector), found outside the lease: they are those of the words alone."""
+    texts = plan.reworded.select(id="statement").unique(maintain_order=True)
+    return embed_rows(run, texts, texts.select("id", text="id")).select("vector", statement="id")
+
+
+def is_overtaken(later: Transaction | Snapshot, snapshot: Snapshot) -> bool:
+    """Whether facts, or what is known of pairs, changed since the snapshot."""
+    return any(later.versions[name] != snapshot.versions[name] for name in ("facts", "pair_decisions"))
+
+
+def write_plan(tx: Transaction, run: Run, plan: ReconciliationPlan, embedded: pl.DataFrame) -> None:
+    """Write all rows of a plan; `embedded` are the vectors of new wordings."""
+    changed = plan.facts
+    vectors = tx.by_ids("facts", changed["id"], ["id", "vector"])
+    tx.upsert("facts", changed.join(vectors, on="id", how="left", maintain_order="left"))
+    fresh = plan.reworded.drop("vector", strict=False).join(embedded, on="statement", how="left", maintain_order="left")
+    tx.upsert("facts", fresh.with_columns(embed_model=pl.lit(run.embedder)))
+    tx.upsert("fact_evidence", plan.evidence)
+    tx.upsert("lineage", plan.lineage)
+    tx.upsert("fact_aspects", plan.aspects)
+    tx.upsert("pair_decisions", plan.pairs)
+    tx.upsert("patch_batches", plan.batches)
+    tx.upsert("decisions", plan.decisions)
+
+
+def written_of(run: Run, plan: ReconciliationPlan) -> ReconciliationPlan:
+    """The plan as far as it does not wait for a person."""
+    if run.proposes is None:
+        return plan
+    snapshot = store_of(run).snapshot()
+
+    def there(name: str, rows: pl.DataFrame) -> pl.DataFrame:
+        return rows.filter(pl.col("id").is_in(snapshot.by_ids(name, rows["id"], ["id"])["id"].implode()))
+
+    return replace(
+        plan,
+        reworded=there("facts", plan.reworded),
+        lineage=there("lineage", plan.lineage),
+        decisions=there("decisions", plan.decisions),
+    )
+
+
+def counted(plan: ReconciliationPlan, view: View, asked: Asked) -> Reconciled:
+    """What a plan comes to."""
+    return Reconciled(
+        **plan.summary(), left=len(asked.left), told=told_of(plan, view.pool.facts), errors=tuple(sorted(asked.errors))
+    )

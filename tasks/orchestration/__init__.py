@@ -1,0 +1,1 @@
+"""What flows are composed with: phases, tallies, fleets, backfills."""

@@ -1,0 +1,306 @@
+"""The estimate of a backfill: the windows that the run would plan, a sample of its prompts, what calls took so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import polars as pl
+
+from inference.estimates import prices_of, tokens_read
+from inference.language import Language
+from inference.ledger import MemoryLedger
+from prompts.rendering import URGENT, render_extraction
+from prompts.responses import WindowExtraction
+from slowwave.ingestion.windows import (
+    COLUMNS,
+    PlannedWindow,
+    TimeWindow,
+    brief_windows,
+    limited,
+    plan_time_windows,
+    plan_windows,
+    with_topics,
+)
+from slowwave.records import KnownFact, Usage, Window
+from slowwave.settings import ExtractSettings
+from slowwave.validity import live_sql
+from storage.connection import namespaces
+from storage.snapshots import Snapshot
+from tasks.ingest.admission import foresee_messages
+from tasks.ingest.candidates import to_extract
+from tasks.ingest.extraction import earlier_messages
+from tasks.ingest.reading import Found, find_new_sources, read_intakes
+from tasks.runtime.runs import Run, store_of, traceless
+
+from .backfilling import Asked
+
+# Forecasts: what reading so many messages will cost, from prompts that were rendered and from calls so far. What a
+# model reads is counted on a sample of prompts. What it writes is a share of that, and the calls that follow (names,
+# reconciliation, summaries) are so many for each extraction: as the newest calls of the ledger show.
+
+
+EXTRACTION = "extract_facts"
+WRITTEN = 0.35
+"""Tokens written for each token read by an extraction, unless the ledger tells."""
+TRUSTED_CALLS = 5
+RECENT_CALLS = 50
+CALLS = pl.Schema(
+    {"prompt_name": pl.String, "role": pl.String, "run_id": pl.String, "tokens_in": pl.Int64, "tokens_out": pl.Int64}
+)
+Price = Callable[[str, Any], tuple[float, float] | None]
+"""Dollars per token read and written of a prompt in a role; nothing where rules answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """A prompt that follows extraction: calls and tokens for each extraction, in the run itself or in the night."""
+
+    prompt: str
+    role: str
+    calls: float
+    tokens_in: float
+    tokens_out: float
+    in_the_night: bool = False
+
+
+ASSUMED = (
+    Follower("reconcile_facts", "consolidate", 0.3, 600.0, 80.0),
+    Follower("summarize_communities", "summarize", 0.1, 200.0, 30.0, in_the_night=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """What calls were like so far: the share that extractions write, and what follows each; `calls` tell it."""
+
+    written: float = WRITTEN
+    followers: tuple[Follower, ...] = ASSUMED
+    calls: int = 0
+
+    def after(self, extractions: int, price: Price, *, in_the_night: bool = False) -> Usage:
+        """What the calls after so many extractions will take."""
+        total = Usage()
+        for each in self.followers if extractions else ():
+            dollars = price(each.prompt, each.role)
+            if each.in_the_night is in_the_night and dollars is not None:
+                read, written = each.tokens_in * extractions, each.tokens_out * extractions
+                usd = read * dollars[0] + written * dollars[1]
+                total += Usage(max(round(each.calls * extractions), 1), 0, round(read), round(written), usd)
+        return total
+
+
+def habits_of(calls: pl.DataFrame) -> Habits:
+    """The habits that the calls of a ledger (CALLS) show; the flow that paid is the first word of `run_id`."""
+    extractions = calls.filter(pl.col("prompt_name") == EXTRACTION).sort("run_id")
+    if len(extractions) < TRUSTED_CALLS:
+        return Habits()
+    newest, count = extractions.tail(RECENT_CALLS), len(extractions)
+    in_the_night = ~pl.col("run_id").str.starts_with("ingest-")
+    others = calls.filter(pl.col("prompt_name") != EXTRACTION).group_by("prompt_name", "role", night=in_the_night)
+    sums = others.agg(pl.len(), pl.col("tokens_in").sum(), pl.col("tokens_out").sum()).sort("prompt_name", "night")
+    followers = [
+        Follower(name, role, asks / count, read / count, written / count, night)
+        for name, role, night, asks, read, written in sums.iter_rows()
+    ]
+    share = float(newest["tokens_out"].sum()) / max(float(newest["tokens_in"].sum()), 1.0)
+    return Habits(share, tuple(followers), len(calls))
+
+
+def tokens_of_all(chars: Sequence[int], sampled: Sequence[int], counted: Sequence[int], fixed: int) -> list[float]:
+    """Tokens of every prompt: `fixed` ones, and more for each character, as the `counted` ones of the sample show."""
+    share = sum(each - fixed for each in counted) / max(sum(chars[n] for n in sampled), 1)
+    return [fixed + each * share for each in chars]
+
+
+def evenly(count: int, sample: int) -> list[int]:
+    """Positions of a sample, spread evenly over so many things, first and last among them."""
+    if count <= sample:
+        return list(range(count))
+    return sorted({round(n * (count - 1) / max(sample - 1, 1)) for n in range(sample)})
+
+
+STATEMENT = "x" * 80
+_LEDGER = ["provider", "model", *CALLS]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a backfill of one namespace will take: each window with its calls, the night, and what that rests on.
+
+    So many of the `prompts` were `sampled`, and so many `calls` of the ledger told what is usual.
+    """
+
+    namespace: str
+    windows: tuple[tuple[TimeWindow, Usage], ...]
+    night: Usage
+    prompts: int
+    sampled: int
+    calls: int
+
+    @property
+    def total(self) -> Usage:
+        """All windows and the night."""
+        return sum((usage for _, usage in self.windows), self.night)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each window, then the night."""
+        found = [(window.name, window.messages, usage) for window, usage in self.windows]
+        found += [("sleep", 0, self.night)] if self.night.calls else []
+        return [{"namespace": self.namespace, "window": name, "messages": n, **_plain(u)} for name, n, u in found]
+
+
+def estimate(run: Run, asked: Asked, found: Found) -> Estimate:
+    """What the backfill will take in a namespace; writes nothing and asks nobody."""
+    with traceless(run) as shadow:
+        snapshot = store_of(shadow).snapshot()
+        foreseen = _foreseen(shadow, found, asked)
+        waiting = _waiting(snapshot, foreseen, asked)
+        windows: list[TimeWindow] = []
+        if "ingest" in asked.stages:
+            windows = plan_time_windows(waiting["occurred_at"], asked.window, asked.start, asked.end)
+            windows = limited(windows, asked.limit)
+        planned = [_planned(snapshot, foreseen, waiting, each, asked) for each in windows]
+        known = snapshot.count("facts", live_sql(run.now))
+        return _estimated(run, asked, windows, planned, known)
+
+
+def _foreseen(run: Run, found: Found, asked: Asked) -> pl.DataFrame:
+    """The messages of files that are not stored yet, as they would be: read and gated, but kept nowhere."""
+    settings = asked.storing_settings()
+    sources = find_new_sources(run, found).new
+    parts = [foresee_messages(run, intake, settings) for intake in read_intakes(run, sources, settings)]
+    columns = [*COLUMNS, "graph_state", "has_injection", *_vector(asked.extract)]
+    empty = store_of(run).snapshot().frame("messages", "false", columns)
+    return pl.concat([empty, *(part.select(columns) for part in parts)], how="vertical_relaxed").unique(
+        "id", keep="first", maintain_order=True
+    )
+
+
+def _vector(settings: ExtractSettings) -> list[str]:
+    """The column of vectors, where topics part the windows."""
+    return ["vector"] if settings.by_topic else []
+
+
+def _waiting(snapshot: Snapshot, foreseen: pl.DataFrame, asked: Asked) -> pl.DataFrame:
+    """Id and time of what would be extracted, in order."""
+    stored = snapshot.frame("messages", to_extract(snapshot, asked.extract), ["id", "occurred_at"])
+    states = ["pending", "skipped_injection"] if asked.force else ["pending"]
+    new = foreseen.filter(pl.col("graph_state").is_in(states)).select("id", "occurred_at")
+    both = pl.concat([stored, new], how="vertical_relaxed").unique("id", keep="first", maintain_order=True)
+    at = pl.col("occurred_at")
+    inside = [at >= asked.start] if asked.start is not None else []
+    inside += [at < asked.end] if asked.end is not None else []
+    return both.filter(*inside).sort("occurred_at", "id")
+
+
+def _planned(
+    snapshot: Snapshot, foreseen: pl.DataFrame, waiting: pl.DataFrame, window: TimeWindow, asked: Asked
+) -> list[PlannedWindow]:
+    """The prompts of one window of time as `extract_facts` plans them, all at once."""
+    settings, at = asked.extract, pl.col("occurred_at")
+    ids = waiting.filter(at >= window.since, at < window.until).head(window.messages)["id"]
+    columns = [*COLUMNS, *_vector(settings)]
+    new = foreseen.filter(pl.col("id").is_in(ids.implode())).select(columns)
+    batch = pl.concat([snapshot.by_ids("messages", ids, columns), new], how="vertical_relaxed")
+    earlier = earlier_messages(snapshot, batch, settings)
+    if settings.by_topic:
+        batch = with_topics(batch, asked.settings.ingest.noise)
+    return brief_windows(plan_windows(batch, earlier, settings), settings)
+
+
+def _habits(run: Run, asked: Asked) -> Habits:
+    """What calls of this model were like in this namespace."""
+    if run.namespace not in namespaces(run.store):
+        return Habits()
+    model = Language(asked.settings.ingest.llm, MemoryLedger()).model("extract")
+    log = store_of(run).log("llm_calls", "response != ''", _LEDGER)
+    mine = pl.format("{}/{}", "provider", "model") == model
+    return habits_of(log.filter(mine | (pl.col("prompt_name") != EXTRACTION)).select(CALLS.names()).cast(CALLS))
+
+
+def _estimated(
+    run: Run, asked: Asked, windows: Sequence[TimeWindow], planned: Sequence[Sequence[PlannedWindow]], known: int
+) -> Estimate:
+    prices, habits = prices_of(Language(asked.settings.ingest.llm, MemoryLedger()), URGENT), _habits(run, asked)
+    usd_in, usd_out = prices.of(EXTRACTION, "extract") or (0.0, 0.0)
+    shown = [each for group in planned for each in group if each.speaking_ids]
+    before = accumulate((len(each.speaking_ids) for each in shown), initial=known)
+    shown = [_knowing(each, min(asked.extract.known_facts, n)) for each, n in zip(shown, before, strict=False)]
+    is_paid = prices.of(EXTRACTION, "extract") is not None
+    sample = evenly(len(shown), asked.settings.sample) if is_paid else []
+    counted = [_tokens(shown[n].window, asked.extract) for n in sample]
+    fixed = _tokens(Window("", "", ()), asked.extract)
+    read = iter(tokens_of_all([_chars(each) for each in shown], sample, counted, fixed) if sample else ())
+    filled: list[tuple[TimeWindow, Usage]] = []
+    leaves_out = set() if asked.settings.ingest.consolidate.enabled else {"consolidate"}
+    for window, group in zip(windows, planned, strict=True):
+        asks = sum(bool(each.speaking_ids) for each in group) if is_paid else 0
+        tokens = sum(next(read) for _ in range(asks))
+        more = habits.after(asks, lambda name, role: None if role in leaves_out else prices.of(name, role))
+        usd = tokens * usd_in + tokens * habits.written * usd_out
+        filled.append((window, Usage(asks, 0, round(tokens), round(tokens * habits.written), usd) + more))
+    night = Usage()
+    if "sleep" in asked.stages and is_paid:
+        night = habits.after(len(shown), prices.of, in_the_night=True)
+    return Estimate(run.namespace, tuple(filled), night, len(shown), len(sample), habits.calls)
+
+
+def _tokens(window: Window, settings: ExtractSettings) -> int:
+    return tokens_read(render_extraction(window, settings), WindowExtraction)
+
+
+def _knowing(planned: PlannedWindow, count: int) -> PlannedWindow:
+    """The window with so many known facts."""
+    return planned.knowing([KnownFact(n, "", STATEMENT, planned.window.turns[-1].occurred_at) for n in range(count)])
+
+
+def _chars(planned: PlannedWindow) -> int:
+    spoken = sum(len(turn.text) + len(turn.speaker) for turn in planned.window.turns)
+    return spoken + len(STATEMENT) * len(planned.window.known)
+
+
+def told_estimate(estimates: Sequence[Estimate], asked: Asked, run: str) -> dict[str, Any]:
+    """The estimate as a summary: rows of windows, the total, and what a reader must know of it."""
+    total = sum((each.total for each in estimates), Usage())
+    messages = sum(window.messages for each in estimates for window, _ in each.windows)
+    return {
+        "run": run,
+        "state": "completed",
+        "dry_run": True,
+        "counts": {"windows": sum(len(each.windows) for each in estimates), "messages": messages},
+        "estimate": {"messages": messages, **_plain(total)},
+        "windows": [row for each in estimates for row in each.rows()],
+        "notes": ["A dry run: nothing was written and no model was asked.", *_notes(estimates, asked, total)],
+        "errors": [],
+        "issues": [],
+    }
+
+
+def _notes(estimates: Sequence[Estimate], asked: Asked, total: Usage) -> list[str]:
+    if not any(each.windows for each in estimates):
+        return ["Nothing waits there."]
+    prompts, sampled, calls = (
+        sum(getattr(each, name) for each in estimates) for name in ("prompts", "sampled", "calls")
+    )
+    if not sampled:
+        return ["Rules extract: nothing is paid."]
+    learned = f"as in {calls} calls of the ledger."
+    assumed = "assumed: the ledger knows too few calls. A first run with --limit 100 lets the estimate learn."
+    notes = [
+        f"{sampled} of {prompts} prompts were rendered to count what a model reads.",
+        "What it writes, and the calls that follow, are "
+        + (learned if all(each.calls for each in estimates) else assumed),
+    ]
+    if asked.settings.max_usd is not None and total.usd > asked.settings.max_usd:
+        notes.append(f"The budget of {asked.settings.max_usd:.2f} dollars will be reached before the end.")
+    return notes
+
+
+def _plain(usage: Usage) -> dict[str, Any]:
+    return {
+        "calls": usage.calls, "tokens_in": usage.tokens_in, "tokens_out": usage.tokens_out,
+        "usd": round(usage.usd, 6),
+    }  # fmt: skip

@@ -1,0 +1,474 @@
+"""Backfilling: which windows of a namespace are left, and one run of `ingest` for each of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+from uuid import uuid4
+
+import polars as pl
+
+from slowwave.errors import RecallFell, SlowwaveError, UnusableInput
+from slowwave.ingestion.windows import Period, TimeWindow, limited, plan_time_windows
+from slowwave.lifecycle.run_effects import effects
+from slowwave.records import Usage
+from slowwave.settings import BackfillSettings, ExtractSettings, IngestSettings, SpendingLimits
+from slowwave.spending import ingest_within, what_is_left
+from slowwave.text import as_json, digest, run_id
+from slowwave.timestamps import in_utc
+from storage.connection import check_namespace, namespaces, namespaces_like
+from storage.object_storage import is_remote
+from storage.rows import quoted
+from storage.snapshots import Reading
+from tasks.ingest.application import OPEN
+from tasks.ingest.candidates import to_extract
+from tasks.runtime.children import can_deploy, run_child
+from tasks.runtime.engine import is_inline, log, report_progress, tell
+from tasks.runtime.runs import Run, existing_run, new_run, store_of
+
+from .tallies import Tally
+
+# The tally of a backfill: what its windows and its night did, window by window.
+
+
+LEARNED = ("facts learned", "facts confirmed")
+WORST = ("completed", "incomplete", "stopped")
+"""States from good to bad: of several, the worst is the state of the whole."""
+
+
+@dataclass
+class BackfillTally(Tally):
+    """Counts of one backfill in one namespace."""
+
+    namespace: str = ""
+    windows: list[dict[str, Any]] = field(default_factory=list)
+    runs: dict[str, str] = field(default_factory=dict)
+    resumes: str = ""
+    night: dict[str, Any] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+    def resumed(self, broken: str, windows: int) -> None:
+        """Which backfill this one goes on with, and how many of its windows are done."""
+        self.resumes = broken
+        self.counts["windows done before"] += windows
+
+    def child(self, what: str, summary: Mapping[str, Any], window: TimeWindow | None = None) -> None:
+        """What a run did that is a part of this one."""
+        llm, counts = summary["llm"], summary["counts"]
+        self.usage += Usage(llm["calls"], llm["from ledger"], llm["tokens_in"], llm["tokens_out"], llm["usd"])
+        self.model = llm["model"] or self.model
+        self.counts.update({name: number for name, number in counts.items() if isinstance(number, int)})
+        self.errors += [f"{what}: {error}" for error in summary["errors"]]
+        self.issues += summary["issues"]
+        self.runs[what] = summary["run"]
+        if summary.get("stopped_by"):
+            self.stopped_by = self.stopped_by or f"{what}: {summary['stopped_by']}"
+        self.state = max(self.state, _known(summary["state"]), key=WORST.index)
+        if window is not None:
+            self.counts["windows"] += 1
+            self._row(what, window, summary["state"], counts, llm, summary["run"])
+        elif what == "sleep":
+            self.night = {"run": summary["run"], "state": summary["state"], "changed": effects(counts)}
+
+    def lost(self, what: str, window: TimeWindow, error: str, paid: Usage) -> None:
+        """A window that failed while the others went on, and what it had cost by then."""
+        self.usage += paid
+        self.counts["windows failed"] += 1
+        self.errors.append(f"{what}: {error}")
+        self.state = "incomplete"
+        self._row(what, window, "failed", {}, {"calls": paid.calls, "usd": paid.usd}, "")
+
+    def gave_up(self, error: SlowwaveError) -> None:
+        """The namespace could not be read or written."""
+        self.errors.append(f"{self.namespace}: {error.message}")
+        self.state = "incomplete"
+
+    def fell(self, error: RecallFell) -> None:
+        """A phase of the night was taken back because recall fell."""
+        if "counts" in error.told:
+            self.child("sleep", {**error.told, "errors": (), "issues": ()})
+        self.remarks.append(f"sleep: {error.message}")
+        self.state = max(self.state, "incomplete", key=WORST.index)
+
+    def handled(self) -> int:
+        """Messages that windows have taken."""
+        return sum(row["messages"] for row in self.windows)
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the backfill changed what is remembered."""
+        return bool(self.windows or self.counts["messages stored"])
+
+    def summary(self) -> dict[str, Any]:
+        """Everything counted, with a row for each window and the run of each part."""
+        more = {"namespace": self.namespace, "windows": self.windows, "runs": self.runs, "resumes": self.resumes}
+        return {**super().summary(), **more, "night": self.night}
+
+    def newest(self) -> str:
+        """What became of the window that ended last, in a line."""
+        row = self.windows[-1]
+        told = ", ".join(f"{row[what]:,} {what if row[what] != 1 else what[:-1]}" for what in ("messages", "facts"))
+        paid = f", {row['calls']:,} call{'s' * (row['calls'] != 1)}, {row['usd']:.4f} dollars" if row["calls"] else ""
+        return f"{row['window']}: {told}{paid}, {row['state']}"
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """What a reader of the counts should know."""
+        told = [f"Goes on with the backfill {self.resumes}, which did not come to its end."] if self.resumes else []
+        idle = (
+            []
+            if self.windows or "sleep" in self.runs or self.errors
+            else ["Nothing waits there: nothing was extracted."]
+        )
+        return [*told, *idle, *self.remarks]
+
+    def _row(
+        self, name: str, window: TimeWindow, state: str, counts: Mapping[str, int], llm: Mapping[str, Any], run: str
+    ) -> None:
+        taken = sum(counts.get(f"messages {what}", 0) for what in ("extracted", "failed"))
+        self.windows.append(
+            {
+                "namespace": self.namespace,
+                "window": name,
+                "messages": taken,
+                "facts": sum(counts.get(what, 0) for what in LEARNED),
+                "calls": llm["calls"],
+                "usd": round(llm["usd"], 6),
+                "state": state,
+                "run": run,
+            }
+        )
+
+
+def told_night(night: Mapping[str, Any]) -> str:
+    """What became of the night, in a line."""
+    return f"sleep: {', '.join(night['changed']) or 'nothing changed'}, {night['state']}"
+
+
+def _known(state: str) -> str:
+    return state if state in WORST else "incomplete"
+
+
+def together(tallies: Sequence[BackfillTally]) -> dict[str, Any]:
+    """One summary of the same backfill in one or more namespaces."""
+    summaries = [tally.summary() for tally in tallies]
+    if len(summaries) == 1:
+        return summaries[0]
+    first = summaries[0]
+    counts: Counter[str] = Counter()
+    for each in summaries:
+        counts.update(each["counts"])
+    llm = {name: sum(each["llm"][name] for each in summaries) for name in first["llm"] if name != "model"}
+    lists = ("windows", "errors", "issues", "notes", "decisions")
+    return {
+        **first,
+        "namespace": ", ".join(each["namespace"] for each in summaries),
+        "state": max((each["state"] for each in summaries), key=WORST.index),
+        "counts": dict(counts),
+        "llm": {"model": first["llm"]["model"], **llm},
+        "namespaces": {each["namespace"]: each for each in summaries},
+        **{name: [row for each in summaries for row in each[name]] for name in lists},
+    }
+
+
+async def publish_windows(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Show the windows on the run's page, as a table."""
+    if is_inline() or not rows:
+        return
+    from prefect.artifacts import acreate_table_artifact
+
+    await acreate_table_artifact([dict(row) for row in rows], key="backfill-windows", description="Window by window")
+
+
+Stage = Literal["ingest", "sleep"]
+Work = Callable[..., Awaitable[dict[str, Any]]]
+
+DEPLOYMENT = "ingest/ingest"
+GIVE_UP_AFTER = 3
+"""So many windows that fail, in a row or as half of all that were tried, are no accident: the backfill ends."""
+GOES_ON = ("interrupted", "failed", "stopped", "incomplete")
+_COST = ("calls", "tokens_in", "tokens_out", "usd")
+_ANSWERED = ("completed", "incomplete", "stopped")
+_LOST = ("failed", "interrupted")
+_LIMITS = frozenset(SpendingLimits.model_fields)
+_HOW = frozenset({"sample", "retention", *_LIMITS})
+"""Settings that say at what cost and how long, not what is read and what is made of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a backfill was asked to do; `start` and `end` are times in UTC, [start, end)."""
+
+    start: datetime | None
+    end: datetime | None
+    paths: tuple[str, ...]
+    window: Period
+    limit: int | None
+    force: bool
+    stages: tuple[str, ...]
+    settings: BackfillSettings
+
+    @property
+    def key(self) -> str:
+        """What two backfills share that do the same, whatever they may cost."""
+        settings = _deciding(self.settings.model_dump(mode="json"))
+        what = (self.start, self.end, self.paths, self.window, self.limit, self.force, self.stages, settings)
+        return digest(*what, size=8)
+
+    @property
+    def extract(self) -> ExtractSettings:
+        """Which messages all windows together are about."""
+        update = {"since": self.start, "until": self.end, "limit": self.limit, "force": self.force}
+        return self.settings.ingest.extract.model_copy(update={**update, "community_refresh_interval": 0})
+
+    def parameters(self) -> dict[str, Any]:
+        """What the row of the run says of it."""
+        whole = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "settings"}
+        return {**whole, "settings": self.settings.model_dump(), "backfill": self.key}
+
+    def window_settings(self, window: TimeWindow, left: SpendingLimits) -> IngestSettings:
+        """How one window is read: its own times, as many messages and as much money as are left for it."""
+        limit = window.messages if self.limit is not None else None
+        extract = self.extract.model_copy(update={"since": window.since, "until": window.until, "limit": limit})
+        return ingest_within(self.settings.ingest.model_copy(update={"extract": extract}), left)
+
+    def storing_settings(self) -> IngestSettings:
+        """How files are read: their messages are stored, nothing is extracted."""
+        extract = self.extract.model_copy(update={"enabled": False, "since": None, "until": None, "limit": None})
+        return self.settings.ingest.model_copy(update={"extract": extract})
+
+
+def _deciding(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that decide what a backfill does: of a language seat the models alone."""
+    kept = {name: value for name, value in settings.items() if name not in _HOW}
+    for name, value in kept.items():
+        if name == "llm":
+            kept[name] = {key: model for key, model in value.items() if key.endswith("model")}
+        elif isinstance(value, dict):
+            kept[name] = _deciding(value)
+    return kept
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The windows that are left, and what an earlier backfill did that had not come to its end.
+
+    `chain` are that one and those that it had gone on with, newest first; `tries` how often a window was answered;
+    `lost` the runs of windows that had failed or were undone by then.
+    """
+
+    left: tuple[TimeWindow, ...]
+    chain: tuple[str, ...] = ()
+    done: frozenset[tuple[datetime, datetime]] = frozenset()
+    tries: Mapping[tuple[datetime, datetime], int] = field(default_factory=dict)
+    slept: bool = False
+    lost: frozenset[str] = frozenset()
+
+    @property
+    def resumes(self) -> str:
+        """The backfill that is gone on with; empty where none is."""
+        return self.chain[0] if self.chain else ""
+
+
+def backfill_runs(store: str, pattern: str, asked: Asked, now: datetime | None) -> list[Run]:
+    """One run, under one name, in each namespace that the pattern means; a memory is made only for files."""
+    names = _matching(store, pattern, bool(asked.paths))
+    retention = asked.settings.ingest.retention
+    started = run_id("backfill", datetime.now(UTC), uuid4().hex)
+    known = set(namespaces(store)) if names else set()
+    runs = [
+        existing_run("backfill", store, name, now, retention)
+        if name in known or not asked.paths
+        else new_run("backfill", store, name, asked.settings.embedder, now, retention)
+        for name in names
+    ]
+    return [replace(run, id=started) for run in runs]
+
+
+def _matching(store: str, pattern: str, has_paths: bool) -> list[str]:
+    if not any(sign in pattern for sign in "*?["):
+        return [check_namespace(pattern)]
+    if has_paths:
+        raise UnusableInput(
+            f"Files go to one namespace, and {pattern!r} may mean several.", "Name the one that they are for."
+        )
+    return namespaces_like(store, pattern)
+
+
+def plan_backfill(run: Run, asked: Asked) -> Plan:
+    """What is left to do in a namespace: windows that hold messages which wait, without those done by force before.
+
+    A window whose messages were read, but whose run died before all of what it read was applied, is left as well.
+    """
+    snapshot = store_of(run).snapshot()
+    chain = _unfinished(snapshot, run, asked.key)
+    children = snapshot.by_ids("runs", chain, ["id", "flow", "state", "parameters", "summary"], key="parent_id")
+    spans = [(_span(row["parameters"]), row) for row in children.iter_rows(named=True) if row["flow"] == "ingest"]
+    tried = [(span, row) for span, row in spans if span is not None and row["state"] in _ANSWERED]
+    done = frozenset(span for span, row in tried if row["state"] == "completed")
+    said = snapshot.frame("messages", to_extract(snapshot, asked.extract), ["occurred_at"])["occurred_at"]
+    windows = plan_time_windows(said, asked.window, asked.start, asked.end)
+    left = [each for each in windows if not (asked.force and each.span in done)]
+    limit = asked.limit
+    if limit is not None:
+        killed = children.filter(pl.col("state").is_in(_LOST), pl.col("summary").is_null())
+        taken = sum(_handled(row["summary"]) for _, row in tried) + _read_by(snapshot, killed["id"])
+        limit = max(limit - taken, 0)
+    tries: dict[tuple[datetime, datetime], int] = {}
+    for span, _ in tried:
+        tries[span] = tries.get(span, 0) + 1
+    open_of = set(snapshot.frame("patch_batches", OPEN, ["run_id"])["run_id"])
+    begun = {span for span, row in spans if span is not None and row["id"] in open_of} - {each.span for each in left}
+    unapplied = [TimeWindow(*span, messages=0) for span in begun]
+    slept = "sleep" in children.filter(pl.col("state") == "completed")["flow"]
+    lost = frozenset(children.filter(pl.col("state").is_in([*_LOST, "undone"]))["id"])
+    whole = sorted([*limited(left, limit), *unapplied], key=lambda window: window.span)
+    return Plan(tuple(whole), tuple(chain), done, tries, slept, lost)
+
+
+def _unfinished(reading: Reading, run: Run, key: str) -> list[str]:
+    """The last backfill of this key if it did not come to its end, and those that it went on with; newest first."""
+    columns = ["id", "state", "parent_id", "parameters", "started_at"]
+    rows = reading.frame("runs", f"flow = 'backfill' AND id != {quoted(run.id)}", columns)
+    same = rows.filter(pl.col("parameters").str.contains(as_json({"backfill": key})[1:-1], literal=True))
+    ordered = same.sort("started_at", "id", descending=True).to_dicts()
+    if not ordered or ordered[0]["state"] not in GOES_ON:
+        return []
+    chain = [ordered[0]["id"]]
+    for row in ordered[1:]:
+        if row["parent_id"] != chain[-1]:
+            break
+        chain.append(row["id"])
+    return chain
+
+
+def _span(parameters: str | None) -> tuple[datetime, datetime] | None:
+    """The window that a run of `ingest` was about."""
+    extract = json.loads(parameters or "{}").get("settings", {}).get("extract", {})
+    since, until = extract.get("since"), extract.get("until")
+    if not since or not until or not extract.get("enabled"):
+        return None
+    return in_utc(datetime.fromisoformat(since)), in_utc(datetime.fromisoformat(until))
+
+
+def _handled(summary: str | None) -> int:
+    counts = json.loads(summary or "{}").get("counts", {})
+    return sum(counts.get(f"messages {what}", 0) for what in ("extracted", "failed"))
+
+
+def _read_by(reading: Reading, runs: pl.Series) -> int:
+    """Messages that runs had extracted or given up before they were killed, which left no summary."""
+    return len(reading.by_ids("messages", runs, ["id"], key="run_id", where="graph_state IN ('done', 'failed')"))
+
+
+def adopt(run: Run, plan: Plan) -> None:
+    """Make the backfill that this one goes on with a part of it, so that undo takes back all of it."""
+    if plan.resumes:
+        with store_of(run).commit(run.id, "run", run.now) as tx:
+            tx.upsert("runs", tx.by_ids("runs", [plan.resumes]).with_columns(parent_id=pl.lit(run.id)))
+
+
+async def fill_windows(run: Run, asked: Asked, plan: Plan, tally: BackfillTally, ingest: Work, spent: Usage) -> bool:
+    """One run of `ingest` per window, in order; True when all of them came to an end.
+
+    `spent` is what other namespaces cost. Where the budget is reached the rest is left for the same command.
+    """
+    by_deployment = bool(plan.left) and await can_deploy(DEPLOYMENT)
+    failures = 0
+    for number, window in enumerate(plan.left, 1):
+        name = window.name
+        left = what_is_left(asked.settings, spent + tally.usage)
+        try:
+            settings = asked.window_settings(window, left)
+            work = _deployed if by_deployment else _in_process
+            tally.child(name, await work(run, asked, plan, window, settings, ingest), window)
+            failures = 0
+        except Exception as error:
+            log.exception("The window %s failed.", name)
+            told = error.message if isinstance(error, SlowwaveError) else f"{type(error).__name__}: {error}"
+            tally.lost(name, window, told, _paid_in_vain(run, plan, window))
+            failures += 1
+        await report_progress("windows", number, len(plan.left))
+        tell(f"Window {number} of {len(plan.left)}, {tally.newest()}")
+        if tally.state == "stopped" or is_hopeless(tally.counts["windows failed"], failures, number):
+            break
+    return tally.state != "stopped" and not tally.counts["windows failed"]
+
+
+def is_hopeless(lost: int, in_a_row: int, tried: int) -> bool:
+    """Whether so many windows failed, of those that were tried, that the others need not be tried."""
+    return in_a_row >= GIVE_UP_AFTER or lost >= max(GIVE_UP_AFTER, tried / 2)
+
+
+async def _in_process(
+    run: Run, asked: Asked, plan: Plan, window: TimeWindow, settings: IngestSettings, ingest: Work
+) -> dict[str, Any]:
+    return await ingest([], namespace=run.namespace, store=run.store, settings=settings, now=run.now)
+
+
+async def _deployed(
+    run: Run, asked: Asked, plan: Plan, window: TimeWindow, settings: IngestSettings, ingest: Work
+) -> dict[str, Any]:
+    """The summary of a run of the deployment, which is in the store that both of them work on."""
+    store = run.store if is_remote(run.store) else os.path.abspath(run.store)
+    parameters = {
+        "paths": [], "namespace": run.namespace, "store": store, "settings": settings.model_dump(mode="json"),
+        "embedder": run.embedder, "now": run.now.isoformat(),
+    }  # fmt: skip
+    title = f"ingest {run.namespace} {window.name}"
+    key = window_key(run, asked, plan, window)
+    ended = await run_child(DEPLOYMENT, parameters, key, run.id, title)
+    row = _row_of(run, plan, window)
+    if not ended and row is not None and row["state"] not in _ANSWERED:  # it was undone, or lost by a repair, since
+        ended = await run_child(DEPLOYMENT, parameters, f"{key}:again:{row['id']}", run.id, title)
+        row = _row_of(run, plan, window)
+    if ended or row is None or row["state"] not in _ANSWERED:
+        lost = f"its run left no trace in {run.store}: does the worker see the same store?"
+        raise RuntimeError(ended or lost)
+    return dict(json.loads(row["summary"]))
+
+
+def window_key(run: Run, asked: Asked, plan: Plan, window: TimeWindow) -> str:
+    """Under which name Prefect knows the run of a window: the same until it has ended, so that none runs twice."""
+    store = run.store if is_remote(run.store) else os.path.abspath(run.store)
+    first, tries = (run.id, *plan.chain)[-1], plan.tries.get(window.span, 0)
+    return f"backfill:{digest(store, run.namespace, *window.span, asked.force, asked.key, first, tries)}"
+
+
+def _row_of(run: Run, plan: Plan, window: TimeWindow) -> Mapping[str, Any] | None:
+    """The newest run of a window that this backfill, or the one it goes on with, has started."""
+    return next(reversed(_runs_of(run, plan, window)), None)
+
+
+def _paid_in_vain(run: Run, plan: Plan, window: TimeWindow) -> Usage:
+    """What the runs of a window cost that have failed since the plan was made."""
+    ended = [row for row in _runs_of(run, plan, window) if row["state"] not in _ANSWERED and row["id"] not in plan.lost]
+    killed = [row["id"] for row in ended if row["usd"] is None]  # what they paid is in the ledger alone
+    log = store_of(run).log("llm_calls", columns=[*_COST, "run_id"]) if killed else None
+    paid = [] if log is None else log.filter(pl.col("run_id").is_in(killed)).to_dicts()
+    rows = [*(row for row in ended if row["id"] not in killed), *paid]
+    calls, tokens_in, tokens_out, usd = (sum(row[name] or 0 for row in rows) for name in _COST)
+    return Usage(calls, 0, tokens_in, tokens_out, usd)
+
+
+def _runs_of(run: Run, plan: Plan, window: TimeWindow) -> list[dict[str, Any]]:
+    """All runs of a window that this backfill, or those that it goes on with, have started; oldest first."""
+    rows = store_of(run).snapshot().by_ids("runs", [run.id, *plan.chain], key="parent_id", where="flow = 'ingest'")
+    return [row for row in rows.sort("started_at").iter_rows(named=True) if _span(row["parameters"]) == window.span]
+
+
+def check(asked: Asked) -> None:
+    """Raise for what no backfill can mean, before anything is made."""
+    if asked.start is not None and asked.end is not None and asked.start >= asked.end:
+        raise UnusableInput(
+            f"Nothing lies between {asked.start:%Y-%m-%d %H:%M} and {asked.end:%Y-%m-%d %H:%M}.",
+            "The end must come after the start; what is said at the end itself is not part of it.",
+        )
+    if "ingest" in asked.stages and not asked.settings.ingest.extract.enabled:
+        raise UnusableInput(
+            "Extraction is switched off: [ingest.extract] enabled = false.", "Switch it on, or leave out the stage."
+        )

@@ -1,0 +1,196 @@
+"""A fleet: the same work in many namespaces, side by side on an engine that exists already."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import polars as pl
+
+from inference.secrets import without_secrets
+from slowwave.errors import MissingDependency, UnusableInput
+from slowwave.lifecycle.run_effects import effects
+from slowwave.settings import FleetWidth, RetentionSettings
+from storage.store import Store
+from tasks.runtime.engine import is_inline
+from tasks.runtime.runs import interrupt
+
+if TYPE_CHECKING:
+    from prefect import Task
+    from prefect.task_runners import TaskRunner
+
+
+class Ending(Protocol):
+    """What both a future of Python's and one of Prefect's can tell."""
+
+    def result(self) -> dict[str, Any]:
+        """The summary of a namespace; raises what its work raised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How the work in one namespace ended: its summary, or why there is none."""
+
+    namespace: str
+    summary: Mapping[str, Any]
+    error: str = ""
+
+    @property
+    def state(self) -> str:
+        """completed, stopped, incomplete or failed."""
+        return "failed" if self.error else str(self.summary.get("state", "completed"))
+
+    def as_row(self) -> dict[str, Any]:
+        """A line of the table: what was done for how much."""
+        llm = self.summary.get("llm", {})
+        return {
+            "namespace": self.namespace,
+            "run": self.summary.get("run", ""),
+            "state": self.state,
+            "calls": llm.get("calls", 0),
+            "usd": llm.get("usd", 0.0),
+            "changed": ", ".join(effects(self.summary.get("counts", {}))),
+            "error": self.error,
+        }
+
+
+async def spread(
+    work: Callable[..., dict[str, Any]], names: Sequence[str], width: FleetWidth, **asked: Any
+) -> list[Share]:
+    """The work of each namespace, side by side; one that fails does not keep the others from theirs.
+
+    Without an engine threads of this process do it. Raises `UnusableInput` for a cluster without a Prefect server, and
+    `MissingDependency` where its package is not there.
+    """
+    with _placed(work, width, asked) as place:
+        return await asyncio.to_thread(_gathered, {name: place(name) for name in names})
+
+
+@contextmanager
+def _placed(
+    work: Callable[..., dict[str, Any]], width: FleetWidth, asked: Mapping[str, Any]
+) -> Iterator[Callable[[str], Ending]]:
+    if is_inline():
+        if width.runner != "threads":
+            raise UnusableInput(
+                f"The runner {width.runner!r} needs a Prefect server.",
+                "Start one with `make up` and set PREFECT_API_URL, or use --runner threads.",
+            )
+        with ThreadPoolExecutor(width.width) as pool:
+            yield lambda name: _in_thread(pool, work, name, asked)
+    else:
+        with _runner(width) as runner:
+            task = cast("Task[..., dict[str, Any]]", work)
+            yield lambda name: runner.submit(task, {"namespace": name, **asked})
+
+
+def _in_thread(
+    pool: ThreadPoolExecutor, work: Callable[..., dict[str, Any]], name: str, asked: Mapping[str, Any]
+) -> Future[dict[str, Any]]:
+    return pool.submit(copy_context().run, lambda: work(namespace=name, **asked))
+
+
+def _runner(width: FleetWidth) -> TaskRunner[Any]:
+    if width.runner == "threads":
+        from prefect.task_runners import ThreadPoolTaskRunner
+
+        return ThreadPoolTaskRunner(max_workers=width.width)
+    try:
+        from prefect_dask.task_runners import DaskTaskRunner
+    except ImportError as error:
+        raise MissingDependency(
+            "The runner 'dask' needs the package prefect-dask.", "Install slowwave with the extra `dask`."
+        ) from error
+    if width.address:
+        return DaskTaskRunner(address=width.address)
+    return DaskTaskRunner(cluster_kwargs={"n_workers": width.width, "threads_per_worker": 1, "dashboard_address": None})
+
+
+def _gathered(endings: Mapping[str, Ending]) -> list[Share]:
+    shares = []
+    for name, ending in endings.items():
+        try:
+            shares.append(Share(name, ending.result()))
+        except Exception as error:  # of whatever kind: it is told, and the others go on
+            shares.append(Share(name, {}, without_secrets(f"{type(error).__name__}: {error}")))
+    return shares
+
+
+def told_fleet(shares: Sequence[Share]) -> dict[str, Any]:
+    """The summary of a fleet: how each namespace ended, and what all of it cost."""
+    rows = [share.as_row() for share in shares]
+    states = {row["state"] for row in rows}
+    wrong = states - {"completed", "stopped"}
+    return {
+        "state": "incomplete" if wrong else "stopped" if "stopped" in states else "completed",
+        "namespaces": rows,
+        "llm": {"calls": sum(row["calls"] for row in rows), "usd": sum(row["usd"] for row in rows)},
+    }
+
+
+async def publish_fleet(told: Mapping[str, Any]) -> None:
+    """Show how each namespace ended on the run's page, as a table."""
+    if is_inline():
+        return
+    from prefect.artifacts import acreate_table_artifact
+
+    ended = sum(row["state"] == "completed" for row in told["namespaces"])
+    text = f"{ended} of {len(told['namespaces'])} namespaces completed; {told['llm']['usd']:.4f} dollars"
+    await acreate_table_artifact([dict(row) for row in told["namespaces"]], key="fleet", description=text)
+
+
+# The nights of one run of a fleet: known again when that run is carried out a second time, on whichever machine.
+
+
+_fleet: ContextVar[str] = ContextVar("fleet", default="")
+
+
+def fleet_under_way() -> str:
+    """The id that Prefect gave the run that is under way here, which it keeps when it is run again; else empty."""
+    if is_inline():
+        return ""
+    from prefect.context import FlowRunContext
+
+    context = FlowRunContext.get()
+    return str(context.flow_run.id) if context is not None and context.flow_run is not None else ""
+
+
+@contextmanager
+def nights_of(fleet: str) -> Iterator[None]:
+    """Inside, nights belong to this run of a fleet."""
+    token = _fleet.set(fleet)
+    try:
+        yield
+    finally:
+        _fleet.reset(token)
+
+
+def parameters_of_fleet() -> dict[str, str]:
+    """What the record of a night says of the fleet that it belongs to."""
+    return {"fleet": fleet} if (fleet := _fleet.get()) else {}
+
+
+def earlier_night(store: str, namespace: str, fleet: str, retention: RetentionSettings) -> dict[str, Any] | None:
+    """The summary of the night that an earlier try of this fleet completed in the namespace; None where it did not.
+
+    One that still counts as running is that of a try whose machine is gone, as two tries of a run are never under way
+    together: it is recorded as interrupted with its phases, so that the next night goes on with what is left of it.
+    """
+    if not fleet:
+        return None
+    opened = Store.open(store, namespace, retention=retention)
+    rows = opened.snapshot().frame("runs", "flow = 'sleep'", ["id", "state", "parameters", "summary"])
+    nights = rows.filter(pl.col("parameters").str.contains(fleet, literal=True)).sort("id")
+    if len(done := nights.filter(pl.col("state") == "completed")):
+        told: dict[str, Any] = json.loads(done["summary"][-1] or "{}")
+        return {**told, "run": done["id"][-1], "state": "completed"}
+    if lost := nights.filter(pl.col("state") == "running")["id"].to_list():
+        with opened.commit(lost[-1], "run") as tx:
+            interrupt(tx, lost, lambda _: True)
+    return None

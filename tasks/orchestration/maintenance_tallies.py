@@ -1,0 +1,224 @@
+"""Tallies of maintenance: what a sweep, a decay, an upkeep or a whole night counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from slowwave.errors import RecallFell
+from slowwave.records import Usage
+from storage.upkeep import UpkeepReport
+from tasks.nightly.communities import Refreshed
+from tasks.nightly.eviction import Evicted
+from tasks.nightly.reconciliation import Reconciled
+from tasks.nightly.steward import Pruned, Scored
+from tasks.nightly.usage import Counted
+from tasks.runtime.decisions_shown import Telling
+
+from .tallies import Tally
+
+if TYPE_CHECKING:
+    from .phases import Night
+
+TOLD_EACH = 4
+"""Decisions of each phase that the summary of a night tells."""
+
+
+@dataclass
+class StewardTally(Tally):
+    """Counts of one sweep of the steward."""
+
+    is_learning: bool = False
+    always: ClassVar[tuple[str, ...]] = ("facts scored", "facts pruned", "facts merged", "facts restored")
+
+    def restored(self, number: int) -> None:
+        """Facts that people brought back since the sweep before."""
+        self.counts["facts restored"] += number
+
+    def counted(self, counted: Counted) -> None:
+        """Recalls that were counted."""
+        self.counts["recalls counted"] += counted.recalls
+
+    def scored(self, scored: Scored) -> None:
+        """How many facts have a score, and of how many it changed."""
+        self.counts["facts scored"] += scored.scored
+        self.counts["scores changed"] += scored.written
+
+    def weighed(self, entities: int | None) -> None:
+        """Entities whose weight changed."""
+        self.counts["entities weighed"] += entities or 0
+
+    def pruned(self, pruned: Pruned | None) -> None:
+        """What faded."""
+        if pruned is not None:
+            self.counts["facts pruned"] += pruned.pruned
+            self.told += pruned.told
+
+    def merged(self, merged: Reconciled | None) -> None:
+        """What repeated."""
+        if merged is not None:
+            self.reconciled(merged)
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the run changed what is remembered."""
+        written = ("recalls counted", "scores changed", "entities weighed", "facts pruned", "facts merged")
+        return any(self.counts[what] for what in written)
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """What a reader of the counts should know."""
+        learning = (
+            "Still learning how the memory is used, until as many facts were recalled as [steward] learning_events "
+            "says (50): facts are scored, nothing fades or is merged."
+        )
+        told = [learning] if self.is_learning else []
+        if self.dry_run:
+            return ["A dry run: nothing was changed and no model was asked.", *told]
+        is_idle = not (told or self.has_written or self.counts["changes proposed"])
+        return ["Nothing to do: no score changed, nothing fades or repeats."] if is_idle else told
+
+
+@dataclass
+class DecayTally(Tally):
+    """Counts of one run of decay."""
+
+    def evicted(self, evicted: Evicted | None) -> None:
+        """What moved out of the way."""
+        if evicted is not None:
+            self.counts.update(evicted.counts)
+            self.told += evicted.told
+
+    def counted(self, counted: Counted) -> None:
+        """Recalls that were counted."""
+        self.counts["recalls counted"] += counted.recalls
+
+    def faded(self, links: int | None) -> None:
+        """Links that weigh less now."""
+        self.counts["links faded"] += links or 0
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the run changed what is remembered."""
+        return any(number for what, number in self.counts.items() if what != "phases failed")
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """What a reader of the counts should know."""
+        if self.dry_run:
+            return ["A dry run: nothing was changed."]
+        return [] if self.has_written else ["Nothing to do: nothing has been out of use for so long."]
+
+
+@dataclass
+class CommunityTally(Tally):
+    """Counts of one refresh of communities."""
+
+    is_written: bool = False
+    always: ClassVar[tuple[str, ...]] = ("communities", "communities found", "communities summarised")
+
+    def refreshed(self, refreshed: Refreshed) -> None:
+        """What was found and told."""
+        self.counts.update(refreshed.counts)
+        self.counts["communities not summarised"] += refreshed.failed
+        self.counts["communities left for later"] += refreshed.left
+        self.counts["questions that a model would be asked"] += refreshed.would_ask
+        self.is_written = refreshed.is_written
+        self.told += refreshed.told
+        self.errors = sorted({*self.errors, *refreshed.errors})
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether communities are left that the same command would ask about again."""
+        left = ("communities not summarised", "communities left for later")
+        return any(self.counts[what] for what in left) or super().is_unfinished
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the run changed what is remembered."""
+        return self.is_written
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """What a reader of the counts should know."""
+        if self.dry_run:
+            return ["A dry run: nothing was changed and no model was asked."]
+        if not counts.get("communities"):
+            return ["No communities: no two entities are related yet."]
+        return [] if self.has_written else ["Nothing new: every community is as it was."]
+
+
+@dataclass
+class UpkeepTally(Tally):
+    """Counts of one run of upkeep."""
+
+    def tended(self, report: UpkeepReport) -> None:
+        """What was compacted and indexed."""
+        self.counts["tables compacted"] += len(report.compacted)
+        self.counts["indexes made"] += len(report.indexed)
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """What a reader of the counts should know."""
+        return ["No row changed."]
+
+
+@dataclass
+class NightTally(Tally):
+    """Counts of one night: those of its phases, each under its name."""
+
+    runs: dict[str, str] = field(default_factory=dict)
+    gates: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    fallen: list[RecallFell] = field(default_factory=list)
+    resumes: str = ""
+    remarks: list[str] = field(default_factory=list)
+
+    def resumed(self, night: Night) -> None:
+        """Which night this run goes on with, and what of it is done."""
+        self.resumes = night.resumes
+        for phase, summary in night.done.items():
+            self._add(phase, summary)
+        if night.verdict is not None:
+            self.remarks.append(f"The interrupted night: {night.verdict.reason()}")
+
+    def phase(self, phase: str, summary: Mapping[str, Any] | None) -> None:
+        """What a phase did; None where it failed."""
+        if summary is not None:
+            self.runs[phase] = summary["run"]
+            self._add(phase, summary)
+
+    def fell(self, phase: str, error: RecallFell) -> None:
+        """A phase after which recall fell."""
+        self.fallen.append(error)
+        self.gates[phase] = error.told
+        self.counts["phases taken back"] += len(error.told.get("undone", ()))
+        self.remarks.append(f"{phase}: {error.message}")
+        self.state = "incomplete"
+
+    def _add(self, phase: str, summary: Mapping[str, Any]) -> None:
+        for what, number in summary["counts"].items():
+            self.counts[f"{phase}: {what}"] += number
+        if "gate" in summary:
+            self.gates[phase] = summary["gate"]
+            self.remarks.append(f"{phase}: {summary['notes'][-1]}")
+        llm = summary["llm"]
+        self.usage += Usage(llm["calls"], llm["from ledger"], llm["tokens_in"], llm["tokens_out"], llm["usd"])
+        self.model = llm["model"] or self.model
+        self.told += [Telling(row["decision"], row["fact"], row["reason"]) for row in summary["decisions"][:TOLD_EACH]]
+        self.errors += [f"{phase}: {error}" for error in summary["errors"]]
+        if summary.get("stopped_by"):
+            self.stopped_by = self.stopped_by or f"{phase}: {summary['stopped_by']}"
+        if summary["state"] in ("stopped", "incomplete") and self.state != "stopped":
+            self.state = summary["state"]
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the night changed what is remembered."""
+        return bool(self.counts)
+
+    def summary(self) -> dict[str, Any]:
+        """Everything counted, with the run of each phase."""
+        return {**super().summary(), "phases": self.runs, "resumes": self.resumes, "gates": self.gates}
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """What a reader of the counts should know."""
+        told = [f"Goes on with the night {self.resumes}, which was interrupted."] if self.resumes else []
+        dry = ["A dry run: nothing was changed and no model was asked."] if self.dry_run else []
+        return [*dry, *told, *self.remarks]

@@ -1,0 +1,205 @@
+"""Phases: the parts of a maintenance run, each on its own feet, and the gate that watches over how the run ends."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import polars as pl
+
+from slowwave.errors import NoRoom, RecallFell, SlowwaveError
+from slowwave.lifecycle.probes import Verdict
+from slowwave.settings import GateSettings, SleepSettings, StewardSettings
+from slowwave.validity import time_sql
+from storage.rows import quoted
+from storage.snapshots import Snapshot
+from storage.telemetry import stored_bytes
+from storage.upkeep import UpkeepReport, tend
+from tasks.nightly.gate import Frozen, check_recall, freeze_probes
+from tasks.runtime.engine import task
+from tasks.runtime.events import NIGHT_FINISHED, announce
+from tasks.runtime.retrying import WHOLE_MEMORY
+from tasks.runtime.run_pages import publish_charts, publish_summary
+from tasks.runtime.runs import Run, store_of
+
+from .maintenance_tallies import NightTally
+from .tallies import Tally
+
+T = TypeVar("T")
+
+log = logging.getLogger("slowwave")
+
+
+class Gate:
+    """The questions of one run: frozen before what it watches over, and asked again however the run ends."""
+
+    def __init__(self, run: Run, settings: GateSettings, is_open: bool) -> None:
+        self._run, self._settings, self._is_open = run, settings, is_open
+        self._frozen: Frozen | None = None
+
+    def freeze(self, steward: StewardSettings = StewardSettings()) -> None:  # noqa: B008 (frozen)
+        """Draw and ask the questions now; what fades by these settings is not asked about."""
+        if not self._is_open:
+            self._frozen = freeze_probes(self._run, self._settings, steward=steward)
+
+    def check(self, tally: Tally) -> None:
+        """Ask again, and take the run back if recall fell."""
+        tally.gated(check_recall(self._run, self._frozen, self._settings, [self._run.id]))
+
+
+@asynccontextmanager
+async def gated(run: Run, tally: Tally, settings: GateSettings, *, dry_run: bool = False) -> AsyncIterator[Gate]:
+    """Watch over a run, which must be recorded inside: one that is still going on cannot be undone.
+
+    A run that failed is checked as well, for what it had committed by then.
+    """
+    gate = Gate(run, settings, is_open=dry_run)
+    try:
+        yield gate
+    except Exception as error:
+        gate.check(tally)
+        if tally.verdict is not None:
+            error.add_note(tally.verdict.reason())
+        raise
+    gate.check(tally)
+
+
+async def attempt(tally: Tally, phase: str, work: Callable[[], T | Awaitable[T]]) -> T | None:
+    """What a phase returns, or None where it failed: the others go on, and the run ends as incomplete (S4-04)."""
+    try:
+        done = work()
+        return await done if inspect.isawaitable(done) else done
+    except (RecallFell, NoRoom):  # on a full disk the others would only fail as well
+        raise
+    except Exception as error:
+        log.exception("The phase %r failed.", phase)
+        told = error.message if isinstance(error, SlowwaveError) else f"{type(error).__name__}: {error}"
+        tally.failed(phase, " ".join([told, *getattr(error, "__notes__", [])]))
+        return None
+
+
+@contextmanager
+def weighed(run: Run, tally: Tally) -> Iterator[None]:
+    """Tell how much room the store took before and after."""
+    before = _bytes(run)
+    yield
+    tally.sized(before, _bytes(run))
+
+
+def _bytes(run: Run) -> int | None:
+    try:
+        return stored_bytes(store_of(run))
+    except OSError as error:  # a figure for the reader is no reason to fail
+        log.warning("How large the store is could not be told: %s", error)
+        return None
+
+
+async def conclude(run: Run, tally: Tally) -> dict[str, Any]:
+    """Show what the run did, and fail with `RecallFell` where its gate took it back."""
+    await publish_summary(run, tally)
+    await publish_charts(run)
+    if tally.verdict is not None:
+        tally.verdict.enforce()
+    return tally.summary()
+
+
+# The night: which phases are left, whether what an interrupted one did may stand, and how it is told.
+
+
+RESUMED_FOR = timedelta(hours=20)
+"""An interrupted night that began longer ago is over: what it left is done by the next one from the start."""
+UNFINISHED = ("interrupted", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """One night: the phases that are left, and of an interrupted one its run, what it did, and whether that held."""
+
+    left: tuple[str, ...]
+    done: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    resumes: str = ""
+    verdict: Verdict | None = None
+
+
+def begin_night(run: Run, phases: Sequence[str], settings: SleepSettings, *, dry_run: bool = False) -> Night:
+    """The night that this run begins, or goes on with where the one before was interrupted.
+
+    Nobody watched over the end of that one: if recall is worse than before it, all of it is taken back and done anew.
+    """
+    if dry_run:
+        return Night(tuple(phase for phase in phases if phase != "upkeep"))
+    snapshot = store_of(run).snapshot()
+    broken = _interrupted(snapshot, run)
+    if broken is None:
+        return Night(tuple(phases))
+    verdict = _checked(run, snapshot, broken, settings)
+    done = {} if verdict is not None and verdict.undone else _done(snapshot, broken, phases)
+    _adopt(run, broken)
+    return Night(tuple(phase for phase in phases if phase not in done), done, broken, verdict)
+
+
+def _interrupted(snapshot: Snapshot, run: Run) -> str | None:
+    """The last night, if it did not end and is not long ago by the clock on the wall."""
+    since = f"flow = 'sleep' AND id != {quoted(run.id)} AND started_at > {time_sql(datetime.now(UTC) - RESUMED_FOR)}"
+    nights = snapshot.frame("runs", since, ["id", "state", "started_at"]).sort("started_at", "id")
+    return nights["id"][-1] if len(nights) and nights["state"][-1] in UNFINISHED else None
+
+
+def _checked(run: Run, snapshot: Snapshot, broken: str, settings: SleepSettings) -> Verdict | None:
+    """Whether recall is as it was before the interrupted night; if not, that night is undone."""
+    began = snapshot.frame("commits", f"run_id = {quoted(broken)}", ["sequence"])["sequence"].min()
+    if not isinstance(began, int) or began < 2:
+        return None
+    frozen = freeze_probes(run, settings.gate, steward=settings.steward, commit=began - 1)
+    return check_recall(run, frozen, settings.gate, [broken])
+
+
+def _done(snapshot: Snapshot, night: str, phases: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """Summaries of the phases that the interrupted night, or the one that it went on with, completed."""
+    found: dict[str, Mapping[str, Any]] = {}
+    nights = [night]
+    for each in nights:
+        theirs = snapshot.by_ids("runs", [each], ["id", "flow", "state", "summary"], key="parent_id")
+        nights += theirs.filter(pl.col("flow") == "sleep")["id"].to_list()
+        for row in theirs.filter(pl.col("state") == "completed").iter_rows(named=True):
+            found[row["flow"]] = json.loads(row["summary"] or "{}")
+    return {phase: found[phase] for phase in phases if phase in found}
+
+
+def _adopt(run: Run, broken: str) -> None:
+    """Make the interrupted run a part of this one, so that undo of the night takes back all of it."""
+    with store_of(run).commit(run.id, "run", run.now) as tx:
+        tx.upsert("runs", tx.by_ids("runs", [broken]).with_columns(parent_id=pl.lit(run.id)))
+
+
+async def close_night(run: Run, tally: NightTally) -> dict[str, Any]:
+    """Show the night in the morning; raises `RecallFell` where a phase was taken back for it."""
+    await publish_summary(run, tally)
+    await publish_charts(run)
+    if not tally.dry_run:
+        announce(NIGHT_FINISHED, run, state=tally.state, **tally.counts)
+    if tally.fallen:
+        first = tally.fallen[0]
+        raise RecallFell(first.message, first.remedy, tally.summary())
+    return tally.summary()
+
+
+# Tidying: what was fragmented is compacted and what has grown is indexed.
+
+
+@task("tidy up")
+def tidy(run: Run) -> tuple[str, ...]:
+    """After a run: compact and index where it is due; returns the tables compacted."""
+    return tend(store_of(run), run.id, run.now).compacted
+
+
+@task("tend all tables", tags=[WHOLE_MEMORY])
+def tend_all(run: Run) -> UpkeepReport:
+    """Compact and index every table, and drop the versions beyond the days of undo."""
+    return tend(store_of(run), run.id, run.now, thorough=True)

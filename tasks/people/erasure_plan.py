@@ -1,0 +1,272 @@
+"""What forgetting a subject changes in one state of the store, table by table; nothing is written here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from recall.asking import PROMPTS as QUESTIONS
+from slowwave.ingestion.documents import embedded_text
+from slowwave.ingestion.sessions import TOLD
+from slowwave.lifecycle import erasure
+from slowwave.lifecycle.erasure import Ids, Keys
+from slowwave.lifecycle.name_matcher import Names
+from slowwave.resolution.mentions import embed_texts
+from slowwave.text import digest, row_id
+from storage.snapshots import Reading
+from storage.tables import TABLES, Role, tables_of
+from tasks.ingest.sessions import PROMPT as SESSIONS
+from tasks.nightly.communities import PROMPT as COMMUNITIES
+
+FACTS = ("facts", "facts_archive")
+IN_OWN_WORDS = (COMMUNITIES, SESSIONS, *QUESTIONS)
+LOGS = tuple(tables_of(Role.LOG))
+REQUIRED = {name: {c for c, spec in table.columns.items() if not spec.nullable} for name, table in TABLES.items()}
+LEAST_WORDS = 3  # of a statement that is looked for elsewhere
+_SEARCHED = ("id", "conversation_id", "ordinal", "role", "speaker", "content", "has_injection")
+_EMBEDDED = {"messages": ("speaker", "content"), "artifacts": ("title", "summary", "content"),
+             "entities": ("summary",), "refusals": ("excerpt",)}  # fmt: skip
+
+Quotes = Mapping[str, Mapping[str, Sequence[str]]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """What changes, by table: ids that go, rows that are struck, and the texts (id, text) of vectors to make anew.
+
+    An empty text leaves a row without a vector. `entities` are the names of those that go, `owners` the entities whose
+    profiles must be made again.
+    """
+
+    gone: Ids
+    struck: Mapping[str, pl.DataFrame]
+    texts: Mapping[str, pl.DataFrame]
+    entities: tuple[str, ...]
+    owners: tuple[str, ...]
+
+    def removed(self) -> dict[str, int]:
+        """Rows that go, by table."""
+        return {name: len(ids) for name, ids in self.gone.items() if ids}
+
+    def changed(self) -> dict[str, int]:
+        """Rows that stay without a text or a reference, by table."""
+        return {name: len(rows) for name, rows in self.struck.items() if len(rows)}
+
+
+def plan_erasure(reading: Reading, entity_id: str, names: Names) -> Plan:
+    """Everything that goes or is struck; logs only lose rows. `entity_id` is empty for a topic."""
+    named: dict[str, pl.DataFrame] = {}
+    keys: dict[str, pl.DataFrame] = {}
+    for table in TABLES:
+        frame = reading.frame(table)
+        named[table] = pl.concat([erasure.naming(frame, names), frame.filter(erasure.with_words_of(frame, names))])
+        kept = frame.filter(pl.col("action") != "forget") if table == "decisions" else frame
+        keys[table] = erasure.keys_of(kept)
+    gone = _gone(keys, named, entity_id, names)
+    gone["llm_calls"] |= {*retold_among(reading.frame("llm_calls", columns=["id", "prompt_name"]))}
+    return _Striking(reading, names, named, keys, gone).plan()
+
+
+def retold_among(calls: pl.DataFrame) -> pl.Series:
+    """Ids of the calls (id, prompt_name) that summarise or answer questions: none stays when anything is forgotten.
+
+    They tell in words of their own what was known of somebody, perhaps without a name, and of communities that are no
+    more; to lose one costs a call where that very question is put again.
+    """
+    return calls.filter(pl.col("prompt_name").is_in(IN_OWN_WORDS))["id"]
+
+
+def _gone(keys: Keys, named: Keys, entity_id: str, names: Names) -> dict[str, set[str]]:
+    seeds = {name: erasure.telling(name, rows, names, is_log=name in LOGS) for name, rows in named.items()}
+    seeds["entities"] |= {entity_id} & {*keys["entities"]["id"]}
+    return erasure.cascade(keys, seeds, REQUIRED)
+
+
+class _Striking:
+    """What becomes of the rows that stay."""
+
+    def __init__(self, reading: Reading, names: Names, named: Keys, keys: Keys, gone: dict[str, set[str]]) -> None:
+        self._reading, self._names, self._named, self._keys, self._gone = reading, names, named, keys, gone
+        self._quotes = {**self._quotes_of_what_goes(), **self._told_elsewhere()}
+        values = [keys[table][column] for table in TABLES for column in erasure.labels_in(table, keys[table].columns)]
+        self._labels = erasure.label_names(pl.concat([each.rename("label") for each in values]).drop_nulls(), names)
+
+    def plan(self) -> Plan:
+        struck = {table: self._struck(table) for table in TABLES if table not in LOGS}
+        self._gone["conversation_state"] |= self._memories(struck["messages"])
+        struck["conversation_state"] = _without(struck["conversation_state"], self._gone["conversation_state"])
+        texts = {table: self._texts(table, rows) for table, rows in struck.items()}
+        struck["entities"] = _rehashed(struck["entities"], texts["entities"])
+        if len(texts["refusals"]):  # what is struck teaches nothing any more
+            is_struck = pl.col("id").is_in(texts["refusals"]["id"].implode())
+            teaches = pl.when(~is_struck).then("teaches").otherwise(False).alias("teaches")
+            struck["refusals"] = struck["refusals"].with_columns(teaches)
+        struck["messages"] = self._found_again(struck["messages"])
+        entities = self._reading.by_ids("entities", sorted(self._gone["entities"]), ["name"])["name"].to_list()
+        listed = tuple(sorted(name or "" for name in entities))
+        return Plan(self._gone, struck, texts, listed, self._owners())
+
+    def _struck(self, table: str) -> pl.DataFrame:
+        """The rows of one table that stay and change."""
+        quotes, gone = self._quotes.get(table, {}), self._gone
+        ids = {*self._named[table]["id"], *quotes, *erasure.pointing(self._keys[table], gone), *self._weakened(table)}
+        before = self._reading.by_ids(table, sorted(ids - gone[table]))
+        if before.is_empty():
+            return before
+        cut = self._supported(table, before, erasure.without_pointers(before, gone))
+        after = erasure.struck(table, cut, self._names, self._labels, quotes)
+        return after.join(before, on=before.columns, how="anti", nulls_equal=True, maintain_order="left")
+
+    def _quotes_of_what_goes(self) -> Quotes:
+        """The words that erased facts were read from, by message, and by artifact that came with the message."""
+        facts = sorted(set().union(*(self._gone[name] for name in FACTS)))
+        columns = ["message_id", "quote"]
+        parts = [self._reading.by_ids("fact_evidence", facts, columns, key="fact_id")]
+        parts += [self._reading.by_ids(name, sorted(self._gone[name]), columns) for name in FACTS]
+        told = pl.concat(parts).drop_nulls().unique(maintain_order=True)
+        places = self._keys["messages"].select("conversation_id", message_id="id")
+        near = told.join(places, on="message_id")
+        shelf = self._keys["artifacts"].select("id", "conversation_id", own="message_id")
+        pasted = shelf.drop_nulls("own").join(near, left_on="own", right_on="message_id").select("id", "quote")
+        filed = shelf.filter(pl.col("own").is_null()).join(near, on="conversation_id").select("id", "quote")
+        return {
+            "messages": _grouped(told.select("message_id", "quote")),
+            "artifacts": _grouped(pl.concat([pasted, filed]).unique(maintain_order=True)),
+        }
+
+    def _told_elsewhere(self) -> Quotes:
+        """Erased statements that do not name the subject, as runs and decisions tell them; answers with them go."""
+        parts = [
+            self._reading.by_ids(name, sorted(self._gone[name]), ["statement"]) for name in (*FACTS, "pending_beliefs")
+        ]
+        listed = pl.concat(parts)["statement"].drop_nulls().unique(maintain_order=True)
+        said = [each for each in listed.filter(~self._names.named(listed)) if len(each.split()) >= LEAST_WORDS]
+        if not said:
+            return {}
+        for name in ("llm_calls", "proposals"):  # JSON, of which no sentence can be struck
+            self._gone[name] |= {*erasure.repeating(self._reading.frame(name), said)}
+        return {name: erasure.repeating(self._reading.frame(name), said) for name in ("runs", "decisions")}
+
+    def _weakened(self, table: str) -> set[str]:
+        """Rows that lose some of what they rest on, or count, or took general words over from what goes."""
+        if table == "episodes":
+            struck = {*self._named["messages"]["id"], *self._quotes["messages"]}
+            heard = self._reading.by_ids("messages", sorted(self._gone["messages"] | struck), ["conversation_id"])
+            about = _among(self._keys["episode_entities"], self._gone["episode_entities"])["episode_id"]
+            return {*self._keys[table].join(heard, on="conversation_id", how="semi")["id"], *about}
+        found: set[str] = set()
+        if table in FACTS:
+            left = [_among(self._keys[name], self._gone[name]) for name in FACTS]
+            heirs = [rows[column] for rows in left for column in ("replaced_by", "similar_to_id")]
+            found |= {*pl.concat([each.rename("id") for each in heirs]).drop_nulls()} & {*self._keys[table]["id"]}
+        for rows, evidence, key in erasure.REST_ON:
+            if rows == table:
+                lost = self._keys[evidence].filter(pl.col("id").is_in(list(self._gone[evidence])))
+                found |= {*lost[key]} & {*self._keys[rows]["id"]}
+        return found
+
+    def _supported(self, table: str, before: pl.DataFrame, cut: pl.DataFrame) -> pl.DataFrame:
+        """The rows with what they count counted again, and with the earliest message that is left in place of one."""
+        if table == "episodes":
+            left = self._keys["messages"].filter(~pl.col("id").is_in(list(self._gone["messages"])))
+            counts = left.group_by("conversation_id").agg(left=pl.len().cast(pl.Int64))
+            silent = before.clear().select(TOLD).clear(len(cut))  # what was told of it may tell of the subject
+            return cut.join(counts, on="conversation_id", how="left", maintain_order="left").with_columns(
+                *silent, messages=pl.min_horizontal("messages", pl.col("left").fill_null(0))
+            ).drop("left")  # fmt: skip
+        for rows, evidence, key in erasure.REST_ON:
+            if rows == table:
+                lost = self._keys[evidence].filter(pl.col("id").is_in(list(self._gone[evidence])))
+                counts = lost.group_by(pl.col(key).alias("id")).agg(lost=pl.len().cast(pl.Int64))
+                cut = cut.join(counts, on="id", how="left", maintain_order="left").with_columns(
+                    evidence_count=(pl.col("evidence_count") - pl.col("lost").fill_null(0)).clip(lower_bound=0)
+                ).drop("lost")  # fmt: skip
+        return self._moved(before, cut) if table in FACTS else cut
+
+    def _moved(self, before: pl.DataFrame, cut: pl.DataFrame) -> pl.DataFrame:
+        """Facts whose first message goes come from the next one that says them."""
+        lost = before.filter(pl.col("message_id").is_in(list(self._gone["messages"])))["id"]
+        columns = ["id", "fact_id", "message_id", "quote", "occurred_at"]
+        said = self._reading.by_ids("fact_evidence", lost, columns, key="fact_id")
+        left = _without(said, self._gone["fact_evidence"]).sort("occurred_at", "id")
+        first = left.unique("fact_id", keep="first", maintain_order=True)
+        heard = self._keys["messages"].select("conversation_id", message_id="id")
+        met = self._keys["episodes"].select("conversation_id", next_episode="id")
+        next_ = first.join(heard, on="message_id", how="left").join(met, on="conversation_id", how="left").select(
+            id="fact_id", next_message="message_id", next_quote="quote", next_episode="next_episode"
+        )  # fmt: skip
+        is_lost = pl.col("id").is_in(lost.implode())
+        return cut.join(next_, on="id", how="left", maintain_order="left").with_columns(
+            message_id=pl.when(is_lost).then("next_message").otherwise("message_id"),
+            quote=pl.when(is_lost).then("next_quote").otherwise("quote"),
+            episode_id=pl.when(is_lost).then("next_episode").otherwise("episode_id"),
+        ).drop("next_message", "next_quote", "next_episode")  # fmt: skip
+
+    def _texts(self, table: str, struck: pl.DataFrame) -> pl.DataFrame:
+        """What the vectors of struck rows stand for now."""
+        none = pl.DataFrame(schema={"id": pl.String, "text": pl.String})
+        if not TABLES[table].has_vector or table in FACTS or struck.is_empty():  # a fact that stays keeps its statement
+            return none
+        read = _EMBEDDED.get(table) or tuple(c for c in struck.columns if c in erasure.LONG)
+        before = self._reading.by_ids(table, struck["id"], ["id", *read])
+        rows = struck.join(before, on=["id", *read], how="anti", nulls_equal=True, maintain_order="left")
+        if table == "messages":
+            return erasure.embedded_messages(rows)
+        if table == "artifacts":
+            said = [embedded_text(row) for row in rows.iter_rows(named=True)]
+            return rows.select("id").with_columns(text=pl.Series(said, dtype=pl.String))
+        if table == "entities":
+            return rows.select("id").with_columns(text=embed_texts(rows)) if len(rows) else none
+        return rows.select("id", text=pl.lit(None, dtype=pl.String))
+
+    def _found_again(self, struck: pl.DataFrame) -> pl.DataFrame:
+        """The struck messages, and those after a turn that went or was struck, with what they are found under."""
+        ids = sorted(self._gone["messages"] | {*struck["id"]})
+        talks = self._reading.by_ids("messages", ids, ["conversation_id"])["conversation_id"]
+        before = self._reading.by_ids("messages", talks, _SEARCHED, key="conversation_id").sort("id")
+        changed = struck.select("id", new_speaker="speaker", new_content="content", is_struck=pl.lit(True))
+        both = before.join(changed, on="id", how="left", maintain_order="left")
+        is_struck = pl.col("is_struck").fill_null(False)
+        after = both.with_columns(
+            speaker=pl.when(is_struck).then("new_speaker").otherwise("speaker"),
+            content=pl.when(is_struck).then("new_content").otherwise("content"),
+        ).select(before.columns)
+        fresh = erasure.renewed_search_texts(before, after, self._gone["messages"])
+        others = self._reading.by_ids("messages", sorted({*fresh["id"]} - {*struck["id"]}))
+        rows = pl.concat([struck, erasure.struck("messages", others, self._names, self._labels, {})])
+        found = rows.join(fresh.rename({"search_text": "found"}), on="id", how="left", maintain_order="left")
+        return found.with_columns(search_text=pl.coalesce("found", "search_text")).drop("found")
+
+    def _memories(self, struck: pl.DataFrame) -> set[str]:
+        """What the surprise gate remembers of conversations that lose something: names and vectors of turns."""
+        ids = sorted(self._gone["messages"] | {*struck["id"]})
+        talks = self._reading.by_ids("messages", ids, ["conversation_id"])["conversation_id"].unique()
+        return {row_id("cv", talk) for talk in talks} & {*self._keys["conversation_state"]["id"]}
+
+    def _owners(self) -> tuple[str, ...]:
+        facts = self._keys["facts"].filter(pl.col("id").is_in(list(self._gone["facts"])))["owner_entity_id"]
+        described = {*facts} & {*self._keys["entity_profiles"]["id"]}
+        found = (described | self._gone["entity_profiles"]) - self._gone["entities"]
+        return tuple(sorted(found))
+
+
+def _without(rows: pl.DataFrame, ids: set[str]) -> pl.DataFrame:
+    return rows.filter(~pl.col("id").is_in(list(ids)))
+
+
+def _among(rows: pl.DataFrame, ids: set[str]) -> pl.DataFrame:
+    return rows.filter(pl.col("id").is_in(list(ids)))
+
+
+def _grouped(rows: pl.DataFrame) -> dict[str, list[str]]:
+    key, quote = rows.columns
+    return dict(rows.group_by(key, maintain_order=True).agg(quote).iter_rows())
+
+
+def _rehashed(entities: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
+    """Entities with the hash of the text that their new vector stands for."""
+    hashes = texts.select("id", fresh=pl.Series([digest(text) for text in texts["text"]], dtype=pl.String))
+    both = entities.join(hashes, on="id", how="left", maintain_order="left")
+    return both.with_columns(embed_text_hash=pl.coalesce("fresh", "embed_text_hash")).drop("fresh")

@@ -1,0 +1,310 @@
+"""Forgetting: a person or topic is erased from every table, index, log and older version, and that is proved.
+
+Not a Prefect task, because its parameters would keep the name; nor are the names in the run's row.
+
+What is found and what goes is decided by `slowwave.lifecycle.erasure`, written and proved by
+`storage.erasure`. The run is three steps, each of which the next run finishes if this one dies: one commit that
+writes every table anew, the logs, the older versions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import polars as pl
+
+from recall.entities import exact_row
+from slowwave.errors import Refused, StoreMismatch, UnknownName
+from slowwave.lifecycle import erasure
+from slowwave.lifecycle.erasure import Ids
+from slowwave.lifecycle.name_matcher import Names, check_name
+from slowwave.records import OPEN_BATCH, Usage
+from slowwave.text import as_json, normalise_name, timed_id
+from storage.answers import StoredAnswers
+from storage.erasure import (
+    LEDGER,
+    Bytes,
+    Change,
+    drop_versions,
+    files_of,
+    purge_log,
+    read_rows_naming,
+    search_files,
+    survivors,
+    versions_of,
+    write_anew,
+)
+from storage.lease import is_surely_dead
+from storage.reembedding import drop_staged
+from storage.snapshots import Reading
+from storage.store import Store
+from storage.tables import Role, tables_of
+from tasks.entities.profiles import refresh_profiles
+from tasks.runtime.runs import Run, embed_rows, recorded, store_of
+
+from .erasure_plan import LOGS, REQUIRED, Plan, plan_erasure, retold_among
+
+TOPIC = "topic"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is to be forgotten: an entity (empty: a topic) and all names under which it is erased.
+
+    `is_past` says that the newest state no longer has it, only older versions.
+    """
+
+    entity_id: str
+    called: str
+    names: Names
+    is_past: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Report:
+    """What was found and what was done; `left` is what still names the subject, which is empty when all is well."""
+
+    subject: Subject
+    plan: Plan
+    run: str | None = None
+    versions: int = 0
+    files_dropped: int = 0
+    rows_before: Mapping[str, int] = field(default_factory=dict)
+    before: Bytes = field(default_factory=Bytes)
+    after: Bytes = field(default_factory=Bytes)
+    compressed: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    waited_s: float = 0.0
+
+    @property
+    def state(self) -> str:
+        """Completed, unless something is left."""
+        return "incomplete" if self.left else "completed"
+
+    @property
+    def usage(self) -> Usage:
+        """No model is asked."""
+        return Usage()
+
+    def summary(self) -> dict[str, Any]:
+        """For the run's row: counts, and no name."""
+        counts = {"rows removed": sum(self.plan.removed().values()), "rows struck": sum(self.plan.changed().values()),
+                  "versions dropped": self.versions, "files dropped": self.files_dropped,
+                  "places left": len(self.left)}  # fmt: skip
+        return {"run": self.run, "state": self.state, "counts": counts}
+
+
+def find_subject(run: Run, asked: str, also: Sequence[str] = (), only: Sequence[str] = ()) -> Subject:
+    """The entity of that name or id, now or in an older version, or else a topic; `only` are the names to erase.
+
+    Raises `UnknownName` where nothing has that name and no text says it, `UnusableInput` for a name that is too short
+    or too common, unless it was given in `only` or `also`.
+    """
+    store = store_of(run)
+    reading: Reading = store.snapshot()
+    unknown: UnknownName | None = None
+    try:
+        entity, is_past = str(exact_row(reading, asked)["id"]), False
+    except UnknownName as error:
+        unknown = error
+        found = _earlier(store, asked)
+        entity, is_past, reading = (found[0], True, found[1]) if found else ("", False, reading)
+    listed = _names_of(reading, entity) if entity else [asked]
+    for name in () if only else listed:
+        check_name(name)
+    names = Names.of([*(only or listed), *also])
+    notes = _first_name(reading, entity, names) if entity else ()
+    if not entity:
+        is_past = not _is_named(store, names)
+        if is_past and not read_rows_naming(store, names).cells:
+            raise UnknownName("entity or topic", asked, unknown.known if unknown else ())
+    called = reading.by_ids("entities", [entity], ["name"])["name"][0] if entity else asked
+    return Subject(entity, called or asked, names, is_past, notes)
+
+
+def _earlier(store: Store, asked: str) -> tuple[str, Reading] | None:
+    """The entity as the newest older state knew it that is still there."""
+    seen: set[tuple[int, int]] = set()
+    for commit, versions in store.commits().sort("sequence", descending=True).select("sequence", "versions").rows():
+        at = json.loads(versions)
+        pair = (at.get("entities", 1), at.get("entity_aliases", 1))
+        if pair in seen:
+            continue
+        seen.add(pair)
+        try:
+            state = store.snapshot(commit=commit)
+            return str(exact_row(state, asked)["id"]), state
+        except UnknownName:
+            continue
+        except StoreMismatch:
+            return None
+    return None
+
+
+def _names_of(reading: Reading, entity: str) -> list[str]:
+    """All names of an entity, and of those that were merged into it."""
+    merged = reading.by_ids("entities", [entity], ["id"], key="merged_into")["id"].to_list()
+    ids = [entity, *merged]
+    own = reading.by_ids("entities", ids, ["id", "canonical_name", "name"])
+    aliases = reading.by_ids("entity_aliases", ids, ["alias_name"], key="entity_id")["alias_name"]
+    return [name for name in (*own["name"], *own["canonical_name"], *aliases) if name]
+
+
+def _first_name(reading: Reading, entity: str, names: Names) -> tuple[str, ...]:
+    """What a person is told whose first name alone stays."""
+    row = reading.by_ids("entities", [entity], ["entity_type", "name"]).row(0, named=True)
+    words = (row["name"] or "").split()
+    if (
+        row["entity_type"] != "person"
+        or len(words) < 2
+        or normalise_name(words[0]) in map(normalise_name, names.listed)
+    ):
+        return ()
+    return (f"{words[0]!r} alone is not erased, because others may have that name: add --also {words[0]!r}.",)
+
+
+def _is_named(store: Store, names: Names) -> bool:
+    return bool(read_rows_naming(store, names, only_newest=True).cells)
+
+
+def preview(run: Run, subject: Subject) -> Report:
+    """What forgetting would do; changes nothing."""
+    store = store_of(run)
+    plan = plan_erasure(store.snapshot(), subject.entity_id, subject.names)
+    rows = read_rows_naming(store, subject.names, only_newest=not subject.is_past)
+    report = Report(subject, plan, rows_before=rows.cells, words=tuple(sorted(rows.words)), notes=subject.notes)
+    report.versions = sum(count - 1 for name, count in versions_of(store).items() if name != LEDGER)
+    return report
+
+
+def forget(run: Run, subject: Subject) -> Report:
+    """Erase a subject and prove it. There is no undo, of this run or of any before it.
+
+    Raises `Refused` while another run goes on: it could store again what it read before. So could the answers that
+    are under way in a batch.
+    """
+    _check_that_nobody_runs(store_of(run))
+    _check_that_nothing_is_under_way(store_of(run))
+    report = Report(subject, Plan({}, {}, {}, (), ()), run.id, notes=subject.notes)
+    with recorded(run, report, {"names": len(subject.names.listed)}):
+        store = store_of(run)
+        drop_staged(store)  # vectors of what is forgotten may be among them
+        files, versions = files_of(store), versions_of(store)
+        rows = read_rows_naming(store, subject.names, only_newest=not subject.is_past)
+        report.rows_before = rows.cells
+        report.before = search_files(store, subject.names, rows, is_proof=False)
+        seen = report.before.by_table()
+        report.compressed = tuple(sorted(name for name, count in rows.cells.items() if seen.get(name, 0) < count))
+        report.plan = _write(run, subject)
+        _purge_again(store, report.plan, subject.names)
+        drop_versions(store, run.id, run.now)
+        left = versions_of(store)
+        report.versions = sum(max(0, count - left[name]) for name, count in versions.items() if name != LEDGER)
+        if report.plan.owners:
+            refresh_profiles(run, pl.Series(report.plan.owners))
+        _prove(store, subject.names, report, files)
+    return report
+
+
+def _check_that_nobody_runs(store: Store) -> None:
+    running = store.snapshot().frame("runs", "state = 'running'", ["id", "owner"])
+    alive = [id for id, owner in running.iter_rows() if not is_surely_dead(owner or "")]
+    if alive:
+        way_out = f"Wait until it has ended, or stop it; if its machine is gone: slowwave runs {alive[0]} --end"
+        raise Refused(f"Run {', '.join(alive)} is still going on and may have read what is to be erased.", way_out)
+
+
+def _check_that_nothing_is_under_way(store: Store) -> None:
+    under_way = [each for each in StoredAnswers(store).batches() if each.state in OPEN_BATCH]
+    if under_way:
+        prompts, models = sum(len(each.keys) for each in under_way), sorted({each.model for each in under_way})
+        raise Refused(
+            f"{prompts} prompts are still in a batch ({', '.join(models)}), and the answers may name what is to be "
+            "erased.",
+            "Run `slowwave ingest` with that model until they are collected (`slowwave sleep` for those of a night), "
+            "which takes a day at most; then forget.",
+        )
+
+
+def _write(run: Run, subject: Subject) -> Plan:
+    """The logs, and the one commit: every table without what goes, with a decision that does not say who it was.
+
+    The logs go first: once the commit is there, nobody knows any more which of their rows were about the subject.
+    """
+    store = store_of(run)
+    snapshot = store.snapshot()
+    plan = plan_erasure(snapshot, subject.entity_id, subject.names)
+    vectors = _vectors(run, plan)
+    for name in LOGS:
+        purge_log(store, name, plan.gone[name])
+    with store.commit(run.id, "forget", run.now) as tx:
+        if tx.sequence != snapshot.sequence + 1:  # another run has stored something meanwhile
+            again = plan_erasure(tx, subject.entity_id, subject.names)
+            plan, vectors = replace(again, gone=_joined(plan.gone, again.gone)), _vectors(run, again)
+        for name in tables_of(Role.STATE, Role.HISTORY):
+            change = Change(frozenset(plan.gone[name]), plan.struck[name], vectors[name])
+            if name != LEDGER or change.gone or len(change.struck):
+                write_anew(tx, name, change)
+        tx.upsert("decisions", _decision(run, subject, plan))
+    return plan
+
+
+def _joined(first: Ids, second: Ids) -> Ids:
+    return {name: first[name] | second[name] for name in first}
+
+
+def _vectors(run: Run, plan: Plan) -> dict[str, pl.DataFrame]:
+    """(id, vector) by table; every text is embedded once."""
+    listed = pl.concat([texts.select("text") for texts in plan.texts.values()]).unique(maintain_order=True)
+    said = listed.drop_nulls().with_columns(id="text")
+    known = embed_rows(run, said.select("id"), said).rename({"id": "text"})
+    return {
+        name: texts.join(known, on="text", how="left", maintain_order="left").select("id", "vector")
+        for name, texts in plan.texts.items()
+    }
+
+
+def _decision(run: Run, subject: Subject, plan: Plan) -> pl.DataFrame:
+    measures = {"removed": plan.removed(), "struck": plan.changed(), "names": len(subject.names.listed)}
+    about = subject.entity_id or TOPIC
+    row = {
+        "id": timed_id("d", run.now, "forget", run.id),
+        "action": "forget",
+        "subject_id": about,
+        "measures": as_json(measures),
+        "decided_by": "person",
+        "reason": "A person had it erased, with everything that names it; there is no undo.",
+        "at": run.now,
+    }
+    return pl.DataFrame([row])
+
+
+def _purge_again(store: Store, plan: Plan, names: Names) -> None:
+    """What was appended to the logs meanwhile."""
+    ids = pl.Series(sorted(set().union(*plan.gone.values())), dtype=pl.String)
+    for name in LOGS:
+        rows = store.log(name)
+        about = rows.filter(pl.any_horizontal(pl.lit(False), *(pl.col(c).is_in(ids.implode()) for c in REQUIRED[name])))
+        told = retold_among(rows) if name == "llm_calls" else ()
+        worded = rows.filter(erasure.with_words_of(rows, names))["id"]
+        if gone := {*erasure.naming(rows, names)["id"], *worded, *about["id"], *told}:
+            purge_log(store, name, gone)
+
+
+def _prove(store: Store, names: Names, report: Report, files: Mapping[str, int]) -> None:
+    rows = read_rows_naming(store, names)
+    report.after = search_files(store, names, rows)
+    now = files_of(store)
+    old = survivors(files, now)
+    report.files_dropped = len(files.keys() - now.keys())
+    report.words = tuple(sorted(rows.words))
+    found = () if report.after.is_clean else tuple(sorted(report.after.hits))
+    cells = tuple(f"{name}: {count} texts" for name, count in sorted(rows.cells.items()))
+    words = tuple(f"{name}: {count} with words of a name" for name, count in sorted(rows.general.items()))
+    report.left = (*cells, *words, *found, *(f"{file} is from before" for file in old))

@@ -1,0 +1,311 @@
+"""Observations: what a person or an agent says of an entity is added, and what they no longer want is retired."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from recall.proposals import Proposal
+from slowwave.deduplication.observations import (
+    KINDS,
+    LEAST_OF_ID,
+    MARKS,
+    named_by,
+    plan_flags,
+    screen,
+    stale_flags,
+    unit_rows,
+)
+from slowwave.errors import Refused, UnusableInput
+from slowwave.lifecycle.eviction import BY_A_PERSON, Retirement
+from slowwave.review.proposing import Proposing
+from slowwave.settings import IngestSettings
+from slowwave.splitting.structure import KIND as STRUCTURAL
+from slowwave.text import as_json
+from slowwave.types import Added, Outcome
+from slowwave.validity import live_sql
+from storage.connection import has_namespace
+from storage.rows import quoted
+from storage.snapshots import Reading, Snapshot
+from storage.store import Store
+from tasks.entities.retirement import carry_out, renew_profiles, retirement_of
+from tasks.ingest.application import apply_patches
+from tasks.ingest.statements import SCOPE, Statements, Target, find_target, new_target, state, write_statements
+from tasks.runtime.engine import task
+from tasks.runtime.proposing import proposal_of
+from tasks.runtime.runs import Counts, Run, recorded, store_of
+
+_KINDS = f"kind IN ({', '.join(map(quoted, KINDS))})"
+_RETIRABLE = f"kind IN ({', '.join(map(quoted, (*KINDS, STRUCTURAL)))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """What was, or would be, retired: (id, statement) of each, and the facts that lost their flag with them."""
+
+    entity_id: str
+    facts: tuple[tuple[str, str], ...]
+    flags_cleared: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Decided:
+    """What is to be stored of a call, as one reading of the store shows: rows of new texts, and the screened texts."""
+
+    target: Target
+    screened: pl.DataFrame
+    held: Mapping[str, str]
+    stated: Statements | None
+    is_waiting: bool
+
+
+def observe(
+    run: Run,
+    name: str,
+    texts: Sequence[str],
+    settings: IngestSettings,
+    *,
+    entity_type: str | None = None,
+    create: bool = False,
+) -> Added:
+    """`add_observations` as a run of its own, which can be undone; raises for an unknown entity before it begins."""
+    _check(run, name, texts, settings, entity_type, create)
+    tally = Counts(run.id)
+    with recorded(run, tally, {"entity": name, "texts": len(texts), "type": entity_type, "create": create}):
+        added = add_observations(run, name, texts, settings, entity_type=entity_type, create=create)
+        ended = added.counts
+        tally.counts = {
+            "facts learned": ended.get("added", 0),
+            "facts confirmed": ended.get("confirmed", 0),
+            "observations known already": ended.get("known", 0),
+            "observations refused": ended.get("refused", 0),
+            "patches waiting for review": ended.get("waiting", 0),
+        }
+    return replace(added, run=run.id)
+
+
+def retire(run: Run, entity_id: str, ids: Sequence[str], *, dry_run: bool = False) -> Retired:
+    """`delete_observations` as a run of its own, which can be undone; raises before it begins where it may not."""
+    planned = plan_to_retire(_existing(run).snapshot(), run, entity_id, ids)
+    if dry_run:
+        return _retired(entity_id, planned)
+    tally = Counts(run.id)
+    with recorded(run, tally, {"entity": entity_id, "ids": list(ids)}):
+        retired = delete_observations(run, entity_id, ids)
+        tally.counts = {"facts retired": len(retired.facts), "flags cleared": len(retired.flags_cleared)}
+    return retired
+
+
+def _check(
+    run: Run, name: str, texts: Sequence[str], settings: IngestSettings, entity_type: str | None, create: bool
+) -> None:
+    """Raise for what cannot be observed before a store is made or a run recorded, be it only by its parameters."""
+    if not texts:
+        raise UnusableInput("There is nothing to observe.", "Say one text or more.")
+    if create and not has_namespace(run.store, run.namespace):
+        new_target(name, entity_type, run.now)
+    else:
+        find_target(_existing(run).snapshot(), name, entity_type, run.now, settings.resolve, create=create)
+
+
+def _existing(run: Run) -> Store:
+    """The namespace, which is not made for a question about it."""
+    return Store.open(run.store, run.namespace, retention=run.retention)
+
+
+@task("add observations")
+def add_observations(
+    run: Run,
+    name: str,
+    texts: Sequence[str],
+    settings: IngestSettings,
+    *,
+    entity_type: str | None = None,
+    create: bool = False,
+) -> Added:
+    """State something about an entity: each new text becomes a fact on the one road, flagged where it looks alike.
+
+    What the entity is held to be word for word is passed over; what says the same in other words confirms it (§6.2).
+    Raises `UnusableInput` for an unknown entity unless `create`, which makes one of `entity_type` (S0-02).
+    """
+    store = store_of(run)
+    snapshot = store.snapshot()
+    asked = (name, entity_type, create)
+    decided = _decide(run, snapshot, asked, texts, settings)
+    if decided.stated is not None:
+        with store.commit(run.id, "observations.candidates", run.now) as tx:
+            if tx.sequence != snapshot.sequence + 1:  # another run has stored something meanwhile
+                decided = _decide(run, tx, asked, texts, settings)
+            if decided.stated is not None:
+                write_statements(tx, decided.stated)
+    if decided.stated is not None or decided.is_waiting:
+        apply_patches(run, settings, look_back=False)
+    if decided.stated is not None:
+        _flag(run, decided.target.id, decided.stated.facts["id"], settings)
+    return _added(store.snapshot(), decided)
+
+
+def _decide(
+    run: Run, reading: Reading, asked: tuple[str, str | None, bool], texts: Sequence[str], settings: IngestSettings
+) -> _Decided:
+    name, entity_type, create = asked
+    target = find_target(reading, name, entity_type, run.now, settings.resolve, create=create)
+    held = reading.by_ids("facts", [target.id], ["id", "status", "statement"], key="owner_entity_id", where=_held(run))
+    by_text = dict(held.sort(pl.col("status") == "active", "id").select("statement", "id").iter_rows())
+    screened = screen(texts, by_text)
+    fresh = screened.filter(pl.col("outcome") == "new")["content"]
+    stated = None if fresh.is_empty() else state(run, reading, target, fresh)
+    waiting = held.filter(pl.col("status") == "candidate")["statement"]
+    return _Decided(target, screened, by_text, stated, bool(waiting.is_in(screened["content"].implode()).any()))
+
+
+def _held(run: Run) -> str:
+    """Live, or a candidate of a run that was killed or that waits for review; only of the scope that is compared."""
+    return f"({live_sql(run.now)} OR status = 'candidate') AND {_KINDS} AND scope = {quoted(SCOPE)}"
+
+
+def _flag(run: Run, entity_id: str, ids: pl.Series, settings: IngestSettings) -> None:
+    """Flag what has become live against every live observation of the entity and earlier ones of the call (S0-02)."""
+    with store_of(run).commit(run.id, "observations.flags", run.now) as tx:
+        where = f"{live_sql(run.now)} AND {_KINDS} AND scope = {quoted(SCOPE)}"
+        live = tx.by_ids("facts", [entity_id], key="owner_entity_id", where=where, with_vector=True)
+        is_mine = pl.col("id").is_in(ids.implode())
+        order = pl.DataFrame({"id": ids}).with_row_index("place")
+        mine = live.join(order, on="id").sort("place").drop("place")
+        others = live.filter(~is_mine)
+        texts = [part.select("id", owner="owner_entity_id", text="statement") for part in (mine, others)]
+        vectors = [unit_rows(part["vector"], tx.dims) for part in (mine, others)]
+        planned = plan_flags(texts[0], vectors[0], texts[1], vectors[1], settings.evaluate)
+        flagged = mine.drop(MARKS).join(planned.select("id", *MARKS), on="id", maintain_order="left")
+        changed = flagged.join(mine.select("id", *MARKS), on=["id", *MARKS], how="anti", nulls_equal=True)
+        tx.upsert("facts", changed)
+
+
+def _added(snapshot: Snapshot, decided: _Decided) -> Added:
+    facts = decided.stated.facts["id"] if decided.stated is not None else pl.Series([], dtype=pl.String)
+    stored = snapshot.by_ids("facts", facts, ["id", "statement", "status", "status_reason", *MARKS])
+    by_text = {row["statement"]: row for row in stored.iter_rows(named=True)}
+    outcomes = [
+        _outcome(content, by_text[content])
+        if outcome == "new"
+        else Outcome(content, outcome, decided.held.get(content) if outcome == "known" else None, reason)
+        for content, outcome, reason in decided.screened.select("content", "outcome", "reason").iter_rows()
+    ]
+    target, redacted = decided.target, int(decided.screened["has_secret"].sum())
+    return Added(target.name, target.id, target.is_new, tuple(outcomes), redacted)
+
+
+def _outcome(content: str, fact: Mapping[str, Any]) -> Outcome:
+    repeated = (fact["status_reason"] or "").removeprefix("repeats ")
+    if fact["status"] == "rejected" and repeated == fact["similar_to_id"]:
+        return Outcome(content, "confirmed", repeated)
+    if fact["status"] == "rejected":
+        return Outcome(content, "refused", reason=fact["status_reason"])
+    if fact["status"] == "candidate":
+        return Outcome(content, "waiting", fact["id"])
+    return Outcome(content, "added", fact["id"], None, *(fact[mark] for mark in MARKS))
+
+
+@task("retire observations")
+def delete_observations(run: Run, entity_id: str, ids: Sequence[str]) -> Retired:
+    """Retire observations of an entity: archived, out of recall, and back with undo (S0-05).
+
+    `ids` may be beginnings, or the short forms that tables show. All are retired or none: `UnusableInput` names those
+    that are not live observations of the entity, `Refused` those that are pinned.
+    """
+    with store_of(run).commit(run.id, "observations.retire", run.now) as tx:
+        plan = plan_to_retire(tx, run, entity_id, ids)
+        carry_out(tx, plan)
+    renew_profiles(run, [entity_id])
+    return _retired(entity_id, plan)
+
+
+def propose_deletion(
+    run: Run, entity_id: str, ids: Sequence[str], proposed_by: str = "agent", reason: str = ""
+) -> Proposal:
+    """Leave a proposal to retire these observations, or find the one that waits for the same already.
+
+    Raises as `delete_observations`, and `Refused` where a person said no to the very same.
+    """
+    snapshot = store_of(run).snapshot()
+    chosen = plan_to_retire(snapshot, run, entity_id, ids).retired
+    name = snapshot.by_ids("entities", [entity_id], ["name"])["name"].to_list()
+    what = Proposing(
+        "delete",
+        together=True,
+        reason=reason or "These observations are no longer wanted.",
+        ask=as_json({"observations": sorted(chosen)}),
+        subject_id=entity_id,
+        subject=name[0] if name else "",
+        proposed_by=proposed_by,
+    )
+    delete_observations(replace(run, proposes=what), entity_id, list(chosen))
+    return proposal_of(run, "delete", entity_id, what.ask)
+
+
+def plan_to_retire(reading: Reading, run: Run, entity_id: str, ids: Sequence[str]) -> Retirement:
+    """What retiring these would change; raises where one of them may not be retired."""
+    if not ids:
+        raise UnusableInput("There is nothing to retire.", "Name observations by their ids; `slowwave duplicates`.")
+    live = reading.by_ids(
+        "facts", [entity_id], key="owner_entity_id", where=f"{live_sql(run.now)} AND {_RETIRABLE}", with_vector=True
+    )
+    found = {asked: named_by(asked, set(live["id"])) for asked in ids}
+    if wrong := [_wrong(reading, entity_id, asked, named) for asked, named in found.items() if len(named) != 1]:
+        raise UnusableInput(f"Nothing was retired: {'; '.join(wrong)}.", "`slowwave facts NAME` lists what is live.")
+    chosen = live.filter(pl.col("id").is_in([named[0] for named in found.values()])).sort("id")
+    if pinned := chosen.filter(pl.col("pinned").fill_null(False))["id"].to_list():
+        raise Refused(f"Nothing was retired: {', '.join(pinned)} is pinned.", "Unpin it first.")
+    return retirement_of(reading, chosen, BY_A_PERSON, run.now)
+
+
+def _wrong(reading: Reading, entity_id: str, asked: str, named: Sequence[str]) -> str:
+    """Why an id does not name one live observation of the entity."""
+    if named:
+        return f"{asked} may be {' or '.join(named[:5])}"
+    names = [f"id = {quoted(asked)}"]
+    if len(asked) >= LEAST_OF_ID and asked.isascii() and asked.replace("_", "").isalnum():
+        names += [f"starts_with(id, {quoted(asked)})", f"id LIKE '%\\_{asked}%'"]
+    where = " OR ".join(names)
+    columns = ["id", "status", "owner_entity_id"]
+    places = ("facts", "facts_archive")
+    rows = pl.concat([reading.frame(name, where, columns, limit=1, order=["id"]) for name in places]).to_dicts()
+    if not rows and len(asked) < LEAST_OF_ID:
+        return f"{asked!r} is too short for an id: give {LEAST_OF_ID} characters"
+    if not rows:
+        return f"{asked!r} is not the id of any fact"
+    row = rows[0]
+    if row["status"] != "active" or row["owner_entity_id"] == entity_id:
+        return f"{asked} is {row['status'] if row['status'] != 'active' else 'no longer true'}"
+    owner = reading.by_ids("entities", [row["owner_entity_id"]], ["name"])["name"].to_list()
+    return f"{asked} is filed under {owner[0] if owner else 'nothing'}"
+
+
+def _retired(entity_id: str, plan: Retirement) -> Retired:
+    told = plan.facts.filter(pl.col("id").is_in(plan.retired)).sort("id").select("id", "statement")
+    return Retired(entity_id, tuple(told.iter_rows()), plan.cleared)
+
+
+@task("clear stale flags")
+def clear_stale_flags(run: Run) -> int:
+    """Clear the flags of facts whose partner is no longer live; returns how many (S0-01)."""
+    store = store_of(run)
+    if _stale(store.snapshot(), run).is_empty():
+        return 0
+    with store.commit(run.id, "observations.flags", run.now) as tx:
+        stale = _stale(tx, run)
+        whole = tx.by_ids("facts", stale["id"], with_vector=True).drop(MARKS)
+        tx.upsert("facts", whole.join(stale, on="id"))
+    return len(stale)
+
+
+def _stale(reading: Reading, run: Run) -> pl.DataFrame:
+    """(id, MARKS) of facts that lose their flag."""
+    columns = ["id", "status", "expired_at", "valid_to", *MARKS]
+    flagged = reading.frame("facts", f"{live_sql(run.now)} AND similarity_flag", columns)
+    partners = reading.by_ids("facts", flagged["similar_to_id"], columns)
+    both = pl.concat([flagged, partners]).unique("id", keep="first", maintain_order=True)
+    return stale_flags(both, run.now).select("id", *MARKS)

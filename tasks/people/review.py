@@ -1,0 +1,283 @@
+"""Review: a person says yes or no to what waits, and that is carried out in one commit, or refused as stale."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from recall.proposals import Proposal, in_turn, list_proposals, proposal_named, proposals_by_id, stale_proposals
+from slowwave import frames
+from slowwave.errors import Refused, UnusableInput
+from slowwave.review.changes import Change, decoded, in_brief
+from slowwave.review.proposing import Person, cleaned
+from slowwave.settings import ApprovalSettings, IngestSettings
+from slowwave.text import timed_id
+from storage.drafts import write_changes
+from storage.snapshots import Reading
+from storage.transactions import Transaction
+from tasks.entities.retirement import renew_profiles
+from tasks.runtime.engine import task
+from tasks.runtime.proposing import settle_patches
+from tasks.runtime.runs import Run, store_of
+
+OPEN = ("pending", "approved")
+_NOT_NOW = {
+    "applied": "It was approved and carried out before.",
+    "rejected": "It was rejected before.",
+    "replaced": "Another proposal took its place.",
+    "stale": "What it rests on has changed since it was made.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What became of a proposal: its state now, and why where it could not be carried out."""
+
+    id: str
+    state: str
+    title: str
+    outcome: str = ""
+    replaced_by: str = ""
+
+
+@task("approve proposals")
+def approve(
+    run: Run,
+    ids: Sequence[str],
+    person: Person,
+    note: str = "",
+    settings: IngestSettings = IngestSettings(),  # noqa: B008 (frozen)
+) -> tuple[Decided, ...]:
+    """Carry out what a person said yes to, in one commit; what has grown stale is refused and told (T50).
+
+    `ids` may be the short forms that tables show. `Refused` where nothing can be carried out because none is open.
+    Candidates whose plan is stale are planned again by these `settings` and proposed anew: `replaced_by`.
+    """
+    done = _decide(run, ids, person, note, is_yes=True)
+    stale = proposals_by_id(store_of(run).snapshot(), [each.id for each in done if each.state == "stale"])
+    patches = [each for each in stale if each.action == "patch"]
+    return _proposed_again(run, done, patches, settings) if patches else done
+
+
+def _proposed_again(
+    run: Run, done: Sequence[Decided], stale: Sequence[Proposal], settings: IngestSettings
+) -> tuple[Decided, ...]:
+    from tasks.ingest.application import apply_patches
+
+    facts = [change.id for each in stale for change in each.changes if change.table == "facts"]
+    batches = store_of(run).snapshot().by_ids("facts", facts, ["patch_batch_id"])["patch_batch_id"].drop_nulls()
+    manual = settings.model_copy(update={"approval": ApprovalSettings(mode="manual")})
+    apply_patches(run, manual, look_back=False, batches=batches.unique().to_list())
+    snapshot = store_of(run).snapshot()
+    successors = {row: fresh.id for fresh in list_proposals(snapshot, run=run.id) for row in fresh.touches}
+    found = {
+        each.id: next((successors[row.id] for row in each.changes if row.table == "facts" and row.id in successors), "")
+        for each in stale
+    }
+    return tuple(replace(each, replaced_by=found.get(each.id, "")) for each in done)
+
+
+@task("reject proposals")
+def reject(run: Run, ids: Sequence[str], person: Person, note: str = "") -> tuple[Decided, ...]:
+    """Leave things as they are because a person said no; the same is not proposed again."""
+    return _decide(run, ids, person, note, is_yes=False)
+
+
+@task("approve for later")
+def approve_for_later(run: Run, proposal_id: str, person: Person, note: str = "") -> Decided:
+    """Say yes to a proposal that somebody else, such as an agent, is to carry out; it is checked again by then."""
+    check_person(person)
+    with store_of(run).commit(run.id, "review", run.now) as tx:
+        chosen = open_proposals(tx, [proposal_id])[0]
+        _record(tx, run, {chosen.id: ("approved", "")}, person, note)
+        tx.upsert("decisions", _told(run, [chosen], person, note, "approve"))
+    return Decided(chosen.id, "approved", chosen.title)
+
+
+def _decide(run: Run, ids: Sequence[str], person: Person, note: str, *, is_yes: bool) -> tuple[Decided, ...]:
+    check_person(person)
+    with store_of(run).commit(run.id, "review", run.now) as tx:
+        chosen = open_proposals(tx, ids)
+        states = _carry_out(tx, run, chosen, person) if is_yes else _turn_down(tx, run, chosen, person)
+        _record(tx, run, states, person, note)
+        meant = [each for each in chosen if states[each.id][0] in ("applied", "rejected")]
+        tx.upsert("decisions", _told(run, meant, person, note, "approve" if is_yes else "reject"))
+        settle_patches(tx, [change.id for each in chosen for change in each.changes if change.table == "facts"])
+    if is_yes:
+        renew_profiles(run, _owners(run, [each for each in chosen if states[each.id][0] == "applied"]))
+    return tuple(Decided(each.id, *_ending(states[each.id], each)) for each in chosen)
+
+
+def _ending(state: tuple[str, str], proposal: Proposal) -> tuple[str, str, str]:
+    return state[0], proposal.title, state[1]
+
+
+def check_person(person: Person) -> None:
+    if not person.name.strip():
+        raise UnusableInput("Nobody's name was given.", "Say who decides: --by NAME, or $SLOWWAVE_PERSON.")
+
+
+def open_proposals(reading: Reading, ids: Sequence[str]) -> list[Proposal]:
+    """The proposals of these ids, which must all be open."""
+    whole = {each.id: each for each in proposals_by_id(reading, ids)}
+    named = [whole.get(asked) or proposal_named(reading, asked) for asked in ids]
+    chosen = list({each.id: each for each in named}.values())
+    closed = [each for each in chosen if each.state not in OPEN]
+    if closed:
+        told = "; ".join(f"{each.id}: {_NOT_NOW[each.state]}" for each in closed)
+        raise Refused(f"Nothing was decided. {told}", "`slowwave review list` shows what waits.")
+    return chosen
+
+
+def _carry_out(tx: Transaction, run: Run, chosen: Sequence[Proposal], person: Person) -> dict[str, tuple[str, str]]:
+    """State and outcome of each; those that change different rows are written at once, the others one after another."""
+    states: dict[str, tuple[str, str]] = {}
+    for part in in_turn(tx, chosen):
+        stale = stale_proposals(tx, part, run.now)
+        states |= {row: ("stale", in_brief(changed)) for row, changed in stale.items()}
+        fresh = [each for each in part if each.id not in stale]
+        write_changes(tx, [(one, _signed(each.id, person)) for each in fresh for one in each.changes], run.now)
+        states |= {each.id: ("applied", "") for each in fresh}
+    _open_again(tx, [each for each in chosen if states[each.id][0] == "stale"])
+    return states
+
+
+def _turn_down(tx: Transaction, run: Run, chosen: Sequence[Proposal], person: Person) -> dict[str, tuple[str, str]]:
+    """What a rejection writes, where the rows are still as they were."""
+    stored = tx.by_ids("proposals", [each.id for each in chosen], ["id", "otherwise"])
+    rest = [(each, _signed(proposal, person)) for proposal, text in stored.iter_rows() for each in decoded(text)]
+    changed = [each for each, _ in rest if not each.is_new]
+    held = {(name, row["id"]): row for name in {each.table for each in changed}
+            for row in tx.by_ids(name, [each.id for each in changed]).iter_rows(named=True)}  # fmt: skip
+    kept = {(each.table, each.id): (each, more) for each, more in rest if each.is_new or _is_as_it_was(each, held)}
+    write_changes(tx, list(kept.values()), run.now)
+    return {each.id: ("rejected", "") for each in chosen}
+
+
+def _signed(proposal_id: str, person: Person) -> dict[str, str]:
+    """What a decision says of who decided."""
+    return {"approved_by": person.name, "proposal_id": proposal_id}
+
+
+def _is_as_it_was(change: Change, held: Mapping[tuple[str, str], Mapping[str, Any]]) -> bool:
+    row = held.get((change.table, change.id))
+    told = {name: value for name, value in (change.before or {}).items() if value is None or isinstance(value, str)}
+    return row is not None and all(row[name] == value for name, value in told.items())
+
+
+def _record(tx: Transaction, run: Run, states: Mapping[str, tuple[str, str]], person: Person, note: str) -> None:
+    rows = tx.by_ids("proposals", list(states))
+    ends = [states[row] for row in rows["id"]]
+    tx.upsert(
+        "proposals",
+        rows.with_columns(
+            state=pl.Series([state for state, _ in ends], dtype=pl.String),
+            outcome=pl.Series([outcome or None for _, outcome in ends], dtype=pl.String),
+            decider=pl.lit(person.name),
+            door=pl.lit(person.door),
+            decided_at=pl.lit(run.now, dtype=frames.TIME),
+            note=pl.lit(cleaned(note) or None, dtype=pl.String),
+        ),
+    )
+
+
+def _told(run: Run, chosen: Sequence[Proposal], person: Person, note: str, action: str) -> pl.DataFrame:
+    """The ledger: who said yes or no, to what, and why."""
+    verb, note = {"approve": "said yes to", "reject": "said no to"}[action], cleaned(note)
+    rows = [
+        {
+            "id": timed_id("d", run.now, action, each.id),
+            "action": action,
+            "subject_id": each.id,
+            "ids_in": list(each.touches),
+            "ids_out": [change.id for change in each.changes] if action == "approve" else [],
+            "measures": json.dumps({"door": person.door, "risks": each.risks, "plan_hash": each.plan_hash}),
+            "decided_by": "person",
+            "reason": f"{person.name} {verb}: {each.title.rstrip('.')}{'.' if not note else f'; {note}'}",
+            "at": run.now,
+            "approved_by": person.name,
+            "proposal_id": each.id,
+        }
+        for each in chosen
+    ]
+    return pl.DataFrame(rows, schema=dict(frames.DECISIONS))
+
+
+def _open_again(tx: Transaction, stale: Sequence[Proposal]) -> None:
+    """Patches whose plan grew stale are decided anew by the next run that applies."""
+    facts = [change.id for each in stale if each.action == "patch" for change in each.changes]
+    ids = tx.by_ids("facts", facts, ["patch_batch_id"], where="status = 'candidate'")["patch_batch_id"].unique()
+    rows = tx.by_ids("patch_batches", ids.drop_nulls())
+    tx.upsert("patch_batches", rows.with_columns(state=pl.lit("open")))
+
+
+def _owners(run: Run, done: Sequence[Proposal]) -> list[str]:
+    """The entities of which something else is known now."""
+    snapshot = store_of(run).snapshot()
+    touched = [change.id for each in done for change in each.changes]
+    rows = [snapshot.by_ids(name, touched, ["owner_entity_id"]) for name in ("facts", "facts_archive")]
+    owners = [each.subject_id for each in done] + pl.concat(rows)["owner_entity_id"].drop_nulls().to_list()
+    return sorted(set(snapshot.by_ids("entities", owners, ["id"])["id"]))
+
+
+def modify(run: Run, proposal_id: str, ask: Mapping[str, Any], person: Person) -> Decided:
+    """Propose the same with a changed ask, in place of the old proposal; the new one waits for a yes of its own.
+
+    Splits (their `splits`) and deletions (their `observations`) can be modified; anything else is approved or rejected.
+    """
+
+    check_person(person)
+    store = store_of(run)
+    old = open_proposals(store.snapshot(), [proposal_id])[0]
+    fresh = propose_anew(run, old, ask)
+    if fresh.id == old.id:
+        raise UnusableInput(f"Nothing of {old.id} was modified.", "Change its ask, or approve it as it is.")
+    with store.commit(run.id, "review", run.now) as tx:
+        still = _is_open(tx, old.id)
+        ended = {old.id: ("replaced", f"{person.name} modified it: {fresh.id}")}
+        _record(tx, run, ended if still else {fresh.id: ("replaced", f"{old.id} was decided first")}, person, "")
+    if not still:
+        raise Refused(
+            f"{old.id} was decided meanwhile; nothing was modified.", "`slowwave review list` shows what waits."
+        )
+    return Decided(fresh.id, "pending", fresh.title, replaced_by="", outcome=f"In place of {old.id}")
+
+
+def _is_open(tx: Transaction, proposal_id: str) -> bool:
+    return any(each.state in OPEN for each in proposals_by_id(tx, [proposal_id]))
+
+
+# Modifying: the same proposal with a changed ask, planned again from what memory holds now.
+
+
+def propose_anew(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
+    """A proposal of the same action with another ask; `UnusableInput` for one that cannot be modified."""
+    makers = {"split": _split, "delete": _delete}
+    if old.action not in makers:
+        raise UnusableInput(
+            f"A proposal to {old.action} can only be approved or rejected.", "Only split and delete can be modified."
+        )
+    return makers[old.action](run, old, ask)
+
+
+def _split(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
+    from slowwave.settings import SplitSettings
+    from slowwave.splitting.split_plan import splits_of
+
+    from .splitting import propose_split
+
+    made = propose_split(run, old.subject_id, SplitSettings(), splits_of(ask), proposed_by="person")
+    return proposal_named(store_of(run).snapshot(), made.proposal_id)
+
+
+def _delete(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
+    from .observations import propose_deletion
+
+    chosen = ask.get("observations")
+    if not isinstance(chosen, list) or not all(isinstance(each, str) for each in chosen):
+        raise UnusableInput("There is no list of observations.", 'Give {"observations": ["f_…", …]}.')
+    return propose_deletion(run, old.subject_id, chosen, proposed_by="person")

@@ -1,0 +1,327 @@
+"""The form in which a person decides in the Prefect UI: built from what waits, and read again when it is filled in.
+
+It has no validators of its own: one that objects would fail the run. `slowwave.review.verdicts.complaints` looks at the
+answer afterwards. Stored text is text in it, never Markdown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Literal, cast
+
+from prefect.input import RunInput
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from recall.proposals import Proposal, asked_of, summary_of
+from slowwave.deduplication.observations import named_by
+from slowwave.review.verdicts import EACH, Asked, Bulk, Said, Verdict, observations_in
+from storage.snapshots import Reading
+from tasks.runtime.engine import is_inline, log
+from tasks.runtime.run_pages import markdown_table, plain_text
+from tasks.runtime.runs import Run
+
+from .review import Decided
+
+DIFF_LINES = 12
+IN_BOX, SHORT = 3, 160
+LARGE = 40
+"""Observations of a split beyond which its form shows the names of its parts alone."""
+LEFT_OUT = "-"
+_APART = " · "
+_BULK = "What is said to each proposal goes first; this one decision is for all others that have no risk."
+
+
+class SplitOfForm(BaseModel):
+    """A new entity as the form shows it."""
+
+    model_config = ConfigDict(extra="ignore", title="New entity")
+
+    name: str = Field(title="Name", description="What the new entity is called.")
+    entity_type: str = Field("", title="Type", description="person, project, place …; empty: as its parent.")
+    observations: list[str] = Field(
+        default_factory=list, title="Observations", description="Take one out and it stays where it is."
+    )
+
+
+def asked_about(reading: Reading, proposals: Sequence[Proposal]) -> tuple[Asked, ...]:
+    """What the form is to ask about these; observations carry their words, by which a person knows them."""
+    return tuple(
+        Asked(each.id, each.action, each.title, each.is_risky, _worded(reading, each), _told(reading, each))
+        for each in proposals
+    )
+
+
+def _told(reading: Reading, each: Proposal) -> tuple[str, ...]:
+    """Risks, reason, and in words the first of what would change."""
+    risks = f"High risk: {', '.join(each.risks)}." if each.is_risky else "Low risk."
+    lines = summary_of(reading, each)
+    more = [f"… and {len(lines) - DIFF_LINES} more"] if len(lines) > DIFF_LINES else []
+    return (f"{risks} {each.reason}".strip(), *lines[:DIFF_LINES], *more)
+
+
+def _worded(reading: Reading, each: Proposal) -> dict[str, Any]:
+    """The ask, in which each observation is `id · statement`."""
+    ask = {key: each.ask[key] for key in ("splits", "observations") if key in each.ask}
+    words = {mention.id: f"{mention.id}{_APART}{mention.statement}" for _, mention in asked_of(reading, each)}
+    return _replaced(ask, words)
+
+
+def _replaced(ask: Mapping[str, Any], words: Mapping[str, str]) -> dict[str, Any]:
+    def told(facts: Sequence[str]) -> list[str]:
+        return [words.get(fact, fact) for fact in facts]
+
+    changed: dict[str, Any] = dict(ask)
+    if "observations" in ask:
+        changed["observations"] = told(ask["observations"])
+    if "splits" in ask:
+        changed["splits"] = [{**part, "observations": told(part["observations"])} for part in ask["splits"]]
+    return changed
+
+
+def form_of(
+    asked: Sequence[Asked], person: str = "", given: Mapping[str, Any] | None = None, why: Sequence[str] = ()
+) -> type[RunInput]:
+    """The form: a name, one decision for what has no risk (if anything has none), and a box for each proposal.
+
+    `given` is what was filled in before, `why` what was wrong with it.
+    """
+
+    before = given or {}
+    name = before.get("name") or person
+    fields: dict[str, Any] = {
+        "name": (str, Field(*([name] if name else []), title="Your name", min_length=1, max_length=100,
+                            description="It stands in the ledger beside every decision.")),
+        "low_risk": (Bulk, Field(before.get("low_risk", EACH), title="All that have no risk", description=_BULK)),
+        "note": (str, Field(before.get("note", ""), title="Note", max_length=1000, description="Why, for the ledger.")),
+    }  # fmt: skip
+    if all(each.is_risky for each in asked):
+        del fields["low_risk"]
+    for number, each in enumerate(asked, 1):
+        fields[_field(number)] = _box(number, each, before.get(_field(number), {}))
+    model = create_model("ReviewForm", __base__=ReviewInput, **fields)
+    return model.with_initial_data(description=_description(asked, why))
+
+
+def _field(number: int) -> str:
+    return f"proposal_{number:02d}"
+
+
+def _box(number: int, each: Asked, before: Mapping[str, Any]) -> tuple[type[BaseModel], Any]:
+    """A box of the form: the decision, and what may be modified."""
+    said = Said if each.can_be_modified else Literal["wait", "approve", "reject"]
+    ask = {**each.ask, **{key: before[key] for key in each.ask if key in before}}
+    parts: dict[str, Any] = {
+        "decision": (said, Field(before.get("decision", "wait"), title="Decision", description=_choices(each))),
+    }
+    if is_large(each):
+        parts |= _names_of_parts(each, before)
+    elif "splits" in ask:
+        splits = [SplitOfForm.model_validate(part) for part in ask["splits"]]
+        parts["splits"] = (
+            list[SplitOfForm],
+            Field(splits, title="New entities", description="With modify: rename them, move observations."),
+        )
+    if "observations" in ask:
+        facts = list(ask["observations"])
+        told = "With modify: those that are to go; take out what is to stay."
+        parts["observations"] = (list[str], Field(facts, title="Observations", description=told))
+    title = f"{number}. {each.title}"
+    box = create_model(f"Proposal{number:02d}", __config__=ConfigDict(extra="ignore", title=title), **parts)
+    return box, Field(default_factory=box, title=title, description=_in_short(each))
+
+
+def is_large(each: Asked) -> bool:
+    """Whether it is a split of so many observations that a form with all of them could not be read."""
+    return "splits" in each.ask and len(observations_in(each.ask)) > LARGE
+
+
+def _names_of_parts(each: Asked, before: Mapping[str, Any]) -> dict[str, Any]:
+    """A field for the name of each part; `LEFT_OUT` instead of a name leaves its observations where they are."""
+    fields: dict[str, Any] = {}
+    for number, part in enumerate(each.ask["splits"], 1):
+        count = len(part["observations"])
+        told = f"Its name. With modify: rename it, or write {LEFT_OUT} to leave it out."
+        title = f"New entity {number}, of {count} observation{'s' if count != 1 else ''}"
+        fields[_part(number)] = (
+            str,
+            Field(before.get(_part(number), part["name"]), title=title, description=told, max_length=200),
+        )
+    return fields
+
+
+def _part(number: int) -> str:
+    return f"part_{number:02d}"
+
+
+def _in_short(each: Asked) -> str:
+    """The lines that it is told by, as far as they fit above a box; the page has all."""
+    lead, *lines = each.told or ("",)
+    if is_large(each):
+        return lead
+    told = [line if len(line) <= SHORT else f"{line[:SHORT].rstrip()}…" for line in lines[:IN_BOX]]
+    return _APART.join([lead, *told, *(["…"] if len(lines) > IN_BOX else [])])
+
+
+def _choices(each: Asked) -> str:
+    more = "; modify proposes it anew as changed below" if each.can_be_modified else ""
+    moved = f" Observations are moved in a terminal: slowwave review modify {each.id}" if is_large(each) else ""
+    return f"wait leaves it for another time{more}.{moved}"
+
+
+def _description(asked: Sequence[Asked], why: Sequence[str]) -> str:
+    """The page above the form, in Markdown."""
+    lines = [f"**That could not be meant.** {plain_text(each)}\n" for each in why]
+    lines.append(
+        f"{len(asked)} waiting. Nothing is changed unless you say so, and `slowwave undo RUN` takes it back.\n"
+    )
+    for number, each in enumerate(asked, 1):
+        lines += markdown_of(number, each)
+    return "\n".join(lines)
+
+
+def markdown_of(number: int, each: Asked) -> list[str]:
+    """A proposal as Markdown: title, risks and reason, what would change; stored text shows as text only."""
+    lead, *diff = each.told or ("",)
+    return [
+        f"#### {number}. {plain_text(each.title)}",
+        "",
+        plain_text(lead),
+        "",
+        *(f"- {plain_text(line)}" for line in diff),
+        "",
+    ]
+
+
+def filled_in(asked: Sequence[Asked], given: Mapping[str, Any]) -> dict[str, Verdict]:
+    """What was said to each proposal, by its id."""
+    told = {}
+    for number, each in enumerate(asked, 1):
+        box = given.get(_field(number)) or {}
+        said = cast(Said, box.get("decision", "wait"))
+        ask: dict[str, Any] = {key: box[key] for key in each.ask if key in box}
+        if is_large(each):
+            ask["splits"] = _named_anew(each, box)
+        told[each.id] = Verdict(each.id, said, _bare({**each.ask, **ask}, each) if ask else None)
+    return told
+
+
+def _named_anew(each: Asked, box: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The parts of a large split under the names that they were given, without those that were left out."""
+    parts = enumerate(each.ask["splits"], 1)
+    named = [(" ".join(box.get(_part(number), part["name"]).split()), part) for number, part in parts]
+    return [{**part, "name": name} for name, part in named if name not in ("", LEFT_OUT)]
+
+
+def bare(asked: Asked) -> Asked:
+    """The question with an ask of ids alone."""
+    return Asked(asked.id, asked.action, asked.title, asked.is_risky, _bare(asked.ask, asked), asked.told)
+
+
+def _bare(ask: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
+    """The ask with ids only; an observation that cannot be told stays as it was written, which is a fault."""
+    ids = [each.partition(_APART)[0] for each in observations_in(asked.ask)]
+    found = {}
+    for told in observations_in(ask):
+        named = named_by(told.partition(_APART)[0].strip(), ids)
+        found[told] = named[0] if len(named) == 1 else told
+    return _replaced(ask, found)
+
+
+# What a form of the Prefect UI is made of.
+
+
+class ReviewInput(RunInput):
+    """A form whose fields bear their titles in both UIs of Prefect.
+
+    One reads the title of a property, the other that of what it refers to; pydantic writes an equal one only there.
+    """
+
+    @classmethod
+    def model_json_schema(cls, *given: Any, **named: Any) -> dict[str, Any]:
+        """The JSON schema, in which each property has its own title."""
+        schema = super().model_json_schema(*given, **named)
+        titles = {name: field.title for name, field in cls.model_fields.items() if field.title}
+        for name, told in schema["properties"].items():
+            told["title"] = titles.get(name, told.get("title", name))
+        return schema
+
+
+# Pages of a review: what waits, and what became of it, on the page of the run and as plain data.
+
+
+STATES = {
+    "applied": "carried out",
+    "rejected": "rejected",
+    "stale": "refused: stale",
+    "approved": "approved for later",
+    "pending": "waits",
+    "replaced": "replaced",
+}
+
+
+def can_ask() -> bool:
+    """Whether the run can be suspended: under Prefect, and from a deployment."""
+    if is_inline():
+        return False
+    from prefect import runtime
+
+    return runtime.deployment.id is not None
+
+
+async def nothing_waits(run: Run) -> dict[str, Any]:
+    """The end of a run that has nothing to ask."""
+    log.info("Nothing waits in namespace %s.", run.namespace)
+    await _publish_note("Nothing waits. Nothing was changed, and no model was asked.")
+    return {"run": run.id, "state": "completed", "waiting": [], "decided": [], "note": "Nothing waits."}
+
+
+async def nobody_to_ask(run: Run, asked: Sequence[Asked]) -> dict[str, Any]:
+    """The end of a run that cannot be suspended: without Prefect, or not from a deployment."""
+    place = f"--store {run.store} --namespace {run.namespace}"
+    note = f"{len(asked)} waiting. Decide in a terminal: slowwave review list {place}"
+    log.info("%s", note)
+    await _publish_note(f"{note} Nothing was changed, and no model was asked.")
+    return {"run": run.id, "state": "completed", "waiting": _plain(asked), "decided": [], "note": note}
+
+
+async def _publish_note(note: str) -> None:
+    """The summary of a run that put nothing before anybody."""
+    if not is_inline():
+        from prefect.artifacts import acreate_markdown_artifact
+
+        await acreate_markdown_artifact(plain_text(note), key="review-summary", description="What a person decided")
+
+
+async def publish_waiting(run: Run, asked: Sequence[Asked]) -> None:
+    """Show on the run's page what waits, with reasons, risks and what would change."""
+    from prefect.artifacts import acreate_markdown_artifact
+
+    lines = [f"# {len(asked)} waiting", "", "Press Resume above and fill in the form, or decide in a terminal:", ""]
+    lines += [f"`slowwave review list --store {run.store} --namespace {run.namespace}`", ""]
+    lines += [line for number, each in enumerate(asked, 1) for line in markdown_of(number, each)]
+    await acreate_markdown_artifact("\n".join(lines), key="review-waiting", description="What waits for a person")
+
+
+async def publish_decided(
+    run: Run, asked: Sequence[Asked], verdicts: Sequence[Verdict], done: Sequence[Decided], name: str
+) -> dict[str, Any]:
+    """Show what became of it; returns the same as plain data."""
+    from prefect.artifacts import acreate_markdown_artifact
+
+    meant = {each.id for each in verdicts}
+    left = [each for each in asked if each.id not in meant]
+    rows = [(each.title, STATES.get(each.state, each.state), each.outcome) for each in done]
+    rows += [(each.title, "waits", "") for each in left]
+    place = f"--store {run.store} --namespace {run.namespace}"
+    lines = [f"# {plain_text(name)} decided", "", *markdown_table(("proposal", "became", "why"), rows)]
+    lines += [f"Take it back: `slowwave undo {run.id} {place}`."] if done else []
+    lines += ["", "No model was asked: 0 calls, 0 dollars."]
+    await acreate_markdown_artifact("\n".join(lines), key="review-summary", description="What a person decided")
+    state = "incomplete" if any(each.state == "stale" for each in done) else "completed"
+    decided = [asdict(each) for each in done]
+    return {"run": run.id, "state": state, "by": name, "waiting": _plain(left), "decided": decided, "note": ""}
+
+
+def _plain(asked: Sequence[Asked]) -> list[dict[str, Any]]:
+    return [{"id": each.id, "action": each.action, "title": each.title, "risky": each.is_risky} for each in asked]

@@ -1,0 +1,201 @@
+"""Reviewing: what a person said to what waits is carried out as one run, which can be undone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any, Literal
+
+from recall.proposals import Proposal, list_proposals, proposal_named
+from slowwave.errors import SlowwaveError
+from slowwave.review.proposing import Person
+from slowwave.review.verdicts import EACH, Asked, Bulk, Verdict, as_plain, complaints, from_plain
+from storage.snapshots import Snapshot
+from storage.store import Store
+from tasks.runtime.engine import is_inline, log
+from tasks.runtime.runs import Run, as_run, existing_store
+
+from .observations import plan_to_retire, propose_deletion
+from .review import OPEN, Decided, approve, approve_for_later, check_person, modify, open_proposals, reject
+from .review_forms import asked_about, bare, filled_in, form_of, publish_waiting
+
+Choice = Literal["approve", "later", "reject"]
+_COUNTS = {
+    "applied": "proposals carried out",
+    "rejected": "proposals rejected",
+    "stale": "proposals refused as stale",
+    "approved": "proposals approved for later",
+    "pending": "proposals that wait",
+}
+_AGAIN = {
+    "split": "`slowwave split propose {subject!r}` plans it anew from what is known now.",
+    "delete": "Propose it anew with `slowwave retire {subject!r} ID … --propose`.",
+}
+
+
+def waiting(
+    run: Run, action: str | None = None, *, risky: bool | None = None, limit: int | None = None
+) -> tuple[Proposal, ...]:
+    """What waits for a person, oldest first; of one action, and only what has a risk, or has none."""
+    found = list_proposals(existing_store(run).snapshot(), "pending", action=action or None)
+    chosen = [each for each in found if risky is None or each.is_risky == risky]
+    return tuple(chosen[:limit])
+
+
+def decide(run: Run, ids: Sequence[str], choice: Choice, person: Person, note: str = "") -> tuple[Decided, ...]:
+    """Approve or reject proposals by ids or short forms; raises before it begins where one is unknown or decided."""
+    check_person(person)
+    chosen = [each.id for each in open_proposals(existing_store(run).snapshot(), ids)]
+    work: Mapping[Choice, Callable[[], tuple[Decided, ...]]] = {
+        "approve": lambda: approve(run, chosen, person, note),
+        "reject": lambda: reject(run, chosen, person, note),
+        "later": lambda: tuple(approve_for_later(run, each, person, note) for each in chosen),
+    }
+    return as_run(run, {"proposals": chosen, "choice": choice, "door": person.door}, work[choice], _counted)
+
+
+def modified(run: Run, asked: str, ask: Mapping[str, Any], person: Person) -> Decided:
+    """Put a proposal with a changed ask in the place of one that waits."""
+    check_person(person)
+    chosen = open_proposals(existing_store(run).snapshot(), [asked])[0].id
+    parameters = {"proposals": [chosen], "choice": "modify", "door": person.door}
+    return as_run(run, parameters, lambda: modify(run, chosen, ask, person), lambda done: _counted([done]))
+
+
+def leave_deletion(run: Run, entity_id: str, ids: Sequence[str], reason: str = "") -> tuple[Proposal, Snapshot]:
+    """A person's proposal to retire observations, for another person to decide; and the state that holds it.
+
+    Raises before it begins where one of them may not be retired.
+    """
+    store = existing_store(run)
+    plan_to_retire(store.snapshot(), run, entity_id, ids)
+    parameters = {"entity": entity_id, "ids": list(ids)}
+
+    def work() -> Proposal:
+        return propose_deletion(run, entity_id, ids, "person", reason)
+
+    return as_run(run, parameters, work, lambda made: {"proposals": 1}), store.snapshot()
+
+
+def carry_out(run: Run, verdicts: Sequence[Verdict], person: Person, note: str = "") -> tuple[Decided, ...]:
+    """Do what was said to each: first what was approved, then what was rejected, then what was modified.
+
+    Tolerant of a second time: what is no longer open, because this was done before or somebody else decided
+    meanwhile, is told as it is. What cannot be modified as asked is told as well, and waits on.
+    """
+    store = existing_store(run)
+    is_open, told = _sorted_out(store, verdicts)
+    if not is_open:
+        return told
+
+    def work() -> tuple[Decided, ...]:
+        done: list[Decided] = []
+        for said, act in (("approve", approve), ("reject", reject)):
+            ids = [each.id for each in is_open if each.said == said]
+            done += act(run, ids, person, note) if ids else ()
+        done += [_tried(run, each, person) for each in is_open if each.said == "modify"]
+        return tuple(done)
+
+    parameters = {"proposals": [each.id for each in is_open], "choice": "each", "door": person.door}
+    return (*told, *as_run(run, parameters, work, _counted))
+
+
+def _sorted_out(store: Store, verdicts: Sequence[Verdict]) -> tuple[list[Verdict], tuple[Decided, ...]]:
+    """The verdicts on what is open, and what became of the others."""
+    ids = [each.id for each in verdicts]
+    rows = store.snapshot().by_ids("proposals", ids, ["id", "state", "title", "outcome"])
+    held = {row: rest for row, *rest in rows.iter_rows()}
+    told = []
+    for row in ids:
+        state, title, outcome = held.get(row, ("gone", "", "It is no longer there."))
+        if state not in OPEN:
+            told.append(Decided(row, state, title or row, outcome or f"It was {state} before."))
+    return [each for each in verdicts if held.get(each.id, ("gone",))[0] in OPEN], tuple(told)
+
+
+def _tried(run: Run, verdict: Verdict, person: Person) -> Decided:
+    try:
+        return modify(run, verdict.id, verdict.ask or {}, person)
+    except SlowwaveError as error:
+        found = proposal_named(existing_store(run).snapshot(), verdict.id)
+        return Decided(found.id, found.state, found.title, f"It was not modified: {error}")
+
+
+def _counted(done: Sequence[Decided]) -> dict[str, int]:
+    return dict(Counter(_COUNTS.get(each.state, each.state) for each in done))
+
+
+def what_to_do(proposal: Proposal) -> str:
+    """The way on from a proposal that has grown stale."""
+    way = _AGAIN.get(proposal.action, "The next run that finds it proposes anew what still holds.")
+    return way.format(subject=proposal.subject)
+
+
+def with_ways_on(run: Run, done: Sequence[Decided]) -> tuple[Decided, ...]:
+    """The same, in which what was refused as stale says what can be done about it."""
+    snapshot = existing_store(run).snapshot()
+    return tuple(
+        replace(each, outcome=f"{each.outcome} {what_to_do(proposal_named(snapshot, each.id))}")
+        if each.state == "stale" else each
+        for each in done
+    )  # fmt: skip
+
+
+# Answers: the questions of a review are kept with the flow run, and asked until the answer is one that can be meant.
+# Prefect executes a flow that was suspended from its first line. So the questions are written down once, as an input
+# of the flow run, and every form has a key of its own that is the same in each execution.
+
+
+KEPT = "review-asked"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a person filled in: who, what about everything without risk, and what about each, by id."""
+
+    name: str
+    low_risk: Bulk
+    note: str
+    said: Mapping[str, Verdict]
+
+
+async def frozen(run: Run, action: str, limit: int) -> tuple[Asked, ...]:
+    """What to ask about: what waits now, shown on the run's page; when the run goes on, what waited when it began."""
+    if is_inline():
+        return _asked(run, action, limit)
+    from prefect.input import acreate_flow_run_input, aread_flow_run_input
+
+    kept = await aread_flow_run_input(KEPT)
+    if kept is None:
+        asked = _asked(run, action, limit)
+        if asked:
+            await publish_waiting(run, asked)
+        kept = as_plain(asked)
+        await acreate_flow_run_input(KEPT, kept)
+    return from_plain(kept)
+
+
+def _asked(run: Run, action: str, limit: int) -> tuple[Asked, ...]:
+    return asked_about(existing_store(run).snapshot(), waiting(run, action, limit=limit))
+
+
+async def answered(asked: Sequence[Asked], person: str, timeout_hours: float) -> Answer:
+    """Suspend until somebody answers; what cannot be meant is asked again, with the reason."""
+    from prefect.flow_runs import asuspend_flow_run
+
+    given: dict[str, Any] = {}
+    why: tuple[str, ...] = ()
+    bare_ones = tuple(map(bare, asked))
+    for number in count(1):
+        form = form_of(asked, person, given, why)
+        log.info("Waiting for a person: press Resume on this run, or use `slowwave review`.")
+        told = await asuspend_flow_run(form, timeout=round(timeout_hours * 3600), key=f"review-{number}")
+        given = told.model_dump()
+        said = filled_in(asked, given)
+        low_risk = given.get("low_risk", EACH)
+        why = complaints(bare_ones, said, given["name"], low_risk)
+        if not why:
+            return Answer(" ".join(given["name"].split()), low_risk, given["note"], said)
+    raise AssertionError("unreachable")

@@ -1,0 +1,289 @@
+"""Splitting: an entity that holds too much is parted by topic, once a person said yes (S0-11 … S0-16, T3, T49)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from recall.entities import exact_row
+from recall.proposals import Proposal, list_proposals, proposal_named
+from recall.splits import OBSERVED, called, suggest_split
+from slowwave.errors import Refused, UnusableInput
+from slowwave.review.proposing import Person, Proposing
+from slowwave.settings import SplitSettings
+from slowwave.splitting.split_plan import (
+    WAY_OUT,
+    Split,
+    SplitPlan,
+    ask_of,
+    checked_splits,
+    plan_hash,
+    plan_split,
+    splits_of,
+)
+from slowwave.validity import live_sql
+from storage.rows import quoted
+from storage.snapshots import Reading
+from storage.transactions import Transaction
+from tasks.entities.retirement import renew_profiles
+from tasks.runtime.engine import task
+from tasks.runtime.proposing import proposal_of, proposing
+from tasks.runtime.runs import Run, as_run, embedder_of, existing_store, store_of, vector_column
+
+from .review import OPEN, approve
+
+_HELD = ("id", "statement", "valid_from")
+
+
+@dataclass(frozen=True, slots=True)
+class SplitDone:
+    """What became, or would become, of an entity: its new entities (id, name), and how many observations moved."""
+
+    entity: str
+    entity_id: str
+    new_entities: tuple[tuple[str, str], ...]
+    moved_observations: int
+    original_observations_remaining: int
+
+    @property
+    def relations_created(self) -> int:
+        """Two for each new entity: what contains it, and what it is a part of (S0-15)."""
+        return 2 * len(self.new_entities)
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract of `split execute --json` (S0-14)."""
+        return {
+            "entity": self.entity,
+            "entity_id": self.entity_id,
+            "new_entities": [name for _, name in self.new_entities],
+            "moved_observations": self.moved_observations,
+            "relations_created": self.relations_created,
+            "original_observations_remaining": self.original_observations_remaining,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedSplit:
+    """A split that waits for a person, and why it is proposed."""
+
+    proposal_id: str
+    entity: str
+    entity_id: str
+    splits: tuple[Split, ...]
+    message: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Planned:
+    """The entity, its splits with whole ids, and what is to be written."""
+
+    parent: Mapping[str, Any]
+    splits: tuple[Split, ...]
+    rows: SplitPlan
+
+    @property
+    def done(self) -> SplitDone:
+        """What it comes to."""
+        parts = tuple(self.rows.entities.select("id", "name").iter_rows())
+        parent = self.parent
+        return SplitDone(parent["name"], parent["id"], parts, len(self.rows.moved), self.rows.remaining)
+
+
+@task("split entity")
+def split_entity(run: Run, entity_id: str, splits: Sequence[Split]) -> SplitDone:
+    """Part an entity: new entities, the observations that become theirs, and what is a part of what; one commit.
+
+    Observations keep everything but their owner. Raises `UnknownName` for an entity that nobody knows, `UnusableInput`
+    for a plan that cannot be carried out as a whole, and `Refused` where a name belongs to somebody else (T3).
+    """
+    store = store_of(run)
+    snapshot = store.snapshot()
+    planned = plan_of(run, snapshot, entity_id, splits)
+    vectors = vector_column(embedder_of(run).embed(list(planned.rows.to_embed)))
+    with store.commit(run.id, "entity.split", run.now) as tx:
+        if tx.sequence != snapshot.sequence + 1:  # another run has changed something meanwhile
+            planned = plan_of(run, tx, entity_id, splits)
+        _write(tx, planned.rows, vectors)
+    if run.proposes is None:
+        renew_profiles(run, [planned.done.entity_id, *planned.rows.entities["id"]])
+    return planned.done
+
+
+def plan_of(run: Run, reading: Reading, name: str, splits: Sequence[Split]) -> Planned:
+    """What a split would write, as this reading shows; raises where it cannot be carried out."""
+    parent = exact_row(reading, name)
+    held = reading.by_ids("facts", [parent["id"]], _HELD, key="owner_entity_id", where=observed_sql(run))
+    checked = checked_splits(parent, splits, held, _taken(reading, splits))
+    return Planned(parent, checked, plan_split(parent, checked, held, run.now))
+
+
+def _taken(reading: Reading, splits: Sequence[Split]) -> pl.DataFrame:
+    """(alias_name, called): names among those of the splits that belong to somebody, and to whom."""
+    known = called(reading, [each.name for each in splits])
+    owners = reading.by_ids("entities", known["entity_id"], ["id", "name", "entity_type"])
+    return known.join(owners, left_on="entity_id", right_on="id").select(
+        "alias_name", called=pl.format("{} ({})", "name", "entity_type")
+    )
+
+
+def _write(tx: Transaction, plan: SplitPlan, vectors: pl.Series) -> None:
+    whole = tx.by_ids("facts", plan.moved["id"], with_vector=True).drop("owner_entity_id")
+    moved = whole.join(plan.moved, on="id", maintain_order="left").sort("id")
+    tx.upsert("entities", plan.entities.with_columns(vectors))
+    tx.upsert("entity_aliases", plan.aliases)
+    tx.upsert("facts", pl.concat([moved, plan.structure], how="diagonal"))
+    tx.upsert("decisions", plan.decisions)
+
+
+def propose_split(
+    run: Run, name: str, settings: SplitSettings, splits: Sequence[Split] | None = None, *, proposed_by: str = "rule"
+) -> ProposedSplit:
+    """Leave a split for a person to decide: this one, or what its topics suggest; the same waits only once.
+
+    Raises as `split_entity`, and `Refused` where there is nothing to split or a person said no to it before.
+    """
+    snapshot = store_of(run).snapshot()
+    parent = exact_row(snapshot, name)
+    chosen, message = splits, "Asked for as it is."
+    if chosen is None:
+        suggestion = suggest_split(snapshot, settings, run.now, parent["id"])
+        chosen, message = suggestion.splits, suggestion.message
+        if not chosen:
+            raise Refused(message, f"What it holds: slowwave split analyze {parent['id']}")
+    planned = plan_of(run, snapshot, parent["id"], chosen)
+    ask = ask_of(planned.splits)
+    split_entity(proposing(run, _what(planned, ask, message, proposed_by)), parent["id"], planned.splits)
+    found = proposal_of(run, "split", parent["id"], ask)
+    return ProposedSplit(found.id, parent["name"], parent["id"], planned.splits, message)
+
+
+def _what(planned: Planned, ask: str, message: str, proposed_by: str) -> Proposing:
+    parent, count = planned.parent, sum(len(each.observations) for each in planned.splits)
+    return Proposing(
+        "split",
+        together=True,
+        title=f"Split {parent['name']} into {len(planned.splits)} ({count} observation{'s' if count != 1 else ''})",
+        reason=message,
+        ask=ask,
+        owners=(parent["id"],),
+        subject_id=parent["id"],
+        subject=parent["name"],
+        proposed_by=proposed_by,
+    )
+
+
+def propose(run: Run, name: str, settings: SplitSettings, splits: Sequence[Split] | None = None) -> ProposedSplit:
+    """`propose_split` of a person as a run of its own."""
+    exact_row(existing_store(run).snapshot(), name)
+    return as_run(
+        run,
+        {"entity": name},
+        lambda: propose_split(run, name, settings, splits, proposed_by="person"),
+        lambda done: {"proposals": 1, "new entities": len(done.splits)},
+    )
+
+
+def observed_sql(run: Run) -> str:
+    """The live observations, as a filter of facts."""
+    return f"{OBSERVED} AND {live_sql(run.now)}"
+
+
+# Executing a split: a person says yes to the one that waits, or brings a plan and says yes to that (S0-14, T49).
+
+
+Plan = Mapping[str, Any] | Sequence[Any]
+"""What `splits_of` understands, perhaps with the `plan_hash` that it was made for."""
+_LIST = "`slowwave review list --action split` shows what waits."
+
+
+def preview(run: Run, name: str, *, proposal: str | None = None, plan: Plan | None = None) -> SplitDone:
+    """What `execute` would do with the same arguments; raises where it cannot be done. Nothing is written."""
+    snapshot = existing_store(run).snapshot()
+    parent = exact_row(snapshot, name)
+    asked = waiting_split(snapshot, parent, proposal).ask if plan is None else plan
+    return plan_of(run, snapshot, parent["id"], splits_ofplan_of(run, snapshot, parent, asked)).done
+
+
+def execute(
+    run: Run,
+    name: str,
+    person: Person,
+    settings: SplitSettings,
+    *,
+    proposal: str | None = None,
+    plan: Plan | None = None,
+) -> SplitDone:
+    """Carry out the split of an entity that waits, or that a person brings as a plan, as a run of its own.
+
+    Who executes says yes by it. `plan` is what `splits_of` understands, perhaps with the `plan_hash` that it was made
+    for. Raises as `split_entity`, and `Refused` where nothing waits or where what waits has grown stale (T49).
+    """
+    snapshot = existing_store(run).snapshot()
+    parent = exact_row(snapshot, name)
+    if plan is None:
+        waiting = waiting_split(snapshot, parent, proposal)
+        told = {"entity": name, "proposal": waiting.id}
+        return as_run(run, told, lambda: _carry_out(run, waiting.id, person), _counts)
+    splits = splits_ofplan_of(run, snapshot, parent, plan)
+
+    def work() -> SplitDone:
+        made = propose_split(run, parent["id"], settings, splits, proposed_by="person")
+        return _carry_out(run, made.proposal_id, person)
+
+    return as_run(run, {"entity": name, "splits": [each.name for each in splits]}, work, _counts)
+
+
+def waiting_split(reading: Reading, parent: Mapping[str, Any], asked: str | None = None) -> Proposal:
+    """The split of an entity that waits, or was approved for later; of several the one whose id is `asked` for."""
+    if asked is not None:
+        found = proposal_named(reading, asked)
+        if found.action != "split" or found.subject_id != parent["id"]:
+            raise UnusableInput(f"{found.id} is not a split of {parent['name']!r}: {found.title}.", _LIST)
+        return found
+    open_ones = [each for state in OPEN for each in list_proposals(reading, state, action="split", entity=parent["id"])]
+    if len(open_ones) > 1:
+        told = "; ".join(f"{each.id}: {each.title}" for each in open_ones)
+        raise UnusableInput(f"Several splits of {parent['name']!r} wait: {told}.", "Say which with --proposal ID.")
+    if not open_ones:
+        raise Refused(
+            f"No split of {parent['name']!r} waits for a person.",
+            f"`slowwave split propose {parent['id']}` makes one; or bring your own with --plan FILE.json.",
+        )
+    return open_ones[0]
+
+
+def splits_ofplan_of(run: Run, reading: Reading, parent: Mapping[str, Any], plan: Plan) -> tuple[Split, ...]:
+    """The splits of a plan that can be carried out; `Refused` where it was made for something else (S0-13, T49)."""
+    splits = splits_of(plan)
+    whole = plan if isinstance(plan, Mapping) else {}
+    inner = whole["proposal"] if isinstance(whole.get("proposal"), Mapping) else whole
+    ids = reading.by_ids("facts", [parent["id"]], ["id"], key="owner_entity_id", where=observed_sql(run))["id"]
+    if inner.get("plan_hash") not in (None, plan_hash(parent, ids)):
+        raise Refused(
+            f"Nothing was split: something else is known of {parent['name']!r} since the plan was made.", WAY_OUT
+        )
+    return plan_of(run, reading, parent["id"], splits).splits
+
+
+def _carry_out(run: Run, proposal_id: str, person: Person) -> SplitDone:
+    decided = approve(run, [proposal_id], person)[0]
+    if decided.state != "applied":
+        raise Refused(f"Nothing was split. {decided.outcome}", WAY_OUT)
+    reading = store_of(run).snapshot()
+    return split_done(reading, run, proposal_named(reading, decided.id))
+
+
+def split_done(reading: Reading, run: Run, proposal: Proposal) -> SplitDone:
+    """What a split that was carried out has come to."""
+    new = [each for each in proposal.changes if each.table == "entities" and each.is_new]
+    parts = tuple((each.id, str((each.after or {})["name"])) for each in new)
+    moved = sum(len(each.observations) for each in splits_of(proposal.ask))
+    left = reading.count("facts", f"owner_entity_id = {quoted(proposal.subject_id)} AND {observed_sql(run)}")
+    return SplitDone(proposal.subject, proposal.subject_id, parts, moved, left)
+
+
+def _counts(done: SplitDone) -> dict[str, int]:
+    return {"new entities": len(done.new_entities), "observations moved": done.moved_observations}

@@ -1,0 +1,1 @@
+"""What every run needs: the engine, the run's record, retries, telemetry."""

@@ -1,0 +1,272 @@
+"""One body, two engines: flows and tasks run under Prefect when an API is configured, else inline in this process.
+
+This is the only seam. Without a Prefect API a call would start an ephemeral server, wait ten seconds for it and lose
+the history; inline, a flow is just its function, and the run is recorded in the store as always. Importing Prefect
+takes two seconds of processor time, so that a process in which it cannot be the engine does not import it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+import sys
+import tomllib
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import update_wrapper, wraps
+from pathlib import Path
+from typing import Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, cast
+
+from inference.secrets import clean_error
+
+from .retrying import FLOW_TRIES, LONGEST_TASK_S, TASK_TRIES, Tries, tried_flow, tried_task
+from .telemetry import traced
+
+# Whether Prefect can be the engine of this process, found out without importing it. The answer may be yes where
+# Prefect then finds no API after all; it is never no where Prefect would find one.
+
+
+API = "PREFECT_API"  # begins the names of settings that tell of an API
+PROFILE = "PREFECT_PROFILE"  # names a profile: one of the file of profiles, or where there is none, of Prefect's own
+ELSEWHERE = "profiles_path"  # the setting that says where the file of profiles lies
+
+
+def may_be_prefect() -> bool:
+    """True where Prefect is imported already, as in a run that it started, or where its settings may name an API."""
+    return (
+        "prefect" in sys.modules
+        or _is_named_in(os.environ)
+        or bool(os.environ.get(PROFILE))
+        or _is_in_files(os.environ, Path())
+    )
+
+
+def _is_named_in(values: Mapping[str, Any]) -> bool:
+    return any(name.upper().startswith(API) for name in values)
+
+
+def _is_in_files(environ: Mapping[str, str], folder: Path) -> bool:
+    """The files in which Prefect looks: two in the working folder for all settings, one for secrets, the profiles."""
+    home = Path(environ.get("PREFECT_HOME") or Path.home() / ".prefect")
+    profiles = Path(environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml")
+    secrets = _text(folder / ".env").upper()
+    try:
+        own = _table(folder / "prefect.toml")
+        shared = _table(folder / "pyproject.toml").get("tool", {}).get("prefect", {})
+        kept = _table(profiles).get("profiles", {}).values()
+    except (tomllib.TOMLDecodeError, AttributeError):
+        return True  # Prefect says what is wrong with them
+    return (
+        API in secrets
+        or f"PREFECT_{ELSEWHERE}".upper() in secrets
+        or any(name in given for name in ("api", ELSEWHERE) for given in (own, shared))
+        or any(_is_named_in(profile) for profile in kept)
+    )
+
+
+def _table(path: Path) -> dict[str, Any]:
+    return tomllib.loads(_text(path))
+
+
+def _text(path: Path) -> str:
+    """What a file says; nothing where it cannot be read, by Prefect either."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+AsyncBody = Callable[..., Awaitable[Any]]
+
+log = logging.getLogger("slowwave")
+log.setLevel(logging.INFO)  # what it says reaches the log of a Prefect run
+
+
+HAS_PREFECT = may_be_prefect()
+"""Whether flows and tasks are Prefect's in this process; settled when they are declared."""
+
+
+def is_inline() -> bool:
+    """True when neither a Prefect API is configured nor a Prefect run is under way."""
+    if not HAS_PREFECT:
+        return True
+    from .prefect_engine import is_under_way
+
+    return not is_under_way()
+
+
+class Inline(Generic[P, R]):
+    """A flow or task where there is no other engine: its function, tried as often as Prefect would."""
+
+    def __init__(self, fn: Callable[P, R], tried: Callable[P, R]) -> None:
+        self.fn, self._tried = fn, tried
+        update_wrapper(self, fn)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run it."""
+        return self._tried(*args, **kwargs)
+
+
+def flow(
+    name: str, *, takes_turns: bool = False, tries: Tries = FLOW_TRIES, **options: Any
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Declare a flow; its name is the verb that people call it by. Those that take turns maintain a memory alone.
+
+    After an error that passes it is run again (`tries`), for which a second run must go on where the first one ended.
+    """
+
+    def declare(body: Callable[P, R]) -> Callable[P, R]:
+        if not HAS_PREFECT:
+            guarded = _without_secrets(traced("flow", name, body))
+            return Inline(guarded, cast(Callable[P, R], tried_flow(name, guarded, tries)))
+        from .prefect_engine import Flow, as_deployed, retry_options, run_name
+
+        guarded = _without_secrets(traced("flow", name, as_deployed(cast(AsyncBody, body), takes_turns)))
+        options.update(name=name, flow_run_name=run_name, **retry_options(tries))
+        return cast(Callable[P, R], Flow(guarded, inline=tried_flow(name, guarded, tries), **options))
+
+    return declare
+
+
+def task(
+    name: str,
+    *,
+    about: str = "",
+    tries: Tries = TASK_TRIES,
+    longest_s: float | None = LONGEST_TASK_S,
+    tags: Collection[str] = (),
+    **options: Any,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Declare a task: one batch of work, not cached by Prefect because the store itself knows what is done.
+
+    In a flow it is tried again after an error that passes (`tries`), and ends where it takes longer than `longest_s`
+    seconds. `about` says what a run of it works on, with its parameters in braces, and is by default the namespace of
+    its parameter `run`; a limit on one of the `tags` (see `limits`) holds for all tasks with it on all machines.
+    """
+
+    def declare(body: Callable[P, R]) -> Callable[P, R]:
+        guarded = _without_secrets(traced("task", name, body))
+        tried = cast(Callable[P, R], tried_task(name, guarded, tries, longest_s))
+        if not HAS_PREFECT:
+            return Inline(guarded, tried)
+        from .prefect_engine import NO_CACHE, Task, retries_after, retry_options
+
+        works_on = about or ("{run.namespace}" if "run" in inspect.signature(body).parameters else "")
+        options.update(
+            name=name,
+            task_run_name=f"{name}: {works_on}".rstrip(": "),
+            timeout_seconds=longest_s,
+            tags=tags,
+            retry_condition_fn=retries_after,
+            cache_policy=NO_CACHE,
+            **retry_options(tries, jitters=True),
+        )
+        return cast(Callable[P, R], Task(guarded, inline=tried, **options))
+
+    return declare
+
+
+async def side_by_side(work: Callable[..., Awaitable[R]], shares: Iterable[Mapping[str, Any]], at_once: int) -> list[R]:
+    """What a task returns for each share of the work, in their order, begun in it, with so many under way at once.
+
+    After an error none begins any more, and it is raised when those under way have ended. They share the event loop, as
+    what a run has open (the clients of its models, its budget) belongs to one; what a task runner puts on threads of
+    its own could not use it.
+    """
+    places = asyncio.Semaphore(at_once)
+    errors: list[Exception] = []
+
+    async def placed(share: Mapping[str, Any]) -> R | None:
+        async with places:
+            if not errors:
+                try:
+                    return await work(**share)
+                except Exception as error:
+                    errors.append(error)
+            return None
+
+    ended = await asyncio.gather(*map(placed, shares))
+    if errors:
+        raise errors[0]
+    return cast("list[R]", ended)
+
+
+def _without_secrets(body: Callable[..., Any]) -> Callable[..., Any]:
+    """The body, whose errors hold no secret: Prefect keeps the text of every error, and of what led to it."""
+    if inspect.iscoroutinefunction(body):
+
+        @wraps(body)
+        async def run_async(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return await body(*args, **kwargs)
+            except Exception as error:
+                _raise_clean(error)
+
+        return run_async
+
+    @wraps(body)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return body(*args, **kwargs)
+        except Exception as error:
+            _raise_clean(error)
+
+    return run
+
+
+def _raise_clean(error: Exception) -> NoReturn:
+    clean = clean_error(error)
+    if clean is error:
+        raise error
+    raise clean from None
+
+
+class Watcher(Protocol):
+    """Whoever wants to see how far a run has come."""
+
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
+        """Called after each batch with counts of the stage."""
+
+
+Listener = Callable[[str], None]
+"""Whoever wants to read, line by line, which parts of a long run have ended."""
+_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def watched_by(watcher: Watcher, listener: Listener | None = None) -> Iterator[None]:
+    """Tell this watcher about the progress of inline runs, and this listener which parts have ended."""
+    watching, listening = _watcher.set(watcher), _listener.set(listener)
+    try:
+        yield
+    finally:
+        _watcher.reset(watching)
+        _listener.reset(listening)
+
+
+def tell(line: str) -> None:
+    """Say that a part of a long run has ended: to the terminal that listens, or in the log of the Prefect run."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(line)
+    elif not is_inline():
+        log.info("%s", line)
+
+
+async def report_progress(stage: str, done: int, total: int | None = None) -> None:
+    """Say how far a stage is: to the terminal, or as a progress artifact and a log line of the Prefect run."""
+    watcher = _watcher.get()
+    if watcher is not None:
+        watcher(stage, done, total)
+    elif not is_inline():
+        log.info("%s: %d%s", stage, done, f" of {total}" if total else "")
+        if total:
+            from .prefect_engine import show_progress
+
+            await show_progress(stage, 100.0 * done / total)

@@ -1,0 +1,294 @@
+"""Flows and tasks as Prefect has them; imported only by `engine`, where Prefect may be the engine."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, nullcontext, suppress
+from contextvars import ContextVar
+from functools import wraps
+from types import MappingProxyType
+from typing import Any, ParamSpec, TypeVar, get_type_hints
+from uuid import UUID
+
+from prefect import Flow as PrefectFlow
+from prefect import Task as PrefectTask
+from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
+from prefect.client.schemas.objects import State
+from prefect.concurrency.asyncio import rate_limit
+from prefect.context import FlowRunContext
+from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
+from prefect.settings import PREFECT_API_URL
+from prefect.states import Completed
+from prefect.utilities.asyncutils import run_coro_as_sync
+
+from inference.rate_limits import limited_by
+from slowwave.errors import NoStoreYet, NothingYet, SlowwaveError, UnknownName
+from slowwave.text import digest
+from storage.connection import address_of
+
+from .retrying import Tries, as_flow, may_try_again
+
+# Limits on requests to providers as global concurrency limits of Prefect; imported only where it may be the engine.
+# All runs on one server share them, as their keys share one account.
+
+
+log = logging.getLogger("slowwave")
+
+LOOKS_EVERY_S = 60.0  # so soon a limit that somebody makes, or deletes, is heard of
+PARTS_AT_ONCE = 30  # of the calls of a minute, one may go out at once
+
+
+class PrefectLimits:
+    """The limits `slowwave-calls-PROVIDER` and `slowwave-embedding-PROVIDER`, each of so many requests with a decay.
+
+    One of calls is made from the setting `calls_per_minute` where it is not there; what people make of it stays.
+    """
+
+    def __init__(self) -> None:
+        self._looked: dict[str, tuple[float, bool]] = {}
+
+    async def wait_for_call(self, provider: str, calls_per_minute: int) -> None:
+        """Take one slot of the provider's limit of calls, if it has one."""
+        await self._wait(f"slowwave-calls-{provider}", calls_per_minute)
+
+    def wait_for_embedding(self, provider: str) -> None:
+        """Take one slot of the provider's limit of requests for vectors, if it has one."""
+        run_coro_as_sync(self._wait(f"slowwave-embedding-{provider}", 0))
+
+    async def _wait(self, name: str, per_minute: int) -> None:
+        try:
+            if await self._is_there(name, per_minute):
+                await rate_limit(name)
+        except Exception as error:  # the server is gone: the run's own pace holds, and what the provider refuses
+            log.warning("The limit %s could not be asked: %s", name, error)
+            self._looked[name] = (time.monotonic(), False)
+
+    async def _is_there(self, name: str, per_minute: int) -> bool:
+        looked, is_there = self._looked.get(name, (float("-inf"), False))
+        if time.monotonic() - looked > LOOKS_EVERY_S:
+            is_there = await _find_or_make(name, per_minute)
+            self._looked[name] = (time.monotonic(), is_there)
+        return is_there
+
+
+async def _find_or_make(name: str, per_minute: int) -> bool:
+    async with get_client() as client:
+        try:
+            found = await client.read_global_concurrency_limit_by_name(name)
+        except ObjectNotFound:
+            if not per_minute:
+                return False
+            with suppress(ObjectAlreadyExists):  # another run was faster
+                await client.create_global_concurrency_limit(limit_of(name, per_minute))
+            return True
+        return bool(found.active and found.slot_decay_per_second)
+
+
+def limit_of(name: str, per_minute: int) -> GlobalConcurrencyLimitCreate:
+    """A limit that admits so many requests in any minute, spread over it."""
+    at_once = max(1, per_minute // PARTS_AT_ONCE)
+    decay = max(per_minute - at_once, 0.5) / 60.0
+    return GlobalConcurrencyLimitCreate(name=name, limit=at_once, slot_decay_per_second=decay)
+
+
+# What runs do under an engine: they wait for their turn, and a schedule has nothing to do where no store is yet.
+
+
+TURN_LEASE_S = 60.0  # a run that was killed gives up its turn after this time
+NOTHING = "Nothing to do"  # the name of the completed state
+
+LIMITS = PrefectLimits()  # of this process
+
+Body = Callable[..., Awaitable[Any]]
+
+
+_held: ContextVar[frozenset[str]] = ContextVar("held", default=frozenset())
+
+
+def is_deployed() -> bool:
+    """True in the run of a deployment; what a command or another flow calls is none."""
+    context = FlowRunContext.get()
+    return context is not None and context.flow_run is not None and context.flow_run.deployment_id is not None
+
+
+def as_deployed(body: Body, takes_turns: bool) -> Body:
+    """The body of a flow as an engine runs it.
+
+    One that takes turns maintains a namespace alone: an hourly sweep in the middle of a night would change what the
+    night's gate compares. For the run of a deployment it is no failure that there is no store or no such namespace
+    yet: a schedule then has nothing to do. A name that is nearly one that exists is a failure all the same.
+
+    Prefect has no condition for the retries of a flow. One that failed for a reason that does not pass gives them up.
+    """
+
+    @as_flow
+    @wraps(body)
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            if FlowRunContext.get() is None:
+                return await body(*args, **kwargs)
+            with limited_by(LIMITS):
+                async with turn(*_place(body, args, kwargs)) if takes_turns else nullcontext():
+                    return await body(*args, **kwargs)
+        except (NothingYet, UnknownName) as error:
+            if not is_deployed() or not _is_yet_to_come(error):
+                await _give_up_retries()
+                raise
+            return Completed(name=NOTHING, message=f"{getattr(error, 'brief', NoStoreYet.brief)}: {error}")
+        except Exception as error:
+            if not may_try_again(error):
+                await _give_up_retries()
+            raise
+
+    # Prefect reads types as if they were written here, where their names mean nothing.
+    run.__annotations__ = get_type_hints(body, include_extras=True)
+    run.__dict__["__signature__"] = inspect.signature(body, eval_str=True)
+    return run
+
+
+async def _give_up_retries() -> None:
+    """Let the run that is under way here end as failed: another try would fail in the same way."""
+    context = FlowRunContext.get()
+    if context is None or context.flow_run is None or context.flow is None or not context.flow.retries:
+        return
+    async with get_client() as client:
+        policy = context.flow_run.empirical_policy.model_copy(update={"retries": 0})
+        await client.update_flow_run(context.flow_run.id, empirical_policy=policy)
+
+
+def _is_yet_to_come(error: SlowwaveError) -> bool:
+    return isinstance(error, NothingYet) or (
+        isinstance(error, UnknownName) and error.kind == "namespace" and not error.near
+    )
+
+
+def _place(body: Body, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]:
+    """The store and the namespace that a call of the flow maintains."""
+    bound = inspect.signature(body).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return str(bound.arguments["store"]), str(bound.arguments["namespace"])
+
+
+@asynccontextmanager
+async def turn(store: str, namespace: str) -> AsyncIterator[None]:
+    """Inside, no other run maintains this namespace: a global concurrency limit of one, made where it is not.
+
+    What a run that has its turn calls itself needs no other. A limit that is there keeps what people made of it.
+    """
+    from prefect.concurrency.asyncio import concurrency
+
+    name = turn_name(store, namespace)
+    if name in _held.get():
+        yield
+        return
+    await _make_turn(name)
+    async with concurrency(name, lease_duration=TURN_LEASE_S):
+        token = _held.set(_held.get() | {name})
+        try:
+            yield
+        finally:
+            _held.reset(token)
+
+
+def turn_name(store: str, namespace: str) -> str:
+    """The global concurrency limit that runs of this namespace of this store take turns by.
+
+    The digest stands for the address of the store, which may hold characters that a limit's name may not.
+    """
+    return f"slowwave-maintenance-{namespace}-{digest(address_of(store), size=4)}"
+
+
+async def _make_turn(name: str) -> None:
+    from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
+
+    async with get_client() as client:
+        try:
+            await client.read_global_concurrency_limit_by_name(name)
+        except ObjectNotFound:
+            with suppress(ObjectAlreadyExists):  # another run was faster
+                await client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=name, limit=1))
+
+
+__all__ = [
+    "NO_CACHE",
+    "Flow",
+    "Task",
+    "as_deployed",
+    "is_under_way",
+    "retries_after",
+    "retry_options",
+    "run_name",
+    "show_progress",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_shown: ContextVar[Mapping[str, UUID]] = ContextVar("shown", default=MappingProxyType({}))
+
+
+def is_under_way() -> bool:
+    """Whether a Prefect API is configured, or a Prefect run is under way."""
+    return FlowRunContext.get() is not None or bool(PREFECT_API_URL.value())
+
+
+class _EitherWay:
+    """What has its own way to run where there is no engine: the function itself, or `inline` in its place."""
+
+    def __init__(self, fn: Callable[..., Any], *, inline: Callable[..., Any] | None = None, **options: Any) -> None:
+        super().__init__(fn, **options)  # type: ignore[call-arg]  # that of the Prefect class after this one
+        self._inline = inline or fn
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run it."""
+        run = super().__call__ if is_under_way() else self._inline  # type: ignore[misc]
+        return run(*args, **kwargs)
+
+
+class Flow(_EitherWay, PrefectFlow[P, R]):
+    """A Prefect flow that runs inline when there is no engine."""
+
+
+class Task(_EitherWay, PrefectTask[P, R]):
+    """A Prefect task that runs inline when there is no engine."""
+
+
+def retry_options(tries: Tries, *, jitters: bool = False) -> dict[str, Any]:
+    """The tries as Prefect's options, for a flow with the same wait before each and no jitter."""
+    if not tries.retries:
+        return {"retries": 0}  # whatever Prefect's settings say of those that do not say it
+    if jitters:
+        waits = list(tries.waits_s)
+        return {"retries": tries.retries, "retry_delay_seconds": waits, "retry_jitter_factor": tries.jitter}
+    return {"retries": tries.retries, "retry_delay_seconds": round(tries.waits_s[0])}
+
+
+def retries_after(_: Any, __: Any, state: State[Any]) -> bool:
+    """Whether a task that failed so is tried again."""
+    return may_try_again(state.data)
+
+
+def run_name() -> str:
+    """What a run is called in the UI: the flow, the namespace, and the time it was due."""
+    from prefect import runtime
+
+    at = runtime.flow_run.scheduled_start_time
+    return f"{runtime.flow_run.flow_name} {runtime.flow_run.parameters.get('namespace', '')} {at:%Y-%m-%d %H:%M:%S}"
+
+
+async def show_progress(stage: str, percent: float) -> None:
+    """Show on the page of the run how far a stage is."""
+    from prefect.artifacts import acreate_progress_artifact, aupdate_progress_artifact
+
+    shown = _shown.get()
+    if stage not in shown:
+        _shown.set(
+            {**shown, stage: await acreate_progress_artifact(percent, key=stage.replace(" ", "-"), description=stage)}
+        )
+    else:
+        await aupdate_progress_artifact(shown[stage], progress=percent)

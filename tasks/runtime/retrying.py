@@ -1,0 +1,171 @@
+"""When a task or a flow is tried again, for both engines: after an error that passes, so many times, after these waits.
+
+A second try begins with what the store holds by then: what was committed is not done again, what was not is nowhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import Any, ParamSpec, TypeVar, cast
+
+from slowwave.errors import Fenced, LeaseBusy, TookTooLong, Transient
+
+P = ParamSpec("P")
+R = TypeVar("R")
+AsyncBody = Callable[..., Awaitable[Any]]
+
+RETRIES = "SLOWWAVE_RETRIES"
+OFF = "off"
+PASSING = (Transient, LeaseBusy, Fenced)
+"""A provider that does not answer now, a writer that holds the namespace, a lease that was lost: all of them pass."""
+
+log = logging.getLogger("slowwave")
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """How often something is tried again: `waits_s` before each, in seconds, more or less by the share `jitter`."""
+
+    waits_s: tuple[float, ...] = ()
+    jitter: float = 0.0
+
+    @property
+    def retries(self) -> int:
+        """How many tries follow the first."""
+        return len(self.waits_s)
+
+    def wait_s(self, retry: int) -> float:
+        """The wait before this retry, the first of which is 0."""
+        return self.waits_s[retry] * random.uniform(1.0 - self.jitter, 1.0 + self.jitter)
+
+
+ONCE = Tries()
+TASK_TRIES = Tries((2.0, 4.0, 8.0, 16.0, 32.0), jitter=0.3)  # a minute in all, by which providers count their limits
+FLOW_TRIES = Tries((60.0, 60.0))
+
+LONGEST_TASK_S = 6 * 3600.0
+LONGEST_WAIT_FOR_A_MODEL_S = 60 * 3600.0  # of which `llm.batch_wait_s` may take 200,000 s
+
+_in_flow: ContextVar[bool] = ContextVar("in_flow", default=False)
+
+
+def may_try_again(error: object) -> bool:
+    """Whether trying again can help here: in a flow, after an error that passes, unless somebody switched it off.
+
+    Whoever calls a task by hand waits for an answer, and decides for himself.
+    """
+    return _in_flow.get() and isinstance(error, PASSING) and os.environ.get(RETRIES, "").lower() != OFF
+
+
+@contextmanager
+def _inside_flow() -> Iterator[None]:
+    token = _in_flow.set(True)
+    try:
+        yield
+    finally:
+        _in_flow.reset(token)
+
+
+def as_flow(body: AsyncBody) -> AsyncBody:
+    """The body of a flow, in which tasks are tried again; it can be sent to other machines, as a cluster does."""
+
+    @wraps(body)
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        with _inside_flow():
+            return await body(*args, **kwargs)
+
+    return run
+
+
+def tried_flow(name: str, body: AsyncBody, tries: Tries) -> AsyncBody:
+    """The body of a flow as the inline engine runs it."""
+    return as_flow(_again(name, body, tries))
+
+
+def tried_task(name: str, body: Callable[P, R], tries: Tries, longest_s: float | None) -> Callable[P, R]:
+    """The body of a task as the inline engine runs it; asynchronous if the body is.
+
+    An asynchronous one that takes longer than `longest_s` seconds ends with `TookTooLong`; one that is synchronous
+    cannot be interrupted from within its thread, and goes on.
+    """
+    if iscoroutinefunction(body):
+        return cast(Callable[P, R], _again(name, _limited(name, body, longest_s), tries))
+
+    @wraps(body)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        retry = 0
+        while True:
+            try:
+                return body(*args, **kwargs)
+            except PASSING as error:
+                if retry == tries.retries or not may_try_again(error):
+                    raise
+                wait_s = _announced_wait(name, error, tries, retry)
+            time.sleep(wait_s)
+            retry += 1
+
+    return run
+
+
+def patiently(name: str, step: Callable[P, R]) -> Callable[P, R]:
+    """A step of a flow that is no task, as it must not need the engine, but is tried as often as one."""
+    return tried_task(name, step, TASK_TRIES, None)
+
+
+def _limited(name: str, body: AsyncBody, longest_s: float | None) -> AsyncBody:
+    @wraps(body)
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            async with asyncio.timeout(longest_s) as limit:
+                return await body(*args, **kwargs)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise TookTooLong(f"The task {name!r} took longer than {longest_s:g} s.", "Run it again.") from error
+
+    return run
+
+
+def _again(name: str, body: AsyncBody, tries: Tries) -> AsyncBody:
+    @wraps(body)
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        retry = 0
+        while True:
+            try:
+                return await body(*args, **kwargs)
+            except PASSING as error:
+                if retry == tries.retries or not may_try_again(error):
+                    raise
+                wait_s = _announced_wait(name, error, tries, retry)
+            await asyncio.sleep(wait_s)
+            retry += 1
+
+    return run
+
+
+def _announced_wait(name: str, error: Exception, tries: Tries, retry: int) -> float:
+    """The wait before a retry, in seconds, which the log tells of."""
+    wait_s = tries.wait_s(retry)
+    log.warning("%s: %s It is tried again in %.0f s (%d of %d).", name, error, wait_s, retry + 1, tries.retries)
+    return wait_s
+
+
+# Limits that all runs on one Prefect server share: of tasks at once, by their tags, and of requests to a provider.
+# Both are Prefect's global concurrency limits, which people see and change in its UI. A tag that nobody limited
+# (`prefect concurrency-limit create slowwave-model 4`) limits nothing.
+
+
+# No task with one of these calls another one with the same: it would wait for its own place.
+ASKS_MODEL = "slowwave-model"
+EMBEDS = "slowwave-embedding"
+WHOLE_MEMORY = "slowwave-whole-memory"

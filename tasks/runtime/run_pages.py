@@ -1,0 +1,267 @@
+"""Summaries: what a run did, shown on its page in the Prefect UI."""
+
+from __future__ import annotations
+
+import html
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+import pygal
+from pygal.style import Style
+
+from recall.aspects import Profile, aspects
+from recall.graphs import communities
+from slowwave.lifecycle.run_effects import effects
+from slowwave.validity import live_sql
+from storage.snapshots import Snapshot
+
+from .engine import is_inline
+from .runs import Run, newest_commit, store_of
+
+if TYPE_CHECKING:
+    from tasks.orchestration.tallies import Tally
+
+SHOWN_DECISIONS = 10
+SHOWN_ISSUES = 50
+SHOWN_COMMUNITIES = 50
+
+_SIGNS = re.compile(r"[\\`*_{}\[\]()#+!|~^$-]")
+
+
+async def publish_summary(run: Run, tally: Tally) -> None:
+    """Show the summary on the run's page: a Markdown artifact, and a table of outcomes and decisions."""
+    tally.commit = newest_commit(run)
+    if is_inline():
+        return
+    from prefect.artifacts import acreate_markdown_artifact, acreate_table_artifact
+
+    summary = tally.summary()
+    told = summary["decisions"]
+    await acreate_markdown_artifact(
+        _markdown(run, summary, [tuple(row.values()) for row in told] or _decisions(run)),
+        key=f"{run.flow}-summary",
+        description="What this run did",
+    )
+    await acreate_table_artifact(
+        _outcomes(summary, tally.always), key=f"{run.flow}-outcomes", description="Counts by outcome, and what it cost"
+    )
+    if told:
+        await acreate_table_artifact(
+            plain_cells(told),
+            key=f"{run.flow}-decisions",
+            description="The most interesting decisions and their reasons",
+        )
+
+
+async def publish_charts(run: Run) -> None:
+    """Show pictures of the store on the run's page."""
+    if is_inline():
+        return
+    from prefect.artifacts import acreate_image_artifact
+
+    for name, picture, description in pictures_of(run):
+        await acreate_image_artifact(image_url=as_url(picture), key=f"{run.flow}-{name}", description=description)
+
+
+async def publish_communities(run: Run) -> None:
+    """Show the largest communities on the run's page, as a table."""
+    if is_inline():
+        return
+    from prefect.artifacts import acreate_table_artifact
+
+    _, listed = communities(store_of(run).snapshot(), run.now, SHOWN_COMMUNITIES)
+    rows = [{"name": one.name, "members": one.size, "relations": one.facts, "about": one.summary} for one in listed]
+    await acreate_table_artifact(
+        plain_cells(rows), key="communities", description="What belongs together, the largest first"
+    )
+
+
+def _outcomes(summary: Mapping[str, Any], always: Sequence[str]) -> list[dict[str, Any]]:
+    """A row for each count, those of `always` also where they are nothing, then the room it took and the cost."""
+    llm, counts = summary["llm"], {**dict.fromkeys(always, 0), **summary["counts"]}
+    rows = [{"outcome": what, "count": number} for what, number in counts.items()]
+    rows += [{"outcome": f"bytes {when}", "count": number} for when, number in summary.get("bytes", {}).items()]
+    rows += [{"outcome": f"refused: {gate}", "count": number} for gate, number in summary.get("refused", {}).items()]
+    cost = {"model calls": llm["calls"], "answers from the ledger": llm["from ledger"], "dollars": llm["usd"]}
+    return rows + [{"outcome": what, "count": number} for what, number in cost.items()]
+
+
+def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[tuple[str, ...]]) -> str:
+    place = f"--store {run.store} --namespace {run.namespace}"
+    llm = summary["llm"]
+    lines = [
+        f"# {summary['run']}: {summary['state']}",
+        "",
+        f"Store `{run.store}`, namespace `{run.namespace}`, commit {summary['commit']}.",
+        "",
+        *(f"{plain_text(note)}\n" for note in summary["notes"]),
+        *([f"{size_line(summary)}\n"] if "bytes" in summary else ()),
+        f"Changed: {plain_text(', '.join(effects(summary['counts'])) or 'nothing that is known')}.",
+        "",
+        *markdown_table(("what", "count"), list(summary["counts"].items())),
+        *(_refused(summary["refused"]) if summary.get("refused") else ()),
+        f"Model `{llm['model'] or 'none'}`: {llm['calls']} calls, {llm['from ledger']} answers from the ledger, "
+        f"{llm['tokens_in']} tokens in, {llm['tokens_out']} out, {llm['usd']:.4f} dollars.",
+        "",
+        "## The ledger",
+        "",
+        *markdown_table(("decision", "fact", "reason"), decisions),
+        f"All of it: `slowwave why {run.id} {place}`. Take the run back: `slowwave undo {run.id} {place}`.",
+        "",
+        *(f"- {plain_text(issue)}" for issue in [*summary["errors"], *summary["issues"]][:SHOWN_ISSUES]),
+    ]
+    return "\n".join(lines)
+
+
+def _refused(counts: Mapping[str, int]) -> list[str]:
+    return markdown_table(("refused by gate", "count"), list(counts.items()))
+
+
+def size_line(summary: Mapping[str, Any]) -> str:
+    """How much room the store took before and after, for people."""
+    before, after = (f"{summary['bytes'][when] / 1e6:,.1f} MB" for when in ("before", "after"))
+    return f"The store takes {after} on disk; before it took {before}."
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    """The lines of a table whose cells say what they say, whatever signs are in them; a blank one ends it."""
+    cells = [[plain_text(str(cell)) for cell in row] for row in [head, *rows]]
+    lines = [f"| {' | '.join(row)} |" for row in cells]
+    return [lines[0], "|---" * len(head) + "|", *lines[1:], ""]
+
+
+def plain_cells(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of a table artifact, whose texts the page would else read as Markdown."""
+    return [{key: plain_text(cell) if isinstance(cell, str) else cell for key, cell in row.items()} for row in rows]
+
+
+def plain_text(text: str) -> str:
+    """Stored text on one line, none of whose signs are Markdown or HTML."""
+    marked = _SIGNS.sub(r"\\\g<0>", html.escape(" ".join(text.split()), quote=False))
+    return marked.replace("://", "&#58;//").replace("www.", "www&#46;")
+
+
+def _decisions(run: Run) -> list[tuple[str, ...]]:
+    """A few decisions of the run, the rarest kinds first: what was merged or closed tells more than what was added."""
+    snapshot = store_of(run).snapshot()
+    made = snapshot.frame("decisions", f"run_id = '{run.id}'", ["id", "action", "subject_id", "reason"])
+    rarest = made.with_columns(times=pl.len().over("action")).sort("times", "action", "id").head(SHOWN_DECISIONS)
+    facts = snapshot.by_ids("facts", rarest["subject_id"], ["id", "statement"])
+    told = rarest.join(facts, left_on="subject_id", right_on="id", how="left", maintain_order="left")
+    return list(told.select("action", pl.col("statement").fill_null(""), "reason").iter_rows())
+
+
+# How much was believed over time, and how the scores lie: the numbers behind the pictures of a run.
+
+
+POINTS = 60
+BINS = 20
+
+
+def believed_over_time(facts: pl.DataFrame, now: datetime, points: int = POINTS) -> pl.DataFrame:
+    """How many facts the store believed at evenly spaced times from the first fact to `now`: columns at, believed.
+
+    `facts` has created_at and expired_at of all facts that were ever active. A single time where everything is new.
+    """
+    began = facts.filter(pl.col("created_at") <= now)["created_at"].sort()
+    ended = facts["expired_at"].drop_nulls().sort()
+    if began.is_empty() or (start := began[0]) == now:
+        return pl.DataFrame({"at": [now], "believed": [len(began)]})
+    times = [start + (now - start) * step / (points - 1) for step in range(points)]
+    at = pl.Series("at", times, dtype=began.dtype)
+    believed = began.search_sorted(at, side="right") - ended.search_sorted(at, side="right")
+    return pl.DataFrame({"at": at, "believed": believed.cast(pl.Int64)})
+
+
+def score_bins(scores: pl.Series, bins: int = BINS) -> pl.DataFrame:
+    """How many scores in [0, 1] lie in each of `bins` equal parts: columns from_, to, facts; nulls are left out."""
+    counts, edges = np.histogram(scores.drop_nulls().to_numpy(), bins=bins, range=(0.0, 1.0))
+    return pl.DataFrame({"from_": edges[:-1], "to": edges[1:], "facts": counts.astype(np.int64)})
+
+
+# Charts: a picture of the store on the page of a run in the Prefect UI.
+
+
+WIDTH, HEIGHT = 640, 320
+ROUND = {"width": 640, "height": 600, "show_minor_x_labels": True, "legend_at_bottom": True}
+MARKS = 6
+"""Labels on the axis of times: more would overlap."""
+_SIZES = {
+    "title_font_size": 15,
+    "label_font_size": 11,
+    "major_label_font_size": 11,
+}
+_COLOURS = ("#3b6fb6", "#c4622d", "#4c9a6a", "#8a5fb0", "#b0902f", "#5a6b7b")
+
+
+def pictures_of(run: Run) -> Iterator[tuple[str, bytes, str]]:
+    """How the scores lie, how many facts were believed over time, and how much is known: name, SVG, description."""
+    snapshot = store_of(run).snapshot()
+    yield "scores", score_chart(snapshot, run), "How many live facts have which score"
+    yield "facts", facts_chart(snapshot, run), "Facts that the store believed, over time"
+    known = {run.namespace: aspects(snapshot, run.now)}
+    yield "aspects", aspect_chart(known), "How well each aspect of a life is known"
+
+
+def as_url(svg: bytes) -> str:
+    """The picture itself as an address, so that no file must be served."""
+    return f"data:image/svg+xml;base64,{b64encode(svg).decode()}"
+
+
+def score_chart(snapshot: Snapshot, run: Run) -> bytes:
+    """A histogram of the quality scores of live facts, as SVG."""
+    live = snapshot.frame("facts", live_sql(run.now), ["id"])
+    scores = snapshot.frame("fact_scores", columns=["id", "quality_score"]).join(live, on="id", how="semi")
+    bins = score_bins(scores["quality_score"])
+    chart = pygal.Bar(title="Scores of live facts", x_title="score", y_title="facts", **_look())
+    chart.x_labels = [f"{edge:.2f}" for edge in bins["from_"]]
+    chart.x_labels_major = [f"{edge:.2f}" for edge in bins["from_"].gather_every(5)]
+    chart.add("live", bins["facts"].to_list())
+    return _drawn(chart)
+
+
+def facts_chart(snapshot: Snapshot, run: Run) -> bytes:
+    """A line of how many facts were believed at each time, as SVG."""
+    columns = ["created_at", "expired_at"]
+    believed = "status NOT IN ('candidate', 'rejected')"
+    facts = pl.concat([snapshot.frame(name, believed, columns) for name in ("facts", "facts_archive")])
+    line = believed_over_time(facts, run.now)
+    chart = pygal.Line(title="Facts believed", y_title="facts", fill=True, show_dots=False, **_look())
+    chart.x_labels = [f"{at:%Y-%m-%d}" for at in line["at"]]
+    chart.x_labels_major = chart.x_labels[:: max(1, len(line) // MARKS)]
+    chart.add("believed", line["believed"].to_list())
+    return _drawn(chart)
+
+
+def aspect_chart(known: Mapping[str, Profile]) -> bytes:
+    """A radar plot of the fourteen aspects of each namespace, from 0 in the middle to 100, as SVG (S3-19)."""
+    look = {**_look(), **ROUND, "show_legend": len(known) > 1}
+    chart = pygal.Radar(title="Aspects known", fill=True, range=(0, 100), **look)
+    chart.y_labels = range(0, 101, 25)
+    profiles = list(known.values())
+    chart.x_labels = [row.aspect.display_name for row in profiles[0]]
+    for namespace, profile in known.items():
+        chart.add(namespace, [row.score for row in profile])
+    return _drawn(chart)
+
+
+def _look() -> dict[str, Any]:
+    return {
+        "width": WIDTH,
+        "height": HEIGHT,
+        "style": Style(background="white", plot_background="white", colors=_COLOURS, **_SIZES),
+        "show_legend": False,
+        "truncate_label": -1,
+        "show_minor_x_labels": False,
+        "js": (),  # a picture in a page runs no scripts
+    }
+
+
+def _drawn(chart: pygal.graph.graph.Graph) -> bytes:
+    drawn: bytes = chart.render()
+    return drawn

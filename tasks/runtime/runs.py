@@ -1,0 +1,336 @@
+"""A run: what every task of it shares, and its row in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol, TypeVar
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from inference.embedding import Embedder, open_embedder
+from inference.language import Language
+from inference.secrets import without_secrets
+from recall.stories import run_named
+from slowwave.errors import Refused
+from slowwave.filters.redaction import redact_values
+from slowwave.records import Usage
+from slowwave.review.proposing import Proposing
+from slowwave.settings import LanguageSettings, RetentionSettings
+from slowwave.text import as_json, run_id
+from slowwave.timestamps import in_utc
+from storage.answers import StoredAnswers
+from storage.connection import address_of, has_namespace
+from storage.drafts import ProposingStore
+from storage.lease import holder, is_surely_alive, is_surely_dead, new_owner
+from storage.rows import quoted
+from storage.store import Store
+from storage.transactions import Transaction
+
+from .children import parent_by_tag
+from .retrying import patiently
+from .telemetry import watched_run
+
+ERROR_CHARS = 400
+RUNNING = "state = 'running'"
+HARDLY_S = 0.05  # seconds that round to nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Names everything by value, so that it can cross a process border."""
+
+    id: str
+    flow: str
+    store: str
+    namespace: str
+    now: datetime
+    embedder: str
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
+    proposes: Proposing | None = None  # what it writes waits for a person
+
+
+def new_run(
+    flow: str,
+    store: str,
+    namespace: str,
+    embedder: str,
+    now: datetime | None = None,
+    retention: RetentionSettings | None = None,
+) -> Run:
+    """A run with an identifier that sorts by time and says what it is; a `now` without a zone is UTC."""
+    started = datetime.now(UTC)
+    at = started if now is None else in_utc(now)
+    kept = retention or RetentionSettings()
+    return Run(run_id(flow, started, uuid4().hex), flow, store, namespace, at, embedder, kept)
+
+
+def existing_run(
+    flow: str, store: str, namespace: str, now: datetime | None = None, retention: RetentionSettings | None = None
+) -> Run:
+    """A run in a namespace that must exist, with the embedding model that it was made with."""
+    model = Store.open(store, namespace, retention=retention).head.embed_model
+    return new_run(flow, store, namespace, model, now, retention)
+
+
+@lru_cache(maxsize=8)
+def _store(uri: str, namespace: str, embedder: str, retention: RetentionSettings) -> Store:
+    return open_store(uri, namespace, embedder, retention)
+
+
+def open_store(uri: str, namespace: str, embedder: str, retention: RetentionSettings) -> Store:
+    """A namespace for writing with this embedding model, made if it does not exist."""
+    if has_namespace(uri, namespace):  # whose model may be out of reach for a run that embeds nothing
+        store = Store.open(uri, namespace, retention=retention)
+        if (head := store.head).embed_model == embedder:
+            store.embedding = (head.embed_model, head.dims)
+            return store
+    seat = open_embedder(embedder)
+    return Store.create(uri, namespace, (seat.name, seat.dims), retention=retention)
+
+
+def store_of(run: Run) -> Store:
+    """The run's namespace, made if it does not exist; what a run that proposes writes there waits for a person."""
+    if not has_namespace(run.store, run.namespace):
+        _store.cache_clear()  # it may have been open before its directory was removed
+    place = address_of(run.store)  # a relative one means another place later
+    store = _store(place, run.namespace, run.embedder, run.retention)
+    return store if run.proposes is None else ProposingStore(store, run.proposes)
+
+
+def newest_commit(run: Run) -> int:
+    """The number of the newest commit; 0 where the namespace does not exist."""
+    return store_of(run).head.sequence if has_namespace(run.store, run.namespace) else 0
+
+
+def embedder_of(run: Run) -> Embedder:
+    """The run's embedding seat."""
+    return open_embedder(run.embedder)
+
+
+def embed_rows(run: Run, rows: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
+    """The rows with the vector of their text, from a frame of id and text; null where it says nothing."""
+    seat = embedder_of(run)
+    vectors = vector_column(seat.embed(texts["text"].fill_null("").to_list()))
+    return rows.join(texts.select("id").with_columns(vectors), on="id", how="left", maintain_order="left")
+
+
+def vector_column(vectors: npt.NDArray[np.float32]) -> pl.Series:
+    """A vector column in which zero rows are null, so that search skips them."""
+    column = pl.Series("vector", vectors, dtype=pl.Array(pl.Float32, vectors.shape[1]))
+    is_empty = pl.Series(~vectors.any(axis=1))
+    return pl.select(pl.when(~is_empty).then(column).alias("vector"))["vector"]
+
+
+@lru_cache(maxsize=4)
+def language_of(run: Run, settings: LanguageSettings) -> Language:
+    """The run's language seat: one for all its tasks, so that they share one budget."""
+    return Language(settings, StoredAnswers(store_of(run), run.id))
+
+
+class Summary(Protocol):
+    """What a run counts as it goes; `waited_s` for the writer lease is told to it when the run ends."""
+
+    waited_s: float
+
+    @property
+    def state(self) -> str:
+        """completed or stopped."""
+
+    @property
+    def usage(self) -> Usage:
+        """What the models cost."""
+
+    def summary(self) -> dict[str, Any]:
+        """Everything counted, as plain data."""
+
+
+_night: ContextVar[str | None] = ContextVar("night", default=None)
+
+
+@contextmanager
+def phases_of(run: Run) -> Iterator[None]:
+    """Inside, every run that begins is a phase of this one, and undone with it."""
+    token = _night.set(run.id)
+    try:
+        yield
+    finally:
+        _night.reset(token)
+
+
+def night_of(run: Run) -> str:
+    """The id of the run that this one is a phase of, or its own."""
+    return _night.get() or run.id
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What a run writes together with the record of its end: the kind of that commit, and what does it."""
+
+    kind: str
+    write: Callable[[Transaction], None]
+
+
+@contextmanager
+def recorded(
+    run: Run,
+    counted: Summary,
+    parameters: dict[str, Any],
+    *,
+    dry_run: bool = False,
+    last: Callable[[Run], Writing | None] | None = None,
+) -> Iterator[Run]:
+    """Record the run from start to end, however it ends; a dry run leaves no trace, not even a new store.
+
+    `last` finds, outside the lease and after all else was done, what is written in the commit that records the end, so
+    that it is no commit more; where the run fails it is not asked.
+    """
+    if dry_run:
+        with traceless(run) as shadow:
+            yield shadow
+        return
+    row = {
+        "id": run.id,
+        "flow": run.flow,
+        "state": "running",
+        "owner": new_owner(run.id),
+        "parent_id": _night.get() or parent_by_tag(),
+        "parameters": as_json(redact_values(parameters)),
+        "started_at": datetime.now(UTC),
+    }
+    with watched_run(run) as ended:
+        patiently("begin the run", _begin)(run, row)
+        try:
+            yield run
+            writing = last(run) if last is not None else None
+        except BaseException as error:
+            state = "failed" if isinstance(error, Exception) else "interrupted"  # somebody told the process to stop
+            ended(state, _record(run, row, counted, state, error=without_secrets(str(error))[:ERROR_CHARS]))
+            raise
+        ended(counted.state, patiently("end the run", _record)(run, row, counted, counted.state, writing))
+
+
+@contextmanager
+def traceless(run: Run) -> Iterator[Run]:
+    """A run that reads the namespace, or an empty one that vanishes where there is none."""
+    if has_namespace(run.store, run.namespace):
+        yield run
+        return
+    with TemporaryDirectory() as folder:
+        yield replace(run, store=folder)
+
+
+def _ending(state: str, summary: dict[str, Any], usage: Usage) -> dict[str, Any]:
+    return {
+        "state": state,
+        "summary": as_json(redact_values(summary)),
+        "ended_at": datetime.now(UTC),
+        "calls": usage.calls,
+        "tokens_in": usage.tokens_in,
+        "tokens_out": usage.tokens_out,
+        "usd": usage.usd,
+    }
+
+
+def _begin(run: Run, row: dict[str, Any]) -> None:
+    """Record the start, and that runs whose process is gone were interrupted."""
+    with store_of(replace(run, proposes=None)).commit(run.id, "run", run.now) as tx:
+        running = tx.frame("runs", RUNNING, ["id", "owner"])
+        interrupt(tx, [each for each, owner in running.iter_rows() if is_surely_dead(owner or "")], is_surely_dead)
+        tx.upsert("runs", pl.DataFrame([row]))
+
+
+def interrupt(tx: Transaction, runs: Iterable[str], is_gone: Callable[[str], bool]) -> None:
+    """Record that of these runs and their parts those were interrupted that count as running and whose owner is gone.
+
+    When they ended nobody knows: that stays empty.
+    """
+    left, seen = [*runs], set[str]()
+    while left:
+        running = tx.by_ids("runs", left, where=RUNNING)
+        gone = running.filter([is_gone(owner or "") for owner in running["owner"]])
+        tx.upsert("runs", gone.with_columns(state=pl.lit("interrupted")))
+        seen.update(left)
+        left = [part for part in tx.by_ids("runs", left, ["id"], key="parent_id")["id"] if part not in seen]
+
+
+def _record(
+    run: Run, row: dict[str, Any], counted: Summary, state: str, writing: Writing | None = None, **more: str
+) -> dict[str, Any]:
+    """Record how it ended, whatever model the namespace has by then; returns what is told of it."""
+    kind = "run" if writing is None else writing.kind
+    with Store.open(run.store, run.namespace, retention=run.retention).commit(run.id, kind, run.now) as tx:
+        if writing is not None:
+            writing.write(tx)
+        earlier = float(tx.frame("commits", f"run_id = {quoted(run.id)}", ["waited_s"])["waited_s"].sum())
+        counted.waited_s = earlier + tx.held.waited_s
+        told = {**counted.summary(), **told_wait(counted.waited_s), **more}
+        tx.upsert("runs", pl.DataFrame([{**row, **_ending(state, told, counted.usage)}]))
+    return told
+
+
+def told_wait(seconds: float) -> dict[str, float]:
+    """How long a run waited for other writers, for its summary; nothing where it did not."""
+    return {"waited for the lease, s": round(seconds, 1)} if seconds >= HARDLY_S else {}
+
+
+# Runs of one task: what a person asks for at once is recorded, listed and undone like any other run.
+
+
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Counts:
+    """The counts of a run for its row in `runs`."""
+
+    run: str
+    counts: dict[str, int] = field(default_factory=dict)
+    state: str = "completed"
+    waited_s: float = 0.0
+    usage: Usage = field(default_factory=Usage)
+
+    def summary(self) -> dict[str, Any]:
+        """Everything counted, as plain data."""
+        return {"run": self.run, "state": self.state, "counts": {k: n for k, n in self.counts.items() if n}}
+
+
+def as_run(run: Run, parameters: Mapping[str, Any], work: Callable[[], R], count: Callable[[R], dict[str, int]]) -> R:
+    """Do the work as a run of its own, which `slowwave runs` lists and undo takes back."""
+    tally = Counts(run.id)
+    with recorded(run, tally, dict(parameters)):
+        done = work()
+        tally.counts = count(done)
+    return done
+
+
+def existing_store(run: Run) -> Store:
+    """The namespace, which is not made for a question about it."""
+    return Store.open(run.store, run.namespace, retention=run.retention)
+
+
+# Ending a run by hand: of a process on another machine nobody here can know that it is gone.
+
+
+def end_run(store: Store, asked: str, now: datetime) -> str:
+    """Record that a run which counts as running was interrupted, with its parts; returns its id.
+
+    Raises `Refused` for a run that has ended, and for one whose process is alive on this machine.
+    """
+    run = run_named(store.snapshot(), asked)["id"]
+    with store.commit(run, "run", now) as tx:
+        [row] = tx.by_ids("runs", [run]).to_dicts()
+        if row["state"] != "running":
+            raise Refused(f"Run {run} has ended already: it is {row['state']}.", "Nothing is to be done.")
+        if is_surely_alive(row["owner"] or ""):
+            raise Refused(f"{holder(row['owner'])} is alive on this machine.", "Stop that process, or wait for it.")
+        interrupt(tx, [run], lambda owner: not is_surely_alive(owner))
+    return str(run)

@@ -1,0 +1,265 @@
+"""OpenTelemetry, set up where the environment asks for it; and the spans of flows, tasks and runs.
+
+Without `OTEL_EXPORTER_OTLP_ENDPOINT` or an `OTEL_…_EXPORTER` nothing is imported and nothing is measured. A program
+that has set up OpenTelemetry itself keeps what it has, and hears of us.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import wraps
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Literal
+
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import Status
+
+from slowwave.lifecycle.run_effects import retired, written
+from storage.telemetry import Note, Value, count, is_watched, span
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import MetricExporter
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+    from .runs import Run
+
+# Where traces and metrics go: to a collector over OTLP, or to standard error.
+
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+TIMEOUT_S = 3.0  # for a collector that does not answer: nobody should wait ten seconds for a recall to end
+KINDS = ("none", "console", "otlp")
+
+log = logging.getLogger("slowwave")
+_done: list[bool] = []
+
+
+def wanted(environ: Mapping[str, str]) -> dict[str, str]:
+    """The exporter of each signal that the environment asks for: otlp or console; empty for none."""
+    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return {}
+    found = {}
+    for signal in ("TRACES", "METRICS"):
+        goes = ENDPOINT in environ or f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT" in environ
+        kind = environ.get(f"OTEL_{signal}_EXPORTER", "").strip().lower() or ("otlp" if goes else "none")
+        if kind != "none":
+            found[signal] = kind
+    return found
+
+
+def start_telemetry(environ: Mapping[str, str]) -> bool:
+    """Set OpenTelemetry up once, if the environment asks for it; whether it is set up.
+
+    What cannot be done is a warning: a memory works without being watched.
+    """
+    if _done:
+        return _done[0]
+    asked = wanted(environ)
+    _done.append(bool(asked) and _can_be_met(asked, environ) and _start(asked, environ))
+    return _done[0]
+
+
+def _can_be_met(asked: Mapping[str, str], environ: Mapping[str, str]) -> bool:
+    unknown = sorted({kind for kind in asked.values() if kind not in KINDS})
+    protocol = environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+    if unknown:
+        log.warning("No telemetry: there is no exporter %s; use otlp, console or none.", ", ".join(unknown))
+    elif "otlp" in asked.values() and protocol != "http/protobuf":
+        log.warning("No telemetry: OTEL_EXPORTER_OTLP_PROTOCOL=%s; only http/protobuf is spoken.", protocol)
+    else:
+        return True
+    return False
+
+
+def _start(asked: Mapping[str, str], environ: Mapping[str, str]) -> bool:
+    try:
+        from opentelemetry import metrics, trace
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+
+        spans, measures = _span_exporter(asked, environ), _metric_exporter(asked, environ)
+    except ImportError:
+        log.warning("No telemetry: it needs the extra `otel`: pip install 'slowwave[otel]'.")
+        return False
+    logging.getLogger("opentelemetry").setLevel(logging.ERROR)  # of a collector that is away one line is enough
+    named = {"service.name": environ.get("OTEL_SERVICE_NAME") or "slowwave", "service.version": version("slowwave")}
+    resource = Resource.create(named)
+    if spans is not None and isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        provider = TracerProvider(resource=resource)
+        provider.add_span_processor(WordlessProcessor(spans))
+        trace.set_tracer_provider(provider)
+    if measures is not None and not isinstance(metrics.get_meter_provider(), MeterProvider):
+        metrics.set_meter_provider(MeterProvider([PeriodicExportingMetricReader(measures)], resource=resource))
+    return True
+
+
+def _span_exporter(asked: Mapping[str, str], environ: Mapping[str, str]) -> SpanExporter | None:
+    if asked.get("TRACES") == "console":
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+
+        return ConsoleSpanExporter(out=sys.stderr)
+    if "TRACES" not in asked:
+        return None
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    return OTLPSpanExporter(timeout=_timeout(environ, "TRACES"))
+
+
+def _metric_exporter(asked: Mapping[str, str], environ: Mapping[str, str]) -> MetricExporter | None:
+    if asked.get("METRICS") == "console":
+        from opentelemetry.sdk.metrics.export import ConsoleMetricExporter
+
+        return ConsoleMetricExporter(out=sys.stderr)
+    if "METRICS" not in asked:
+        return None
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+
+    return OTLPMetricExporter(timeout=_timeout(environ, "METRICS"))
+
+
+def _timeout(environ: Mapping[str, str], signal: str) -> float:
+    """Seconds, as the environment says."""
+    named = environ.get(f"OTEL_EXPORTER_OTLP_{signal}_TIMEOUT") or environ.get("OTEL_EXPORTER_OTLP_TIMEOUT")
+    return float(named) if named else TIMEOUT_S
+
+
+Kind = Literal["flow", "task"]
+Body = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """The span of the flow that is under way."""
+
+    flow: str
+    note: Note
+
+
+_open: ContextVar[_Open | None] = ContextVar("open", default=None)
+
+
+def traced(kind: Kind, name: str, body: Body) -> Body:
+    """The body of a flow or task, which is measured wherever somebody watches; asynchronous if the body is."""
+
+    @wraps(body)
+    async def wait(*args: Any, **kwargs: Any) -> Any:
+        if not _is_on(kind):
+            return await body(*args, **kwargs)
+        with _measured(kind, name) as note:
+            done = await body(*args, **kwargs)
+            note(_told(done))
+            return done
+
+    @wraps(body)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if not _is_on(kind):
+            return body(*args, **kwargs)
+        with _measured(kind, name):
+            return body(*args, **kwargs)
+
+    return wait if inspect.iscoroutinefunction(body) else run
+
+
+def _is_on(kind: Kind) -> bool:
+    """Whether anybody watches; a flow looks whether the environment asks for it, in whatever process it runs."""
+    if kind == "flow":
+        start_telemetry(os.environ)
+    return is_watched()
+
+
+@contextmanager
+def _measured(kind: Kind, name: str) -> Iterator[Note]:
+    with span(f"{kind} {name}", {f"slowwave.{kind}": name}) as note:
+        token = _open.set(_Open(name, note)) if kind == "flow" else None
+        try:
+            yield note
+        finally:
+            if token is not None:
+                _open.reset(token)
+
+
+@contextmanager
+def watched_run(run: Run) -> Iterator[Callable[[str, Mapping[str, Any]], None]]:
+    """Inside, a run is measured: as the flow that it is one of, or as a span of its own.
+
+    What is yielded is told how it ended: its state and its summary.
+    """
+    about: dict[str, Value] = {
+        "slowwave.flow": run.flow, "slowwave.run.id": run.id, "slowwave.namespace": run.namespace,
+    }  # fmt: skip
+
+    def ended(state: str, summary: Mapping[str, Any]) -> None:
+        note(_told({**summary, "state": state}))
+        _count(run.flow, state, summary.get("counts", {}))
+
+    flow = _open.get()
+    if flow is not None and flow.flow == run.flow:
+        note = flow.note
+        note(about)
+        yield ended
+        return
+    with span(f"run {run.flow}", about) as note:
+        yield ended
+
+
+def _told(summary: Any) -> dict[str, Value]:
+    """State, counts and costs of a run's summary, and nothing else that is in it."""
+    if not isinstance(summary, Mapping):
+        return {}
+    names = {"run": "slowwave.run.id", "state": "slowwave.run.state", "namespace": "slowwave.namespace"}
+    told: dict[str, Value] = {name: str(summary[key]) for key, name in names.items() if summary.get(key)}
+    counts = summary.get("counts", {})
+    told |= {f"slowwave.count.{_key(what)}": number for what, number in counts.items() if isinstance(number, int)}
+    llm = summary.get("llm", {})
+    return told | {f"slowwave.llm.{key}": llm[key] for key in ("calls", "tokens_in", "tokens_out", "usd") if key in llm}
+
+
+def _key(what: str) -> str:
+    return what.replace(": ", ".").replace(" ", "_")
+
+
+def _count(flow: str, state: str, counts: Mapping[str, int]) -> None:
+    """What a run adds to the measures; a night adds nothing that its phases have told already."""
+    which: dict[str, Value] = {"slowwave.flow": flow}
+    count("slowwave.runs", 1, "{run}", "Runs that ended", {**which, "slowwave.run.state": state})
+    if flow != "sleep":
+        count("slowwave.facts.written", written(counts), "{fact}", "Facts learned and reworded", which)
+        count("slowwave.facts.retired", retired(counts), "{fact}", "Facts that no longer hold or moved away", which)
+
+
+# What leaves the process is without words: messages of errors may quote what somebody said, whoever recorded them.
+
+
+class WordlessProcessor(BatchSpanProcessor):
+    """Exports spans, those of other libraries as well, without their events and without words about their status."""
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Take the span into the next batch."""
+        super().on_end(wordless(span))
+
+
+def wordless(span: ReadableSpan) -> ReadableSpan:
+    """The span as it is told: its name, times, attributes, and whether it failed."""
+    return ReadableSpan(
+        name=span.name,
+        context=span.context,
+        parent=span.parent,
+        resource=span.resource,
+        attributes=span.attributes,
+        links=span.links,
+        kind=span.kind,
+        instrumentation_scope=span.instrumentation_scope,
+        status=Status(span.status.status_code),
+        start_time=span.start_time,
+        end_time=span.end_time,
+    )

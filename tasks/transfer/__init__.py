@@ -1,0 +1,1 @@
+"""What comes from other memories, goes out, or moves to another model."""

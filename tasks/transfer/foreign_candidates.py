@@ -1,0 +1,261 @@
+"""Foreign candidates: a part of an export becomes messages, entities and candidates that wait to be applied (S3-07)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from slowwave import frames
+from slowwave.filters.injection import injection_reasons
+from slowwave.foreign.adoption import ROLE, SCOPE, VERSION, Adopted
+from slowwave.foreign.records import Skipped
+from slowwave.resolution.entities import Resolution
+from slowwave.revision.patches import DIRECTIVES, build_candidates
+from slowwave.settings import ExtractSettings, IngestSettings
+from slowwave.text import normalise_name, row_id
+from slowwave.validity import is_live
+from storage.snapshots import Reading
+from storage.transactions import Transaction
+from tasks.entities.names import names_in_use
+from tasks.ingest.admission import EXCERPT, episode_id, episode_rows
+from tasks.ingest.candidates import Found, Named, episode_links, ontology, write
+from tasks.ingest.naming import resolve_again
+from tasks.ingest.roster import names_of
+from tasks.runtime.engine import task
+from tasks.runtime.retrying import EMBEDS
+from tasks.runtime.runs import Run, embed_rows, store_of
+
+_INJECTION = "injection"
+_TOLD = ["id", "message_id", "statement_hash", "status", "valid_from", "valid_to", "expired_at"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """What one commit brings: some messages with their claims, the entities they need, and the file they are from."""
+
+    source: Mapping[str, Any]  # its row in `sources`
+    system: str
+    adopted: Adopted
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What became of a part: how many of each kind, and what is not taken over as the export has it.
+
+    `other_types` are things that are filed under an entity of another type, `kept_ends` items without an end whose fact
+    keeps the one that an earlier export gave it.
+    """
+
+    counts: Counter[str]
+    other_types: tuple[Skipped, ...]
+    kept_ends: tuple[Skipped, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Decided:
+    """The rows of a part as one reading of the store has them; `known` messages were stored before."""
+
+    found: Found
+    messages: pl.DataFrame
+    evidence: pl.DataFrame
+    directives: pl.DataFrame
+    kept_ends: tuple[Skipped, ...]
+    known: int
+
+
+@task("store candidates of an import", about="{run.namespace}, {part.system}", tags=[EMBEDS])
+def store_candidates(run: Run, part: Part, settings: IngestSettings) -> Stored:
+    """Store what is new of a part: messages, entities and candidates, embedded before the lease is taken (T40)."""
+    store = store_of(run)
+    snapshot = store.snapshot()
+    decided = _decide(run, snapshot, part, settings)
+    with store.commit(run.id, "import.candidates", run.now) as tx:
+        if tx.sequence != snapshot.sequence + 1:  # another run has stored something meanwhile
+            decided = _decide(run, tx, part, settings)
+        _write(tx, part, decided)
+    found = decided.found
+    is_refused = found.messages["graph_state"] == f"skipped_{_INJECTION}"
+    counts = Counter(
+        {
+            "items known": decided.known,
+            "candidates": len(found.facts),
+            "items that give orders": int(is_refused.sum()),
+            "items about nobody": found.candidates.dropped["no_subject"],
+        }
+    )
+    return Stored(counts, _other_types(part.adopted, found.resolution), decided.kept_ends)
+
+
+def stored_messages(reading: Reading, ids: pl.Series) -> pl.Series:
+    """Which of these messages are stored."""
+    return reading.by_ids("messages", ids, ["id"])["id"]
+
+
+def _decide(run: Run, reading: Reading, part: Part, settings: IngestSettings) -> _Decided:
+    adopted = part.adopted
+    everyone = pl.concat([adopted.messages, adopted.episodes])
+    stored = stored_messages(reading, everyone["id"])
+    fresh = everyone.filter(~pl.col("id").is_in(stored.implode()))
+    resolution = _resolved(run, reading, adopted, settings)
+    before = _said_before(reading, fresh)
+    earlier = before.filter(is_live(run.now)).select("id", "known_id")
+    since = pl.when(pl.col("id").is_in(earlier["id"].implode())).then(pl.max_horizontal("valid_from", "occurred_at"))
+    dated = fresh.with_columns(valid_from=pl.coalesce(since, "valid_from"))
+    found = _found(run, reading, part, dated, resolution, settings)
+    found, evidence = _with_episodes(found, adopted.sources)
+    known = int(adopted.messages["id"].is_in(stored.implode()).sum())
+    directives, kept = _directives(found.facts, earlier), _kept_ends(found.facts, before, fresh, run.now)
+    return _Decided(found, found.messages, evidence, directives, kept, known)
+
+
+def _resolved(run: Run, reading: Reading, adopted: Adopted, settings: IngestSettings) -> Resolution:
+    """Which entities the names mean, by rules alone; with the other names that nobody else has."""
+    resolution = resolve_again(run, reading, adopted.mentions, settings.resolve, {})
+    meant = resolution.names.select("entity_id", "entity_type", name="canonical_name")
+    wanted = adopted.aliases.join(meant, on="name").filter(pl.col("alias_name") != pl.col("name"))
+    taken = pl.concat(
+        [
+            names_in_use(reading, wanted["alias_name"].unique().to_list()).select("alias_name"),
+            resolution.names.select(alias_name="canonical_name"),
+        ]
+    )
+    free = wanted.join(taken, on="alias_name", how="anti").unique("alias_name", keep="first", maintain_order=True)
+    parts = free.select("alias_name", "entity_type", "entity_id")
+    ids = [row_id("a", *row) for row in parts.iter_rows()]
+    rows = frames.conform(parts.with_columns(id=pl.Series(ids, dtype=pl.String)), frames.ALIASES)
+    return replace(resolution, aliases=pl.concat([resolution.aliases, rows.select(resolution.aliases.columns)]))
+
+
+def _found(
+    run: Run, reading: Reading, part: Part, fresh: pl.DataFrame, resolution: Resolution, settings: IngestSettings
+) -> Found:
+    """The rows of what is new, candidates with their vectors."""
+    said = fresh.with_columns(
+        occurred_at="valid_from", role=pl.lit(ROLE), speaker=pl.lit(part.system), scope=pl.lit(SCOPE),
+        episode_id=pl.Series([episode_id(name) for name in fresh["conversation_id"]], dtype=pl.String),
+    )  # fmt: skip
+    heard = said.filter(~pl.col("has_injection"))
+    claims = part.adopted.claims.filter(pl.col("message_id").is_in(heard["id"].implode()))
+    known = ontology(reading, Named(), run.now)
+    own = ExtractSettings(default_confidence=settings.extract.default_confidence)
+    called = names_of(reading, resolution.names, resolution.aliases)
+    candidates = build_candidates(claims, heard, resolution.names, known.predicates, own, run.now, called)
+    ends = fresh.select("valid_to", message_id="id")
+    facts = candidates.facts.drop("valid_to").join(ends, on="message_id", how="left", maintain_order="left")
+    facts = embed_rows(run, facts, facts.select("id", text="statement"))
+    messages = _messages(run, reading, part, fresh)
+    return Found(
+        resolution,
+        known,
+        replace(candidates, batches=candidates.batches.with_columns(origin=pl.lit("import"))),
+        None,
+        embed_rows(run, resolution.entities, resolution.to_embed),
+        facts.with_columns(embed_model=pl.lit(run.embedder)),
+        episode_links(facts),
+        messages,
+        _refusals(messages),
+    )
+
+
+def _messages(run: Run, reading: Reading, part: Part, fresh: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `messages` behind those of their conversations; nothing is left to extract from them."""
+    columns = ["conversation_id", "ordinal"]
+    stored = reading.by_ids("messages", fresh["conversation_id"].unique(), columns, key="conversation_id")
+    ends = stored.group_by("conversation_id").agg(end=pl.col("ordinal").max() + 1)
+    state = pl.when("has_injection").then(pl.lit(f"skipped_{_INJECTION}")).otherwise(pl.lit("done"))
+    rows = fresh.join(ends, on="conversation_id", how="left", maintain_order="left").select(
+        "id", "message_id", "conversation_id", "content", "search_text", "occurred_at", "has_injection",
+        ordinal=pl.col("end").fill_null(0) + pl.int_range(pl.len(), dtype=pl.Int64).over("conversation_id"),
+        role=pl.lit(ROLE), speaker=pl.lit(part.system), scope=pl.lit(SCOPE), source_id=pl.lit(part.source["id"]),
+        graph_state=state, attempts=pl.lit(0, dtype=pl.Int64), content_score=pl.lit(None, dtype=pl.Float64),
+    )  # fmt: skip
+    told = rows.filter(~pl.col("has_injection")).select("id", text="search_text")
+    return embed_rows(run, rows, told)
+
+
+def _refusals(messages: pl.DataFrame) -> pl.DataFrame:
+    refused = messages.filter("has_injection")
+    ids = [row_id("x", message, _INJECTION) for message in refused["id"]]
+    return refused.select(
+        pl.Series("id", ids, dtype=pl.String), injection_reasons(refused["content"]), subject_id="id",
+        subject_kind=pl.lit("message"), gate=pl.lit(_INJECTION), teaches=pl.lit(False),
+        excerpt=pl.col("content").str.slice(0, EXCERPT), vector="vector",
+    )  # fmt: skip
+
+
+def _with_episodes(found: Found, sources: pl.DataFrame) -> tuple[Found, pl.DataFrame]:
+    """The candidates, those that rest on texts of the export with these as further evidence (FACT_EVIDENCE)."""
+    rests = found.facts.select("confidence", fact_id="id", id="message_id")
+    quote = pl.col("text").str.slice(0, EXCERPT)
+    rows = rests.join(sources, on="id", maintain_order="left").select(
+        "fact_id", "confidence", message_id="episode_id", quote=quote, occurred_at="told_at"
+    )
+    ids = [row_id("v", *pair) for pair in rows.select("fact_id", "message_id").iter_rows()]
+    evidence = frames.conform(rows.with_columns(id=pl.Series(ids, dtype=pl.String)), frames.FACT_EVIDENCE)
+    more = evidence.group_by(id="fact_id").agg(more=pl.len().cast(pl.Int64))
+    facts = found.facts.join(more, on="id", how="left", maintain_order="left")
+    counted = facts.with_columns(evidence_count=pl.col("evidence_count") + pl.col("more").fill_null(0)).drop("more")
+    return replace(found, facts=counted), evidence
+
+
+def _said_before(reading: Reading, fresh: pl.DataFrame) -> pl.DataFrame:
+    """Messages of an item that was told before, by `id`, and the facts that it said then, by `known_id`."""
+    items = fresh.filter(pl.col("key") != "").select("id", "key", "conversation_id")
+    columns = ["id", "message_id", "conversation_id"]
+    told = reading.by_ids("messages", items["conversation_id"].unique(), columns, key="conversation_id")
+    parted = told.select(
+        "conversation_id", message="id", key=pl.col("message_id").str.replace(rf"{VERSION}[0-9a-f]+$", "")
+    )
+    both = items.join(parted, on=["key", "conversation_id"], maintain_order="left")
+    facts = reading.by_ids("facts", both["message"].unique(), _TOLD, key="message_id", where="status = 'active'")
+    return both.join(facts.rename({"message_id": "message", "id": "known_id"}), on="message")
+
+
+def _kept_ends(facts: pl.DataFrame, before: pl.DataFrame, fresh: pl.DataFrame, now: datetime) -> tuple[Skipped, ...]:
+    """Items that have no end any more and say what they said: each confirms its fact, which keeps the end it had."""
+    ended = before.drop_nulls("valid_to").select("statement_hash", id="id", ends="valid_to", live=is_live(now))
+    places = fresh.select("place", message_id="id")
+    rows = facts.filter(pl.col("valid_to").is_null()).join(places, on="message_id", maintain_order="left")
+    same = rows.join(ended, left_on=["message_id", "statement_hash"], right_on=["id", "statement_hash"])
+    kept = same.filter(pl.col("live") | (pl.col("ends") > pl.col("valid_from"))).unique("place", maintain_order=True)
+    return tuple(
+        Skipped(place, f"its end is gone from the export; the fact keeps it: {ends:%Y-%m-%d}", "adjusted")
+        for place, ends in kept.select("place", "ends").iter_rows()
+    )
+
+
+def _other_types(adopted: Adopted, resolution: Resolution) -> tuple[Skipped, ...]:
+    """Listed things that are filed under an entity of their name and of another type than the export states."""
+    stated = adopted.mentions.filter(pl.col("entity_type") != "concept").select("name", stated="entity_type")
+    forms = {name: normalise_name(name) for name in stated["name"].unique()}
+    named = stated.with_columns(canonical_name=pl.col("name").replace_strict(forms, return_dtype=pl.String))
+    filed = resolution.names.select("canonical_name", "entity_type").unique("canonical_name", maintain_order=True)
+    apart = named.join(filed, on="canonical_name", maintain_order="left").filter(
+        pl.col("stated") != pl.col("entity_type")
+    )
+    return tuple(
+        Skipped("", f"{name} ({stated} in the export) is filed under the {known} of that name", "adjusted")
+        for name, stated, known in apart.select("name", "stated", "entity_type").unique(maintain_order=True).iter_rows()
+    )
+
+
+def _directives(facts: pl.DataFrame, earlier: pl.DataFrame) -> pl.DataFrame:
+    """DIRECTIVES: what an item says now takes the place of what it said before."""
+    open_ended = facts.filter(pl.col("valid_to").is_null()).select("message_id", candidate_id="id")
+    rows = open_ended.join(earlier, left_on="message_id", right_on="id")
+    told = rows.with_columns(action=pl.lit("supersede"), reason=pl.lit("temporal_change"))
+    return frames.conform(told, DIRECTIVES).select(*DIRECTIVES)
+
+
+def _write(tx: Transaction, part: Part, decided: _Decided) -> None:
+    """Store a part; candidates that were decided meanwhile stay as they are."""
+    found = replace(decided.found, candidates=replace(decided.found.candidates, directives=decided.directives))
+    tx.upsert("sources", pl.DataFrame([dict(part.source)]))
+    write(tx, found)
+    tx.upsert("fact_evidence", decided.evidence)
+    tx.upsert("episodes", episode_rows(tx, decided.messages))

@@ -1,0 +1,232 @@
+"""What `slowwave export` wrote comes back: row for row where its seal or a person vouches for it, else judged anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+
+from inference.embedding import Embedder, open_embedder
+from recall.export import Manifest, read_manifest
+from recall.export_files import HAS_VECTOR, ExportFiles, Judged, read_rows_of
+from slowwave.errors import StoreMismatch, UnusableInput
+from slowwave.foreign.exports import SYSTEM
+from slowwave.lifecycle.embedded_texts import READ
+from slowwave.settings import IngestSettings
+from slowwave.text import as_json, row_id
+from slowwave.validity import STATUSES
+from storage.changes import FACTS
+from storage.checks import Patient
+from storage.connection import namespaces
+from storage.doctor import defects
+from storage.export_key import known_key, named_key
+from storage.lease import IMPORTED
+from storage.rows import exact_rows
+from storage.snapshots import Reading
+from storage.store import Store
+from storage.tables import TABLES, WITH_VECTORS, Role, tables_of
+from storage.transactions import Transaction
+from storage.upkeep import make_indexes, make_text_indexes
+from tasks.runtime.runs import Counts, Run, recorded, store_of, vector_column
+
+from .imports import Imported, import_export
+from .reembedding import OTHERS, Wording
+
+IMPORT = "import"
+LEFT_OUT = ("commits", "log_marks")
+"""The history of versions, which the new namespace begins anew, and how far logs were counted that it does not have."""
+
+
+def import_own(
+    run: Run,
+    folder: Path,
+    settings: IngestSettings,
+    *,
+    key: str | None = None,
+    trust: bool = False,
+    require_approval: bool = False,
+    dry_run: bool = False,
+) -> Imported:
+    """Import an export of our own.
+
+    One that is as this store wrote it, or another store whose key is named (see `named_key`), comes back row for row
+    into a namespace that holds nothing yet; so does one that a person trusts, if its rows agree with each other. All
+    of that is published at once, or nothing is, and vectors that were left out are made anew with the model that the
+    export names. Everything else is stated anew and judged like an export of another system, into any namespace.
+
+    Raises `UnusableInput` where the namespace holds something, a file is damaged or changed meanwhile, or a person is
+    to approve of rows that come back as they are; then nothing is written.
+    """
+    manifest, files = read_manifest(folder), ExportFiles(folder)
+    seal = _judged(run, manifest, files, named_key(key) if key else None)
+    if seal.standing != "whole" and not trust:
+        done = import_export(run, folder, settings, SYSTEM, require_approval=require_approval, dry_run=dry_run)
+        return replace(done, seal=seal)
+    if require_approval:
+        raise UnusableInput("A whole memory comes back as it was, or not at all.", "Leave out --require-approval.")
+    return _bring_back(replace(run, embedder=manifest.embed_model), files, manifest, seal, dry_run)
+
+
+def _judged(run: Run, manifest: Manifest, files: ExportFiles, key: bytes | None) -> Judged:
+    """What the seal is worth to this store, and to the holder of another key.
+
+    A store whose own key cannot be read knows no export as its own, and says why.
+    """
+    known, trouble = [key] if key else [], ""
+    try:
+        own = known_key(run.store)
+        known += [own] if own else []
+    except UnusableInput as error:
+        trouble = str(error)
+    seal = manifest.judged(files, known)
+    return replace(seal, reason=f"{seal.reason} {trouble}") if trouble and seal.standing == "unknown key" else seal
+
+
+def _bring_back(run: Run, files: ExportFiles, manifest: Manifest, seal: Judged, dry_run: bool) -> Imported:
+    """Every row as it is, in one commit."""
+    names = [name for name in tables_of(Role.STATE, Role.HISTORY) if name not in LEFT_OUT]
+    counts = {name: _checked(files, manifest, name) for name in names}
+    if run.namespace in namespaces(run.store):
+        _check_is_empty(Store.open(run.store, run.namespace).snapshot(), run.namespace)
+    seat = open_embedder(manifest.embed_model)
+    if seat.dims != manifest.dims:
+        raise StoreMismatch(
+            f"The export is of {manifest.embed_model} with {manifest.dims} dimensions; here it has {seat.dims}.",
+            "Install the model that it was made with.",
+        )
+    if not dry_run:
+        tally = Counts(run.id, {"rows imported": sum(counts.values())})
+        given = {"path": str(files.folder), "commit": manifest.commit, "from": manifest.namespace}
+        with recorded(run, tally, {**given, "seal": seal.standing}):
+            _publish(run, files, manifest, [name for name in names if counts[name]], seat, seal)
+    return Imported(run.id, str(files.folder), SYSTEM, False, counts, (), {}, seal, as_it_is=True)
+
+
+def _checked(files: ExportFiles, manifest: Manifest, name: str) -> int:
+    """How many rows a file holds, which must be as many as the export says; a table that is newer than it has none.
+
+    All of it is read, so that no damage is met when half is written.
+    """
+    if name not in manifest.counts:
+        return 0
+    count, needed = 0, ["id", *(column for column, spec in TABLES[name].columns.items() if not spec.nullable)]
+    for rows in _rows(files, manifest, name):
+        if lacking := [column for column in needed if rows[column].null_count()]:
+            raise UnusableInput(f"A row of table {name} has no {lacking[0]}.", "Export it again.")
+        count += len(rows)
+    if count != manifest.counts[name]:
+        raise UnusableInput(
+            f"The file of table {name} has {count} rows, and the export says {manifest.counts[name]}.",
+            "It is not whole: export it again.",
+        )
+    return count
+
+
+def _check_is_empty(reading: Reading, namespace: str) -> None:
+    """Raise unless the namespace is new, or was made by an import that did not come to its end."""
+    if any(reading.count(name) for name in tables_of(Role.STATE)):
+        raise UnusableInput(
+            f"Namespace {namespace!r} holds something already.",
+            "Nothing is overwritten: import into a new one with --namespace NAME.",
+        )
+
+
+def _publish(run: Run, files: ExportFiles, manifest: Manifest, names: list[str], seat: Embedder, seal: Judged) -> None:
+    """Write all tables in one commit. Texts are embedded within it: nobody else waits for a namespace that is new.
+
+    Whether it holds nothing is looked at again first: somebody may have written since. Rows that no seal vouches for
+    must agree with each other.
+    """
+    plain = [name for name in names if name not in WITH_VECTORS]
+    with store_of(run).commit(run.id, "import.export", run.now) as tx:
+        _check_is_empty(tx, run.namespace)
+        for name in plain:
+            _write(tx, name, _rows(files, manifest, name))
+        wording = Wording(tx)
+        for name in WITH_VECTORS:
+            if name in names:
+                rows = _rows(files, manifest, name)
+                _write(tx, name, rows if manifest.has_vectors else _embedded(tx, wording, seat, name, rows))
+        if seal.standing != "whole":
+            _check_agreement(tx, manifest.embed_model)
+        tx.upsert("decisions", _decision(tx, seal))
+
+
+def _check_agreement(tx: Transaction, embed_model: str) -> None:
+    """Raise where rows refer to nothing, deny themselves, or have a status that there is not."""
+    found = [(each.table, each.row_id, each.detail) for each in defects(Patient(tx, frozenset(TABLES), embed_model))]
+    for name in FACTS:
+        odd = tx.frame(name, None, ["id", "status"]).filter(~pl.col("status").is_in(STATUSES).fill_null(False))
+        found += [(name, row, f"{status} is no status of a fact.") for row, status in odd.iter_rows()]
+    if found:
+        table, row, detail = found[0]
+        raise UnusableInput(
+            f"{len(found)} rows of the export do not agree with the rest; the first is {row} of {table}: {detail}",
+            "Leave out --trust: what can be used of it then comes in like an export of another system.",
+        )
+
+
+def _decision(tx: Transaction, seal: Judged) -> pl.DataFrame:
+    """What the ledger says of all rows that came in as they are: who vouches for them."""
+    is_whole = seal.standing == "whole"
+    counted = {name: tx.count(name) for name in FACTS} | {"active facts": tx.count(FACTS[0], "status = 'active'")}
+    row = {
+        "id": row_id("d", tx.run_id, IMPORT),
+        "action": IMPORT,
+        "subject_id": tx.run_id,
+        "measures": as_json({"seal": seal.standing, **counted}),
+        "decided_by": "rule" if is_whole else "person",
+        "reason": f"{seal.reason} Its rows came in as they are{'.' if is_whole else ', because a person trusts it.'}",
+        "at": tx.now,
+    }
+    return pl.DataFrame([row])
+
+
+def _rows(files: ExportFiles, manifest: Manifest, name: str) -> Iterator[pl.DataFrame]:
+    return read_rows_of(files, manifest.format, name, manifest.dims, manifest.has_vectors)
+
+
+def _write(tx: Transaction, name: str, parts: Iterator[pl.DataFrame]) -> None:
+    """Put the rows in the place of a table's rows, as they are, and make its indexes; the run's own row stays.
+
+    Runs are marked as what came with an export. One that was under way where they come from was interrupted here:
+    nobody is going to end it.
+    """
+    if name == "runs":
+        state, owner = pl.col("state").replace("running", "interrupted"), pl.lit(IMPORTED).alias("owner")
+        for rows in parts:
+            tx.put_back(name, rows.with_columns(state, owner))
+        return
+    failed: list[Exception] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            for rows in parts:
+                yield from exact_rows(name, rows, tx.dims).to_batches()
+        except Exception as error:
+            failed.append(error)
+            raise
+
+    try:
+        tx.write_anew(name, pa.RecordBatchReader.from_batches(TABLES[name].schema(tx.dims), batches()))
+    except Exception:
+        if failed:
+            raise failed[0] from None  # LanceDB makes an error of its own of it
+        raise
+    make_text_indexes(tx, [name])
+    make_indexes(tx, name)
+
+
+def _embedded(
+    tx: Transaction, wording: Wording, seat: Embedder, name: str, parts: Iterator[pl.DataFrame]
+) -> Iterator[pl.DataFrame]:
+    """The rows with a vector wherever they had one."""
+    for rows in parts:
+        tx.stay()
+        had = pl.when(pl.col(HAS_VECTOR)).then(0.0).alias("vector")
+        texts = wording.of(name, rows.with_columns(had).select(READ.get(name) or OTHERS[name]))
+        wanted = pl.select(pl.when(rows[HAS_VECTOR]).then(texts.fill_null("")).otherwise(pl.lit("")))
+        yield rows.drop(HAS_VECTOR).with_columns(vector_column(seat.embed(wanted.to_series().to_list())))

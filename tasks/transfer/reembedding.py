@@ -1,0 +1,560 @@
+"""Re-embedding: vectors of another model are staged, weighed by the gate, and published in one commit; no model of
+language is asked.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from inference.embedding import Embedder, Vectors, open_embedder
+from slowwave import frames
+from slowwave.comparison.similarity import has_profile
+from slowwave.errors import Refused, SlowwaveError
+from slowwave.lifecycle.embedded_texts import READ, message_texts, texts_of
+from slowwave.lifecycle.probes import Verdict
+from slowwave.settings import ReembedSettings
+from slowwave.text import as_json, digest, row_id, timed_id
+from storage.lease import is_surely_dead
+from storage.reembedding import KIND, Staging, batches, drop_staged, staged_hashes, write_renewed
+from storage.rows import MARK, column_names, empty_frame, quoted
+from storage.search import unit_matrix
+from storage.snapshots import Reading, Snapshot
+from storage.store import Store
+from storage.tables import TABLES, WITH_VECTORS
+from storage.transactions import Transaction
+from tasks.ingest.candidates import CONVERSATIONS
+from tasks.nightly.gate import Frozen, freeze_probes, note_unpublished, weigh
+from tasks.orchestration.tallies import Tally
+from tasks.runtime.engine import report_progress, task
+from tasks.runtime.retrying import EMBEDS, LONGEST_WAIT_FOR_A_MODEL_S
+from tasks.runtime.runs import Run, existing_store, vector_column
+
+# Wording: the text that the vector of every row stands for, as it is stored now.
+
+
+PARTS = ("changes", "otherwise")
+HOLDING = " OR ".join(f"""{part} LIKE '%"vector"%'""" for part in PARTS)
+OTHERS = {"refusals": ("id", "subject_id", "excerpt", "vector"), "scorer_state": ("id", "text")}
+"""Columns that the text follows from where other rows have a part in it."""
+_TEXT = pl.Series("text", [], dtype=pl.String)
+
+
+class Wording:
+    """The texts of one state of the store."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._adopted = frozenset(reading.frame("sources", f"NOT ({CONVERSATIONS})", ["id"])["id"])
+
+    def of(self, name: str, rows: pl.DataFrame) -> pl.Series:
+        """The text of each row; null where it has no vector. `rows` holds the columns of `READ` or `OTHERS`."""
+        if name == "refusals":
+            return self._refused(rows)
+        return self._learned(rows) if name == "scorer_state" else texts_of(name, rows, self._adopted)
+
+    def every(self, since: Mapping[str, int] | None = None) -> Iterator[pl.Series]:
+        """The texts of all rows, or of those that were written after these versions of the tables; some thousands at
+        a time."""
+        for name in WITH_VECTORS:
+            if since is None or since[name] != self._version(name):
+                newer = None if since is None else f"{MARK} > {since[name]}"
+                for rows in batches(self._reading, name, READ.get(name) or OTHERS[name], newer):
+                    yield self.of(name, rows)
+        for row in self.proposals().iter_rows(named=True):
+            told = [text for part in PARTS for _, text in self.proposed(json.loads(row[part] or "[]"))]
+            yield pl.Series("text", told, dtype=pl.String)
+
+    def proposals(self) -> pl.DataFrame:
+        """What was proposed and holds vectors, decided or not, since a decision can be undone: whole rows."""
+        return self._reading.frame("proposals", HOLDING)
+
+    def proposed(self, changes: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str | None]]:
+        """The new rows with a vector that a proposal would write, as they stand in it, and their texts."""
+        for change in changes:
+            name, row = change["table"], change["after"]
+            if name in READ and change["before"] is None and row is not None:
+                frame = empty_frame(name, self._reading.dims).select(READ[name])
+                cells = {column: row.get(column) for column in READ[name]} | {"id": change["id"]}
+                text = self.of(name, pl.DataFrame([cells], schema=frame.schema))[0]
+                yield row, text
+
+    def _version(self, name: str) -> int:
+        return int(self._reading.handle(name).version)
+
+    def _refused(self, rows: pl.DataFrame) -> pl.Series:
+        """Of a refusal the text of the message, or what is kept of it where that is gone; only some have a vector."""
+        said = self._said(rows.filter(pl.col("vector").is_not_null())["subject_id"])
+        both = rows.join(said, left_on="subject_id", right_on="id", how="left", maintain_order="left")
+        text = pl.when(pl.col("vector").is_not_null()).then(pl.coalesce("text", "excerpt"))
+        return both.select(text=text)["text"]
+
+    def _learned(self, rows: pl.DataFrame) -> pl.Series:
+        """Of a learned prototype the text of the newest refusal that it was learned from."""
+        told = "vector IS NOT NULL"
+        columns = ["subject_id", "excerpt", "created_at"]
+        found = self._reading.referring("refusals", "excerpt", rows["text"].drop_nulls(), columns, where=told)
+        newest = found.sort("created_at").unique("excerpt", keep="last")
+        said = newest.join(self._said(newest["subject_id"]), left_on="subject_id", right_on="id", how="left")
+        both = rows.rename({"text": "own"}).join(
+            said.select("excerpt", "text"), left_on="own", right_on="excerpt", how="left", maintain_order="left"
+        )
+        return both.select(text=pl.coalesce("text", "own"))["text"]
+
+    def _said(self, ids: pl.Series) -> pl.DataFrame:
+        """(id, text) of messages."""
+        messages = self._reading.by_ids("messages", ids, READ["messages"])
+        return messages.select("id").with_columns(message_texts(messages, self._adopted))
+
+
+def columns_for(name: str, own: Sequence[str]) -> list[str]:
+    """The columns of a table that are read to write it anew: its own, and what its texts follow from."""
+    return list(dict.fromkeys([*own, *OTHERS.get(name, ())]))
+
+
+ROUNDS = 8  # in which what was written meanwhile is embedded outside the lease
+_TALKS = 200  # conversations whose messages are held in memory at a time
+_SAID = ("id", "conversation_id", "vector")
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What was embedded: of which versions of the tables, how many texts, in how many seconds; `known` were staged."""
+
+    versions: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    embedded: int = 0
+    known: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Rows by table that have new vectors, what was embedded besides, and what the gate said; none where it refused."""
+
+    rows: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    caught_up: int = 0
+    seconds: float = 0.0
+    verdict: Verdict | None = None
+
+
+class _Gap(Exception):
+    """A text is not staged: a run was undone meanwhile, and rows that were not there before are back."""
+
+
+class _Fell(Exception):
+    """The gate refuses what was written; the transaction is abandoned."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+
+
+def check_alone(run: Run) -> None:
+    """Raise `Refused` while another re-embedding of the namespace goes on: two would drop each other's work."""
+    running = existing_store(run).snapshot().frame("runs", "state = 'running' AND flow = 'reembed'", ["id", "owner"])
+    alive = [id_ for id_, owner in running.iter_rows() if id_ != run.id and not is_surely_dead(owner or "")]
+    if alive:
+        raise Refused(
+            f"The namespace is being re-embedded by {', '.join(alive)}.",
+            f"Wait until it has ended; if its machine is gone: slowwave runs {alive[0]} --end",
+        )
+
+
+def texts_to_embed(run: Run, model: str) -> tuple[int, int]:
+    """How many different texts have a vector, and how many of them are not staged; nothing is written."""
+    store, hashes = existing_store(run), set[str]()
+    for texts in Wording(store.snapshot()).every():
+        hashes.update(digest(text) for text in texts if text)
+    return len(hashes), len(hashes.difference(staged_hashes(store, model, open_embedder(model).dims)))
+
+
+@task("freeze the questions of the gate on old vectors")
+def freeze_old(run: Run, settings: ReembedSettings) -> Frozen | None:
+    """Ask the questions of the gate before anything changes."""
+    if not settings.gate.enabled:
+        return None
+    try:
+        return freeze_probes(run, settings.gate)
+    except SlowwaveError as error:
+        raise Refused(
+            f"The gate cannot ask with the model that the namespace has now. {error.message}",
+            f"{error.remedy} Or run it with --no-gate.",
+        ) from error
+
+
+@task("stage vectors", about="{run.namespace}, {model}", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[EMBEDS])
+async def stage_vectors(run: Run, model: str, settings: ReembedSettings) -> Staged:
+    """Embed every text that is not staged yet, batch by batch; what is done stays done, whatever becomes of the run."""
+    store, seat = existing_store(run), open_embedder(model)
+    snapshot = store.snapshot()
+    staging, began = Staging(store, model, seat.dims), time.perf_counter()
+    total = sum(snapshot.count(name) for name in WITH_VECTORS)
+    work, rows = _Embedding(seat, staging, settings.batch_size), 0
+    for texts in Wording(snapshot).every():
+        work.take(texts)
+        rows += len(texts)
+        await report_progress("rows embedded", min(rows, total), total)
+    work.finish()
+    return Staged(dict(snapshot.versions), work.embedded, work.known, time.perf_counter() - began)
+
+
+class _Embedding:
+    """Texts on their way to the staging area."""
+
+    def __init__(self, seat: Embedder, staging: Staging, size: int) -> None:
+        self._seat, self._staging, self.size = seat, staging, size
+        self._done = set(staging.hashes())
+        self.waiting: dict[str, str] = {}
+        self.known, self.embedded = len(self._done), 0
+
+    def note(self, texts: pl.Series) -> None:
+        """Which texts are still to be embedded."""
+        for text in texts:
+            if text and (mark := digest(text)) not in self._done:
+                self.waiting[mark] = text
+
+    def take(self, texts: pl.Series) -> None:
+        """Embed full batches of what is new among the texts."""
+        self.note(texts)
+        while len(self.waiting) >= self.size:
+            self._embed(list(self.waiting)[: self.size])
+
+    def finish(self) -> None:
+        """Embed what is left."""
+        while self.waiting:
+            self._embed(list(self.waiting)[: self.size])
+
+    def _embed(self, marks: Sequence[str]) -> None:
+        self._staging.add(marks, self._seat.embed([self.waiting.pop(mark) for mark in marks]))
+        self._done.update(marks)
+        self.embedded += len(marks)
+
+
+@task("publish vectors", about="{run.namespace}, {model}")
+def publish_vectors(
+    run: Run, model: str, settings: ReembedSettings, staged: Staged, frozen: Frozen | None
+) -> Published:
+    """Put the staged vectors in the place of the old ones, in one commit, unless recall would fall.
+
+    What was written since it was staged is embedded before the lease is taken, again where that goes on, and at last,
+    if it fits into a batch, within it. Raises `Refused` where it does not, and `StoreMismatch` where somebody else
+    re-embedded the namespace meanwhile.
+    """
+    seat, store = open_embedder(model), existing_store(run)
+    began = time.perf_counter()
+    store.embedding = (run.embedder, store.head.dims)
+    staging = Staging(store, seat.name, seat.dims)
+    work = _Embedding(seat, staging, settings.batch_size)
+    gate = _Gate(run, settings, frozen, _Prepared.of(seat, frozen)) if frozen else None
+    since: Mapping[str, int] | None = staged.versions
+    for left in reversed(range(ROUNDS)):
+        try:
+            with store.commit(run.id, KIND, run.now) as tx:
+                if _has_caught_up(work, tx, since, is_last=not left):
+                    rows, verdict = _publish(run, store, tx, staging, seat, gate)
+                    return Published(rows, work.embedded, time.perf_counter() - began, verdict)
+        except _Fell as fell:
+            return Published(verdict=note_unpublished(run, fell.verdict))
+        except _Gap:
+            since = None
+        snapshot = store.snapshot()
+        for texts in Wording(snapshot).every(since):
+            work.take(texts)
+        work.finish()
+        since = snapshot.versions
+    raise Refused("What was written meanwhile could not be embedded in time.", "Run it again: what is done is kept.")
+
+
+def _has_caught_up(work: _Embedding, tx: Transaction, since: Mapping[str, int] | None, *, is_last: bool) -> bool:
+    """Whether every text is staged; the last time a few are embedded under the lease."""
+    work.waiting.clear()
+    for texts in Wording(tx).every(since):
+        work.note(texts)
+    if not work.waiting:
+        return True
+    if is_last and len(work.waiting) <= work.size:
+        work.finish()
+        return True
+    work.waiting.clear()
+    return False
+
+
+def _publish(
+    run: Run, store: Store, tx: Transaction, staging: Staging, seat: Embedder, gate: _Gate | None
+) -> tuple[Mapping[str, int], Verdict | None]:
+    """Write all tables, and the decision; raises `_Fell` where the gate says no, `_Gap` where a text is missing."""
+    held = tx.held
+    old = Snapshot(store.db, tx.versions, held.sequence, (held.embed_model, held.dims))
+    rows = _Writing(tx, old, staging, seat).write()
+    verdict = gate.ask(store, tx) if gate else None
+    measures = {"from": held.embed_model, "to": seat.name, "dims": [held.dims, seat.dims], "rows": sum(rows.values())}
+    told = {
+        "id": timed_id("d", run.now, KIND, run.id),
+        "action": KIND,
+        "subject_id": seat.name,
+        "measures": as_json({**measures, **({"gate": verdict.measures()} if verdict else {})}),
+        "decided_by": "rule",
+        "reason": f"Vectors of {held.embed_model} gave way to those of {seat.name}.",
+        "at": run.now,
+    }
+    tx.upsert("decisions", frames.conform(pl.DataFrame([told]), frames.DECISIONS))
+    return rows, verdict
+
+
+class _Writing:
+    """The new rows of every table that holds vectors, from the old ones and from what is staged."""
+
+    def __init__(self, tx: Transaction, old: Reading, staging: Staging, seat: Embedder) -> None:
+        self._tx, self._old, self._staging, self._seat = tx, old, staging, seat
+        self._wording, self._gaps = Wording(old), 0
+
+    def write(self) -> Mapping[str, int]:
+        """Write them; returns rows by table."""
+        tx, old = self._tx, self._old
+        turns, proposals = self._turns(), self._proposals()
+        tx.turn_to(self._seat.name, self._seat.dims)
+        rows = {
+            name: write_renewed(tx, old, name, columns_for(name, column_names(name)), self._renewed)
+            for name in WITH_VECTORS
+        }
+        tx.put_back("conversation_state", turns)
+        tx.put_back("proposals", proposals)
+        if self._gaps:
+            raise _Gap
+        return {**rows, "conversation_state": len(turns), "proposals": len(proposals)}
+
+    def _vectors(self, texts: pl.Series) -> pl.DataFrame:
+        """(hash, vector) of texts, in their order."""
+        marks = pl.Series("hash", [digest(text) if text else None for text in texts], dtype=pl.String)
+        found = self._staging.vectors(marks)
+        self._gaps += int((found["hash"].is_not_null() & ~found["is_staged"]).sum())
+        return found
+
+    def _renewed(self, name: str, rows: pl.DataFrame) -> pl.DataFrame:
+        found = self._vectors(self._wording.of(name, rows))
+        renewed = rows.drop("vector", strict=False).with_columns(found["vector"])
+        if "embed_model" in rows.columns:
+            is_named = pl.col("embed_model").is_not_null() | pl.col("vector").is_not_null()
+            return renewed.with_columns(embed_model=pl.when(is_named).then(pl.lit(self._seat.name)))
+        if "embed_text_hash" in rows.columns:
+            return renewed.with_columns(embed_text_hash=pl.coalesce(found["hash"], "embed_text_hash"))
+        return renewed
+
+    def _turns(self) -> pl.DataFrame:
+        """What the surprise gate remembers of conversations, where it remembers a turn: the same turns."""
+        states = self._old.frame("conversation_state").filter(pl.col("recent_turns").list.len() > 0)
+        names = self._old.frame("episodes", columns=["conversation_id"])["conversation_id"].unique()
+        talks = dict(zip([row_id("cv", name) for name in names], names, strict=True))
+        parts = [self._turns_of(part, talks) for part in states.iter_slices(_TALKS)]
+        return pl.concat([states.clear(), *parts])
+
+    def _turns_of(self, states: pl.DataFrame, talks: Mapping[str, str]) -> pl.DataFrame:
+        """Turns are known by their old vectors, which the messages have as well; one that is gone is left out."""
+        columns = list(dict.fromkeys([*columns_for("messages", READ["messages"]), "vector"]))
+        named = [talks[row] for row in states["id"] if row in talks]
+        heard = self._old.by_ids("messages", named, columns, key="conversation_id", where="vector IS NOT NULL")
+        new = self._vectors(self._wording.of("messages", heard))["vector"].to_list()
+        old = unit_matrix(heard["vector"], self._old.dims)
+        known = {
+            (row_id("cv", talk), was.tobytes()): np.asarray(now, np.float32)
+            for talk, was, now in zip(heard["conversation_id"], old, new, strict=True)
+            if now is not None
+        }
+        silence = {bytes(4 * self._old.dims): np.zeros(self._seat.dims, np.float32)}
+        turns = [
+            [
+                turn
+                for was in np.asarray(flat, np.float32).reshape(-1, self._old.dims)
+                if (turn := known.get((row, was.tobytes()), silence.get(was.tobytes()))) is not None
+            ]
+            for row, flat in states.select("id", "recent_turns").iter_rows()
+        ]
+        flat = [np.concatenate(each).tolist() if each else [] for each in turns]
+        return states.with_columns(recent_turns=pl.Series(flat, dtype=pl.List(pl.Float32)))
+
+    def _proposals(self) -> pl.DataFrame:
+        """What waits for a person and would write vectors: the same rows with new ones."""
+        waiting = self._wording.proposals()
+        columns = {part: [self._proposed(text) for text in waiting[part]] for part in PARTS}
+        renewed = waiting.with_columns(pl.Series(part, texts, dtype=pl.String) for part, texts in columns.items())
+        return renewed.join(waiting, on=["id", *PARTS], how="anti", nulls_equal=True, maintain_order="left")
+
+    def _proposed(self, changes: str | None) -> str | None:
+        listed = json.loads(changes or "[]")
+        told = list(self._wording.proposed(listed))
+        if not told:
+            return changes
+        vectors = self._vectors(pl.Series("text", [text for _, text in told], dtype=pl.String))["vector"]
+        for (row, _), vector in zip(told, vectors.to_list(), strict=True):
+            row.pop("vector", None)
+            row |= {"vector": vector} if vector is not None else {}
+            row |= {"embed_model": self._seat.name} if "embed_model" in row else {}
+        return as_json(listed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """An embedder that has the questions of the gate ready: no model is asked under the lease."""
+
+    seat: Embedder
+    held: Mapping[str, Vectors]
+
+    @classmethod
+    def of(cls, seat: Embedder, frozen: Frozen) -> _Prepared:
+        queries = list(dict.fromkeys(probe.query for probe in frozen.probes))
+        return cls(seat, dict(zip(queries, seat.embed(queries), strict=True)))
+
+    @property
+    def name(self) -> str:
+        """Model id."""
+        return self.seat.name
+
+    @property
+    def dims(self) -> int:
+        """Length of a vector."""
+        return self.seat.dims
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """(n, d) float32, unit rows."""
+        return np.stack([self.held[text] for text in texts])
+
+
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    """The questions that were asked on old vectors, to be asked on new ones before anybody sees these."""
+
+    run: Run
+    settings: ReembedSettings
+    frozen: Frozen
+    prepared: _Prepared
+
+    def ask(self, store: Store, tx: Transaction) -> Verdict:
+        """Raises `_Fell` where recall would fall."""
+        state = Snapshot(store.db, tx.versions, tx.sequence, (self.prepared.name, self.prepared.dims))
+        verdict = weigh(self.run, self.frozen, self.settings.gate, store, state, self.prepared, tx.stay)
+        if verdict.fell:
+            raise _Fell(verdict)
+        return verdict
+
+
+def has_links(run: Run) -> bool:
+    """Whether entities are linked that are alike."""
+    return bool(existing_store(run).snapshot().count("entity_links"))
+
+
+@task("drop staged vectors")
+def drop_staging(run: Run) -> None:
+    """Once they are published."""
+    drop_staged(existing_store(run))
+
+
+@task("fill missing vectors", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[EMBEDS])
+def fill_vectors(run: Run, settings: ReembedSettings, *, dry_run: bool = False) -> Mapping[str, int]:
+    """Give a vector of the namespace's own model to rows that lack one, or have one of another; returns rows by table.
+
+    They lack one where embedding failed when they were stored, and where undo brought a row back from before a
+    re-embedding that no other row tells the vector of.
+    """
+    store, seat = existing_store(run), open_embedder(run.embedder)
+    snapshot = store.snapshot()
+    store.embedding = (snapshot.embed_model, snapshot.dims)
+    if not dry_run:
+        drop_staged(store, store.embedding)  # a run that was killed after it had published left it
+    found = _lacking(snapshot, seat)
+    if dry_run or not found:
+        return {name: len(rows) for name, rows in found.items()}
+    with store.commit(run.id, f"{KIND}.fill", run.now) as tx:
+        if tx.sequence != snapshot.sequence + 1:
+            raise Refused("Another run wrote meanwhile.", "Run it again.")
+        for name, rows in found.items():
+            tx.put_back(name, rows)
+    return {name: len(rows) for name, rows in found.items()}
+
+
+def _lacking(reading: Reading, seat: Embedder) -> dict[str, pl.DataFrame]:
+    """Whole rows with the vectors that they lacked, by table."""
+    wording, found = Wording(reading), {}
+    for name in (name for name in WITH_VECTORS if name not in OTHERS):
+        foreign = f" OR embed_model != {quoted(seat.name)}" if "embed_model" in TABLES[name].columns else ""
+        parts = []
+        for rows in batches(reading, name, column_names(name), f"vector IS NULL{foreign}"):
+            told = rows.with_columns(wording.of(name, rows).alias("_text")).filter(pl.col("_text").fill_null("") != "")
+            if len(told):
+                vectors = vector_column(seat.embed(told["_text"].to_list()))
+                parts.append(told.drop("_text").with_columns(vectors).filter(pl.col("vector").is_not_null()))
+        if parts and (whole := pl.concat(parts)).height:
+            is_fact = "embed_model" in whole.columns
+            found[name] = whole.with_columns(embed_model=pl.lit(seat.name)) if is_fact else whole
+    return found
+
+
+# What a re-embedding counts.
+
+
+@dataclass
+class ReembedTally(Tally):
+    """Counts of one re-embedding, from the model `old` to `new`."""
+
+    old: str = ""
+    new: str = ""
+    is_published: bool = False
+    pace: str = ""
+    always: ClassVar[tuple[str, ...]] = ("texts embedded", "rows re-embedded")
+
+    def surveyed(self, texts: int, left: int) -> None:
+        """What a run would embed."""
+        self.counts["different texts"] += texts
+        self.counts["texts to embed"] += left
+
+    def filled(self, rows: Mapping[str, int]) -> None:
+        """Rows that lacked a vector of the model that the memory has."""
+        self.counts.update({f"{name}: vectors filled": number for name, number in rows.items()})
+
+    def published(self, staged: Staged, published: Published) -> None:
+        """What was embedded, and what became of it."""
+        self.counts["texts embedded"] += staged.embedded + published.caught_up
+        self.counts["texts staged before"] += staged.known
+        self.counts["rows re-embedded"] += sum(published.rows.values())
+        self.counts.update({f"{name}: rows": number for name, number in published.rows.items()})
+        self.gated(published.verdict)
+        self.is_published = bool(published.rows)
+        seconds = staged.seconds + published.seconds
+        rows = self.counts["rows re-embedded"]
+        self.pace = (
+            f"{staged.embedded / max(staged.seconds, 1e-9):,.0f} texts embedded a second; published in "
+            f"{published.seconds:,.1f} s; {rows / max(seconds, 1e-9):,.0f} rows a second in all."
+        )
+
+    def linked_anew(self, links: int) -> None:
+        """Links between entities that are alike by the new model."""
+        self.counts["links between entities"] += links
+
+    @property
+    def has_written(self) -> bool:
+        """Whether a vector changed."""
+        return self.is_published or any(number for what, number in self.counts.items() if what.endswith("filled"))
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """What a reader of the counts should know."""
+        turn = f"From {self.old} to {self.new}."
+        profile = (
+            [] if has_profile(self.new) else
+            [f"No thresholds were measured for {self.new}: those of a transformer are used where facts are compared, "
+             "unless resolve_cosine is set."]
+        )  # fmt: skip
+        dry = ["A dry run: nothing was written."] if self.dry_run else []
+        if self.old == self.new:
+            idle = f"Every row that says something has a vector of {self.new}."
+            return [*dry, f"The memory has vectors of {self.new} already.", *([] if self.has_written else [idle])]
+        if self.dry_run:
+            return [*dry, turn, *profile]
+        if not self.is_published:
+            return [turn, "Nothing was published; what was embedded is kept for the next attempt."]
+        set_it = f'Set embedder = "{self.new}" in slowwave.toml before anything else is written.'
+        return [turn, self.pace, set_it, *profile]
