@@ -22,7 +22,8 @@ from slowwave.review.proposing import FACT_CHANGES, NODES, TIES, Person, Proposi
 from slowwave.settings import ApprovalSettings
 from storage.store import Store
 from tasks.people import review
-from tasks.people.review import approve, modify, reject
+from tasks.people.modifying import modify
+from tasks.people.review import approve, reject
 from tasks.runtime.proposing import proposing
 from tasks.runtime.runs import existing_run, store_of
 

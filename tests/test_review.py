@@ -33,8 +33,9 @@ from storage.store import Store
 from storage.tables import TABLES
 from storage.undo import undo
 from tasks.people.forgetting import find_subject, forget
+from tasks.people.modifying import modify
 from tasks.people.observations import propose_deletion
-from tasks.people.review import Decided, approve, approve_for_later, modify, reject
+from tasks.people.review import Decided, approve, approve_for_later, reject
 from tasks.people.reviewing import carry_out, decide, with_ways_on
 from tasks.runtime.proposing import proposing
 from tasks.runtime.runs import Run, existing_run, store_of

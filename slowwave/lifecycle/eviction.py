@@ -7,7 +7,7 @@ known of a pinned entity. Ages count from when the store stopped believing, not 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -19,6 +19,8 @@ from slowwave import frames
 from slowwave.deduplication.observations import cleared
 from slowwave.text import as_json, timed_id
 from slowwave.validity import is_live, live_sql, time_sql
+
+from .retention import ENDS
 
 # Retirement: facts leave memory for the archive, with what hangs on them, so that all of it can come back (T31).
 
@@ -111,27 +113,6 @@ def _decision(fact: str, freed: list[str], measures: Mapping[str, Any], cause: C
         "reason": cause.reason,
         "at": now,
     }
-
-
-# Kept: facts that fading leaves alone.
-
-
-KEPT_KINDS = ("structural", "similarity")
-KEPT_RANK = "user_axiom"
-ENDS = ("subject_id", "object_id", "owner_entity_id")
-"""Where a fact names entities."""
-
-
-def is_kept(pinned: Collection[str] = ()) -> pl.Expr:
-    """Facts that nothing automatic may hide or retire: pinned, axioms, structure, what is known of `pinned` entities.
-
-    Needs the ends of a fact only where there are pinned entities.
-    """
-    kept = pl.col("pinned").fill_null(False) | (pl.col("entrenchment") == KEPT_RANK).fill_null(False)
-    kept |= pl.col("kind").is_in(KEPT_KINDS).fill_null(False)
-    for end in ENDS if pinned else ():
-        kept |= pl.col(end).is_in(list(pinned)).fill_null(False)
-    return kept
 
 
 ARCHIVED = "archived"

@@ -24,7 +24,7 @@ from slowwave.ranking.ranking import stems
 from slowwave.settings import GateSettings, StewardSettings
 from slowwave.validity import is_live, successors
 
-from .eviction import is_kept
+from .retention import is_kept
 from .scoring import score_facts
 
 KINDS = ("relation", "observation", "note")

@@ -16,7 +16,8 @@ from slowwave import frames
 from slowwave.settings import StewardSettings, UseSettings
 from slowwave.validity import time_sql
 
-from .eviction import KEPT_KINDS, KEPT_RANK, Cause, is_kept
+from .eviction import Cause
+from .retention import KEPT_KINDS, KEPT_RANK, is_kept
 
 UNUSED = 0.5  # what a fact is worth that is new, or that was recalled less than others (S4-06)
 PRUNED = Cause(

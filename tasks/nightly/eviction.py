@@ -14,7 +14,8 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.lifecycle import eviction
-from slowwave.lifecycle.eviction import ARCHIVED, ENDS, FOR_WANT_OF_ROOM, CapPlan, plan_cap, plan_orphans, removable
+from slowwave.lifecycle.eviction import ARCHIVED, FOR_WANT_OF_ROOM, CapPlan, plan_cap, plan_orphans, removable
+from slowwave.lifecycle.retention import ENDS
 from slowwave.review.proposing import Told
 from slowwave.revision.beliefs import crowded_out, eviction_rows
 from slowwave.revision.contradictions import KIND

@@ -9,7 +9,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.lifecycle import scoring as rules
-from slowwave.lifecycle.eviction import ENDS
+from slowwave.lifecycle.retention import ENDS
 from slowwave.lifecycle.scoring import PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune, score_facts
 from slowwave.settings import RecallSettings, StewardSettings
 from slowwave.validity import live_sql

@@ -93,7 +93,7 @@ def approve_for_later(run: Run, proposal_id: str, person: Person, note: str = ""
     check_person(person)
     with store_of(run).commit(run.id, "review", run.now) as tx:
         chosen = open_proposals(tx, [proposal_id])[0]
-        _record(tx, run, {chosen.id: ("approved", "")}, person, note)
+        record(tx, run, {chosen.id: ("approved", "")}, person, note)
         tx.upsert("decisions", _told(run, [chosen], person, note, "approve"))
     return Decided(chosen.id, "approved", chosen.title)
 
@@ -103,7 +103,7 @@ def _decide(run: Run, ids: Sequence[str], person: Person, note: str, *, is_yes: 
     with store_of(run).commit(run.id, "review", run.now) as tx:
         chosen = open_proposals(tx, ids)
         states = _carry_out(tx, run, chosen, person) if is_yes else _turn_down(tx, run, chosen, person)
-        _record(tx, run, states, person, note)
+        record(tx, run, states, person, note)
         meant = [each for each in chosen if states[each.id][0] in ("applied", "rejected")]
         tx.upsert("decisions", _told(run, meant, person, note, "approve" if is_yes else "reject"))
         settle_patches(tx, [change.id for each in chosen for change in each.changes if change.table == "facts"])
@@ -169,7 +169,7 @@ def _is_as_it_was(change: Change, held: Mapping[tuple[str, str], Mapping[str, An
     return row is not None and all(row[name] == value for name, value in told.items())
 
 
-def _record(tx: Transaction, run: Run, states: Mapping[str, tuple[str, str]], person: Person, note: str) -> None:
+def record(tx: Transaction, run: Run, states: Mapping[str, tuple[str, str]], person: Person, note: str) -> None:
     rows = tx.by_ids("proposals", list(states))
     ends = [states[row] for row in rows["id"]]
     tx.upsert(
@@ -222,62 +222,3 @@ def _owners(run: Run, done: Sequence[Proposal]) -> list[str]:
     rows = [snapshot.by_ids(name, touched, ["owner_entity_id"]) for name in ("facts", "facts_archive")]
     owners = [each.subject_id for each in done] + pl.concat(rows)["owner_entity_id"].drop_nulls().to_list()
     return sorted(set(snapshot.by_ids("entities", owners, ["id"])["id"]))
-
-
-def modify(run: Run, proposal_id: str, ask: Mapping[str, Any], person: Person) -> Decided:
-    """Propose the same with a changed ask, in place of the old proposal; the new one waits for a yes of its own.
-
-    Splits (their `splits`) and deletions (their `observations`) can be modified; anything else is approved or rejected.
-    """
-
-    check_person(person)
-    store = store_of(run)
-    old = open_proposals(store.snapshot(), [proposal_id])[0]
-    fresh = propose_anew(run, old, ask)
-    if fresh.id == old.id:
-        raise UnusableInput(f"Nothing of {old.id} was modified.", "Change its ask, or approve it as it is.")
-    with store.commit(run.id, "review", run.now) as tx:
-        still = _is_open(tx, old.id)
-        ended = {old.id: ("replaced", f"{person.name} modified it: {fresh.id}")}
-        _record(tx, run, ended if still else {fresh.id: ("replaced", f"{old.id} was decided first")}, person, "")
-    if not still:
-        raise Refused(
-            f"{old.id} was decided meanwhile; nothing was modified.", "`slowwave review list` shows what waits."
-        )
-    return Decided(fresh.id, "pending", fresh.title, replaced_by="", outcome=f"In place of {old.id}")
-
-
-def _is_open(tx: Transaction, proposal_id: str) -> bool:
-    return any(each.state in OPEN for each in proposals_by_id(tx, [proposal_id]))
-
-
-# Modifying: the same proposal with a changed ask, planned again from what memory holds now.
-
-
-def propose_anew(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
-    """A proposal of the same action with another ask; `UnusableInput` for one that cannot be modified."""
-    makers = {"split": _split, "delete": _delete}
-    if old.action not in makers:
-        raise UnusableInput(
-            f"A proposal to {old.action} can only be approved or rejected.", "Only split and delete can be modified."
-        )
-    return makers[old.action](run, old, ask)
-
-
-def _split(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
-    from slowwave.settings import SplitSettings
-    from slowwave.splitting.split_plan import splits_of
-
-    from .splitting import propose_split
-
-    made = propose_split(run, old.subject_id, SplitSettings(), splits_of(ask), proposed_by="person")
-    return proposal_named(store_of(run).snapshot(), made.proposal_id)
-
-
-def _delete(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
-    from .observations import propose_deletion
-
-    chosen = ask.get("observations")
-    if not isinstance(chosen, list) or not all(isinstance(each, str) for each in chosen):
-        raise UnusableInput("There is no list of observations.", 'Give {"observations": ["f_…", …]}.')
-    return propose_deletion(run, old.subject_id, chosen, proposed_by="person")

@@ -17,8 +17,9 @@ from storage.store import Store
 from tasks.runtime.engine import is_inline, log
 from tasks.runtime.runs import Run, as_run, existing_store
 
+from .modifying import modify
 from .observations import plan_to_retire, propose_deletion
-from .review import OPEN, Decided, approve, approve_for_later, check_person, modify, open_proposals, reject
+from .review import OPEN, Decided, approve, approve_for_later, check_person, open_proposals, reject
 from .review_forms import asked_about, bare, filled_in, form_of, publish_waiting
 
 Choice = Literal["approve", "later", "reject"]
