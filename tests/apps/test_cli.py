@@ -1,0 +1,719 @@
+"""The command line: a contract that scripts rely on, and manners that people do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from conftest import EPOCH
+from messages_api import MessagesApi, message
+from stores import fact as known_fact
+from stores import remembered
+from talk import CLAUDE, EXAMPLES, NOW, TALK, contents, extractor, rows, said, started, written
+from typer.testing import CliRunner
+
+from apps import printing
+from apps.cli import COMMANDS as LISTED_COMMANDS
+from apps.cli import app, app_for, main
+from storage.store import Store
+
+
+def _declared(group: Any, *names: str) -> dict[tuple[str, ...], Any]:
+    """Every command under the words that call it, those of groups included."""
+    found: dict[tuple[str, ...], Any] = {}
+    for name, command in group.commands.items():
+        found |= _declared(command, *names, name) if hasattr(command, "commands") else {(*names, name): command}
+    return found
+
+
+DECLARED = _declared(typer.main.get_command(app))
+COMMANDS = tuple(DECLARED)
+READING = ("recall", "facts", "history", "entities", "why", "stats", "quality", "runs", "doctor")
+
+MARCH, APRIL = EPOCH.replace(month=3), EPOCH.replace(month=4)
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one document on stdout; an error if there is anything else."""
+        return json.loads(self.out)
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Run a command line in an empty folder, as the console script does."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("COLUMNS", "250")
+
+    def command(*args: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["slowwave", *map(str, args)])
+        code = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        told = capsys.readouterr()
+        return Result(code, told.out, told.err)
+
+    return command
+
+
+@pytest.fixture
+def store(learned: tuple[Path, dict[str, Any]]) -> Path:
+    """The store of the examples, to be looked at."""
+    return learned[0]
+
+
+# Help
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_and_every_option_explains_itself(run: Run, command: tuple[str, ...]) -> None:
+    helped = run(*command, "--help")
+    assert helped.code == 0
+    declared = DECLARED[command]
+    assert declared.help
+    for parameter in declared.params:
+        assert parameter.help, (command, parameter.name)
+        assert parameter.name is not None
+        names = (*parameter.opts, parameter.metavar or parameter.name)
+        assert any(name.lower() in helped.out.lower() for name in names), parameter.name
+
+
+def test_every_command_takes_the_common_options() -> None:
+    for (name, *_), command in DECLARED.items():
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert "--json" in options or name == "mcp", name  # its standard output is the protocol's
+        if name not in ("demo", "init"):
+            assert {"--store", "--namespace"} <= options, name
+
+
+def test_the_commands_of_this_version_are_all_there() -> None:
+    known = {" ".join(command) for command in COMMANDS}
+    assert {*READING, "demo", "init", "ingest", "undo", "doctor", "runs", "atlas", "report"} <= known
+    assert {"aspects", "ask", "context", "communities refresh"} <= known
+    assert {"consolidate", "steward", "decay", "upkeep", "sleep", "archived", "restore", "forget", "pin"} <= known
+    assert {f"entity {verb}" for verb in ("merge", "alias", "rename", "pin")} <= known
+    assert {"neighbours", "path", "find"} <= known
+    assert {f"review {verb}" for verb in ("list", "show", "approve", "reject", "modify")} <= known
+    assert {f"split {verb}" for verb in ("find", "analyze", "propose", "execute")} <= known
+    assert {"import", "audit", "watch", "fleet", "reembed"} <= known
+    assert {"mcp", "backfill"} <= known
+
+
+# Documents of --json
+
+
+@pytest.mark.proof
+def test_recall_gives_exactly_the_document_that_scripts_rely_on(run: Run, store: Path) -> None:
+    found = run("recall", "Why Redis Streams?", "--k", 3, "--store", store, "--json")
+    assert found.code == 0
+    document = found.json
+    assert list(document) == ["query", "facts", "took_ms", "passages"]
+    assert document["query"] == "Why Redis Streams?"
+    assert len(document["facts"]) == 3
+    for fact in document["facts"]:
+        assert list(fact) == [
+            "id", "statement", "subject", "predicate", "object", "score", "confidence", "status", "valid_from",
+            "valid_to", "aspects", "provenance", "polarity", "event_at", "event_precision",
+            "suspect_of", "conflicts_with", "replaces",
+        ]  # fmt: skip
+        assert fact["status"] == "active"
+        assert isinstance(fact["aspects"], list)
+        for source in fact["provenance"]:
+            assert list(source) == ["conversation_id", "message_id", "quote", "occurred_at"]
+    for passage in document["passages"]:
+        assert list(passage) == [
+            "conversation_id", "message_id", "role", "speaker", "text", "occurred_at", "score",
+        ]  # fmt: skip
+    assert document["facts"][0]["provenance"]
+
+
+def test_stats_gives_exactly_the_document_that_scripts_rely_on(run: Run, store: Path) -> None:
+    document = run("stats", "--store", store, "--json").json
+    assert list(document) == ["messages", "facts", "entities", "communities", "commits", "llm"]
+    assert list(document["facts"]) == ["live", "candidate", "rejected", "superseded", "retracted", "archived"]
+    assert list(document["llm"]) == ["calls", "tokens_in", "tokens_out", "usd"]
+    assert document["messages"] == rows(store, "messages").height
+    assert document["entities"] == rows(store, "entities").height
+    by_status = dict(rows(store, "facts")["status"].value_counts().iter_rows())
+    assert document["facts"]["superseded"] == by_status["superseded"]
+    assert 0 < document["facts"]["live"] <= by_status["active"]
+    assert document["llm"] == {"calls": 0, "tokens_in": 0, "tokens_out": 0, "usd": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("args", "keys"),
+    [
+        (("entities",), {"total", "entities"}),
+        (("facts", "Devon Clarke"), {"entity", "facts"}),
+        (("history", "Devon Clarke"), {"entity", "facts"}),
+        (("runs",), {"runs"}),
+        (("doctor",), {"mended", "findings"}),
+        (
+            ("quality",),
+            {"messages", "gates", "refusals", "common_first_words", "learned_prototypes", "retrieval_events", "use"},
+        ),
+    ],
+)
+def test_reading_commands_print_one_document_or_a_table(
+    run: Run, store: Path, args: tuple[str, ...], keys: set[str]
+) -> None:
+    told = run(*args, "--store", store, "--json")
+    assert (told.code, told.err) == (0, "")
+    assert set(told.json) == keys
+    shown = run(*args, "--store", store)
+    assert shown.code == 0
+    assert len(shown.out) > 7
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(shown.out)
+
+
+def test_ingest_prints_its_summary_and_the_same_input_again_says_nothing_new(run: Run, tmp_path: Path) -> None:
+    talk = written(tmp_path / "talk.jsonl", said())
+    first = run("ingest", talk, "--store", tmp_path / "m", "--llm", "rules", "--json")
+    assert (first.code, first.json["state"], first.json["counts"]["messages stored"]) == (0, "completed", len(TALK))
+    again = run("ingest", talk, "--store", tmp_path / "m")
+    assert again.code == 0
+    assert "Nothing new" in again.out
+    third = run("ingest", talk, "--store", tmp_path / "m", "--dry-run", "--json").json
+    assert third["notes"]
+
+
+def test_an_error_is_one_document_too(run: Run, tmp_path: Path) -> None:
+    failed = run("stats", "--store", tmp_path / "nowhere", "--json")
+    assert failed.code == 2
+    assert set(failed.json) == {"error", "remedy"}
+    assert "nowhere" in failed.json["error"]
+
+
+def test_as_of_and_scope_narrow_what_is_recalled(run: Run, store: Path) -> None:
+    def asked(*more: str) -> dict[str, Any]:
+        return {
+            fact["id"]: fact
+            for fact in run("recall", "limit", "--k", 200, "--store", store, "--json", *more).json["facts"]
+        }
+
+    now, before = asked(), asked("--as-of", "2026-03-10")
+    assert before
+    assert all(fact["valid_from"] <= "2026-03-10" for fact in before.values())
+    assert before.keys() != now.keys()
+    scopes = dict(rows(store, "facts").select("id", "scope").iter_rows())
+    assert asked("--scope", "nowhere") == {}
+    for scope in ("global", *(name for name in set(scopes.values()) if name != "global")):
+        assert {scopes[name] for name in asked("--scope", scope)} <= {scope}
+    assert {scopes[name] for name in asked("--scope", "global")} == {"global"}
+
+
+def test_facts_with_all_shows_what_no_longer_holds(run: Run, store: Path) -> None:
+    live = run("facts", "devon clarke", "--store", store, "--json").json["facts"]
+    everything = run("facts", "Devon Clarke", "--all", "--store", store, "--json").json["facts"]
+    assert {fact["status"] for fact in live} == {"active"}
+    assert len(everything) > len(live)
+
+
+def editors(uri: Path) -> Path:
+    """Vim, archived, from January and known in January; neovim since March, told in April, and disputed."""
+    vim = known_fact(
+        "f_0a1", "Marta uses vim.", predicate="uses", status="superseded", replaced_by="f_0a2", supersedes_id=None,
+        valid_to=MARCH, created_at=EPOCH, expired_at=APRIL,
+    )  # fmt: skip
+    neovim = known_fact(
+        "f_0a2", "Marta uses neovim.", predicate="uses", valid_from=MARCH, created_at=APRIL, suspect_of="f_0a1"
+    )
+    other = known_fact(
+        "f_0b1", "Marta never uses [red]neovim[/].", polarity="negated", created_at=APRIL, valid_from=MARCH
+    )
+    more = {
+        "decisions": [
+            {"id": "d", "action": "supersede", "subject_id": "f_0a1", "at": APRIL, "reason": "A later message says so."}
+        ],
+        "pair_decisions": [
+            {"id": "p", "a_id": "f_0a2", "b_id": "f_0b1", "kind": "implicit_conflict", "outcome": "pending",
+             "expires_at": APRIL.replace(year=2999)}
+        ],
+    }  # fmt: skip
+    return remembered(uri, [neovim, other], archived=[vim], more=more)
+
+
+@pytest.fixture
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal in which no cell of a table is broken."""
+    monkeypatch.setattr(printing.out, "_width", 240)
+
+
+@pytest.mark.usefixtures("wide")
+def test_history_tells_when_each_version_held_why_it_ended_and_by_what(run: Run, tmp_path: Path) -> None:
+    store = ("--store", editors(tmp_path / "m"))
+    document = run("history", "Marta", "USES", *store, "--json").json
+    assert [(one["id"], one["valid_from"], one["valid_to"], one["known_from"]) for one in document["facts"]] == [
+        ("f_0b1", MARCH.isoformat(), None, APRIL.isoformat()),
+        ("f_0a2", MARCH.isoformat(), None, APRIL.isoformat()),
+        ("f_0a1", EPOCH.isoformat(), MARCH.isoformat(), EPOCH.isoformat()),
+    ]
+    old = document["facts"][-1]
+    assert (old["why"], old["ended_by"], old["known_to"]) == ("A later message says so.", "f_0a2", APRIL.isoformat())
+    shown = run("history", "Marta", "uses", *store).out
+    for words in (
+        "2026-01-01 → 2026-03-01 │ Marta uses vim. (no longer)", "A later message says so.", "Marta uses neovim. (0a2)",
+        "(suspect: “Marta uses vim.” no longer holds)", "(disputed by “Marta never uses [red]neovim[/].”)",
+    ):  # fmt: skip
+        assert words in shown
+    assert "negated" not in shown  # what denies says so itself
+    for narrow in (("--limit", 1), ("--relation", "noted"), ("--known-as-of", "2026-03-31")):
+        assert len(run("history", "Marta", *narrow, *store, "--json").json["facts"]) == 1
+    nothing = run("history", "Marta", "emacs", *store)
+    assert (nothing.code, "Nothing was ever known" in nothing.out) == (0, True)
+
+
+@pytest.mark.usefixtures("wide")
+def test_the_history_of_a_fact_is_its_chain_oldest_first(run: Run, tmp_path: Path) -> None:
+    store = ("--store", editors(tmp_path / "m"))
+    for start in ("f_0a1", "f_0a2"):
+        chain = run("history", start, *store, "--json").json
+        assert ([one["id"] for one in chain["facts"]], chain["has_circle"]) == (["f_0a1", "f_0a2"], False)
+    shown = run("history", "f_0a1", *store).out
+    assert shown.index("Marta uses vim.") < shown.index("Marta uses neovim.")
+    narrowed = run("history", "f_0a1", "uses", *store)
+    assert (narrowed.code, "is shown whole" in narrowed.err) == (2, True)
+
+
+@pytest.mark.proof
+def test_both_times_narrow_what_is_recalled_and_listed(run: Run, tmp_path: Path) -> None:
+    store = editors(tmp_path / "m")
+
+    def asked(*command: str) -> list[set[str]]:
+        times = ((), ("--as-of", "2026-02-01"), ("--known-as-of", "2026-03-15 12:00:00"),
+                 ("--as-of", "2026-03-15", "--known-as-of", "2026-03-31T23:00:00+02:00"))  # fmt: skip
+        documents = [run(*command, *more, "--store", store, "--json").json for more in times]
+        return [{one["id"] for one in document["facts"]} for document in documents]
+
+    expected = [{"f_0a2", "f_0b1"}, {"f_0a1"}, {"f_0a1"}, {"f_0a1"}]
+    assert asked("recall", "vim") == asked("facts", "Marta") == expected
+    assert {"f_0a1", *expected[0]} == asked("facts", "Marta", "--all")[0]
+
+
+@pytest.mark.usefixtures("wide")
+def test_why_tells_what_a_fact_was_compared_with_and_what_it_leans_on(run: Run, tmp_path: Path) -> None:
+    store = ("--store", editors(tmp_path / "m"))
+    assert run("why", "f_0a2", *store, "--json").json["pairs"][0]["other_id"] == "f_0b1"
+    shown = run("why", "f_0a2", *store).out
+    assert "it leans on “Marta uses vim.”" in shown
+    assert "Marta never uses [red]neovim[/]." in shown
+    assert "Marta uses vim." in run("why", "f_0a1", *store).out
+
+
+@pytest.mark.parametrize("kind", ["facts", "entities", "messages", "runs"])
+def test_why_tells_the_story_of_every_kind_of_row_also_by_the_first_letters_of_its_id(
+    run: Run, store: Path, kind: str
+) -> None:
+    name = rows(store, kind)["id"][0]
+    story = run("why", name, "--store", store, "--json").json
+    assert (story["id"], story["kind"]) == (name, kind)
+    assert run("why", name[:-2], "--store", store, "--json").json == story
+    assert story["title"][:20] in run("why", name, "--store", store).out
+
+
+def test_an_id_that_several_rows_begin_with_is_not_guessed(run: Run, store: Path) -> None:
+    many = run("why", "f_", "--store", store)
+    assert many.code == 2
+    assert "several begin like that" in many.err
+
+
+# Exit codes
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (("ingest", "nowhere.jsonl"), 2, "There is no file or folder 'nowhere.jsonl'"),
+        (("ingest",), 2, "Name files or folders"),
+        (("ingest", EXAMPLES / "bad" / "not-a-format.bin"), 2, "claude-code"),
+        (("ingest", EXAMPLES / "documents", "--format", "pdf"), 2, "Known: auto, chatgpt, claude-code"),
+        (("ingest", EXAMPLES / "documents", "--llm", "anthropc/x"), 2, "Did you mean 'anthropic'?"),
+        (("ingest", EXAMPLES / "documents", "--llm", "anthropic"), 2, "names no model"),
+        (("ingest", EXAMPLES / "documents", "--llm", CLAUDE), 2, "ANTHROPIC_API_KEY"),
+        (("ingest", EXAMPLES / "documents", "--llm", CLAUDE), 2, "--llm rules works without"),
+        (("ingest", EXAMPLES / "documents", "--approval", "manual"), 2, "No such option: --approval"),
+        (("ingest", EXAMPLES / "documents", "--max-calls", -1), 2, "max_calls"),
+        (("ingest", EXAMPLES / "documents", "--max-usd", "much"), 2, "--max-usd"),
+        (("ingest", EXAMPLES / "documents", "--namespace", "a/b"), 2, "cannot be a namespace"),
+        (("ingest", EXAMPLES / "documents", "--namespace", "../x"), 2, "cannot be a namespace"),
+        (("recall", "x", "--k", 0), 2, "--k"),
+        (("recall",), 2, "QUERY"),
+        (("recall", "x", "--colour"), 2, "--colour"),
+        (("remember",), 2, "remember"),
+        (("stats",), 2, "slowwave ingest PATH"),
+    ],
+)
+def test_unusable_arguments_end_with_two_and_a_sentence_and_make_nothing(
+    run: Run, tmp_path: Path, args: tuple[object, ...], code: int, words: str
+) -> None:
+    ended = run(*args)
+    assert ended.code == code
+    assert words.lower() in " ".join(ended.err.replace("│", " ").split()).lower()
+    assert "Traceback" not in ended.err
+    assert ended.out == ""
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("stats", "--namespace", "other"), "Known: default"),
+        (("facts", "Devon Clarcke"), "Did you mean"),
+        (("facts", ""), "Unknown entity"),
+        (("why", "f_nonsense"), "Unknown id"),
+        (("undo", "no-such-run"), "Unknown run"),
+        (("undo", "init"), "Unknown run"),
+        (("entities", "--type", "persn"), "Did you mean 'person'?"),
+        (("recall", "x", "--as-of", "yesterdayish"), "Write it like 2026-01-31"),
+        (("recall", "x", "--known-as-of", "2026"), "Write it like 2026-01-31"),
+        (("recall", "x", "--as-of", ""), "Write it like 2026-01-31"),
+        (("facts", "Devon Clarke", "--known-as-of", "2026-02-30"), "Write it like 2026-01-31"),
+        (("history", "Devon Clarke", "--known-as-of", "1767225600"), "Write it like 2026-01-31"),
+        (("history", "Devon Clarcke"), "Did you mean"),
+        (("history", "f_00"), "Unknown id"),
+        (("facts", "Devon Clarke", "--as-of", "31.12.2026"), "Write it like 2026-01-31"),
+    ],
+)
+def test_what_is_not_in_the_store_is_named_with_what_is(
+    run: Run, store: Path, args: tuple[str, ...], words: str
+) -> None:
+    ended = run(*args, "--store", store)
+    assert ended.code == 2
+    assert words in " ".join(ended.err.split())
+    assert "Traceback" not in ended.err
+
+
+ANY_COMMAND = [
+    ("recall", "x"),
+    ("facts", "x"),
+    ("history", "x"),
+    ("entities",),
+    ("why", "x"),
+    ("stats",),
+    ("quality",),
+    ("runs",),
+    ("doctor",),
+    ("undo", "x"),
+    ("upkeep",),
+    ("ingest", EXAMPLES / "documents"),
+]
+
+
+@pytest.mark.parametrize("command", ANY_COMMAND, ids=lambda command: command[0])
+def test_a_store_path_that_is_a_file_is_refused_by_every_command(
+    run: Run, tmp_path: Path, command: tuple[object, ...]
+) -> None:
+    (tmp_path / "file").write_text("not a store")
+    ended = run(*command, "--store", tmp_path / "file")
+    assert ended.code == 2
+    assert "file" in ended.err
+    assert "Unexpected" not in ended.err
+    assert (tmp_path / "file").read_text() == "not a store"
+
+
+@pytest.mark.proof
+def test_a_budget_that_is_spent_ends_with_three_and_the_same_command_goes_on(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = written(tmp_path / "talk.jsonl", said())
+    Path("slowwave.toml").write_text("[ingest.extract]\nwindow_messages = 2\ncontext_messages = 0\n")
+    ingest = ("ingest", talk, "--store", tmp_path / "m", "--llm", CLAUDE, "--json")
+    with MessagesApi(extractor) as api:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
+        first = run(*ingest, "--max-calls", 1)
+        assert (first.code, first.json["state"], len(api.requests)) == (3, "stopped", 1)
+        assert "Run the same command again" in first.err
+        second = run(*ingest)
+        assert (second.code, second.json["state"], len(api.requests)) == (0, "completed", 3)
+    assert "sk-ant-test" not in first.out + first.err + second.out + second.err
+
+
+def test_messages_that_could_not_be_extracted_end_with_one_and_are_tried_again(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = written(tmp_path / "talk.jsonl", said())
+    ingest = ("ingest", talk, "--store", tmp_path / "m", "--llm", CLAUDE, "--json")
+    with MessagesApi(extractor, message([], stop="max_tokens")) as api:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
+        first, second = run(*ingest), run(*ingest)
+    assert (first.code, first.json["state"]) == (1, "incomplete")
+    assert "once more" in first.err
+    assert (second.code, second.json["state"]) == (0, "completed")
+
+
+def test_a_namespace_that_another_writer_holds_ends_with_four(
+    run: Run, memory_copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLOWWAVE_RETRIES", "off")
+    Path("slowwave.toml").write_text("[retention]\nlease_wait_s = 0.1\n")
+    with Store.open(str(memory_copy)).commit("other", "test", NOW):
+        ended = run("upkeep", "--store", memory_copy, "--json")
+    assert ended.code == 4
+    assert "is being written" in ended.json["error"]
+
+
+def test_an_error_nobody_foresaw_is_one_sentence_with_the_exit_code_one(
+    run: Run, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: Any, **more: Any) -> Any:
+        raise RuntimeError("disk on [fire]")
+
+    monkeypatch.setattr("recall.overview.stats", broken)
+    ended = run("stats", "--store", store, "--json")
+    assert ended.code == 1
+    assert ended.json["error"] == "disk on [fire]"
+    assert "Unexpected RuntimeError: disk on [fire]" in ended.err
+    monkeypatch.setenv("SLOWWAVE_DEBUG", "1")
+    with pytest.raises(RuntimeError, match="fire"):
+        run("stats", "--store", store)
+
+
+# Where settings come from
+
+
+def test_the_store_comes_from_the_flag_then_the_environment_then_the_folder(
+    run: Run, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLOWWAVE_STORE", str(store))
+    assert run("stats", "--json").json["messages"] > 0
+    assert "elsewhere" in run("stats", "--store", tmp_path / "elsewhere").err
+    monkeypatch.delenv("SLOWWAVE_STORE")
+    assert "./memory" in run("stats").err
+
+
+def test_settings_come_from_the_file_of_the_folder_with_the_names_that_other_systems_use(
+    run: Run, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("slowwave.toml").write_text("[retrieval]\nrecall_limit = 2\n[ingest.pipeline]\ningest_min_len = 0\n")
+    assert len(run("recall", "Why Redis Streams?", "--store", store, "--json").json["facts"]) == 2
+    talk = written(tmp_path / "talk.jsonl", said())
+    summary = run("ingest", talk, "--store", tmp_path / "m", "--llm", "rules", "--json").json
+    assert "length" not in summary["refused"]
+    other = tmp_path / "other.toml"
+    other.write_text("[recall]\nk = 3\n")
+    monkeypatch.setenv("SLOWWAVE_CONFIG", str(other))
+    assert len(run("recall", "Why Redis Streams?", "--store", store, "--json").json["facts"]) == 3
+    monkeypatch.setenv("SLOWWAVE_CONFIG", str(tmp_path / "none.toml"))
+    assert "none.toml" in run("stats", "--store", store).err
+    monkeypatch.setenv("SLOWWAVE_CONFIG", str(tmp_path))
+    assert "cannot be read: Is a directory" in run("stats", "--store", store).err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[ingest.extract]\nwindow_mesages = 3\n", "Did you mean 'ingest.extract.window_messages'?"),
+        ("[ingest.graph]\nchunk_tokns = 3\n", "Did you mean"),
+        ("[ingst]\n", "Did you mean 'ingest'?"),
+        ("[recall]\nk = 0\n", "recall.k must be at least 1, not 0."),
+        ("[recall]\nk = 'many'\n", 'recall.k must be a whole number, not "many".'),
+        ("[ingest.resolve]\nentity_ambiguous = 0.9\n", "must be below"),
+        ("[recall\n", "not valid TOML"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_the_nearest_one_or_its_range(
+    run: Run, store: Path, text: str, words: str
+) -> None:
+    Path("slowwave.toml").write_text(text)
+    ended = run("recall", "x", "--store", store)
+    assert ended.code == 2
+    assert words in " ".join(ended.err.split())
+
+
+def test_init_writes_settings_that_work_and_does_not_overwrite_them(run: Run, store: Path) -> None:
+    assert run("init", "--no-graph", "--model", "rules", "--json").json == {"written": "slowwave.toml"}
+    assert "enabled = false" in Path("slowwave.toml").read_text()
+    assert run("stats", "--store", store).code == 0
+    assert run("init", "--graph", "--model", "auto").code == 2
+    assert run("init", "--graph", "--model", "auto", "--force").code == 0
+    assert run("init", "--graph", "--model", 'x"\n[recall]\nk = 1', "--force").code == 0
+    assert run("stats", "--store", store).code == 0
+    assert len(run("recall", "Why Redis Streams?", "--store", store, "--json").json["facts"]) == 10
+
+
+# Keeping the house
+
+
+def test_a_run_can_be_looked_at_tried_and_taken_back(run: Run, memory_copy: Path, learned: Any) -> None:
+    name = learned[1]["run"]
+    [listed] = run("runs", "--store", memory_copy, "--json").json["runs"]
+    assert (listed["id"], listed["state"], listed["flow"]) == (name, "completed", "ingest")
+    assert name in run("runs", "--store", memory_copy).out
+    before = contents(memory_copy)
+    assert run("undo", name[:-3], "--dry-run", "--store", memory_copy, "--json").json["runs"] == [name]
+    tried = run("undo", name, "--dry-run", "--store", memory_copy, "--json").json
+    assert tried["dry_run"]
+    assert tried["removed"]["facts"] == len(before["facts"])
+    assert contents(memory_copy)["facts"].equals(before["facts"])
+    assert run("undo", name, "--store", memory_copy).code == 0
+    assert run("stats", "--store", memory_copy, "--json").json["messages"] == 0
+    assert run("undo", name, "--store", memory_copy).code == 4
+    assert {entry["state"] for entry in run("runs", "--store", memory_copy, "--json").json["runs"]} >= {"undone"}
+    assert run("ingest", EXAMPLES / "documents", "--store", memory_copy).code == 0
+    several = run("undo", "ingest-", "--store", memory_copy)
+    assert (several.code, "several begin like that" in several.err) == (2, True)
+
+
+@pytest.mark.proof
+def test_doctor_finds_damage_says_so_with_its_exit_code_and_mends_it(run: Run, memory_copy: Path) -> None:
+    healthy = run("doctor", "--store", memory_copy)
+    assert (healthy.code, healthy.out.strip()) == (0, "Healthy.")
+    with Store.open(str(memory_copy)).commit("damage", "test", NOW) as tx:
+        tx.delete("messages", [rows(memory_copy, "fact_evidence")["message_id"][0]])
+    sick = run("doctor", "--store", memory_copy, "--json")
+    assert sick.code == 1
+    assert sick.json["findings"]
+    mended = run("doctor", "--repair", "--yes", "--store", memory_copy, "--json").json
+    assert mended["mended"]
+    assert run("doctor", "--store", memory_copy).code == len(mended["findings"]) > 0 or not mended["findings"]
+
+
+@pytest.mark.parametrize(("namespace", "way"), [("default", "undo r1"), ("work", "undo r1 --namespace work")])
+def test_the_way_back_names_the_namespace(namespace: str, way: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from apps.keep_commands import _show_examined
+    from apps.review_commands import print_decided
+    from storage.doctor import Finding
+    from tasks.people.review import Decided
+
+    print_decided([Decided("p1", "applied", "A change")], "r1", namespace)
+    _show_examined([Finding("dangling", "facts", "f1", "It points nowhere.", is_repairable=True)], [], "r1", namespace)
+    ways = [line for line in capsys.readouterr().out.splitlines() if "undo" in line]
+    assert ways == [f"Back with: slowwave {way}"] * 2
+
+
+def test_upkeep_changes_no_row_and_can_be_done_again(run: Run, memory_copy: Path) -> None:
+    before = contents(memory_copy)
+    assert run("upkeep", "--store", memory_copy, "--json").code == 0
+    assert run("upkeep", "--store", memory_copy).code == 0
+    for name, frame in contents(memory_copy).items():
+        assert frame.equals(before[name]), name
+
+
+# As processes
+
+
+def script(*args: object, cwd: Path, **environ: str) -> Result:
+    """The console script in a process of its own; the last line on stderr tells whether Prefect was imported."""
+    code = (
+        "import sys; from slowwave.launcher import main\n"
+        "try: main()\n"
+        "finally: print('prefect' in sys.modules, file=sys.stderr)"
+    )
+    with started(code, *args, cwd=cwd, env=environ) as process:
+        out, err = process.communicate(timeout=120)
+        return Result(process.returncode, out, err)
+
+
+def test_the_console_script_works_from_any_folder_and_reading_needs_no_prefect(tmp_path: Path, store: Path) -> None:
+    done = script("recall", "Redis", "--store", store, "--json", cwd=tmp_path)
+    assert (done.code, done.err.strip()) == (0, "False")
+    assert done.json["facts"]
+
+
+@pytest.mark.proof
+def test_arguments_that_are_no_text_and_a_terminal_without_unicode_do_no_harm(tmp_path: Path, store: Path) -> None:
+    args = ("recall", "caf\udce9 Tomás", "--store", store, "--json")
+    done = script(*args, cwd=tmp_path, PYTHONIOENCODING="ascii")
+    assert done.code == 0
+    assert done.json["query"].startswith("caf")
+
+
+@pytest.mark.proof
+def test_the_demo_runs_without_a_key_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    done = script("demo", "--json", cwd=tmp_path, TMPDIR=str(tmp_path))
+    assert (done.code, done.err.strip()) == (0, "False")
+    document = done.json
+    assert document["stats"]["llm"]["calls"] == 0
+    assert document["stats"]["facts"]["live"] > 100
+    assert [len(each["facts"]) > 0 for each in document["recalls"]] == [True] * 4
+    assert "Devon Clarke works at Ferrywise" in " ".join(each["statement"] for each in document["recalls"][3]["facts"])
+    assert [path.name for path in tmp_path.iterdir() if "slowwave" in path.name or "memory" in path.name] == []
+
+
+def test_the_demo_shows_what_was_learned_refused_and_recalled(run: Run, tmp_path: Path) -> None:
+    shown = run("demo", "--keep", tmp_path / "kept")
+    assert shown.code == 0
+    for words in ("Redis Streams", "Tomás", "injection", "since 2026-", "slowwave recall"):
+        assert words in shown.out
+    assert rows(tmp_path / "kept", "facts").height > 100
+    shutil.rmtree(tmp_path / "kept")
+
+
+# What a command line imports
+
+
+def test_the_list_of_commands_is_that_of_all_modules() -> None:
+    whole = CliRunner().invoke(app, ["--help"]).output
+    assert CliRunner().invoke(app_for(["--help"]), ["--help"]).output == whole
+    assert CliRunner().invoke(app_for([]), []).output == CliRunner().invoke(app, []).output
+    assert {*typer.main.get_command(app).commands} == {*LISTED_COMMANDS}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("words", "absent"),
+    [
+        ("--help", ["lancedb", "polars", "prefect", "numpy"]),
+        ("--version", ["lancedb", "polars", "prefect", "numpy"]),
+        ("recall --help", ["lancedb", "prefect", "anthropic", "hdbscan"]),
+    ],
+)
+def test_help_imports_nothing_heavy(words: str, absent: list[str]) -> None:
+    code = (
+        f"import sys; sys.argv = ['slowwave', *{words.split()}]\n"
+        "from slowwave.launcher import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        f"print('IMPORTED', [name for name in {absent} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1] == "IMPORTED []", done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("command", ["recall", "context"])
+def test_reading_imports_no_prefect_no_model_and_nothing_of_how_messages_are_read(tmp_path: Path, command: str) -> None:
+    remembered(tmp_path / "m", [known_fact("a", "Marta works at Ferrywise.")])
+    absent = [
+        "prefect",
+        "anthropic",
+        "instructor",
+        "hdbscan",
+        "model2vec",
+        "huggingface_hub",
+        "scipy",
+        "tasks.runtime.engine",
+    ]
+    absent += ["slowwave.extraction.dates", "slowwave.revision.patches", "lance_namespace_urllib3_client.api"]
+    code = (
+        f"import sys; sys.argv = ['slowwave', {command!r}, 'Marta', '--json', '--store', {str(tmp_path / 'm')!r}]\n"
+        "from slowwave.launcher import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        f"print('IMPORTED', [name for name in {absent} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1] == "IMPORTED []", done.stdout + done.stderr

@@ -1,0 +1,318 @@
+"""The Python door: what a program that has only the package can open, ask, add to, and see the types of."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import inspect
+import os
+import re
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from conftest import EPOCH
+from stores import fact, remembered
+from talk import rows, started
+
+import slowwave
+from recall.memory import Memory
+from slowwave import OpenMemory, launcher, open_memory, types
+from slowwave.errors import UnknownName, UnusableInput
+from storage.store import Store
+from storage.undo import undo
+
+QUESTION = "What is the ferry part of?"
+SHORT = "The ferry is painted green."
+LONG = "After a long winter in dry dock the ferry is painted green again, green from bow to stern, as she always was."
+
+
+@pytest.fixture(scope="module")
+def ferry(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store in which a ferry is part of a harbour, and was painted; only to be looked at."""
+    parts = fact("f_part", "The ferry is part of the harbour.", predicate="part_of", kind="relation",
+                 subject_id="e_ferry", object_id="e_harbour", owner_entity_id="e_ferry",
+                 edge_type="hierarchical")  # fmt: skip
+    painted = fact("f_paint", SHORT, subject_id="e_ferry", owner_entity_id="e_ferry", kind="observation",
+                   object_id=None, edge_type="semantic")  # fmt: skip
+    entities = [
+        {
+            "id": f"e_{name}",
+            "canonical_name": name,
+            "name": name.title(),
+            "entity_type": "project",
+            "last_seen_at": EPOCH,
+        }
+        for name in ("ferry", "harbour")
+    ]
+    return remembered(tmp_path_factory.mktemp("ferry") / "memory", [parts, painted], more={"entities": entities})
+
+
+@pytest.fixture
+def copy(ferry: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be changed."""
+    return Path(shutil.copytree(ferry, tmp_path / "memory"))
+
+
+# What it costs to have it
+
+
+def test_importing_the_package_imports_python_alone_and_opening_a_memory_neither_prefect_nor_lancedb() -> None:
+    code = """
+import sys
+import slowwave
+light = {name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_names
+slowwave.open_memory("nowhere")
+print(sorted(name for name in light if not name.startswith("_")), {"prefect", "lancedb"} & {*sys.modules})
+"""
+    told, errors = started(code).communicate(timeout=60)
+    assert (told, errors) == ("['slowwave'] set()\n", "")
+
+
+def test_every_type_of_the_door_is_in_the_package_itself() -> None:
+    door = inspect.getmembers(OpenMemory, inspect.isfunction)
+    public = {name: get_type_hints(method) for name, method in door if not name.startswith("_")}
+    assert {"recall", "context_for", "facts_of", "history", "neighbours", "why", "add_observations"} <= {*public}
+    told = {part for hints in public.values() for hint in hints.values() for part in _parts(hint)}
+    homes = {part.__module__.partition(".")[0] for part in told if isinstance(part, type)}
+    assert homes <= {"builtins", "datetime", "slowwave", "collections"}
+    assert {part for part in told if getattr(part, "__module__", "").startswith("slowwave")} <= {
+        getattr(types, name) for name in types.__all__
+    }
+    assert Path(slowwave.__file__).with_name("py.typed").exists()
+
+
+def _parts(hint: Any) -> set[Any]:
+    return {part for inner in get_args(hint) for part in _parts(inner)} or {hint}
+
+
+# Reading
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda memory: memory.recall(QUESTION, 1).facts,
+        lambda memory: memory.recall(QUESTION, graph="bfs", scope="global").facts,
+        lambda memory: memory.recall(QUESTION, as_of=EPOCH - timedelta(days=1)).facts,
+        lambda memory: [found.facts for found in memory.recall_many([QUESTION, "ferry"], 1, scope="global")],
+        lambda memory: memory.context_for(QUESTION, 200),
+        lambda memory: memory.facts_of("ferry"),
+        lambda memory: memory.history("ferry", "part_of"),
+        lambda memory: memory.chain("f_part"),
+        lambda memory: memory.neighbours("ferry"),
+        lambda memory: memory.path("ferry", "harbour"),
+        lambda memory: memory.why("f_part"),
+        lambda memory: memory.communities(),
+        lambda memory: memory.find_entities("fer"),
+        lambda memory: memory.duplicates("ferry"),
+    ],
+)  # fmt: skip
+def test_the_door_answers_as_the_read_road_does(ferry: Path, ask: Callable[[Any], Any]) -> None:
+    with open_memory(ferry, is_logged=False) as door, Memory.open(str(ferry), is_logged=False) as road:
+        told = ask(door)
+        assert told == ask(road)
+        assert type(told).__module__.startswith(("builtins", "slowwave.types"))
+
+
+def test_what_is_told_has_the_words_of_the_store(ferry: Path) -> None:
+    with open_memory(ferry, is_logged=False) as memory:
+        assert memory.recall(QUESTION).facts[0].statement == "The ferry is part of the harbour."
+        assert "The ferry is part of the harbour." in memory.context_for(QUESTION, 200)
+        assert [one.name for one in memory.neighbours("ferry").entities] == ["Ferry", "Harbour"]
+        assert {one.name for one in memory.entities(type="Proyecto")[1]} == {"Ferry", "Harbour"}
+        assert memory.recall(QUESTION, as_of=EPOCH - timedelta(days=1)).facts == ()
+
+
+def test_reading_leaves_access_events_when_it_is_closed_unless_told_not_to(copy: Path) -> None:
+    for is_logged in (False, True):
+        with open_memory(copy, is_logged=is_logged) as memory:
+            memory.recall(QUESTION, 1)
+        assert len(Store.open(str(copy)).log("retrieval_events")) == int(is_logged)
+
+
+# Adding
+
+
+def test_each_text_that_is_added_has_its_outcome_and_its_flag(copy: Path) -> None:
+    with open_memory(copy) as memory:
+        added = memory.add_observations("ferry", [LONG, SHORT, "It carries forty cars across the bay.", LONG])
+        first, known, other, again = added.outcomes
+        assert [each.outcome for each in added.outcomes] == ["added", "known", "added", "known"]
+        assert (first.similarity_flag, first.similar_to_id, known.fact_id) == (True, "f_paint", "f_paint")
+        assert (other.similarity_flag, other.similar_to_id) == (False, None)
+        assert again.fact_id in (None, first.fact_id)
+        assert memory.recall("How many cars does it carry?", 1).facts[0].id == other.fact_id
+    undo(Store.open(str(copy)), added.run, "undo-1", datetime.now(tz=EPOCH.tzinfo))
+    assert set(rows(copy, "facts")["id"]) == {"f_part", "f_paint"}
+
+
+def test_an_unknown_entity_is_made_of_the_type_that_either_language_names_or_refused(copy: Path) -> None:
+    with open_memory(copy) as memory:
+        with pytest.raises(UnusableInput, match="nothing to observe"):
+            memory.add_observations("Monday", [])
+        added = memory.add_observations("Monday", "The crew met at nine in the harbour.", "Sesión")
+        assert (added.is_new, added.counts) == (True, {"added": 1})
+        assert memory.facts_of("monday")[0].entity_type == "session"
+        with pytest.raises(UnusableInput, match="Unknown entity 'Tuesday'"):
+            memory.add_observations("Tuesday", "The crew met at ten.", create=False)
+        with pytest.raises(UnknownName, match="entity type"):
+            memory.add_observations("Tuesday", "The crew met at ten.", "sesiones")
+
+
+def test_what_is_added_waits_where_a_person_approves(copy: Path, tmp_path: Path) -> None:
+    file = tmp_path / "manual.toml"
+    file.write_text('[approval]\nmode = "manual"\n')
+    with open_memory(copy, settings=file) as memory:
+        assert memory.add_observations("ferry", "It has a crew of nine since May.").counts == {"waiting": 1}
+    assert set(rows(copy, "facts").filter(status="active")["id"]) == {"f_part", "f_paint"}
+
+
+# What cannot be asked
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda memory: memory.entities(-1),
+        lambda memory: memory.communities(-1),
+        lambda memory: memory.duplicates("ferry", limit=-1),
+        lambda memory: memory.history("ferry", limit=0),
+        lambda memory: memory.neighbours("ferry", hops=-1),
+        lambda memory: memory.path("ferry", "harbour", 0),
+        lambda memory: memory.recall(None),
+        lambda memory: memory.recall_many(QUESTION),
+        lambda memory: memory.recall_many([QUESTION, None]),
+        lambda memory: memory.recall(QUESTION, as_of="yesterday"),
+        lambda memory: memory.recall(QUESTION, as_of=2026),
+        lambda memory: memory.facts_of(["ferry"]),
+        lambda memory: memory.add_observations("ferry", [5]),
+        lambda memory: memory.add_observations("ferry", 5),
+        lambda memory: memory.add_observations(None, "It is old."),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked_is_an_error_with_a_way_out(ferry: Path, ask: Callable[[Any], Any]) -> None:
+    with open_memory(ferry, is_logged=False) as memory, pytest.raises(UnusableInput) as refused:
+        ask(memory)
+    assert refused.value.remedy
+
+
+def test_a_time_may_be_text(ferry: Path) -> None:
+    with open_memory(ferry, is_logged=False) as memory:
+        for moment in (EPOCH - timedelta(days=1), EPOCH + timedelta(days=1)):
+            told = memory.facts_of("ferry", as_of=moment.isoformat())
+            assert told == memory.facts_of("ferry", as_of=moment)
+
+
+# Where it is used
+
+
+def _in_a_fork(ask: Callable[[], Any]) -> str:
+    """What comes of asking in a child of this process: words, or the error."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # rather than wait for ever
+        try:
+            os.write(writing, str(ask()).encode())
+        except BaseException as error:
+            os.write(writing, repr(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        told = pipe.read()
+    os.waitpid(child, 0)
+    return told
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_that_was_forked_is_told_to_be_spawned_instead_of_waiting_for_ever(ferry: Path) -> None:
+    with open_memory(ferry, is_logged=False) as memory:
+        memory.recall(QUESTION, 1)
+
+        def ask_again() -> Any:
+            with open_memory(ferry, is_logged=False) as own:
+                return own.facts_of("ferry")
+
+        for ask in (
+            lambda: memory.recall(QUESTION, 1),
+            ask_again,
+            lambda: memory.add_observations("ferry", "It sinks."),
+        ):
+            assert re.match(r"Refused\(.*forked.*spawn", _in_a_fork(ask))
+        assert _in_a_fork(memory.close) == "None"
+        assert memory.recall(QUESTION, 1).facts
+
+
+def test_a_running_event_loop_can_read_and_add_in_its_own_thread_and_in_others(copy: Path) -> None:
+    async def use() -> tuple[set[str], dict[str, int]]:
+        with open_memory(copy) as memory:
+            here = memory.recall(QUESTION, 1)
+            adding = asyncio.to_thread(memory.add_observations, "ferry", "It sails at dawn in the summer.")
+            asking = [asyncio.to_thread(memory.recall, QUESTION, 1) for _ in range(4)]
+            added, *found = await asyncio.gather(adding, *asking)
+            said = memory.add_observations("ferry", "It sails at dawn in the summer.")
+            assert [each.fact_id for each in said.outcomes] == [each.fact_id for each in added.outcomes]
+            return {each.facts[0].id for each in (here, *found)}, {**added.counts, **said.counts}
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(asyncio.run, use()).result(timeout=60) == ({"f_part"}, {"added": 1, "known": 1})
+
+
+def test_it_has_the_settings_and_the_store_of_the_command_line(
+    ferry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLOWWAVE_STORE", str(ferry))
+    for k in (1, 2):
+        Path("slowwave.toml").write_text(f"[recall]\nk = {k}\n")
+        with open_memory(is_logged=False) as memory:
+            assert len(memory.recall("the ferry").facts) == k
+    own = tmp_path / "own.toml"
+    own.write_text("[recall]\nmany = 1\n")
+    with pytest.raises(UnknownName, match=r"recall\.many"):
+        open_memory(settings=own)
+    with pytest.raises(UnusableInput, match="no settings file"):
+        open_memory(settings=tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize("is_imported", [True, False])
+def test_a_module_of_the_program_with_one_of_our_names_is_named_instead_of_hidden(
+    is_imported: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "tasks.py"
+    file.write_text("")
+    spec = importlib.util.spec_from_file_location("tasks", file)
+    assert spec is not None
+    monkeypatch.syspath_prepend(tmp_path)
+    if is_imported:
+        monkeypatch.setitem(sys.modules, "tasks", importlib.util.module_from_spec(spec))
+    else:
+        monkeypatch.delitem(sys.modules, "tasks", raising=False)
+    with pytest.raises(UnusableInput, match=r"'tasks' of .*tasks\.py.*Rename it"):
+        open_memory(tmp_path)
+    monkeypatch.undo()
+    launcher.bring_in()
+
+
+def test_the_examples_of_the_page_do_what_it_says_in_a_store_that_they_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnusableInput, match="no store"):
+        open_memory().recall("anything")
+    page = (Path(launcher.project_folder()) / "docs" / "python.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {}
+    for block in blocks[:2]:
+        exec(block, names)
+    told = capsys.readouterr().out
+    assert "We chose Redis Streams for the queue. 2" in told
+    assert "It has four workers. added f_" in told

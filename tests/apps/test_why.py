@@ -1,0 +1,191 @@
+"""The story of a row as a person reads it: plain sentences at 100 columns, everything with --full or --json."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import EPOCH
+from mcp.client import Client
+from stores import fact, remembered
+
+from apps import printing
+from apps.cli import main
+from apps.mcp.door import Door
+from apps.mcp.server import make_server
+from apps.options import Place
+from slowwave import open_memory
+from slowwave.settings import Settings
+from slowwave.types import Decided, Provenance, Story
+from slowwave.types.stories import LONGEST, MOST, sections_of
+
+MARCH, APRIL = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 4, 1, tzinfo=UTC)
+VIM, NEOVIM, NVIM, AGAIN = "f_1a_0a", "f_1a_0b", "f_1a_0c", "f_1a_0d"
+RUN = "made"  # what `remembered` writes as
+INTERNAL = ("subject_id", "embed_model", "statement_hash", "entrenchment", "temporal_change", "consolidated", "status")
+
+
+def decision(id: str, action: str, about: str, *others: str, reason: str, by: str = "rule") -> dict[str, Any]:
+    ids = [about, *others]
+    return {"id": id, "action": action, "subject_id": about, "at": APRIL, "reason": reason, "decided_by": by,
+            "ids_in": ids, "ids_out": ids, "run_id": RUN}  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Vim, replaced by neovim; a fact that was merged into that, one that repeats it, and one that disputes it."""
+    vim = fact(VIM, "Marta uses vim.", status="superseded", status_reason=f"temporal_change: replaced by {NEOVIM}",
+               valid_to=MARCH, replaced_by=NEOVIM)  # fmt: skip
+    neovim = fact(NEOVIM, "Marta uses neovim.", valid_from=MARCH, suspect_of=VIM)
+    nvim = fact(NVIM, "Marta works in neovim.", status="superseded", replaced_by=NEOVIM,
+                status_reason=f"consolidated: absorbed by {NEOVIM}")  # fmt: skip
+    again = fact(AGAIN, "Marta uses neovim!", status="rejected", status_reason=f"repeats {NEOVIM}",
+                 similar_to_id=NEOVIM)  # fmt: skip
+    never = fact("f_1a_0e", "Marta never uses [red]neovim[/].", polarity="negated")
+    more = {
+        "lineage": [
+            {"id": "l1", "old_id": VIM, "new_id": NEOVIM, "reason": "temporal_change"},
+            {"id": "l2", "old_id": NVIM, "new_id": NEOVIM, "reason": "consolidated"},
+        ],
+        "decisions": [
+            decision("d1", "supersede", VIM, NEOVIM, reason="A later message replaces it (temporal_change)."),
+            decision("d2", "create", NEOVIM, reason=f"It passed and looks like {VIM}: both are kept."),
+            decision("d3", "absorb", NEOVIM, NVIM, reason="They say the same.", by="model"),
+            decision("d4", "reassert", NEOVIM, AGAIN, reason="The same words again."),
+            decision("d5", "create", VIM, reason="It passed and nothing says the same."),
+        ],
+        "pair_decisions": [
+            {"id": "p1", "a_id": NEOVIM, "b_id": "f_1a_0e", "kind": "implicit_conflict", "outcome": "pending",
+             "at": APRIL, "expires_at": APRIL.replace(year=2999)},
+            {"id": "p2", "a_id": NEOVIM, "b_id": VIM, "kind": "redundant", "outcome": "keep_all", "at": APRIL},
+        ],
+        "runs": [{"id": RUN, "flow": "ingest", "state": "completed", "started_at": APRIL, "calls": 2, "usd": 0.01,
+                  "summary": '{"counts": {"facts learned": 3, "facts merged": 0}}', "owner": "host|1"}],
+    }  # fmt: skip
+    return remembered(tmp_path / "m", [vim, neovim, nvim, again, never], more=more)
+
+
+@pytest.fixture
+def shown(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """What `slowwave why` prints at so many columns, its lines joined where the terminal broke them."""
+
+    def show(id: str, *more: str, columns: int = 100) -> str:
+        monkeypatch.setattr(printing.out, "_width", columns)
+        monkeypatch.setattr(sys, "argv", ["slowwave", "why", id, "--store", str(place), *more])
+        with suppress(SystemExit):
+            main()
+        return capsys.readouterr().out
+
+    return show
+
+
+def joined(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("id", [VIM, NEOVIM, NVIM, AGAIN, "m_f_1a_0a", RUN])
+def test_no_internal_column_and_no_line_over_100_columns_is_printed(shown: Any, id: str) -> None:
+    text = shown(id)
+    assert [name for name in INTERNAL if name in text.replace("--full", "")] == []
+    assert max(map(len, text.splitlines())) <= 100
+    assert id in text or id.startswith("m_")  # of a message the beginning of its words stands there
+
+
+def test_what_was_replaced_names_what_took_its_place_and_when(shown: Any) -> None:
+    text = joined(shown(VIM))
+    assert text.startswith("Marta uses vim. No longer: it held from 2026-01-01 to 2026-03-01.")
+    assert "Replaced by “Marta uses neovim.” (0b): things changed." in text
+    assert "2026-04-01 Learned: It passed and nothing says the same." in text
+    assert text.index("Learned:") < text.index("Replaced by “Marta uses neovim.”: A later message replaces it.")
+    assert "A later message replaces it. made" in text  # the run that decided it
+
+
+def test_what_stands_now_names_what_it_replaced_merged_leans_on_and_is_disputed_by(shown: Any) -> None:
+    text = joined(shown(NEOVIM))
+    for words in (
+        "Known since 2026-03-01.", "It took the place of “Marta uses vim.” (0a): things changed.",
+        "It also stands for “Marta works in neovim.” (0c): both say the same.",
+        "Doubtful: it leans on “Marta uses vim.” (0a), which no longer holds.",
+        "Disputed by “Marta never uses [red]neovim[/].” (0e): nothing tells which holds.",
+        "Learned: It passed and looks like “Marta uses vim.” (0a): both are kept.",
+        "Merged with “Marta works in neovim.”: They say the same. Decided by a model.",
+        "Took the place of “Marta uses vim.”", "One other, which was kept apart.",
+    ):  # fmt: skip
+        assert words in text
+    assert text.count("It passed") == 1  # what was decided about others when they were learned is theirs
+
+
+def test_what_says_the_same_as_another_fact_names_it_and_its_own_message(shown: Any) -> None:
+    merged, again = joined(shown(NVIM)), joined(shown(AGAIN))
+    assert "Another fact says the same and stands for both." in merged
+    assert "Merged into “Marta uses neovim.” (0b): both say the same." in merged
+    assert "Known before: it is one more source of “Marta uses neovim.” (0b)." in again
+    assert "Said again (“Marta uses neovim.”): The same words again." in again
+    for text, quote in ((merged, "Marta works in neovim."), (again, "Marta uses neovim!")):
+        assert f"“{quote}”" in text.split("Who said it")[1]
+
+
+def test_a_run_is_told_by_its_counts_its_cost_and_what_it_changed(shown: Any) -> None:
+    text = joined(shown(RUN))
+    for words in ("ingest: completed", "facts learned: 3", "2 calls of a model", "“Marta uses vim.”: replaced by “M"):
+        assert words in text
+    assert "facts merged: 0" not in text
+
+
+def test_full_and_json_keep_everything(shown: Any) -> None:
+    full = shown(NEOVIM, "--full", columns=240)
+    assert all(name in full for name in ("suspect_of", "valid_from", "keep_all", "What it is"))
+    assert '"about": "f_1a_0b"' in shown(NEOVIM, "--json")
+    assert '"speaker": ' in shown(NEOVIM, "--json")
+
+
+def test_python_and_agents_read_the_same_sentences(place: Path) -> None:
+    with open_memory(place) as memory:
+        text = memory.why(NEOVIM).text
+    assert text.splitlines()[:3] == ["Marta uses neovim.", f"Id: {NEOVIM}", "Known since 2026-03-01."]
+
+    async def over_mcp() -> Any:
+        async with Client(make_server(Door(Place(str(place), "default", Settings())))) as client:
+            return await client.call_tool("why", {"id": NEOVIM})
+
+    result = asyncio.run(over_mcp())
+    told: str = result.content[0].text
+    assert "Merged with “Marta works in neovim.”: They say the same." in told
+    assert "[red]" not in told  # inert, like every stored text that an agent reads
+    assert result.structured_content["columns"]["suspect_of"] == VIM
+
+
+def story(**more: Any) -> Story:
+    return Story("f_1a_0a", "facts", "The deadline is 15 April.", {"status": "active"}, (), (), (), **more)
+
+
+def test_of_a_long_message_the_part_is_quoted_that_says_it() -> None:
+    quote = f"{'Please look at my code. ' * 30}The deadline is 15 April, mind you. {'And more of that. ' * 30}"
+    told = story(absorbed=(Provenance("c", "m", quote, EPOCH),))
+    (line,) = next(part for part in sections_of(told) if part.title == "Who said it in other words").lines
+    assert "The deadline is 15 April" in line.text
+    assert len(line.text) < LONGEST + 10
+
+
+def test_a_run_is_named_as_it_is_found_again() -> None:
+    run = "ingest-20260401-120000-abc12345"
+    base = story()
+    decided = Decided(EPOCH, "refuse", "Ada", "", run, base.id)
+    told = Story(base.id, base.kind, base.title, base.columns, (), (), (decided,))
+    (line,) = next(part for part in sections_of(told) if part.title == "What became of it").lines
+    assert (line.before, line.text, line.after) == ("2026-01-01", "Left as it is. Decided by Ada.", "ingest abc12345")
+
+
+def test_many_lines_are_counted_and_equal_ones_are_one() -> None:
+    decided = [Decided(EPOCH, "refuse", "rule", f"Reason {n}.", RUN, "f_1a_0a") for n in range(MOST + 3)]
+    again = [Decided(EPOCH, "reassert", "rule", "The same words again.", RUN, "f_1a_0a")] * 3
+    base = story()
+    told = Story(base.id, base.kind, base.title, base.columns, (), (), (*decided, *again))
+    (section,) = (part for part in sections_of(told) if part.title == "What became of it")
+    assert section.lines[0].text == "Said again: The same words again. (3 times)"
+    assert section.lines[-1].text == "… and 4 more"

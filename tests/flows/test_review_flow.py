@@ -1,0 +1,241 @@
+"""The form of the flow `review`: what it asks, how it is read, and that it waits, through a restart, for a person."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
+from prefect.exceptions import Pause
+from prefect.flow_engine import run_flow
+from prefect.states import Pending
+from pydantic import ValidationError
+from stores import fact, remembered
+from talk import rows
+from test_review import IDS, SAID, T1, one_of, proposed, retired
+
+from flows.review import review
+from slowwave.review.verdicts import Asked, complaints
+from storage.store import Store
+from tasks.people.review_forms import DIFF_LINES, asked_about, bare, filled_in, form_of
+
+EVIL = "Marta wrote <b>[click](http://evil.example)</b> | `x` \n# big"
+SPLIT = Asked(
+    "p_1", "split", "Split Marta", True,
+    {"splits": [{"name": "Tea", "entity_type": "person", "observations": ["f_1_aaaaaaaa · Marta drinks tea."]},
+                {"name": "Rain", "entity_type": "", "observations": ["f_1_bbbbbbbb · Marta likes · rain."]}]},
+    ("High risk: large. Two topics.", *(f"~ facts {n}" for n in range(20))),
+)  # fmt: skip
+MERGE = Asked("p_2", "merge", EVIL, False, {}, ("Low risk.", f"~ facts “{EVIL}”"))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store in which three observations of Marta may go, one of them stated by herself; to be copied."""
+    facts = [
+        fact(row, f"Marta {text}", kind="observation", owner_entity_id="e_marta", entrenchment="system_inferred")
+        for row, text in zip(IDS, SAID, strict=True)
+    ]
+    facts[-1]["entrenchment"] = "user_stated"
+    store = remembered(tmp_path_factory.mktemp("made") / "memory", facts)
+    for number in (0, 1, 4):
+        proposed(store, number, now=T1 + timedelta(seconds=number))
+    return store
+
+
+@pytest.fixture
+def memory(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "memory"))
+
+
+def answer(**more: Any) -> dict[str, Any]:
+    return {"name": "Ana", "low_risk": "each for itself", **more}
+
+
+# The form
+
+
+def test_the_form_wants_a_name_and_one_decision_and_leaves_everything_waiting_by_default() -> None:
+    form = form_of([SPLIT, MERGE])
+    schema = form.model_json_schema()
+    assert schema["required"] == ["name"]
+    assert schema["properties"]["low_risk"]["default"] == "each for itself"
+    assert "low_risk" not in form_of([SPLIT]).model_json_schema()["properties"]
+    with pytest.raises(ValidationError):
+        form(**{})
+    filled = form(**answer()).model_dump()
+    assert {row: said.said for row, said in filled_in([SPLIT, MERGE], filled).items()} == {"p_1": "wait", "p_2": "wait"}
+    assert complaints([bare(SPLIT), bare(MERGE)], filled_in([SPLIT, MERGE], filled), "Ana", "approve") == ()
+    boxes = {name: box for name, box in schema["$defs"].items() if name.startswith("Proposal")}
+    choices = {name: box["properties"]["decision"]["enum"] for name, box in boxes.items()}
+    assert choices == {
+        "Proposal01": ["wait", "approve", "reject", "modify"], "Proposal02": ["wait", "approve", "reject"]
+    }  # fmt: skip
+    assert form_of([MERGE], "Ana").model_json_schema()["properties"]["name"]["default"] == "Ana"
+
+
+def test_stored_text_is_only_text_on_the_page_and_a_long_difference_is_cut() -> None:
+    description = str(form_of([SPLIT, MERGE], why=[f"{EVIL}: no"])._description)
+    assert "<b>" not in description
+    assert "[click]" not in description
+    assert "http://" not in description
+    assert "\n# big" not in description
+    assert "could not be meant" in description
+    assert len(form_of([SPLIT]).model_json_schema()["properties"]["proposal_01"]["description"]) < 300
+
+
+def test_a_field_says_itself_what_is_decided_wherever_a_form_looks_for_its_title() -> None:
+    schema = form_of([SPLIT, MERGE]).model_json_schema(by_alias=True)
+    for number, each in enumerate((SPLIT, MERGE), 1):
+        box = schema["properties"][f"proposal_{number:02d}"]
+        assert box["title"] == schema["$defs"][f"Proposal{number:02d}"]["title"] == f"{number}. {each.title}"
+        assert box["description"].startswith(each.told[0])
+
+
+def test_of_a_large_split_only_names_are_asked_and_a_part_is_renamed_or_left_out() -> None:
+    parts = [
+        {"name": name, "entity_type": "", "observations": [f"f_1_{name}{n:07d} · Rain {n}." for n in range(30)]}
+        for name in "abc"
+    ]
+    large = Asked("p_3", "split", "Split Marta into 3", True, {"splits": parts}, ("High risk: large.",))
+    form = form_of([large])
+    box = form.model_json_schema()["$defs"]["Proposal01"]["properties"]
+    assert [*box] == ["decision", "part_01", "part_02", "part_03"]
+    assert box["part_02"]["title"] == "New entity 2, of 30 observations"
+    assert "slowwave review modify p_3" in box["decision"]["description"]
+    given = form(name="Ana", proposal_01={"decision": "modify", "part_01": " The  rain", "part_02": "-"}).model_dump()
+    said = filled_in([large], given)
+    assert said["p_3"].ask is not None
+    assert [(each["name"], len(each["observations"])) for each in said["p_3"].ask["splits"]] == [
+        ("The rain", 30), ("c", 30)
+    ]  # fmt: skip
+    assert said["p_3"].ask["splits"][0]["observations"][0] == "f_1_a0000000"
+    assert complaints([bare(large)], said, "Ana", "each for itself") == ()
+    untouched = filled_in([large], form(name="Ana", proposal_01={"decision": "approve"}).model_dump())
+    assert complaints([bare(large)], untouched, "Ana", "each for itself") == ()
+    again = form_of([large], given=given)(name="Ana").model_dump()
+    assert again["proposal_01"]["part_02"] == "-"
+
+
+def test_a_split_is_edited_in_the_form_and_read_back_with_ids_alone() -> None:
+    splits = [
+        {"name": "Drinks", "entity_type": "person", "observations": ["f_1_aaaaaaaa · Marta drinks tea."]},
+        {"name": "Rain", "observations": ["bbbbbbbb"]},
+    ]
+    filled = form_of([SPLIT])(name="Ana", proposal_01={"decision": "modify", "splits": splits}).model_dump()
+    said = filled_in([SPLIT], filled)
+    assert said["p_1"].said == "modify"
+    assert said["p_1"].ask is not None
+    assert [(each["name"], each["observations"]) for each in said["p_1"].ask["splits"]] == [
+        ("Drinks", ["f_1_aaaaaaaa"]), ("Rain", ["f_1_bbbbbbbb"])
+    ]  # fmt: skip
+    assert complaints([bare(SPLIT)], said, "Ana", "approve") == ()
+    again = form_of([SPLIT], given=filled)(name="Ana").model_dump()
+    assert again["proposal_01"]["splits"][0]["name"] == "Drinks"
+    unknown = {"p_1": replace(said["p_1"], ask={"splits": [{"name": "x", "observations": ["what is this"]}]})}
+    assert "what is this is none of its observations" in complaints([bare(SPLIT)], unknown, "Ana", "approve")[0]
+
+
+def test_what_is_asked_tells_risks_reason_difference_and_observations_in_words(made: Path) -> None:
+    snapshot = Store.open(str(made)).snapshot()
+    waits = one_of(made, proposed(made, 4).id)
+    [asked] = asked_about(snapshot, [waits])
+    assert asked.told[0] == "High risk: user_stated. These observations are no longer wanted."
+    assert asked.told[1] == f"“Marta {SAID[4]}” leaves recall, kept in the archive."
+    assert len(asked.told) <= DIFF_LINES + 2
+    assert asked.ask == {"observations": [f"{IDS[4]} · Marta {SAID[4]}"]}
+    assert bare(asked).ask == {"observations": [IDS[4]]}
+
+
+# Without Prefect
+
+
+def test_without_prefect_the_flow_says_what_waits_and_where_to_decide(made: Path) -> None:
+    told = asyncio.run(review(store=str(made), limit=2))
+    assert told["state"] == "completed"
+    assert [each["title"] for each in told["waiting"]] == [f"Let “Marta {SAID[n]}” go" for n in (0, 1)]
+    assert "slowwave review list" in told["note"]
+    assert asyncio.run(review(store=str(made), action="split"))["note"] == "Nothing waits."
+    assert rows(made, "runs", "flow = 'review'").is_empty()
+
+
+# Under Prefect
+
+
+async def begun(client: PrefectClient, store: Path, **more: Any) -> UUID:
+    """A flow run of a deployment, as a worker finds it."""
+    flow = await client.create_flow(review)  # type: ignore[arg-type]
+    deployment = await client.create_deployment(flow, name="review")
+    parameters = {"store": str(store), **more}
+    made = await client.create_flow_run_from_deployment(deployment, parameters=parameters, state=Pending())
+    return made.id
+
+
+async def executed(client: PrefectClient, run: UUID) -> Any:
+    """Execute it from its first line, as a worker does in a new process; returns its state."""
+    found = await client.read_flow_run(run)
+    with suppress(Pause):
+        return await run_flow(review, flow_run=found, parameters=found.parameters, return_type="state")  # type: ignore[arg-type]
+    return (await client.read_flow_run(run)).state
+
+
+@pytest.mark.engine
+@pytest.mark.xdist_group("engine")
+@pytest.mark.proof
+def test_the_run_waits_for_a_person_asks_again_what_cannot_be_meant_and_carries_out_the_rest(
+    engine: None, memory: Path
+) -> None:
+    async def told() -> None:
+        async with get_client() as client:
+            run = await begun(client, memory, person="Ana")
+            state = await executed(client, run)
+            assert (state.name, state.state_details.pause_key) == ("Suspended", "review-1")
+            assert rows(memory, "runs", "flow = 'review'").is_empty()
+            later = proposed(memory, 3)  # the form does not know it
+            refused = await client.resume_flow_run(run, run_input={"name": ""})
+            assert refused.status.value == "REJECT"
+            wrong = answer(proposal_01={"decision": "approve"}, proposal_03={"decision": "modify"})
+            assert (await client.resume_flow_run(run, run_input=wrong)).status.value == "ACCEPT"
+            state = await executed(client, run)
+            assert (state.name, state.state_details.pause_key) == ("Suspended", "review-2")
+            why = await client.read_flow_run_input(run, "suspended-review-2-description")
+            assert "modify was chosen, but nothing of it was changed" in json.loads(why)
+            retired(memory, 0)
+            right = answer(low_risk="reject", proposal_01={"decision": "approve"}, proposal_03={"decision": "reject"})
+            assert (await client.resume_flow_run(run, run_input=right)).status.value == "ACCEPT"
+            state = await executed(client, run)
+            assert state.name == "Completed"
+            done = await state.result()
+            assert [each["state"] for each in done["decided"]] == ["stale", "rejected", "rejected"]
+            assert (done["by"], done["state"]) == ("Ana", "incomplete")
+            assert one_of(memory, later.id).state == "pending"
+            ended = rows(memory, "proposals", "state = 'rejected'")
+            assert {*ended.select("decider", "door").iter_rows()} == {("Ana", "prefect")}
+            mine = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]))
+            pages = {page.key: str(page.data) for page in await client.read_artifacts(artifact_filter=mine)}
+            assert "3 waiting" in pages["review-waiting"]
+            assert "refused: stale" in pages["review-summary"]
+            assert "slowwave undo review-" in pages["review-summary"]
+
+    asyncio.run(told())
+
+
+@pytest.mark.engine
+@pytest.mark.xdist_group("engine")
+def test_with_nothing_to_ask_the_run_ends_at_once(engine: None, made: Path) -> None:
+    async def told() -> None:
+        async with get_client() as client:
+            state = await executed(client, await begun(client, made, action="split"))
+            assert state.name == "Completed"
+            assert (await state.result())["note"] == "Nothing waits."
+
+    asyncio.run(told())

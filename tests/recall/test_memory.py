@@ -1,0 +1,293 @@
+"""The read road: what is recalled, in which order, from where, and what reading leaves behind."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from conftest import EPOCH
+from stores import CLOSED, fact, recalled, remembered
+from talk import EXAMPLES, NOW, START, learn, rows, said, written
+
+from inference.embedding import open_embedder
+from recall.memory import Memory
+from slowwave.errors import StoreMismatch, UnknownName, UnusableInput
+from slowwave.text import digest
+from storage.store import Store
+
+QUESTIONS = [json.loads(line) for line in (EXAMPLES / "questions.jsonl").read_text().splitlines()]
+
+
+def test_only_live_facts_surface_however_well_the_others_match(tmp_path: Path) -> None:
+    others = [fact(name, "Marta plays the violin in an orchestra.", **more) for name, more in CLOSED.items()]
+    uri = remembered(tmp_path / "m", [*others, fact("live", "Marta also mentioned a violin once.")])
+    assert recalled(uri, "Marta plays the violin in an orchestra") == ["live"]
+
+
+def test_closed_facts_do_not_crowd_out_a_live_one_that_ranks_behind_them(tmp_path: Path) -> None:
+    others = [fact(f"old{n}", f"Marta plays the violin {n}.", **CLOSED["superseded"]) for n in range(60)]
+    uri = remembered(tmp_path / "m", [*others, fact("live", "The orchestra rehearses on Mondays.")])
+    assert recalled(uri, "violin orchestra", k=1) == ["live"]
+    assert recalled(uri, "Marta plays the violin", k=1) == ["live"]
+
+
+def test_the_past_is_asked_for_by_time(tmp_path: Path) -> None:
+    change = NOW - timedelta(days=30)
+    uri = remembered(
+        tmp_path / "m",
+        [
+            fact("vim", "Marta uses the editor vim.", status="superseded", valid_to=change),
+            fact("neovim", "Marta uses the editor neovim.", valid_from=change),
+            fact("never", "Marta uses the editor emacs.", status="retracted"),
+        ],
+    )
+    query = "Which editor does Marta use?"
+    assert recalled(uri, query) == ["neovim"]
+    assert recalled(uri, query, as_of=change - timedelta(days=1)) == ["vim"]
+    assert recalled(uri, query, as_of=change) == ["neovim"]
+    assert recalled(uri, query, as_of=EPOCH - timedelta(days=1)) == []
+
+
+def test_a_scope_shows_only_its_own_facts(tmp_path: Path) -> None:
+    names = {"global": "g", "kestrel": "k", "o'brien": "o"}
+    uri = remembered(
+        tmp_path / "m", [fact(name, "The deployment runs on Fridays.", scope=scope) for scope, name in names.items()]
+    )
+    for scope, name in names.items():
+        assert recalled(uri, "When does the deployment run?", scope=scope) == [name]
+    assert sorted(recalled(uri, "When does the deployment run?")) == ["g", "k", "o"]
+    assert recalled(uri, "When does the deployment run?", scope="nowhere") == []
+
+
+def test_two_facts_of_one_sentence_are_told_once(tmp_path: Path) -> None:
+    said = "Marta works at Ferrywise as backend lead."
+    twins = [fact(name, said, message_id="m_one") for name in ("works_at", "has_role")]
+    uri = remembered(tmp_path / "m", [*twins, fact("other", "Marta works in Lisbon.")])
+    found = recalled(uri, "Where does Marta work?")
+    assert len(found) == 2
+    assert "other" in found
+
+
+def test_the_message_that_matches_best_is_the_first_source(tmp_path: Path) -> None:
+    text = "She spends every Thursday evening with the harbour choir."
+    uri = remembered(tmp_path / "m", [fact("choir", "Marta sings.", evidence_count=2)], [("choir", text)])
+    with Memory.open(str(uri)) as memory:
+        [found] = memory.recall("harbour choir on Thursday", now=NOW).facts
+        [other] = memory.recall("Marta sings", now=NOW).facts
+    assert [source.message_id for source in found.provenance] == ["x_0", "m_choir"]
+    assert [source.message_id for source in other.provenance] == ["m_choir", "x_0"]
+    assert found.provenance[0].quote == text
+    assert (found.subject, found.predicate, found.status, found.confidence) == ("Marta", "noted", "active", 0.9)
+
+
+@pytest.mark.proof
+def test_the_examples_answer_most_of_their_questions(learned: tuple[Path, dict[str, Any]]) -> None:
+    with Memory.open(str(learned[0])) as memory:
+        hits = 0
+        for question in QUESTIONS:
+            found = memory.recall(question["question"], k=10, now=NOW).facts
+            hits += bool({source.message_id for fact in found for source in fact.provenance} & {*question["evidence"]})
+    assert hits / len(QUESTIONS) >= 0.8
+
+
+def test_recalled_facts_come_best_first_at_most_k_each_once(learned: tuple[Path, dict[str, Any]]) -> None:
+    with Memory.open(str(learned[0])) as memory:
+        few = memory.recall("Why Redis Streams?", k=3, now=NOW).facts
+        many = memory.recall("Why Redis Streams?", k=40, now=NOW).facts
+    assert len(few) == 3
+    assert len(many) == len({fact.id for fact in many}) == 40
+    scores = [fact.score for fact in many]
+    assert scores == sorted(scores, reverse=True)
+    assert [fact.rank for fact in many] == list(range(1, 41))
+    assert "Redis Streams" in few[0].statement
+    assert all(fact.provenance for fact in many)
+    assert {fact.status for fact in many} == {"active"}
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "   ", "\n\t", "\0", "?!…", "'; DROP TABLE facts; --", '" OR 1=1', "AND OR NOT NEAR(", "a:b^2 +c -d *", "%_\\",
+     "\ud800", "שלום \u202e", "日本語", "x" * 20_000, "the of and", "🙂"],
+)  # fmt: skip
+def test_no_query_does_any_harm(learned: tuple[Path, dict[str, Any]], query: str) -> None:
+    with Memory.open(str(learned[0])) as memory:
+        found = memory.recall(query, k=5, now=NOW)
+    assert found.query == query
+    assert len(found.facts) <= 5
+
+
+def test_an_empty_memory_knows_nothing(tmp_path: Path) -> None:
+    seat = open_embedder()
+    Store.create(str(tmp_path / "m"), "default", (seat.name, seat.dims))
+    with Memory.open(str(tmp_path / "m")) as memory:
+        assert memory.recall("Who is Marta?").facts == ()
+        assert memory.entities() == (0, [])
+        with pytest.raises(UnknownName, match="none yet"):
+            memory.facts_of("Marta")
+        with pytest.raises(UnknownName):
+            memory.why("f_1")
+
+
+def test_what_is_not_there_is_named_with_what_is(learned: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    with pytest.raises(UnusableInput, match="no store"):
+        Memory.open(str(tmp_path / "nowhere"))
+    assert not (tmp_path / "nowhere").exists()
+    with pytest.raises(UnknownName, match="default"):
+        Memory.open(str(learned[0]), "other")
+    with Memory.open(str(learned[0])) as memory, pytest.raises(UnknownName, match="organization"):
+        memory.entities(entity_type="organisations")
+
+
+def test_a_store_is_only_read_with_the_embedding_model_it_was_made_with(tmp_path: Path) -> None:
+    Store.create(str(tmp_path / "m"), "default", ("slowwave/minilm-static-256", 128))
+    with pytest.raises(StoreMismatch, match="128"):
+        Memory.open(str(tmp_path / "m"))
+
+
+def test_an_open_memory_sees_each_commit_and_a_reading_that_began_before_is_not_disturbed(tmp_path: Path) -> None:
+    talk = written(tmp_path / "a.jsonl", said([("Marta", "I work at Ferrywise as the backend lead.")]))
+    learn(talk, tmp_path / "m")
+    with Memory.open(str(tmp_path / "m")) as memory:
+        old = memory.snapshot
+        assert memory.recall("Where does Marta work?", now=NOW).facts
+        assert not [fact for fact in memory.recall("cello", now=NOW).facts if "cello" in fact.statement]
+        later = said([("Devon", "I play the cello in the town orchestra.")], "c2", START + timedelta(days=1))
+        learn(written(tmp_path / "b.jsonl", later), tmp_path / "m")
+        assert "cello" in memory.recall("cello", now=NOW).facts[0].statement
+        assert memory.snapshot.sequence > old.sequence
+        assert old.count("messages") == 1
+
+
+# What reading leaves behind
+
+
+def test_a_recall_is_logged_with_the_cosine_and_never_as_a_commit(memory_copy: Path) -> None:
+    query = "Which queue did we choose for the importer, and why?"
+    store = Store.open(str(memory_copy))
+    head, mine = store.head, f"query_hash = '{digest(query)}'"
+    with Memory.open(str(memory_copy)) as memory:
+        found = memory.recall(query, k=4, now=NOW).facts
+        assert store.log("retrieval_events", mine).is_empty()  # buffered: a reader does not wait for its log
+    events = store.log("retrieval_events", mine).sort("rank")
+    assert events.select("fact_id", "rank").rows() == [(fact.id, fact.rank) for fact in found]
+    assert set(events["at"]) == {NOW}
+    asked = open_embedder().embed([query])[0]
+    vectors = dict(store.snapshot().by_ids("facts", events["fact_id"], ["id", "vector"]).iter_rows())
+    for name, cosine, rank in events.select("fact_id", "cosine", "rank").iter_rows():
+        assert cosine == pytest.approx(float(asked @ pl.Series(vectors[name]).to_numpy()), abs=1e-4)
+        assert cosine != found[rank - 1].score
+    touched = store.log("entity_access_log", mine)
+    ends = {end for fact in found for end in (fact.subject_id, fact.object_id) if end}
+    assert set(touched["entity_id"]) == ends
+    assert set(touched["day"]) == {"2026-07-01"}
+    assert store.head == head
+
+
+def test_looking_at_an_entity_is_logged_too(memory_copy: Path) -> None:
+    with Memory.open(str(memory_copy)) as memory:
+        entity, _ = memory.facts_of("Devon Clarke", now=NOW)
+    log = Store.open(str(memory_copy)).log(
+        "entity_access_log", f"query_hash = '{digest('Devon Clarke')}' AND run_id = ''"
+    )
+    assert set(log["entity_id"]) == {entity.id}
+
+
+def test_a_log_that_cannot_be_written_never_fails_the_read(
+    memory_copy: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(self: Store, *args: Any, **more: Any) -> None:
+        raise OSError("No space left on device")
+
+    with Memory.open(str(memory_copy)) as memory, caplog.at_level(logging.WARNING, "slowwave"):
+        monkeypatch.setattr(Store, "append", full)
+        assert memory.recall("Why Redis Streams?", now=NOW).facts
+        memory.close()
+    assert "No space left on device" in caplog.text
+
+
+# Entities and stories
+
+
+def test_an_entity_is_found_by_any_of_its_names(tmp_path: Path) -> None:
+    uri = remembered(tmp_path / "m", [fact("f", "Marta plays the violin.")])
+    with Store.open(str(uri)).commit("alias", "alias", EPOCH) as tx:
+        tx.upsert("entity_aliases", pl.DataFrame([{"id": "a", "alias_name": "mana", "entity_id": "e_marta"}]))
+    with Memory.open(str(uri)) as memory:
+        for name in ("Marta", "marta", "  MARTA ", "Mana", "mar"):
+            entity, known = memory.facts_of(name, now=NOW)
+            assert (entity.id, entity.aliases) == ("e_marta", ("mana",))
+            assert [found.id for found in known] == ["f"]
+        with pytest.raises(UnknownName, match="Did you mean 'marta'"):
+            memory.facts_of("Martha")
+        for hostile in ("%", "_", "'", "", "' OR 1=1 --", "\\"):
+            with pytest.raises(UnknownName):
+                memory.facts_of(hostile)
+
+
+def test_of_several_entities_that_begin_alike_none_is_guessed(tmp_path: Path) -> None:
+    uri = remembered(tmp_path / "m", [fact("f", "Marta plays the violin.")])
+    people = [{"id": f"e_{name}", "canonical_name": f"anna {name}", "name": f"Anna {name}"} for name in ("a", "b")]
+    with Store.open(str(uri)).commit("more", "more", EPOCH) as tx:
+        tx.upsert(
+            "entities", pl.DataFrame([*people, {"id": "e_x", "canonical_name": "100%_sure", "name": "100%_sure"}])
+        )
+    with Memory.open(str(uri)) as memory:
+        with pytest.raises(UnknownName, match=r"several begin like that.*Anna a, Anna b"):
+            memory.facts_of("Anna")
+        assert memory.facts_of("Anna A")[0].id == "e_a"
+        assert memory.facts_of("100%_")[0].id == "e_x"
+
+
+def test_facts_of_an_entity_are_its_own_live_ones_newest_first(learned: tuple[Path, dict[str, Any]]) -> None:
+    with Memory.open(str(learned[0])) as memory:
+        entity, known = memory.facts_of("Devon Clarke", now=NOW)
+        _, everything = memory.facts_of("Devon Clarke", now=NOW, everything=True)
+        _, before = memory.facts_of("Devon Clarke", now=NOW, as_of=datetime(2026, 3, 20, tzinfo=UTC))
+    assert all(entity.id in (fact.subject_id, fact.object_id) for fact in everything)
+    assert {fact.status for fact in known} == {"active"}
+    assert {fact.id for fact in known} < {fact.id for fact in everything}
+    starts = [fact.valid_from for fact in known if fact.valid_from]
+    assert starts == sorted(starts, reverse=True)
+    assert all(fact.valid_from and fact.valid_from <= datetime(2026, 3, 20, tzinfo=UTC) for fact in before)
+    assert entity.facts == len(known)
+
+
+def test_entities_are_listed_by_how_much_is_known_of_them(learned: tuple[Path, dict[str, Any]]) -> None:
+    with Memory.open(str(learned[0])) as memory:
+        total, shown = memory.entities(limit=8)
+        _, people = memory.entities(limit=100, entity_type="person")
+    assert total == rows(learned[0], "entities").height > len(shown) == 8
+    counts = [entity.facts for entity in shown]
+    assert counts == sorted(counts, reverse=True)
+    assert {entity.entity_type for entity in people} == {"person"}
+    assert {"Marta Oliveira", "Devon Clarke"} <= {entity.name for entity in people}
+
+
+def test_the_story_of_a_replaced_fact_tells_who_said_it_and_what_came_after(
+    learned: tuple[Path, dict[str, Any]],
+) -> None:
+    store, _ = learned
+    old, new = rows(store, "lineage").select("old_id", "new_id").row(0)
+    with Memory.open(str(store)) as memory:
+        story, prefixed = memory.why(old), memory.why(old[:-3])
+    assert prefixed == story
+    assert (story.kind, story.columns["status"]) == ("facts", "superseded")
+    assert (old, new) in {step[:2] for step in story.lineage}
+    assert story.evidence[0].quote
+    assert {"create", "supersede"} <= {action for _, action, *_ in story.decisions}
+
+
+@pytest.mark.parametrize("kind", ["facts", "entities", "messages", "runs", "patch_batches"])
+def test_every_kind_of_row_has_a_story(learned: tuple[Path, dict[str, Any]], kind: str) -> None:
+    name = rows(learned[0], kind)["id"][0]
+    with Memory.open(str(learned[0])) as memory:
+        story = memory.why(name)
+        assert (story.id, story.kind) == (name, kind)
+        assert json.dumps(story.as_json(), default=str)
+        with pytest.raises(UnknownName):
+            memory.why(f"{name}-nonsense")

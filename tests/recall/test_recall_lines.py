@@ -1,0 +1,115 @@
+"""What `slowwave recall` prints for people: one line a fact, with its time, its speaker and nothing that hides."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from conftest import EPOCH
+from stores import fact, remembered
+from talk import START
+from typer.testing import CliRunner
+
+from apps import printing
+from apps.cli import app
+from recall.memory import Memory
+from slowwave.timestamps import day_of
+
+LONG = (
+    "Marta plays the violin in an orchestra of the town, and has done so ever since she was a child in Faro by the sea."
+)
+WHEN = datetime(2025, 3, 1, tzinfo=UTC)
+FACTS = [
+    fact("f_00000001", LONG, valid_from=START),
+    fact("f_00000002", "Marta plays chess.", valid_from=WHEN, event_precision="month"),
+    fact("f_00000003", "Marta will play in Lisbon.", event_at=WHEN, event_precision="around"),
+    fact("f_00000004", "Marta plays the harp.", valid_from=WHEN, valid_to=EPOCH + timedelta(days=9000)),
+    fact("f_00000005", "Marta plays go.\x1b[31m\u202e [red]now[/]", suspect_of="f_00000006"),
+]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    gone = fact("f_00000006", "Marta likes boards.", status="superseded", valid_to=EPOCH)
+    return remembered(tmp_path / "m", FACTS, archived=[gone])
+
+
+def printed(monkeypatch: pytest.MonkeyPatch, place: Path, width: int, *more: str) -> list[str]:
+    """The lines of a recall in a terminal of so many columns."""
+    monkeypatch.setattr(printing.out, "_width", width)
+    done = CliRunner().invoke(app, ["recall", "What does Marta play?", "--store", str(place), *more])
+    assert done.exit_code == 0, done.output
+    return [line.rstrip() for line in done.stdout.splitlines()]
+
+
+def test_at_a_hundred_columns_each_fact_is_one_line_with_who_said_it_and_when(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = printed(monkeypatch, place, 100, "--only", "facts")
+    assert max(map(len, lines)) <= 100
+    facts = [line for line in lines[1:-1] if line.lstrip()[:1].isdigit()]
+    assert len(facts) == len(FACTS)
+    assert all("Marta 2026-03-02" in line[-21:] for line in facts)
+    (long,) = (line for line in facts if "orchestra" in line)
+    assert "…" in long
+    assert lines[-1].endswith("--full shows whole texts, scores and ids")
+
+
+def test_a_line_begins_with_the_time_of_the_fact_unless_it_is_the_day_of_the_message(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "\n".join(printed(monkeypatch, place, 100, "--only", "facts"))
+    assert "(since 2025-03) Marta plays chess." in text
+    assert "(~2025) Marta will play in Lisbon." in text
+    assert "(2025-03-01 → 2050-08-" in text
+    assert ") Marta plays the violin" not in text
+    assert "doubtful) Marta plays go.[31m [red]now[/]" in text
+    assert "\x1b[31m" not in text
+    assert "\u202e" not in text
+
+
+def test_a_narrow_terminal_wraps_what_it_cannot_hold(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = printed(monkeypatch, place, 70, "--only", "facts")
+    assert max(map(len, lines)) <= 70
+    texts = (line.replace("Marta 2026-03-02", "").strip() for line in lines)
+    assert LONG in " ".join(filter(None, texts))
+
+
+def test_whole_texts_scores_and_ids_are_one_option_away(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "\n".join(printed(monkeypatch, place, 220, "--full"))
+    assert LONG in text
+    assert "00000001" in text
+    assert "score" in text
+
+
+def test_passages_are_one_line_each_and_more_of_them_are_counted(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = printed(monkeypatch, place, 100, "--only", "messages")
+    assert max(map(len, lines)) <= 100
+    quoted = [line for line in lines if '"Marta' in line]
+    assert len(quoted) == 3
+    assert all("Marta 2026-03-02" in line for line in quoted)
+    assert any(line.startswith("…and") and line.endswith("more: --full") for line in lines)
+
+
+def test_a_document_speaks_under_its_file_name(tmp_path: Path) -> None:
+    read = {"id": "m_f_2", "message_id": "m_f_2", "conversation_id": "notes/plan.md", "role": "document", "ordinal": 9,
+            "content": "The quay opens.", "search_text": "The quay opens.", "occurred_at": START, "graph_state": "done",
+            "scope": "global"}  # fmt: skip
+    known = [FACTS[0], fact("f_2", "The quay opens.")]
+    with Memory.open(str(remembered(tmp_path / "m", known, more={"messages": [read]}))) as memory:
+        facts = memory.recall("Marta's violin and the quay").facts
+        told = memory.speakers(facts)
+        assert {*told.values()} == {"Marta", "plan.md"}
+        assert memory.speakers([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("precision", "shown"),
+    [
+        (None, "2025-03-01"), ("day", "2025-03-01"), ("week", "week of 2025-03-01"), ("month", "2025-03"),
+        ("season", "spring 2025"), ("year", "2025"), ("around", "~2025"),
+    ],
+)  # fmt: skip
+def test_a_moment_is_shown_as_exactly_as_it_is_known(precision: str | None, shown: str) -> None:
+    assert day_of(WHEN, precision) == shown

@@ -1,0 +1,301 @@
+"""The ways of recalling: along relations, within a conversation, beside a turn, and what may be (S2-69, S2-74)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from conftest import EPOCH
+from rich.console import Console
+from stores import Row, remembered
+from stores import fact as plain_fact
+from talk import NOW
+
+from apps.tables import parts_table
+from recall.memory import Memory
+from slowwave.errors import UnknownName, UnusableInput
+from slowwave.settings import RecallSettings
+from slowwave.types import Recollection
+from storage.store import Store
+
+DAY = timedelta(days=1)
+QUESTION = "Who keeps bees on the roof?"
+PLAIN = RecallSettings(graph="none", neighbours=0.0, limbic=True, others_weight=1.0)
+"""One stage at a time: search, weighed by use."""
+
+
+def relation(name: str, statement: str, subject: str, obj: str, **more: Any) -> Row:
+    return plain_fact(name, statement, kind="relation", subject_id=f"e_{subject}", object_id=f"e_{obj}", **more)
+
+
+def entity(name: str) -> Row:
+    return {"id": f"e_{name}", "canonical_name": name, "name": name.title(), "entity_type": THINGS.get(name, "person")}
+
+
+def belief(name: str, subject: str, obj: str, probability: float, scope: str = "global") -> Row:
+    return {
+        "id": name, "subject_id": f"e_{subject}", "object_id": f"e_{obj}", "predicate": "likes", "scope": scope,
+        "statement": f"{subject.title()} may like {obj.title()}.", "probability": probability, "first_at": EPOCH,
+        "last_at": NOW, "evidence_count": 1,
+    }  # fmt: skip
+
+
+THINGS = {"ferrywise": "organization", "harbour": "place"}
+PEOPLE = ("marta", "ben", "cleo", "ferrywise", "harbour", "mary ann")
+FACTS = (
+    relation("works", "Marta works at Ferrywise.", "marta", "ferrywise", message_id="m_1"),
+    relation("lies", "The company has its office by the harbour.", "ferrywise", "harbour", message_id="m_2"),
+    plain_fact("bees", "Somebody keeps bees on the roof.", subject_id="e_ben", message_id="m_3"),
+    plain_fact("honey", "Somebody sells honey from the roof.", subject_id="e_cleo", message_id="m_4"),
+    plain_fact("bread", "Somebody bakes bread in the yard.", subject_id="e_cleo", message_id="m_5"),
+)
+EPISODES = [
+    {"id": f"ep_{name}", "conversation_id": name, "started_at": at, "ended_at": at, "messages": 1}
+    for name, at in (("c", EPOCH), ("d", EPOCH + DAY))
+]
+ABOUT = [
+    {"id": f"{episode} {who}", "episode_id": f"ep_{episode}", "entity_id": f"e_{who}"}
+    for episode, who in (("c", "marta"), ("c", "ben"), ("d", "cleo"))
+]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five facts, each of a message; the last two were said in conversation `d`, all others in `c`."""
+    more = {
+        "entities": [entity(name) for name in PEOPLE], "episodes": EPISODES, "episode_entities": ABOUT,
+        "pending_beliefs": [
+            belief("b1", "marta", "cleo", 0.6), belief("b2", "cleo", "marta", 0.7), belief("b3", "marta", "cleo", 0.4),
+            belief("b4", "cleo", "marta", 0.5), belief("known", "marta", "ferrywise", 0.8),
+            belief("far", "ben", "mary ann", 0.3, "kestrel"),
+        ],
+        "entity_aliases": [{"id": "a", "alias_name": "the baker", "entity_id": "e_cleo"}],
+    }  # fmt: skip
+    uri = remembered(tmp_path_factory.mktemp("modes") / "m", FACTS, more=more)
+    with Store.open(str(uri)).commit("moved", "moved", EPOCH) as tx:
+        said = tx.by_ids("messages", ["m_4", "m_5"], with_vector=True)
+        tx.upsert("messages", said.with_columns(conversation_id=pl.lit("d")))
+    return uri
+
+
+@pytest.fixture(scope="module")
+def memory(store: Path) -> Iterator[Memory]:
+    """That store, asked without traces."""
+    with Memory.open(str(store), settings=PLAIN, is_logged=False) as opened:
+        yield opened
+
+
+def names(memory: Memory, query: str, **how: Any) -> list[str]:
+    return [found.id for found in memory.recall(query, now=NOW, **how).facts]
+
+
+# Along relations
+
+
+@pytest.mark.parametrize("graph", ["bfs", "spread"])
+def test_a_walk_brings_what_no_word_of_the_question_says(store: Path, graph: str) -> None:
+    chosen = RecallSettings(graph="none", graph_weight=1.0, neighbours=0.0, others_weight=1.0)
+    with Memory.open(str(store), settings=chosen, is_logged=False) as memory:
+        plain = memory.recall("What about Marta?", now=NOW).facts
+        found = memory.recall("What about Marta?", now=NOW, graph=graph).facts
+    places = [fact.id for fact in plain].index("lies"), [fact.id for fact in found].index("lies")
+    assert places[1] < places[0]
+    reached = {fact.id: fact.parts for fact in found}
+    assert reached["works"]["hops"] == 0.0 < reached["lies"]["hops"]
+    assert reached["works"]["graph"] == 1.0 >= reached["lies"]["graph"] > 0.0
+    assert "graph" not in reached["bees"]
+    for fact in found:
+        parts = fact.parts
+        assert fact.score == pytest.approx(parts["search"] + parts.get("graph", 0.0), abs=1e-6)
+
+
+def test_a_walk_brings_nothing_that_the_question_may_not_see(store: Path, memory: Memory) -> None:
+    assert "lies" in names(memory, "Marta", graph="bfs")
+    assert "lies" not in names(memory, "Marta", graph="bfs", scope="kestrel")
+    assert names(memory, "Marta", graph="bfs", as_of=EPOCH - DAY) == []
+    assert set(names(memory, "Marta", graph="bfs", last=1)) <= {"honey", "bread"}
+
+
+def test_the_settings_say_whether_relations_are_followed_and_a_question_may_say_otherwise(store: Path) -> None:
+    with Memory.open(str(store), settings=RecallSettings(graph="bfs"), is_logged=False) as memory:
+        walked, plain = (memory.recall("Marta", now=NOW, graph=graph).facts for graph in (None, "none"))
+    assert any("graph" in fact.parts for fact in walked)
+    assert not any("graph" in fact.parts for fact in plain)
+
+
+def test_a_way_that_does_not_exist_is_answered_with_those_that_do(memory: Memory) -> None:
+    with pytest.raises(UnusableInput, match="none, bfs, spread"):
+        memory.recall("Marta", graph="dijkstra")
+
+
+# Conversations
+
+
+def test_facts_of_the_conversation_that_goes_on_come_sooner(memory: Memory) -> None:
+    before, after = (memory.recall(QUESTION, now=NOW, episode=which).facts for which in ("c", "d"))
+    for told, said_here in ((before, {"works", "lies", "bees"}), (after, {"honey", "bread"})):
+        assert [fact.score for fact in told] == sorted((fact.score for fact in told), reverse=True)
+        for fact in told:
+            parts = fact.parts
+            assert parts["episode"] == (1.1 if fact.id in said_here else 1.0)
+            assert fact.score == pytest.approx(parts["search"] * parts["limbic"] * parts["episode"], abs=1e-6)
+
+
+def test_the_last_conversations_restrict_what_may_answer(memory: Memory) -> None:
+    assert set(names(memory, QUESTION, last=1)) == {"honey", "bread"}
+    assert set(names(memory, QUESTION, last=2)) == {"works", "bees", "honey", "bread"}
+    assert set(names(memory, QUESTION, last=99)) == {"works", "bees", "honey", "bread"}
+    with pytest.raises(UnusableInput, match="at least one"):
+        memory.recall(QUESTION, last=0)
+
+
+def test_an_unknown_conversation_is_named_with_those_there_are(memory: Memory) -> None:
+    with pytest.raises(UnknownName, match=r"Unknown conversation 'nowhere'.*Known: c, d"):
+        memory.recall(QUESTION, episode="nowhere")
+
+
+# Neighbouring turns
+
+
+def test_a_turn_beside_a_matching_one_has_a_share_of_its_words(store: Path) -> None:
+    with Memory.open(str(store), settings=PLAIN.model_copy(update={"neighbours": 0.5}), is_logged=False) as memory:
+        found = {fact.id: fact for fact in memory.recall("beekeeping bees", now=NOW).facts}
+    with Memory.open(str(store), settings=PLAIN, is_logged=False) as memory:
+        plain = {fact.id: fact for fact in memory.recall("beekeeping bees", now=NOW).facts}
+    words = {name: fact.parts["words"] for name, fact in found.items()}
+    assert {name for name, share in words.items() if share} == {"lies", "bees"}  # honey is of another talk
+    assert words["lies"] == pytest.approx(words["bees"] / 2)
+    assert plain["lies"].parts["words"] == 0.0
+    assert found["bees"].score == plain["bees"].score
+
+
+# Parts
+
+
+def test_parts_are_told_only_where_they_are_asked_for(memory: Memory) -> None:
+    found = memory.recall(QUESTION, now=NOW)
+    assert all("parts" not in told for told in found.as_json()["facts"])
+    explained = found.as_json(explained=True)["facts"]
+    for fact, told in zip(found.facts, explained, strict=True):
+        parts = told["parts"]
+        whole = (parts["words"] + max(parts["meaning"], 0.0) + parts["overlap"]) / parts["place"]
+        assert parts["search"] == pytest.approx(whole, abs=1e-5)
+        assert parts["meaning"] == pytest.approx(fact.cosine)
+        factors = parts["importance"] * parts["recency"] * parts["company"] * parts["status"]
+        assert parts["limbic"] == pytest.approx(factors, abs=1e-5)
+        assert told["score"] == pytest.approx(parts["search"] * parts["limbic"], abs=1e-5)
+
+
+def test_the_table_of_parts_leaves_out_factors_that_are_one_for_all(memory: Memory) -> None:
+    def shown(**how: Any) -> str:
+        console = Console(width=250)
+        with console.capture() as captured:
+            console.print(parts_table(memory.recall(QUESTION, now=NOW, **how)))
+        return captured.get()
+
+    plain, walked = shown(), shown(graph="bfs", episode="d")
+    heads = [next(line for line in text.splitlines() if "words" in line) for text in (plain, walked)]
+    looked_for = ("search", "recency", "graph", "hops", "fused", "episode", "status")
+    assert [word for word in looked_for if word in heads[0]] == ["search", "recency"]
+    assert "episode" in heads[1]
+    assert "Without effect here: place, importance, company, status." in plain
+
+
+@pytest.mark.parametrize("weights", [{}, {"vector_weight": 2.0, "graph_weight": 0.7, "diversity": 0.5}], ids=str)
+def test_the_parts_of_a_score_make_the_score_by_the_formula_that_is_shown(
+    tmp_path: Path, weights: dict[str, Any]
+) -> None:
+    said = [
+        relation("f_bees", "Marta keeps bees on the roof in June.", "marta", "bees"),
+        relation("f_roof", "Marta mended the roof.", "marta", "roof", message_id="m_f_bees"),
+        relation("f_lean", "Ben keeps bees, too.", "ben", "bees", suspect_of="f_old"),
+        plain_fact("f_old", "Ben kept bees.", status="superseded", valid_to=NOW - DAY),
+    ]
+    place = remembered(tmp_path / "m", said, more={"entities": [*map(entity, ("marta", "ben", "bees", "roof"))]})
+    settings = RecallSettings(graph="bfs", limbic=True, **weights)
+    with Memory.open(str(place), settings=settings, is_logged=False) as memory:
+        found = memory.recall("Does Marta keep bees on the roof in June?", now=NOW, episode="c").facts
+    assert len(found) >= 3
+    assert {"period", "limbic", "graph"} <= {name for fact in found for name in fact.parts}
+    for fact in found:
+        part = fact.parts
+        search = part["words"] + settings.vector_weight * max(part["meaning"], 0.0) + part["overlap"]
+        fused = search / part["place"] ** 0.25 + settings.graph_weight * part.get("graph", 0.0)
+        score = fused * part.get("about", 1.0) + part.get("period", 0.0)
+        for factor in ("limbic", "suspect", "episode", "diversity"):
+            score *= part.get(factor, 1.0)
+        assert fact.score == pytest.approx(score, abs=1e-5)
+    shown = Console(width=300)
+    with shown.capture() as captured:
+        shown.print(parts_table(Recollection("q", found)))
+    assert "overlap) / fourth root of its place" in captured.get()
+
+
+def test_diversity_tells_a_repetition_later(tmp_path: Path) -> None:
+    said = ["Marta keeps bees on the roof.", "Marta keeps her bees on the roof.", "Ben keeps goats in the yard."]
+    uri = remembered(tmp_path / "m", [plain_fact(f"f{n}", text) for n, text in enumerate(said)])
+    with Memory.open(str(uri), is_logged=False) as memory:
+        [first, second, other] = names(memory, QUESTION)
+    assert other == "f2"
+    with Memory.open(str(uri), settings=RecallSettings(diversity=1.0), is_logged=False) as memory:
+        found = memory.recall(QUESTION, now=NOW).facts
+    assert [fact.id for fact in found] == [first, other, second]
+    assert found[0].parts["diversity"] == 1.0 > found[1].parts["diversity"] > found[2].parts["diversity"]
+
+
+# What may be
+
+
+def test_what_may_hold_between_two_named_things_is_told_apart(memory: Memory) -> None:
+    found = memory.recall("Does the baker get on with Marta's people?", now=NOW)
+    assert [belief.id for belief in found.uncertain] == ["b2", "b1", "b4"]
+    assert not {belief.id for belief in found.uncertain} & {fact.id for fact in found.facts}
+    told = found.as_json()["uncertain"]
+    assert (told[0]["id"], told[0]["is_uncertain"], told[0]["probability"]) == ("b2", True, 0.7)
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(0, []), (1, ["b2"]), (9, ["b2", "b1", "b4", "b3"])])
+def test_how_many_pending_beliefs_are_told_is_a_setting(store: Path, limit: int, expected: list[str]) -> None:
+    with Memory.open(str(store), settings=RecallSettings(uncertain_limit=limit), is_logged=False) as memory:
+        assert [belief.id for belief in memory.recall("Cleo and Marta?", now=NOW).uncertain] == expected
+        assert [belief.id for belief in memory.uncertain("Cleo", "Marta", now=NOW)] == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "how"),
+    [
+        ("What does Marta like?", {}),
+        ("Marta and Ferrywise", {}),  # a live fact relates the two
+        ("Martas cleopatra", {}),
+        ("Ben and Mary", {}),
+        ("Cleo and Marta", {"as_of": NOW - DAY}),
+        ("Cleo and Marta", {"scope": "kestrel"}),
+    ],
+)
+def test_nothing_uncertain_is_told_where_nobody_asked_for_it(memory: Memory, query: str, how: Any) -> None:
+    found = memory.recall(query, now=NOW, **how)
+    assert found.uncertain == ()
+    assert "uncertain" not in found.as_json()
+
+
+def test_a_name_of_several_words_is_one_name(memory: Memory) -> None:
+    assert [belief.id for belief in memory.recall("ben, mary   ANN?", now=NOW, scope="kestrel").uncertain] == ["far"]
+
+
+# Who is asked about
+
+
+def test_facts_about_somebody_else_stand_behind_where_the_question_names_people(store: Path) -> None:
+    def scores(weight: float, query: str) -> dict[str, float]:
+        chosen = PLAIN.model_copy(update={"others_weight": weight, "limbic": False})
+        with Memory.open(str(store), settings=chosen, is_logged=False) as memory:
+            return {found.id: found.score for found in memory.recall(query, now=NOW).facts}
+
+    plain, chosen = (scores(weight, "Does Cleo keep bees on the roof?") for weight in (1.0, 0.5))
+    assert chosen["bees"] == pytest.approx(plain["bees"] / 2)  # Ben's
+    assert (chosen["honey"], chosen["bread"]) == (plain["honey"], plain["bread"])
+    assert scores(0.5, QUESTION) == scores(1.0, QUESTION)  # nobody is named

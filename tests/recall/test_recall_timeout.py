@@ -1,0 +1,213 @@
+"""A recall ends in its time, whatever in it is slow, and says that it did (S2-44)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from stores import fact, remembered
+
+from apps.mcp.reading_tools import _why_empty
+from recall import memory as reading
+from recall import walks
+from recall.loop import Deadline
+from recall.memory import Memory
+from slowwave.errors import TookTooLong
+from slowwave.graph.walks import Walk
+from slowwave.settings import LanguageSettings, RecallSettings
+from slowwave.types import Recollection
+from storage.store import Store
+from storage.warm import WarmTables
+
+QUERY = "What does Marta play?"
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    plays = fact("f", "Marta plays the violin.", object_id="e_violin")
+    return remembered(tmp_path_factory.mktemp("slow") / "m", [plays, fact("g", "Marta sings.")])
+
+
+def opened(place: Path, milliseconds: int) -> Memory:
+    return Memory.open(
+        str(place), settings=RecallSettings.model_validate({"walk": {"recall_timeout_ms": milliseconds}})
+    )
+
+
+@pytest.fixture
+def memory(place: Path) -> Iterator[Memory]:
+    """One that has answered from this state before, and has 50 ms for what it is asked now."""
+    with opened(place, 50) as memory:
+        for _ in range(2):
+            memory.recall(QUERY, now=NOW)
+        yield memory
+
+
+async def hangs(*_: Any, **__: Any) -> Any:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("read", ["search", "place", "answers", "passages"])
+def test_s2_44_whatever_is_slow_the_recall_ends_empty_and_says_why(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, read: str
+) -> None:
+    monkeypatch.setattr(reading, read, hangs)
+    with caplog.at_level(logging.WARNING, "slowwave"):
+        found = memory.recall(QUERY, now=NOW)
+    assert (found.facts, found.passages, found.is_timed_out) == ((), (), True)
+    assert found.as_json()["timed_out"] is True
+    assert "longer than recall_timeout_ms" in caplog.text
+
+
+def test_s2_44_a_read_that_holds_up_the_loop_itself_does_not_hang_who_asks(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = threading.Event()
+
+    async def blocks(*_: Any, **__: Any) -> Any:
+        stuck.wait()
+
+    monkeypatch.setattr(reading, "search", blocks)
+    try:
+        assert memory.recall(QUERY, now=NOW).is_timed_out
+    finally:
+        stuck.set()
+    monkeypatch.undo()
+    assert memory.recall(QUERY, now=NOW + timedelta(days=1), as_of=NOW).facts  # and it answers again
+
+
+def test_s2_44_the_conversation_that_is_going_on_is_read_within_the_time(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = threading.Event()
+    monkeypatch.setattr(reading, "messages_of", lambda *_: stuck.wait())
+    try:
+        assert memory.recall(QUERY, now=NOW, episode="c").is_timed_out
+    finally:
+        stuck.set()
+
+
+def test_s2_44_many_questions_end_together_and_are_not_counted_as_use(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[str] = []
+    monkeypatch.setattr(memory._accesses, "note", lambda query, *_: noted.append(query))
+    monkeypatch.setattr(reading, "answers", hangs)
+    found = memory.recall_many([QUERY, "Who sings?"], now=NOW)
+    assert [(each.query, each.is_timed_out) for each in found] == [(QUERY, True), ("Who sings?", True)]
+    assert noted == []
+
+
+@pytest.mark.parametrize("is_held", [True, False], ids=["in memory", "queries"])
+def test_s2_44_what_a_walk_needs_may_take_half_of_the_time_and_the_rest_answers(
+    place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_held: bool
+) -> None:
+    monkeypatch.setattr(walks, "_found", hangs)
+    how = {"held_mb": 320 if is_held else 0, "walk": {"recall_timeout_ms": 100}}
+    with Memory.open(str(place), settings=RecallSettings.model_validate(how)) as memory:
+        found = memory.recall(QUERY, now=NOW)  # the first, which has 1 s
+    assert [each.id for each in found.facts][:1] == ["f"]
+    assert not found.is_timed_out
+    assert "follows no relations" in caplog.text
+
+
+def test_the_first_recall_of_a_state_may_take_longer_and_so_may_one_after_a_commit(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = WarmTables._opened
+
+    async def slow(*how: Any) -> Any:
+        await asyncio.sleep(0.3)
+        return await real(*how)
+
+    monkeypatch.setattr(WarmTables, "_opened", slow)
+    with opened(place, 250) as memory:
+        assert memory.recall(QUERY, now=NOW).facts
+        with Store.open(str(place)).commit("later", "later", NOW) as tx:
+            tx.upsert("entity_aliases", pl.DataFrame([{"id": "a", "alias_name": "mana", "entity_id": "e_marta"}]))
+        real_state = WarmTables._state
+
+        async def changed(self: WarmTables) -> Any:
+            found = await real_state(self)
+            monkeypatch.setattr(WarmTables, "_open", slowly)
+            return found
+
+        async def slowly(self: WarmTables, *how: Any) -> Any:
+            await asyncio.sleep(0.3)
+            return await opening(self, *how)
+
+        opening = WarmTables._open
+        monkeypatch.setattr(WarmTables, "_opened", real)
+        monkeypatch.setattr(WarmTables, "_state", changed)
+        assert memory.recall(QUERY, now=NOW).facts
+
+
+def test_a_first_recall_that_hangs_ends_as_well(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WarmTables, "newest", hangs)
+    with opened(place, 1) as memory:
+        assert memory.recall(QUERY, now=NOW).is_timed_out
+
+
+def test_without_a_time_out_a_recall_takes_its_time(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deadline = Deadline(0)
+    assert (deadline.left, deadline.walk_ends) == (None, None)
+    monkeypatch.setattr("recall.loop.FIRST", 0)  # of 1 ms nothing would be left
+    with opened(place, 0) as memory:
+        assert memory.recall(QUERY, now=NOW).facts
+
+
+def test_what_embedding_takes_is_not_counted() -> None:
+    deadline = Deadline(100)
+    before = deadline.walk_ends
+    deadline.leave_out(2.0)
+    assert deadline.walk_ends == pytest.approx((before or 0.0) + 2.0)
+
+
+def test_an_error_of_a_read_that_is_a_time_out_itself_is_told_as_it_is(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: Any, **__: Any) -> Any:
+        raise TimeoutError("the storage")
+
+    monkeypatch.setattr(reading, "search", fails)
+    with pytest.raises(TimeoutError, match="the storage"):
+        memory.recall(QUERY, now=NOW)
+
+
+def test_a_block_is_empty_then_and_a_model_is_not_asked(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "search", hangs)
+    block = memory.block_for(QUERY, 1000, now=NOW)
+    assert (block.text, block.is_timed_out) == ("", True)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
+    with pytest.raises(TookTooLong, match="did not answer in time"):
+        memory.ask(QUERY, LanguageSettings(model="anthropic/claude-haiku-4-5"), now=NOW)
+
+
+def test_an_agent_is_not_told_that_nothing_is_known() -> None:
+    assert "does not mean that nothing is known" in _why_empty(Recollection(QUERY, is_timed_out=True))
+    assert _why_empty(Recollection(QUERY)) == "Nothing is known about that."
+
+
+def test_s2_44_the_walk_itself_has_a_tenth_of_the_time(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    over: list[bool] = []
+
+    def walk(*how: Any) -> Walk:
+        is_over = how[-1]
+        over.append(is_over())
+        time.sleep(0.06)
+        over.append(is_over())
+        return Walk()
+
+    monkeypatch.setattr(walks, "_WALKS", {"bfs": walk})
+    with opened(place, 500) as memory:  # the first, which has 5 s
+        assert memory.recall("Marta", now=NOW).facts
+    assert over == [False, True]

@@ -1,0 +1,304 @@
+"""Words that tell when, and the times they give a statement: when it holds, when it happens, how exactly."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slowwave.extraction.dates import ALONE, DISPUTED, SURE, Times, find_hint, resolve_times
+
+SAID = datetime(2026, 4, 9, 17, 5, tzinfo=UTC)  # a Thursday
+NOVEMBER = datetime(2024, 11, 18, 15, tzinfo=UTC)  # a Monday
+PHRASES = [json.loads(line) for line in (Path(__file__).parents[1] / "data/dated_phrases.jsonl").open(encoding="utf-8")]
+
+
+def day(moment: datetime | None, less: int = 0) -> str | None:
+    return (moment - timedelta(days=less)).date().isoformat() if moment else None
+
+
+def told(times: Times) -> tuple[str | None, str | None, str, str]:
+    """First and last day, precision and kind, as the labelled phrases write them."""
+    if times.kind in ("event", "plan", "deadline"):
+        return day(times.event_at), day(times.event_until, 1), times.precision, times.kind
+    if times.kind == "until":
+        return None, day(times.valid_to, 1), times.precision, times.kind
+    return day(times.valid_from) if times.kind else None, None, times.precision, times.kind
+
+
+def resolved(phrase: dict[str, Any], words: str) -> Times:
+    said = datetime.fromisoformat(phrase["said"]).replace(hour=15, tzinfo=UTC)
+    return resolve_times(words, said, phrase["sentence"])
+
+
+def wanted(phrase: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(phrase[key] for key in ("start", "end", "precision", "kind"))
+
+
+MISREAD = {"We married in August.", "The standup notes are from April 7.", "The old town burned around 1740."}
+NOT_FOUND = {
+    "We married in August.", "The recipe was written around 1890.", "The old town burned around 1740.",
+    "The backup ran at 2026-04-08T03:00.", "We leave tomorrow and return on January 8.",
+}  # fmt: skip
+
+
+def test_of_300_labelled_phrases_and_more_97_percent_are_understood_and_none_but_the_known_ones_is_not() -> None:
+    wrong = {phrase["sentence"] for phrase in PHRASES if told(resolved(phrase, phrase["words"])) != wanted(phrase)}
+    assert wrong == MISREAD
+    assert len(PHRASES) >= 300
+    assert len(wrong) <= 0.03 * len(PHRASES)
+
+
+def test_97_percent_are_found_in_their_sentence_and_understood_and_none_but_the_known_ones_is_not() -> None:
+    wrong = {
+        phrase["sentence"]
+        for phrase in PHRASES
+        if told(resolved(phrase, find_hint(phrase["sentence"]))) != wanted(phrase)
+    }
+    assert wrong == NOT_FOUND
+    assert len(wrong) <= 0.03 * len(PHRASES)
+
+
+def test_no_event_of_the_phrases_is_to_come_and_no_plan_is_over() -> None:
+    for phrase in PHRASES:
+        for words in (phrase["words"], find_hint(phrase["sentence"])):
+            said = datetime.fromisoformat(phrase["said"]).replace(hour=15, tzinfo=UTC)
+            times = resolved(phrase, words)
+            assert times.valid_from <= said, phrase
+            assert times.kind != "event" or (times.event_at and times.event_at <= said), phrase
+            assert times.kind not in ("plan", "deadline") or (times.event_until and times.event_until > said), phrase
+
+
+@pytest.mark.parametrize(
+    ("words", "statement", "first", "last"),
+    [
+        ("48 hours ago", "Ana called 48 hours ago.", "2026-04-07", "2026-04-07"),
+        ("30 hours ago", "Ana called 30 hours ago.", "2026-04-08", "2026-04-08"),
+        ("ten minutes ago", "Ana called ten minutes ago.", "2026-04-09", "2026-04-09"),
+        ("the weekend", "Ana hiked at the weekend.", "2026-04-04", "2026-04-05"),
+        ("the weekend", "Ana will hike at the weekend.", "2026-04-11", "2026-04-12"),
+        ("next month", "Ana moves next month.", "2026-05-01", "2026-05-31"),
+        ("last year", "Ana moved last year.", "2025-01-01", "2025-12-31"),
+        ("from March to May", "Ana lived in Porto from March to May.", "2025-03-01", "2025-05-31"),
+        ("from May", "Ana works at Acme from May.", "2026-05-01", "2026-05-31"),
+        ("starting next week", "Ana works nights starting next week.", "2026-04-13", "2026-04-19"),
+        ("November 21 and 23", "Ana was away November 21 and 23.", "2025-11-21", "2025-11-23"),
+        ("Monday to Wednesday", "Ana is away Monday to Wednesday.", "2026-04-13", "2026-04-15"),
+        ("tomorrow night", "Ana leaves tomorrow night.", "2026-04-10", "2026-04-10"),
+        ("three days from now", "Ana leaves three days from now.", "2026-04-12", "2026-04-12"),
+        ("a month and a half ago", "Ana moved a month and a half ago.", "2026-02-23", "2026-02-23"),
+        ("a year and a half ago", "Ana moved a year and a half ago.", "2024-10-01", "2024-10-31"),
+        ("two decades ago", "Ana moved two decades ago.", "2006-01-01", "2006-12-31"),
+        ("the last week of March", "Ana was ill in the last week of March.", "2026-03-25", "2026-03-31"),
+        ("the second weekend of May", "Ana marries on the second weekend of May.", "2026-05-09", "2026-05-10"),
+        ("the last weekend of May", "Ana marries on the last weekend of May.", "2026-05-30", "2026-05-31"),
+        ("in the 90s", "Ana lived in Oslo in the 90s.", "1990-01-01", "1999-12-31"),
+        ("the end of next month", "Ana leaves at the end of next month.", "2026-05-21", "2026-05-31"),
+        ("early May", "Ana leaves in early May.", "2026-05-01", "2026-05-10"),
+        ("next Friday", "Ana leaves next Friday.", "2026-04-17", "2026-04-17"),
+        ("next Monday", "Ana leaves next Monday.", "2026-04-13", "2026-04-13"),
+    ],
+)
+def test_words_mean_a_first_and_a_last_day(words: str, statement: str, first: str, last: str) -> None:
+    assert told(resolve_times(words, SAID, statement))[:2] == (first, last)
+
+
+@pytest.mark.parametrize(
+    ("words", "statement", "start"),
+    [
+        ("on Monday", "Ana starts at Acme on Monday.", "2026-04-13"),
+        ("on Monday", "Ana met Bruno on Monday.", "2026-04-06"),
+        ("in August", "Ana will move in August.", "2026-08-01"),
+        ("in August", "Ana moved in August.", "2025-08-01"),
+        ("on the 12th", "Ana is going to be there on the 12th.", "2026-04-12"),
+        ("on 2 June", "The release is on 2 June.", "2026-06-02"),
+        ("on 2 June", "The release was on 2 June.", "2025-06-02"),
+    ],
+)
+def test_a_bare_date_lies_where_the_tense_of_its_sentence_points(words: str, statement: str, start: str) -> None:
+    assert day(resolve_times(words, SAID, statement).event_at) == start
+
+
+@pytest.mark.parametrize(
+    ("words", "statement", "start"),
+    [
+        ("in February", "My parents visit in February.", "2027-02-01"),
+        ("in January", 'Ana Lima: "We marry in January."', "2027-01-01"),
+        ("in March", "The second shop opens in March.", "2027-03-01"),
+        ("on 3 January", "My cousin graduates on 3 January.", "2027-01-03"),
+        ("In March", "In March we both fly to Oslo.", "2027-03-01"),
+        ("in January", "We get married in January.", "2027-01-01"),
+        ("in January", "Our move in January cost a lot.", "2026-01-01"),
+        ("in March", "Our product launches in March were a mess.", "2026-03-01"),
+        ("in February", "The visit in February was great.", "2026-02-01"),
+        ("in January", "I cut my hair in January.", "2026-01-01"),
+        ("in January", "We ski in January.", None),
+        ("in February", "My aunt usually visits in February.", None),
+        ("in January", "I should have gone to Rome in January.", "2026-01-01"),
+        ("in March", "She could have left in March.", "2026-03-01"),
+        ("by 31 March", "I will have paid the tax by 31 March.", "2027-03-31"),
+    ],
+)
+def test_what_is_told_in_the_present_is_not_over_and_what_should_have_been_is(
+    words: str, statement: str, start: str | None
+) -> None:
+    assert day(resolve_times(words, SAID, statement).event_at) == start
+
+
+def test_what_should_have_been_done_by_a_date_has_no_date_to_come() -> None:
+    tax, tiles = "I should have paid the tax by 31 March.", "We ought to have laid the tiles by June."
+    assert resolve_times("by 31 March", SAID, tax).kind == "before"
+    assert resolve_times("by June", SAID, tiles) == Times(SAID)  # June of which year
+
+
+def test_what_is_planned_is_known_from_when_it_was_said_and_happens_later() -> None:
+    plan = resolve_times("on November 25", NOVEMBER, "My interview is on November 25.")
+    assert (plan.valid_from, day(plan.event_at), day(plan.event_until)) == (NOVEMBER, "2024-11-25", "2024-11-26")
+
+
+def test_what_happened_holds_from_then() -> None:
+    event = resolve_times("in 2016", NOVEMBER, "We met in 2016.")
+    assert (day(event.valid_from), day(event.event_at), event.valid_to) == ("2016-01-01", "2016-01-01", None)
+
+
+def test_a_state_begins_and_ends_without_happening() -> None:
+    since = resolve_times("since 2021", NOVEMBER, "Ana has lived in Faro since 2021.")
+    until = resolve_times("until 31 January", NOVEMBER, "I'm on leave until 31 January.")
+    assert day(resolve_times("since Monday", SAID, "We're on the new version since Monday.").valid_from) == "2026-04-06"
+    both = resolve_times("from 2011 to 2014", NOVEMBER, "I lived in Graz from 2011 to 2014.", kind="state")
+    assert (day(since.valid_from), since.valid_to, since.event_at) == ("2021-01-01", None, None)
+    assert (until.valid_from, day(until.valid_to), until.event_at) == (NOVEMBER, "2025-02-01", None)
+    assert (day(both.valid_from), day(both.valid_to), both.event_at) == ("2011-01-01", "2015-01-01", None)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "when I was ten",
+        "after 3 May",
+        "on 31 February",
+        "in 9999 years",
+        "3 May 1066",
+        "3/5/2024",
+        "soon",
+        "",
+        "yesterday next week",
+        "the 45th",
+        "every Sunday",
+    ],
+)
+def test_words_that_name_no_time_or_no_possible_one_mean_nothing(words: str) -> None:
+    assert resolve_times(words, SAID) == Times(SAID)
+
+
+def test_words_around_a_date_that_tell_no_time_are_passed_over() -> None:
+    assert day(resolve_times("yesterday at the gym", SAID, "I met Bo yesterday at the gym.").event_at) == "2026-04-08"
+
+
+@pytest.mark.parametrize(
+    ("words", "model", "kind", "at", "precision"),
+    [
+        ("last week", "2024-11-13", "event", "2024-11-11", "week"),
+        ("a few years ago", "2022", "event", "2021-01-01", "around"),
+        ("in 2019", "2019-06-05", "event", "2019-01-01", "year"),
+        ("on November 25", "2024-11-25", "plan", "2024-11-25", "day"),
+        ("on November 25", "2024-11-25", "event", "2024-11-25", "day"),
+        ("November 21 and 23", "2024-11-21/2024-11-23", "plan", "2024-11-21", "day"),
+    ],
+)
+def test_a_model_that_agrees_adds_nothing_that_the_words_do_not_say(
+    words: str, model: str, kind: str, at: str, precision: str
+) -> None:
+    times = resolve_times(words, NOVEMBER, model_date=model, kind=kind)
+    assert (day(times.event_at), times.precision, times.certainty, times.is_disputed) == (at, precision, SURE, False)
+
+
+def test_a_model_that_understands_something_else_is_kept_and_disputed() -> None:
+    times = resolve_times("last Friday", NOVEMBER, "We met last Friday.", model_date="2024-11-08", kind="event")
+    assert (day(times.event_at), times.certainty, times.is_disputed) == ("2024-11-08", DISPUTED, True)
+
+
+def test_a_date_that_only_the_model_tells_is_less_certain() -> None:
+    times = resolve_times("when I was ten", NOVEMBER, "I moved when I was ten.", model_date="1995", kind="event")
+    assert (day(times.event_at), times.precision, times.certainty) == ("1995-01-01", "year", ALONE)
+
+
+@pytest.mark.parametrize(
+    ("words", "statement", "model", "kind"),
+    [
+        ("November 21 and 23", "The finals are on November 21 and 23.", "2123-11-21", "plan"),
+        ("on November 25", "My interview is on November 25.", "2023-11-25", "plan"),
+        ("last week", "We met last week.", "2025-11", "event"),
+        ("since 2021", "Ana has lived in Faro since 2021.", "2031", "since"),
+        ("yesterday", "We met yesterday.", "the day before", "event"),
+        ("yesterday", "We met yesterday.", "2024-02-31", "event"),
+        ("yesterday", "We met yesterday.", "1066-10-14", "event"),
+        ("yesterday", "We met yesterday.", "2024-11-20/2024-11-02", "event"),
+    ],
+)
+def test_a_date_of_a_model_that_cannot_be_is_dropped_with_a_reason(
+    words: str, statement: str, model: str, kind: str
+) -> None:
+    times = resolve_times(words, NOVEMBER, statement, model_date=model, kind=kind)
+    ruled = resolve_times(words, NOVEMBER, statement, kind=kind)
+    assert model in times.reason
+    assert (times.event_at, times.valid_from, times.certainty) == (ruled.event_at, ruled.valid_from, SURE)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "hint"),
+    [
+        ("I joined Acme in September 2024, straight from school.", "in September 2024"),
+        ("I left last week!", "last week"),
+        ("My leave starts on Monday, the 15th of June, at noon.", "on Monday, the 15th of June"),
+        ("It has been calm since yesterday.", "since yesterday"),
+        ("We married in 2018 and it rained.", "in 2018"),
+        ("Last Friday I went home.", "Last Friday"),
+        ("Me mudé la semana pasada.", "la semana pasada"),
+        ("It is due by April 5, 2024, they say.", "by April 5, 2024"),
+        ("We stayed for two weeks in May 2024.", "in May 2024"),
+    ],
+)
+def test_the_words_are_copied_as_they_stand(sentence: str, hint: str) -> None:
+    assert find_hint(sentence) == hint
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    ["I may go.", "We start at 7 and stop at 15.", "It took 2 days.", "Version 3.11 is fine.", "They march every day."],
+)
+def test_numbers_and_modals_are_not_dates(sentence: str) -> None:
+    assert find_hint(sentence) == ""
+
+
+@settings(deadline=None)
+@given(
+    st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1)),
+    st.sampled_from([phrase["words"] for phrase in PHRASES]),
+    st.sampled_from(["Ana went there.", "Ana will go there.", "Ana is there.", "Ana has been there.", ""]),
+    st.sampled_from(["", "event", "plan", "deadline", "since", "until", "state", "nonsense"]),
+    st.sampled_from(["", "2024", "2026-04", "2026-04-08", "2019/2021", "2123-11-21", "soon"]),
+)
+def test_no_time_ends_before_it_begins_no_event_is_to_come_and_no_plan_is_over(
+    said: datetime, words: str, statement: str, kind: str, model: str
+) -> None:
+    said = said.replace(tzinfo=UTC)
+    times = resolve_times(words, said, f"{statement[:-1]} {words}.", model_date=model, kind=kind)
+    assert times.valid_from <= said
+    assert times.valid_to is None or times.valid_from < times.valid_to
+    assert (times.event_at is None) == (times.event_until is None) == (times.kind not in ("event", "plan", "deadline"))
+    if times.event_at and times.event_until:
+        assert times.event_at < times.event_until
+        assert times.event_at <= said if times.kind == "event" else times.event_until > said
+
+
+@settings(deadline=None)
+@given(st.text(max_size=80), st.text(max_size=20))
+def test_any_text_is_survived(words: str, model: str) -> None:
+    find_hint(words)
+    resolve_times(words, SAID, words, model_date=model)

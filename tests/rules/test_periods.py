@@ -1,0 +1,195 @@
+"""Which time a question names, and that what is of it comes first."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from stores import fact, remembered
+
+from recall.memory import Memory
+from slowwave.ranking.periods import Period, event_in, period_of
+from slowwave.settings import RecallSettings
+
+NOW = datetime(2024, 11, 22, tzinfo=UTC)
+
+
+def day(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("question", "period"),
+    [
+        ("What did Anna do in October 2023?", Period(day("2023-10-01"), day("2023-11-01"))),
+        ("What did she show on May 23, 2023?", Period(day("2023-05-23"), day("2023-05-24"))),
+        ("Who won in 2023?", Period(day("2023-01-01"), day("2024-01-01"))),
+        ("What did I do last summer?", Period(day("2024-06-01"), day("2024-09-01"))),
+        ("What did we decide yesterday?", Period(day("2024-11-21"), day("2024-11-22"))),
+        ("What has changed since June 2024?", Period(start=day("2024-06-01"))),
+        ("Where did he live before 2022?", Period(end=day("2022-01-01"))),
+        ("What happened in October?", Period(months=(10,))),
+        ("What did Anna do on December 4?", Period(months=(12,), day=4)),
+        ("Where was the parade during the winter?", Period(months=(12, 1, 2))),
+        ("What may I eat?", None),
+        ("How many people marched?", None),
+        ("When did she move?", None),
+        ("", None),
+    ],
+)
+def test_the_period_of_a_question(question: str, period: Period | None) -> None:
+    assert period_of(question, NOW) == period
+
+
+@pytest.mark.parametrize(
+    "period",
+    [
+        Period(day("2023-10-01"), day("2023-11-01")),
+        Period(start=day("2023-10-01")),
+        Period(end=day("2023-10-01")),
+        Period(months=(10, 11)),
+        Period(months=(10,), day=4),
+        Period(months=(10,), day=4, last_day=9),
+        Period(months=(5, 6), day=28, last_day=3),
+        Period(months=(12, 1, 2), day=26, last_day=1),
+    ],
+)
+def test_rows_are_of_a_period_by_any_of_their_times(period: Period) -> None:
+    times = [None, *(day("2022-09-25") + timedelta(days=n) for n in range(0, 900, 3))]
+    frame = pl.DataFrame({"at": times, "never": pl.Series([None] * len(times), dtype=pl.Datetime("us", "UTC"))})
+    met = frame.select(period.expression(["never", "at"])).to_series().to_list()
+    assert met == [period.covers(at) for at in times]
+    assert any(met)
+    assert not all(met)
+
+
+def test_days_of_several_months_are_those_from_the_first_to_the_last() -> None:
+    period = Period(months=(12, 1, 2), day=26, last_day=1)
+    days = ("2022-12-25", "2022-12-26", "2023-01-02", "2023-02-01", "2023-02-02", "2023-03-01")
+    assert [period.covers(day(text)) for text in days] == [False, True, True, True, False, False]
+
+
+HOW: tuple[dict[str, Any], ...] = ({}, {"held_mb": 0})
+
+
+@pytest.mark.parametrize("settings", HOW, ids=["in memory", "by queries"])
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What did Ben paint in March?",
+        "What did Ben paint from 3 to 7 March?",
+        "What did Ben paint from February 28 to March 6?",
+        "What did Ben paint in March 2023?",
+    ],
+)
+def test_what_is_of_the_period_comes_first(tmp_path: Path, settings: dict[str, Any], question: str) -> None:
+    facts = [
+        fact(f"p{month}", f"Ben painted a picture with {thing}.", valid_from=datetime(2023, month, 5, tzinfo=UTC))
+        for month, thing in enumerate(("boats", "horses", "apples", "a bridge", "the sea", "two dogs"), 1)
+    ]
+    store = remembered(tmp_path / "m", facts)
+    with Memory.open(str(store), is_logged=False, settings=RecallSettings(**settings)) as memory:
+        found = memory.recall(question, k=3, now=NOW)
+        assert found.facts[0].id == "p3"
+        assert found.facts[0].parts["period"] > found.facts[1].parts["period"] == 0.0
+        assert memory.recall_many([question, "Who?"], k=3, now=NOW)[0].facts[0].id == "p3"
+
+
+@pytest.mark.parametrize("settings", HOW, ids=["in memory", "by queries"])
+def test_who_says_all_but_the_time_shares_all_words_with_the_question(tmp_path: Path, settings: dict[str, Any]) -> None:
+    texts = {"p3": "Ben painted boats.", "p4": "Ben slept.", "p5": "Ana swam."}
+    facts = [fact(name, text, valid_from=datetime(2023, int(name[1]), 5, tzinfo=UTC)) for name, text in texts.items()]
+    store = remembered(tmp_path / "m", facts)
+    with Memory.open(str(store), is_logged=False, settings=RecallSettings(**settings)) as memory:
+        plain = memory.recall("What did Ben paint?", now=NOW).facts[0]
+        for also in ((), ("Ben paintings in March 2023",)):
+            dated = memory.recall("What did Ben paint in March 2023?", also=also, now=NOW).facts[0]
+            assert dated.id == plain.id == "p3"
+            assert dated.parts["overlap"] == plain.parts["overlap"]
+            assert dated.parts["words"] >= plain.parts["words"]
+
+
+@pytest.mark.parametrize("settings", HOW, ids=["in memory", "by queries"])
+def test_a_fact_is_found_by_a_general_word_that_is_never_shown(tmp_path: Path, settings: dict[str, Any]) -> None:
+    facts = [
+        fact(f"t{n}", f"Ben {deed}.") for n, deed in enumerate(("paints boats", "reads maps", "has a limp", "naps"))
+    ]
+    facts[2]["search_terms"] = "ailment injury"
+    store = remembered(tmp_path / "m", facts)
+    with Memory.open(str(store), is_logged=False, settings=RecallSettings(**settings)) as memory:
+        found = memory.recall("Which ailment does Ben have?", now=NOW)
+        assert found.facts[0].id == "t2"
+        assert "ailment" not in str(found.facts[0].as_json())
+        assert "ailment" not in memory.context_for("Which ailment does Ben have?", 500, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "is_met"),
+    [
+        ("2023-01-01", None, True),
+        ("2023-01-01", "2023-10-02", True),
+        ("2023-01-01", "2023-10-01", False),
+        ("2023-10-31", None, True),
+        ("2023-11-01", None, False),
+        (None, None, True),
+    ],
+)
+def test_a_relation_is_of_a_period_in_which_it_held(start: str | None, end: str | None, is_met: bool) -> None:
+    period = Period(day("2023-10-01"), day("2023-11-01"))
+    assert period.meets(day(start) if start else None, day(end) if end else None) is is_met
+
+
+def test_a_relation_is_of_a_month_of_any_year_in_which_it_held() -> None:
+    october = Period(months=(10,))
+    assert october.meets(day("2023-09-01"), day("2023-10-02"))
+    assert not october.meets(day("2023-09-01"), day("2023-10-01"))
+    assert not october.meets(day("2023-11-01"), day("2024-09-30"))
+    assert october.meets(day("2023-11-01"), day("2024-11-01"))
+    assert october.meets(day("2023-11-01"), None)
+
+
+def test_where_somebody_worked_at_a_time_is_what_held_then(tmp_path: Path) -> None:
+    relation = {"kind": "relation", "predicate": "works_at", "object_text": "Ferrywise"}
+    facts = [
+        fact("works", "Ben works at Ferrywise.", valid_from=datetime(2023, 1, 5, tzinfo=UTC), **relation),
+        fact("chat", "Ben had a cold and stayed in bed.", valid_from=datetime(2023, 3, 5, tzinfo=UTC)),
+        fact("cat", "Ben has a cat with opinions.", valid_from=datetime(2023, 3, 6, tzinfo=UTC)),
+    ]
+    store = remembered(tmp_path / "m", facts)
+    with Memory.open(str(store), is_logged=False) as memory:
+        assert memory.recall("Where did Ben work in March 2023?", now=NOW).facts[0].id == "works"
+
+
+@pytest.mark.parametrize(
+    ("question", "event"),
+    [
+        ("Where did Anna live before she moved to Porto?", ("before", "she moved to Porto")),
+        ("What did Melanie do after the road trip to relax?", ("after", "the road trip to relax")),
+        ("What has changed since Ben left, and why?", ("since", "Ben left")),
+        ("Since when does Devon work at Ferrywise?", None),
+        ("What comes after all?", None),
+        ("What did she do before?", None),
+        ("Where does Ana work now?", None),
+    ],
+)
+def test_an_event_that_stands_for_a_time(question: str, event: tuple[str, str] | None) -> None:
+    assert event_in(question) == event
+
+
+def test_what_was_before_and_after_an_event(tmp_path: Path) -> None:
+    facts = [
+        fact(f"p{month}", f"Ben painted {thing}.", valid_from=datetime(2023, month, 1, tzinfo=UTC))
+        for month, thing in enumerate(("boats", "horses", "apples", "two dogs"), 1)
+    ]
+    facts.append(fact("moved", "Ben moved to Porto.", valid_from=datetime(2023, 2, 20, tzinfo=UTC)))
+    store = remembered(tmp_path / "m", facts)
+    with Memory.open(str(store), is_logged=False) as memory:
+        for side, expected in (("before", {"p1", "p2"}), ("after", {"p3", "p4"})):
+            found = memory.recall(f"What did Ben paint {side} he moved to Porto?", k=5, now=NOW).facts
+            painted = [one.id for one in found if one.id != "moved"]
+            assert {*painted[:2]} == expected
+            (many,) = memory.recall_many([f"What did Ben paint {side} he moved to Porto?"], k=5, now=NOW)
+            assert [one.id for one in many.facts] == [one.id for one in found]

@@ -1,0 +1,212 @@
+"""What is held in memory answers as queries do; many questions are answered as each of them would be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from stores import CLOSED, Row, fact, remembered
+from talk import NOW
+
+from recall.loop import Deadline
+from recall.memory import UNASKED, Memory
+from recall.search import Question
+from slowwave.errors import UnusableInput
+from slowwave.settings import RecallSettings
+from slowwave.types import Recollection
+from slowwave.validity import Moment
+from storage import residents, vectors
+from storage.columns import WordIndex
+from storage.store import Store
+from storage.upkeep import tend
+
+PEOPLE = ("Marta", "Ben", "Cleo", "Devon")
+DEEDS = ("plays the violin in an orchestra", "restores wooden boats", "sells honey from the roof", "learns Danish")
+QUESTIONS = (
+    *(f"Who {deed}?" for deed in DEEDS), "Does Marta sell honey, honey, honey?", "What is known of Ben?",
+    "Which instrument does Cleo play?", "zzz", "", "the of", "Where do they sail the boats?", "Was macht Devon?",
+    "What did Marta do in June 2026?", "Who played the violin in March?",
+)  # fmt: skip
+
+
+def facts_of_people() -> Iterator[Row]:
+    """What four people do, some of it in another scope, told of two entities or over by now."""
+    for n, (person, deed) in enumerate((person, deed) for person in PEOPLE for deed in DEEDS):
+        more: dict[str, Any] = {"scope": "kestrel" if n % 5 == 4 else "global", "subject_id": f"e_{person}"}
+        if n % 3 == 2:
+            more |= {"kind": "relation", "object_id": f"e_{PEOPLE[n % 4 - 1]}"}
+        yield fact(f"f{n:02d}", f"{person} {deed}.", **more)
+    for name, more in CLOSED.items():
+        yield fact(name, f"Marta once bought a violin from Ben ({name}).", **more)
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
+    named = [{"id": f"e_{name}", "canonical_name": name.lower(), "name": name} for name in PEOPLE]
+    extra = [("f03", "Marta told us about Danish again."), ("f07", "Ben will learn Danish.")]
+    place = tmp_path_factory.mktemp("residents") / "m"
+    uri = str(remembered(place, list(facts_of_people()), extra, more={"entities": named}))
+    tend(Store.open(uri), "r", NOW, thorough=True)  # of rows out of the index LanceDB's scores depend on the filter
+    return uri
+
+
+def opened(uri: str, **settings: Any) -> Memory:
+    return Memory.open(uri, is_logged=False, settings=RecallSettings(**settings))
+
+
+def told(found: Recollection) -> tuple[Any, ...]:
+    """All that is recalled, scores aside."""
+    facts = [(one.id, one.subject, one.object, one.provenance, one.replaces, one.parts.keys()) for one in found.facts]
+    return facts, [(one.message_id, one.text) for one in found.passages]
+
+
+def scores(found: Recollection) -> list[float]:
+    return [one.score for one in (*found.facts, *found.passages)]
+
+
+@pytest.fixture(params=[False, True], ids=["small", "large"])
+def _size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As tables of any size are held, and as those of many rows are."""
+    if request.param:
+        monkeypatch.setattr(residents, "ROWS_AT_ONCE", 0)
+        monkeypatch.setattr(vectors, "IN_MEMORY", 0)
+
+
+HOW = (
+    {},
+    {"scope": "kestrel"},
+    {"k": 3},
+    {"only": "facts"},
+    {"as_of": NOW},
+    {"known_as_of": NOW},
+    {"as_of": NOW, "scope": "kestrel"},
+    {"as_of": NOW - timedelta(days=400)},
+    {"graph": "none"},
+)
+
+
+@pytest.mark.usefixtures("_size")
+@pytest.mark.parametrize("how", HOW, ids=str)
+def test_many_questions_are_answered_as_each_of_them_is(uri: str, how: dict[str, Any]) -> None:
+    for memory in (opened(uri), opened(uri, held_mb=0)):
+        with memory:
+            many = memory.recall_many(QUESTIONS, now=NOW, **how)
+            one_by_one = [memory.recall(question, now=NOW, **how) for question in QUESTIONS]
+        assert [found.query for found in many] == list(QUESTIONS)
+        for found, alone in zip(many, one_by_one, strict=True):
+            assert told(found) == told(alone)
+            assert scores(found) == pytest.approx(scores(alone), abs=1e-6)
+
+
+@pytest.mark.usefixtures("_size")
+@pytest.mark.parametrize("how", HOW, ids=str)
+def test_what_is_held_in_memory_answers_as_queries_do(uri: str, how: dict[str, Any]) -> None:
+    with opened(uri) as held, opened(uri, held_mb=0) as queried:
+        for question in QUESTIONS:
+            one, other = (memory.recall(question, now=NOW, **how) for memory in (held, queried))
+            assert told(one) == told(other)
+            assert scores(one) == pytest.approx(scores(other), abs=1e-6)
+
+
+@pytest.mark.usefixtures("_size")
+@pytest.mark.parametrize("names", [("Marta",), ("Ben", "nobody"), ()], ids=len)
+def test_questions_about_some_entities_are_answered_alike(uri: str, names: tuple[str, ...]) -> None:
+    about = frozenset(f"e_{name}" for name in names)
+    asked = [Question(text, UNASKED, 5, Moment(NOW), about=about) for text in QUESTIONS]
+    with opened(uri) as held, opened(uri, held_mb=0) as queried:
+        many = held._recollect(asked, 5, held._settings, None, Deadline(0))
+        alone = [held._recollect([question], 5, held._settings, None, Deadline(0))[0] for question in asked]
+        by_queries = queried._recollect(asked, 5, queried._settings, None, Deadline(0))
+    assert [told(one) for one in many] == [told(one) for one in alone] == [told(one) for one in by_queries]
+    assert any(one.facts for one in many) == bool(names)
+
+
+def test_each_question_of_many_leaves_its_own_events(tmp_path: Path) -> None:
+    place = remembered(tmp_path / "m", [fact("boats", "Marta restores boats."), fact("honey", "Marta sells honey.")])
+    with Memory.open(str(place)) as memory:
+        found = memory.recall_many(["boats", "honey"], 1, now=NOW)
+    log = Store.open(str(place)).log("retrieval_events", columns=["fact_id", "rank"])
+    assert sorted(log.rows()) == sorted((one.facts[0].id, 1) for one in found)
+    assert Store.open(str(place)).log("recalled_queries", columns=["query"])["query"].sort().to_list() == [
+        "boats", "honey",
+    ]  # fmt: skip
+
+
+def test_nothing_is_asked_by_no_question_and_one_text_is_no_list(uri: str) -> None:
+    with opened(uri) as memory:
+        assert memory.recall_many([]) == []
+        with pytest.raises(UnusableInput, match="one text"):
+            memory.recall_many("Who sells honey?")
+
+
+def test_a_commit_is_seen_by_the_next_question(tmp_path: Path) -> None:
+    place = remembered(tmp_path / "m", [fact("boats", "Marta restores boats."), fact("honey", "Marta sells honey.")])
+    store = Store.open(str(place))
+    with opened(str(place)) as memory:
+        assert memory.recall("Who sells honey?", 1, now=NOW).facts[0].id == "honey"
+        with store.commit("r", "test", NOW) as tx:
+            rows = tx.by_ids("facts", ["honey"], with_vector=True)
+            tx.upsert("facts", rows.with_columns(status=pl.lit("retracted"), expired_at=pl.lit(NOW)))
+        assert "honey" not in {one.id for one in memory.recall("Who sells honey?", now=NOW).facts}
+
+
+def test_a_fact_that_is_held_ends_when_its_time_has_come(tmp_path: Path) -> None:
+    end = NOW + timedelta(hours=1)
+    place = remembered(tmp_path / "m", [fact("honey", "Marta sells honey.", valid_to=end), fact("boats", "Boats.")])
+    with opened(str(place)) as memory:
+        for now, is_live in ((NOW, True), (end - timedelta(seconds=1), True), (end, False), (NOW, True)):
+            assert ("honey" in {one.id for one in memory.recall("honey", now=now).facts}) == is_live
+
+
+def test_a_large_state_is_held_from_the_second_question_on(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(residents, "AT_ONCE", 0)
+    loads: list[str] = []
+    load = residents.Residents._loaded
+
+    async def noted(self: Any, tables: Any, name: str) -> Any:
+        loads.append(name)
+        return await load(self, tables, name)
+
+    monkeypatch.setattr(residents.Residents, "_loaded", noted)
+    with opened(uri) as memory:
+        first = memory.recall(QUESTIONS[0], now=NOW)
+        assert not loads
+        assert told(memory.recall(QUESTIONS[0], now=NOW)) == told(first)
+        assert sorted(loads) == sorted(set(loads))
+        assert "facts" in loads
+        held = len(loads)
+        memory.recall(QUESTIONS[1], now=NOW)
+        assert len(loads) == held
+    with opened(uri, held_mb=0) as memory:
+        memory.recall_many(QUESTIONS, now=NOW)
+        assert len(loads) == held
+
+
+def test_words_weigh_what_they_weigh_in_the_index_of_the_table(tmp_path: Path) -> None:
+    store = Store.open(str(remembered(tmp_path / "m", list(facts_of_people()))))
+    tend(store, "r", NOW, thorough=True)
+    messages = store.snapshot().handle("messages")
+    rows = pl.DataFrame(messages.search().select(["id", "search_text"]).limit(1000).to_arrow())
+    index = WordIndex(rows["search_text"])
+    again = WordIndex(rows["search_text"], WordIndex(rows["search_text"].head(7)))
+    for query in ("Marta plays the violin", "honey honey roofs", "Danish", "sailing boats and orchestras"):
+        asked = messages.search(query, query_type="fts", fts_columns="search_text").select(["id", "_score"])
+        expected = dict(pl.DataFrame(asked.limit(1000).to_arrow()).rows())
+        found = dict(zip(rows["id"], index.scores(query).tolist(), strict=True))
+        assert {name: score for name, score in found.items() if score} == pytest.approx(expected, rel=1e-5)
+        assert again.scores(query) == pytest.approx(index.scores(query))
+
+
+def test_what_a_question_with_a_time_may_find_is_worked_out_once(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    plain = Question._may_answer
+    monkeypatch.setattr(Question, "_may_answer", lambda self: made.append(self.text) or plain(self))
+    with opened(uri) as memory:
+        for _ in range(3):
+            memory.recall("What did Ben do in May 2026?", now=NOW)
+            memory.recall("What did Ben do?", now=NOW)
+    assert len(made) == 2

@@ -1,0 +1,730 @@
+"""People decide: a proposal writes what it shows or nothing, what grew stale is refused; the terminal is a door."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stores import fact, remembered
+from talk import STAMPS, assert_same, contents, rows
+
+from apps.cli import main
+from apps.review_commands import age
+from recall.memory import Memory
+from recall.proposals import Proposal, diff_lines, list_proposals, proposal_named, story_of_proposal
+from slowwave.errors import Refused, UnknownName, UnusableInput
+from slowwave.review.changes import NOW, Change, changed_words, in_brief
+from slowwave.review.descriptions import in_words, parts_in_words, told
+from slowwave.review.proposing import MAX_NAME, MAX_NOTE, Person, Proposing, cleaned
+from slowwave.review.verdicts import Asked, Verdict, complaints, faults_of, from_plain, renamed, verdicts_of, without
+from storage.doctor import examine, repair
+from storage.store import Store
+from storage.tables import TABLES
+from storage.undo import undo
+from tasks.people.forgetting import find_subject, forget
+from tasks.people.modifying import modify
+from tasks.people.observations import propose_deletion
+from tasks.people.review import Decided, approve, approve_for_later, reject
+from tasks.people.reviewing import carry_out, decide, with_ways_on
+from tasks.runtime.proposing import proposing
+from tasks.runtime.runs import Run, existing_run, store_of
+
+T1 = datetime(2026, 7, 1, 12, tzinfo=UTC)
+T2, T3 = T1 + timedelta(days=1), T1 + timedelta(days=2)
+ANA = Person("Ana", "terminal")
+SAID = ("drinks rooibos tea.", "runs the ferry timetable.", "met Zorblax Quint in Porto.", "sings alto.", "likes rain.")
+IDS = tuple(f"f_00000000001_{n}{n}{n}{n}aaaa" for n in range(len(SAID)))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with five observations of Marta, the last stated by herself, four of which may go; to be copied."""
+    observations = [
+        fact(row, f"Marta {text}", kind="observation", owner_entity_id="e_marta", entrenchment="system_inferred")
+        for row, text in zip(IDS, SAID, strict=True)
+    ]
+    observations[-1]["entrenchment"] = "user_stated"
+    store = remembered(tmp_path_factory.mktemp("made") / "memory", observations)
+    for number in (0, 1, 3, 4):
+        proposed(store, number, now=T1 + timedelta(seconds=number))
+    return store
+
+
+@pytest.fixture
+def memory(made: Path, tmp_path: Path) -> Path:
+    """A copy of that store, to be changed."""
+    return Path(shutil.copytree(made, tmp_path / "memory"))
+
+
+def run_at(store: Path, now: datetime = T1, flow: str = "review") -> Run:
+    return existing_run(flow, str(store), "default", now)
+
+
+def proposed(store: Path, *numbers: int, now: datetime = T1, by: str = "rule") -> Proposal:
+    """A proposal to let these observations go."""
+    return propose_deletion(run_at(store, now, "retire"), "e_marta", [IDS[n] for n in numbers], by)
+
+
+def waiting(store: Path, *numbers: int) -> tuple[Proposal, ...]:
+    """The proposals, made with the store, to let each of these observations go."""
+    made = list_proposals(Store.open(str(store)).snapshot())
+    found = {tuple(each.ask.get("observations", ())): each for each in made}
+    return tuple(found[(IDS[n],)] for n in numbers)
+
+
+def drafted(store: Path, number: int, owners: Sequence[str] = (), action: str = "move", **cells: Any) -> Proposal:
+    """A proposal to change cells of one observation; it rests on what is filed under `owners`, too."""
+    what = Proposing(action, together=True, owners=tuple(owners), subject_id="e_marta", subject="Marta")
+    run = proposing(run_at(store, T1, action), what)
+    with store_of(run).commit(run.id, action, run.now) as tx:
+        whole = tx.by_ids("facts", [IDS[number]], with_vector=True)
+        tx.upsert("facts", whole.with_columns(**{name: pl.lit(value) for name, value in cells.items()}))
+    return list_proposals(store_of(run).snapshot(), run=run.id)[0]
+
+
+def one_of(store: Path, asked: str) -> Proposal:
+    return proposal_named(Store.open(str(store)).snapshot(), asked)
+
+
+def retired(store: Path, number: int, now: datetime = T2) -> None:
+    """Somebody else lets an observation go meanwhile."""
+    from tasks.people.observations import retire
+
+    retire(run_at(store, now, "retire"), "e_marta", [IDS[number]])
+
+
+def short(proposal: Proposal) -> str:
+    """The id as tables show it."""
+    return proposal.id.rpartition("_")[2][:8]
+
+
+def changed_rows(before: dict[str, pl.DataFrame], after: dict[str, pl.DataFrame]) -> set[tuple[str, str]]:
+    """Every row of what cannot be derived, other than of proposals, that is new, gone, or another one."""
+    found = set()
+    for name, frame in after.items():
+        if name != "proposals" and not TABLES[name].is_rebuildable:
+            was, now = (part.drop(*STAMPS, strict=False) for part in (before[name], frame))
+            same = was.join(now, on=was.columns, how="semi", nulls_equal=True)["id"].to_list()
+            found |= {(name, row) for row in (*was["id"], *now["id"]) if row not in same}
+    return found
+
+
+# What approval and rejection write
+
+
+@settings(max_examples=2, deadline=None)
+@given(chosen=st.sets(st.integers(0, len(SAID) - 1), min_size=1, max_size=3))
+@pytest.mark.proof
+def test_approval_writes_exactly_the_rows_that_the_proposal_shows_and_undo_puts_every_byte_back(
+    made: Path, tmp_path_factory: pytest.TempPathFactory, chosen: set[int]
+) -> None:
+    store = Path(shutil.copytree(made, tmp_path_factory.mktemp("law") / "memory"))
+    empty = contents(store)
+    waits = proposed(store, *chosen)
+    before = contents(store)
+    assert changed_rows(empty, before) == set()
+    run = run_at(store, T3)
+    assert approve(run, [waits.id], ANA)[0].state == "applied"
+    after = contents(store)
+    told = {(each.table, each.id): each for each in waits.changes if each.table != "decisions"}
+    assert changed_rows(before, after) == set(told)
+    for (name, row), change in told.items():
+        held = after[name].filter(pl.col("id") == row)
+        assert held.is_empty() == change.is_removal
+        for column, value in (change.after or {}).items():
+            assert held[column].item() == (run.now if value == NOW else value)
+    undo(store_of(run), run.id, "undo-1", T3)
+    assert_same(before, contents(store))
+
+
+def test_a_rejection_changes_nothing_that_is_known_and_no_rule_asks_the_same_again(memory: Path) -> None:
+    waits = proposed(memory, 0, 1)
+    before = contents(memory)
+    assert reject(run_at(memory, T2), [waits.id], ANA, "I still drink it")[0].state == "rejected"
+    assert changed_rows(before, contents(memory)) == set()
+    with pytest.raises(Refused, match="Ana said no"):
+        proposed(memory, 1, 0, now=T3)
+    assert proposed(memory, 0, now=T3).state == "pending"
+    assert proposed(memory, 0, 1, now=T3, by="person").state == "pending"
+
+
+def test_the_ledger_tells_who_said_yes_or_no_to_what_through_which_door(memory: Path) -> None:
+    yes, no = waiting(memory, 0, 1)
+    approve(run_at(memory, T2), [yes.id], ANA, "cold by now")
+    reject(run_at(memory, T2), [no.id], Person("Ben", "prefect"))
+    ledger = rows(memory, "decisions", "proposal_id IS NOT NULL")
+    told = {(row["action"], row["approved_by"], row["proposal_id"]) for row in ledger.to_dicts()}
+    assert told == {("archive", "Ana", yes.id), ("approve", "Ana", yes.id), ("reject", "Ben", no.id)}
+    [reason] = ledger.filter(pl.col("action") == "approve")["reason"]
+    assert reason.startswith("Ana said yes to: Let “Marta drinks rooibos tea.” go")
+    assert "cold by now" in reason
+    decided = one_of(memory, yes.id)
+    assert (decided.decider, decided.door, decided.decided_at) == ("Ana", "terminal", T2)
+
+
+def test_what_waits_is_believed_until_somebody_says_yes_also_when_asked_for_the_time_between(memory: Path) -> None:
+    [waits] = waiting(memory, 0)
+    approve(run_at(memory, T3), [waits.id], ANA)
+    with Memory.open(str(memory), "default") as known:
+        between = {each.id for each in known.facts_of("Marta", known_as_of=T2, now=T3 + timedelta(1))[1]}
+        now = {each.id for each in known.facts_of("Marta", now=T3 + timedelta(1))[1]}
+    assert IDS[0] in between
+    assert IDS[0] not in now
+    assert rows(memory, "facts", f"id = '{IDS[0]}'")["expired_at"].item() == T3
+
+
+def test_a_yes_for_later_changes_nothing_and_is_checked_again_when_it_is_carried_out(memory: Path) -> None:
+    [waits] = waiting(memory, 0)
+    before = contents(memory)
+    assert approve_for_later(run_at(memory, T2), waits.id, ANA).state == "approved"
+    assert changed_rows(before, contents(memory)) == set()
+    assert approve(run_at(memory, T3), [waits.id], ANA)[0].state == "applied"
+
+
+# Stale plans
+
+
+def delete_row(store: Path, number: int) -> None:
+    run = run_at(store, T2, "damage")
+    with store_of(run).commit(run.id, "damage", run.now) as tx:
+        tx.delete("facts", [IDS[number]])
+
+
+def file_another(store: Path) -> None:
+    run = run_at(store, T2, "observe")
+    with store_of(run).commit(run.id, "observe", run.now) as tx:
+        whole = tx.by_ids("facts", [IDS[0]], with_vector=True)
+        tx.upsert("facts", whole.with_columns(id=pl.lit("f_new_bbbb"), statement=pl.lit("Marta moved to Oslo.")))
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "words"),
+    [
+        (lambda store: retired(store, 0), "“Marta drinks rooibos tea.”: status active → archived"),
+        (lambda store: delete_row(store, 0), f"{IDS[0]} is gone"),
+        (file_another, "“Marta moved to Oslo.” came to “Marta”"),
+    ],
+    ids=["changed", "gone", "one more"],
+)
+def test_a_plan_whose_ground_has_changed_is_refused_with_what_changed(
+    memory: Path, meanwhile: Callable[[Path], None], words: str
+) -> None:
+    waits = drafted(memory, 0, ["e_marta"], "split", owner_entity_id="e_other")
+    snapshot = Store.open(str(memory)).snapshot()
+    assert story_of_proposal(snapshot, waits, T2).stale == ()
+    meanwhile(memory)
+    before = contents(memory)
+    assert any(words in each for each in story_of_proposal(Store.open(str(memory)).snapshot(), waits, T2).stale)
+    run = run_at(memory, T3)
+    [refused] = with_ways_on(run, approve(run, [waits.id], ANA))
+    assert refused.state == "stale"
+    assert words in refused.outcome
+    assert "slowwave split propose 'Marta'" in refused.outcome
+    assert changed_rows(before, contents(memory)) == set()
+    with pytest.raises(Refused, match="has changed since"):
+        approve(run_at(memory, T3), [waits.id], ANA)
+
+
+def test_of_two_proposals_about_one_row_the_second_is_stale_and_the_rest_is_carried_out(memory: Path) -> None:
+    (first, third), second = waiting(memory, 0, 3), proposed(memory, 0, 1)
+    done = approve(run_at(memory, T2), [first.id, second.id, third.id], ANA)
+    assert [each.state for each in done] == ["applied", "stale", "applied"]
+    assert sorted(rows(memory, "facts", "status = 'active'")["id"]) == [IDS[1], IDS[2], IDS[4]]
+
+
+def test_what_rests_on_what_another_changes_is_stale_although_they_share_no_row(memory: Path) -> None:
+    [first] = waiting(memory, 3)
+    second = drafted(memory, 0, ["e_marta"], "split", owner_entity_id="e_other")
+    done = approve(run_at(memory, T2), [first.id, second.id], ANA)
+    assert [each.state for each in done] == ["applied", "stale"]
+    assert rows(memory, "facts", f"id = '{IDS[0]}'")["owner_entity_id"].item() == "e_marta"
+
+
+def test_two_proposals_for_other_columns_of_one_row_are_each_fresh_until_one_is_carried_out(memory: Path) -> None:
+    moved, quoted = drafted(memory, 0, owner_entity_id="e_other"), drafted(memory, 0, action="quote", quote="tea")
+    snapshot = Store.open(str(memory)).snapshot()
+    assert [story_of_proposal(snapshot, each, T2).stale for each in (moved, quoted)] == [(), ()]
+    done = approve(run_at(memory, T2), [quoted.id, moved.id], ANA)
+    assert [each.state for each in done] == ["applied", "applied"]
+    row = rows(memory, "facts", f"id = '{IDS[0]}'").row(0, named=True)
+    assert (row["quote"], row["owner_entity_id"]) == ("tea", "e_other")
+
+
+def test_what_changed_is_told_in_words_at_most_three_of_them_in_brief() -> None:
+    before = {"f_1": ["active"], "entity e_1": ["Marta", "active"], "facts f_1": {"status": "active"}, "a b": None}
+    now = {"f_1": ["archived"], "entity e_1": ["Mia", "active"], "facts f_1": {"status": "archived"}, "a b": "there"}
+    told = changed_words(before, now, ("status", "ends"), {"f_1": "It rains.", "e_1": "Marta"})
+    assert told == ("a b exists by now", "“Marta”: name Marta → Mia", "“It rains.”: status active → archived")
+    filed = [{"filed under e_1": ids} for ids in (["f_1", "f_2"], ["f_3"])]
+    assert changed_words(*filed, (), {"f_1": "It rains."}) == ("f_3 came to e_1, “It rains.” and 1 more went from e_1",)
+    assert in_brief((*told, "x")).endswith("archived; and 1 more.")
+    assert changed_words(before, before, ("status",), {}) == ()
+
+
+# Modifying
+
+
+def test_a_modified_deletion_waits_for_a_yes_of_its_own_in_place_of_the_old_one(memory: Path) -> None:
+    waits = proposed(memory, 0, 1)
+    done = modify(run_at(memory, T2), waits.id, without(waits.ask, [IDS[1][14:]]), ANA)
+    fresh = one_of(memory, done.id)
+    assert (fresh.state, fresh.ask) == ("pending", {"observations": [IDS[0]]})
+    assert one_of(memory, waits.id).state == "replaced"
+    with pytest.raises(UnusableInput, match="Nothing of"):
+        modify(run_at(memory, T3), fresh.id, fresh.ask, ANA)
+    assert one_of(memory, fresh.id).state == "pending"
+
+
+SPLIT = {
+    "splits": [
+        {"name": "Tea", "observations": ["f_1_aaaaaaaa"]},
+        {"name": "Rain", "observations": ["f_1_bbbbbbbb"]},
+    ]
+}
+
+
+def test_an_ask_is_renamed_and_left_out_of_and_a_wrong_one_is_told() -> None:
+    assert [each["name"] for each in renamed(SPLIT, {"Tea": "Drinks"})["splits"]] == ["Drinks", "Rain"]
+    assert [each["name"] for each in without(SPLIT, ["bbbbbbbb"])["splits"]] == ["Tea"]
+    with pytest.raises(UnusableInput, match="Known: 'Tea', 'Rain'"):
+        renamed(SPLIT, {"Coffee": "x"})
+    with pytest.raises(UnusableInput, match="none of its observations"):
+        without(SPLIT, ["cccccccc"])
+    assert list(faults_of(SPLIT, SPLIT)) == []
+    assert list(faults_of(renamed(SPLIT, {"Tea": "Rain"}), SPLIT)) == ["two splits are called 'Rain'"]
+    assert list(faults_of({"splits": []}, SPLIT)) == ["no split is left: reject it instead"]
+    moved = {"splits": [{"name": "Tea", "observations": ["f_1_aaaaaaaa", "f_9"]}, {"name": " ", "observations": []}]}
+    told = list(faults_of(moved, SPLIT))
+    assert "a split has no name" in told
+    assert "f_9 is none of its observations" in told
+
+
+# Verdicts of a form
+
+
+ASKED = (
+    Asked("p_1", "delete", "Let it go", False, {"observations": ["f_1"]}, ("Low risk.",)),
+    Asked("p_2", "merge", "Merge two", True),
+    Asked("p_3", "prune", "Let fade", False),
+)
+
+
+def test_one_decision_counts_for_what_has_no_risk_and_was_not_decided_for_itself() -> None:
+    said = {"p_1": Verdict("p_1", "reject")}
+    assert [(v.id, v.said) for v in verdicts_of(ASKED, said, "approve")] == [("p_1", "reject"), ("p_3", "approve")]
+    assert [v.id for v in verdicts_of(ASKED, said, "each for itself")] == ["p_1"]
+    assert from_plain(json.loads(json.dumps([{**each} for each in map(_plain, ASKED)]))) == ASKED
+
+
+def _plain(asked: Asked) -> dict[str, Any]:
+    from slowwave.review.verdicts import as_plain
+
+    return as_plain([asked])[0]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (Verdict("p_1", "modify", {"observations": ["f_1"]}), "nothing of it was changed"),
+        (Verdict("p_1", "approve", {"observations": []}), "modify was not chosen"),
+        (Verdict("p_1", "modify", {"observations": []}), "no observation is left"),
+        (Verdict("p_1", "modify", {"observations": ["f_2"]}), "f_2 is none of its observations"),
+        (Verdict("p_2", "modify"), "can only be approved or rejected"),
+    ],
+)
+def test_what_cannot_be_meant_is_said_why(verdict: Verdict, words: str) -> None:
+    [told] = complaints(ASKED, {verdict.id: verdict}, "Ana", "approve")
+    assert words in told
+
+
+GONE = Change("facts", "f", {"status": "archived"}, None)
+SEEN = Change("facts", "f", {"evidence_count": 1}, {"evidence_count": 2})
+LEFT = Change("facts", "g", {"supersedes_id": "f"}, {"supersedes_id": None})
+
+
+@pytest.mark.parametrize(
+    ("action", "changes", "title"),
+    [
+        ("decay", (GONE, Change("facts_archive", "f", None, {"id": "f"})), "Move “tea”"),
+        ("patch", (SEEN,), "Confirm “tea”"),
+        ("merge", (SEEN,), "Change “tea”"),
+        ("decay", (LEFT, GONE), "Delete for good: “tea”"),
+        (
+            "decay",
+            [Change("entities", n, {"name": n}, None) for n in ("Ana", "Bo")],
+            "Delete for good: “Ana” and 1 more",
+        ),
+    ],
+)
+def test_a_title_counts_each_fact_once_and_says_what_becomes_of_it(
+    action: str, changes: Sequence[Change], title: str
+) -> None:
+    known = {"f": {"id": "f", "statement": "tea", "status": "superseded"},
+             "g": {"id": "g", "statement": "oats", "status": "active"}}  # fmt: skip
+    assert told(Proposing(action), changes, known).title == title
+
+
+SECRET = "AKIAIOSFODNN7EXAMPLE"
+LOUD = f"be\x1b[2Jcause\u202e of\n{SECRET}\x07 \x9b1m"
+
+
+@given(st.text(max_size=40), st.sampled_from(["", SECRET, "\x1b]0;x\x07", "\n", "é" * 2000]))
+@settings(max_examples=30, deadline=None)
+def test_what_a_person_says_is_stored_as_one_readable_line_without_secrets(words: str, more: str) -> None:
+    line = cleaned(f"{words} {more}")
+    assert len(line) <= MAX_NOTE
+    assert all(char.isprintable() or char.isspace() for char in line if ord(char) < 256)
+    assert "\n" not in line
+    assert SECRET not in line
+    assert len(Person(f"{words} {more}", "python").name) <= MAX_NAME
+
+
+def test_an_answer_that_can_be_meant_has_no_complaints_and_one_without_a_name_has() -> None:
+    said = {"p_1": Verdict("p_1", "reject", {"observations": []}), "p_2": Verdict("p_2", "approve", {})}
+    assert complaints(ASKED, said, "Ana", "approve") == ()
+    assert "Nobody's name" in complaints(ASKED, said, "  ", "approve")[0]
+
+
+def test_verdicts_are_carried_out_as_one_run_that_can_be_undone_and_a_second_time_does_no_harm(memory: Path) -> None:
+    (yes, no), changed = waiting(memory, 0, 1), proposed(memory, 2, 3)
+    before = contents(memory)
+    verdicts = [
+        Verdict(yes.id, "approve"), Verdict(no.id, "reject"), Verdict("p_unknown", "approve"),
+        Verdict(changed.id, "modify", {"observations": [IDS[2]]}),
+    ]  # fmt: skip
+    run = run_at(memory, T2)
+    done = carry_out(run, verdicts, ANA)
+    assert [each.state for each in done] == ["gone", "applied", "rejected", "pending"]
+    again = carry_out(run_at(memory, T3), verdicts, ANA)
+    assert {each.id: each.state for each in again} == {
+        "p_unknown": "gone", yes.id: "applied", no.id: "rejected", changed.id: "replaced"
+    }  # fmt: skip
+    undo(store_of(run), run.id, "undo-1", T3)
+    assert_same(before, contents(memory))
+
+
+def test_a_modification_that_cannot_be_planned_is_told_and_waits_on(memory: Path) -> None:
+    waits = proposed(memory, 0, 1)
+    retired(memory, 1)
+    [done] = carry_out(run_at(memory, T3), [Verdict(waits.id, "modify", {"observations": [IDS[1]]})], ANA)
+    assert done.state == "pending"
+    assert "It was not modified" in done.outcome
+
+
+# Erasure and the doctor
+
+
+@pytest.mark.proof
+def test_forgetting_erases_every_proposal_with_a_text_or_row_of_the_subject_and_proves_it(memory: Path) -> None:
+    naming = proposed(memory, 0, 2)
+    done = proposed(memory, 2)
+    approve(run_at(memory, T2), [done.id], ANA)
+    [refused, other] = waiting(memory, 3, 1)
+    decide(run_at(memory, T2), [refused.id], "reject", Person("Zorblax Quint", "terminal"), "no")
+    run = run_at(memory, T3, "forget")
+    report = forget(run, find_subject(run, "Zorblax Quint"))
+    assert report.left == ()
+    left = {each.id: each for each in list_proposals(Store.open(str(memory)).snapshot(), None)}
+    assert naming.id not in left
+    assert done.id not in left
+    assert left[other.id] == replace(other, proposed_at=left[other.id].proposed_at)
+    assert left[refused.id].state == "rejected"
+    assert "Zorblax" not in json.dumps(rows(memory, "proposals").to_dicts(), default=str)
+    assert rows(memory, "decisions", f"proposal_id = '{done.id}'").is_empty()
+    assert examine(Store.attach(str(memory), "default")) == ()
+
+
+def test_the_doctor_closes_proposals_about_nothing_and_leaves_those_that_make_what_they_are_about(memory: Path) -> None:
+    lost, *others = waiting(memory, 1, 0, 3, 4)
+    run = run_at(memory, T2, "damage")
+    with store_of(run).commit(run.id, "damage", run.now) as tx:
+        row = tx.by_ids("proposals", [lost.id])
+        new = json.dumps([{"table": "entities", "id": "e_new", "before": None, "after": {"name": "x"}}])
+        tx.upsert("proposals", row.with_columns(subject_id=pl.lit("e_nowhere")))
+        tx.upsert("proposals", row.with_columns(id=pl.lit("p_new"), subject_id=pl.lit("e_new"), changes=pl.lit(new)))
+        tx.upsert("proposals", row.with_columns(id=pl.lit("p_broken"), changes=pl.lit("{")))
+    store = Store.attach(str(memory), "default")
+    assert {each.row_id for each in examine(store)} == {lost.id, "p_broken"}
+    repair(store, "repair-1", T3)
+    assert examine(store) == ()
+    assert {row["id"]: row["state"] for row in rows(memory, "proposals").to_dicts()} == {
+        lost.id: "stale", "p_new": "pending", **{each.id: "pending" for each in others}
+    }  # fmt: skip
+
+
+# The terminal
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Terminal = Callable[..., Result]
+
+
+@pytest.fixture
+def terminal(
+    memory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Terminal:
+    """Run a command line of 80 columns on that store, as Ana."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("SLOWWAVE_STORE", str(memory))
+    monkeypatch.setenv("SLOWWAVE_PERSON", "Ana")
+
+    def command(*args: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["slowwave", *map(str, args)])
+        code = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        told = capsys.readouterr()
+        return Result(code, told.out, told.err)
+
+    return command
+
+
+def test_what_waits_is_listed_with_its_risk_and_age_in_eighty_columns(memory: Path, terminal: Terminal) -> None:
+    *safe, risky = waiting(memory, 0, 1, 3, 4)
+    shown = terminal("review", "list").out
+    assert "4 proposals wait" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    for words in ("low", "high:", "user_stated", "delete", short(risky), "review approve ID"):
+        assert words in shown
+    document = terminal("review", "list", "--json").json
+    assert {each["id"] for each in document["proposals"]} == {risky.id, *(each.id for each in safe)}
+    assert [each["id"] for each in terminal("review", "list", "--risky", "--json").json["proposals"]] == [risky.id]
+    assert terminal("review", "list", "--safe", "--json").json["total"] == 3
+    assert terminal("review", "list", "--action", "split", "--json").json["total"] == 0
+    limited = terminal("review", "list", "--limit", 1, "--json").json
+    assert (limited["total"], len(limited["proposals"])) == (4, 1)
+    assert terminal("review", "list", "--state", "aplied").code == 2
+    assert terminal("review", "list", "--all", "--json").json["total"] == 4
+    assert [age(T1, T1 + timedelta(seconds=n)) for n in (5, 600, 8000, 200_000)] == ["5 s", "10 min", "2 h", "2 d"]
+
+
+def test_one_proposal_is_shown_with_its_difference_its_evidence_and_whether_it_is_stale(
+    memory: Path, terminal: Terminal
+) -> None:
+    [waits] = waiting(memory, 0)
+    shown = " ".join(terminal("review", "show", waits.id).out.split())
+    for words in ("“Marta drinks rooibos tea.” leaves recall, kept in the archive.", waits.plan_hash, "by rule", "low",
+                  "These observations are no longer wanted.", "m_f_000", "--rows"):  # fmt: skip
+        assert words in shown
+    assert "status active" not in shown
+    by_row = " ".join(terminal("review", "show", waits.id, "--rows").out.split())
+    assert "~ facts “Marta drinks rooibos tea.”: status active →" in by_row
+    document = terminal("review", "show", short(waits), "--json").json
+    assert document["stale"] == []
+    assert [each["quote"] for each in document["evidence"]] == [f"Marta {SAID[0]}"]
+    assert [each["id"] for each in document["asked"]] == [IDS[0]]
+    retired(memory, 0)
+    assert "It has grown stale" in terminal("review", "show", waits.id).out
+    assert any("archived" in each for each in terminal("review", "show", waits.id, "--json").json["stale"])
+
+
+def test_approval_says_how_to_take_it_back_and_that_does(memory: Path, terminal: Terminal) -> None:
+    [waits] = waiting(memory, 0)
+    before = contents(memory)
+    done = terminal("review", "approve", short(waits), "--note", "cold")
+    assert done.code == 0
+    run = done.out.split("Back with: slowwave undo ")[1].split()[0]
+    assert one_of(memory, waits.id).decider == "Ana"
+    assert one_of(memory, waits.id).note == "cold"
+    assert terminal("review", "approve", waits.id).code == 4
+    assert terminal("undo", run).code == 0
+    assert_same(before, contents(memory))
+
+
+class Typed(io.StringIO):
+    """What somebody types at a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("typed", "options", "state", "asks"),
+    [
+        (Typed("n\n"), (), "pending", True),
+        (Typed("y\n"), (), "applied", True),
+        (Typed(), ("--yes",), "applied", False),
+        (Typed(), ("--json",), "applied", False),
+        (io.StringIO(), (), "applied", False),
+    ],
+    ids=["no", "yes", "told", "program", "pipe"],
+)
+def test_who_sits_at_a_terminal_is_asked_before_what_has_a_risk_is_carried_out(
+    memory: Path,
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+    typed: io.StringIO,
+    options: tuple[str, ...],
+    state: str,
+    asks: bool,
+) -> None:
+    [waits] = waiting(memory, 4)
+    monkeypatch.setattr(sys, "stdin", typed)
+    done = terminal("review", "approve", waits.id, *options)
+    assert one_of(memory, waits.id).state == state
+    assert ("with a risk?" in done.out + done.err) == asks
+
+
+def test_words_tell_what_becomes_of_each_thing_and_nothing_of_the_accounts() -> None:
+    words = {"f_1": "Marta drinks tea.", "f_2": "Marta drinks rooibos.", "e_1": "Marta", "e_2": "Tea"}
+    gone = {"status": "superseded", "replaced_by": "f_2", "expired_at": NOW}
+    changes = [
+        Change("facts", "f_1", {"status": "active", "replaced_by": None, "expired_at": None}, gone),
+        Change("facts", "f_2", {"status": "candidate"}, {"status": "active"}),
+        Change("facts", "f_3", None, {"status": "active", "statement": "Marta sings."}),
+        Change("facts", "f_4", {"statement": "Marta naps.", "status": "active"}, None),
+        Change("facts", "f_5", {"statement": "Marta rows.", "status": "active", "pinned": False}, None),
+        Change("facts_archive", "f_5", None, {"statement": "Marta rows.", "status": "archived", "pinned": False}),
+        Change("facts", "f_6", {"owner_entity_id": "e_1", "pinned": False}, {"owner_entity_id": "e_2", "pinned": True}),
+        Change("facts", "f_7", {"similarity_flag": True}, {"similarity_flag": False}),
+        Change("entities", "e_3", None, {"name": "Tea - Rooibos", "status": "active"}),
+        Change("lineage", "l_1", None, {"old_id": "f_1", "new_id": "f_2"}),
+        Change("pair_decisions", "pd_1", None, {"outcome": "supersede"}),
+    ]
+    assert in_words(changes, words) == (
+        "“Marta drinks tea.” gives way to “Marta drinks rooibos.”",
+        "“Marta drinks rooibos.” is learned.",
+        "“Marta sings.” is learned.",
+        "“Marta naps.” is deleted for good.",
+        "“Marta rows.” leaves recall, kept in the archive.",
+        "“f_6” is filed under “Tea”; is pinned.",
+        "Entity “Tea - Rooibos” is new.",
+    )
+
+
+def test_a_split_is_told_by_its_parts_with_two_examples_each() -> None:
+    words = {f"f_{n}": f"It rains {n}." for n in range(4)}
+    rain, tea = {"name": "Rain", "observations": ["f_0", "f_1", "f_2"]}, {"name": "Tea", "observations": ["f_3"]}
+    assert parts_in_words({"splits": [rain, tea]}, words) == (
+        "Rain, 3 observations: “It rains 0.”, “It rains 1.”, …", "Tea, 1 observation: “It rains 3.”"
+    )  # fmt: skip
+
+
+def test_exit_codes_tell_unknown_ids_from_stale_proposals(memory: Path, terminal: Terminal) -> None:
+    stale, fresh = waiting(memory, 0, 1)
+    retired(memory, 0)
+    unknown = terminal("review", "approve", "p_nonsense", fresh.id)
+    assert (unknown.code, one_of(memory, fresh.id).state) == (2, "pending")
+    assert terminal("review", "approve").code == 2
+    assert terminal("review", "approve", fresh.id, "--all").code == 2
+    done = terminal("review", "approve", stale.id, fresh.id)
+    assert done.code == 4
+    assert "Refused as stale" in done.err
+    assert "retire 'Marta' ID … --propose" in " ".join(done.err.split())
+    assert (one_of(memory, fresh.id).state, one_of(memory, stale.id).state) == ("applied", "stale")
+
+
+def test_all_leaves_what_is_risky_unless_that_is_asked_for_and_confirmed(memory: Path, terminal: Terminal) -> None:
+    *safe, risky = waiting(memory, 0, 1, 3, 4)
+    done = terminal("review", "approve", "--all", "--by", "Ben", "--json").json
+    assert {(each["id"], each["state"]) for each in done["decided"]} == {(each.id, "applied") for each in safe}
+    assert one_of(memory, safe[0].id).decider == "Ben"
+    asked = terminal("review", "reject", "--all", "--risky")
+    assert asked.code == 2
+    assert "user_stated" in asked.out
+    assert one_of(memory, risky.id).state == "pending"
+    assert "no risk" in terminal("review", "approve", "--all").out
+    assert terminal("review", "reject", "--all", "--risky", "--yes").code == 0
+    assert one_of(memory, risky.id).state == "rejected"
+
+
+def test_later_and_modify_work_from_the_terminal(memory: Path, terminal: Terminal, tmp_path: Path) -> None:
+    waits = proposed(memory, 0, 1)
+    assert terminal("review", "modify", waits.id).code == 2
+    changed = terminal("review", "modify", waits.id, "--leave", IDS[1], "--json").json["proposal"]
+    assert one_of(memory, changed["id"]).ask == {"observations": [IDS[0]]}
+    (tmp_path / "ask.json").write_text(json.dumps({"observations": [IDS[2]]}))
+    other = terminal("review", "modify", changed["id"], "--ask", tmp_path / "ask.json", "--json").json["proposal"]
+    assert one_of(memory, other["id"]).ask == {"observations": [IDS[2]]}
+    assert terminal("review", "modify", other["id"], "--rename", "Tea").code == 2
+    assert terminal("review", "modify", other["id"], "--ask", tmp_path / "none.json").code == 2
+    later = terminal("review", "approve", other["id"], "--later", "--json").json["decided"]
+    assert [each["state"] for each in later] == ["approved"]
+
+
+def test_what_one_person_leaves_to_another_is_proposed_and_found_again(memory: Path, terminal: Terminal) -> None:
+    done = terminal("retire", "Marta", IDS[2], "--propose", "--reason", "Old news", "--json").json
+    waits = one_of(memory, done["proposal"]["id"])
+    assert (waits.reason, waits.proposed_by, waits.state) == ("Old news", "person", "pending")
+    assert rows(memory, "facts", f"id = '{IDS[2]}'")["status"].item() == "active"
+    assert "slowwave review approve" in terminal("retire", "Marta", IDS[1], "--propose").out
+    assert terminal("retire", "Marta", "f_nonsense", "--propose").code == 2
+
+
+def test_a_name_that_is_unknown_or_nobody_is_an_error_before_anything_is_done(memory: Path) -> None:
+    [waits] = waiting(memory, 0)
+    with pytest.raises(UnusableInput, match="Nobody's name"):
+        decide(run_at(memory, T2), [waits.id], "approve", Person(" ", "terminal"))
+    with pytest.raises(UnknownName, match="proposal"):
+        decide(run_at(memory, T2), ["p_nonsense"], "reject", ANA)
+    assert rows(memory, "runs", "flow = 'review'").is_empty()
+    assert diff_lines(waits)[0].startswith(f"~ facts {IDS[0]}: status active → archived; expired_at nothing → the time")
+    assert isinstance(decide(run_at(memory, T2), [waits.id], "approve", ANA)[0], Decided)
+
+
+def test_names_notes_and_reasons_reach_neither_the_store_nor_a_terminal_as_they_were(
+    memory: Path, terminal: Terminal
+) -> None:
+    who, (first, second) = Person(f"Bo{LOUD}", "mcp"), waiting(memory, 0, 1)
+    reject(run_at(memory, T2), [first.id], who, LOUD)
+    approve_for_later(run_at(memory, T2), second.id, who, LOUD)
+    propose_deletion(run_at(memory, T2, "retire"), "e_marta", [IDS[2]], "person", LOUD)
+    document = terminal("review", "list", "--all", "--json").out
+    shown = "".join(terminal("review", "show", each["id"]).out for each in json.loads(document)["proposals"])
+    stored = str(rows(memory, "proposals").to_dicts()) + str(rows(memory, "decisions").to_dicts()) + document + shown
+    assert "be[2Jcause of [redacted:aws_key] 1m" in stored
+    assert SECRET not in stored
+    assert "x1b" not in stored.replace("\x1b", "x1b")
+    assert "\u202e" not in stored
+    with pytest.raises(UnusableInput, match="Nobody's name"):
+        approve_for_later(run_at(memory, T2), waiting(memory, 3)[0].id, Person("\u200b\x1b", "mcp"))
+
+
+def test_a_fact_that_holds_codes_of_a_terminal_is_printed_as_words(memory: Path, terminal: Terminal) -> None:
+    said = "Marta\x1b[2J likes\u202e quinces\x9b1m."
+    with Store.open(str(memory)).commit("loud", "loud", T1) as tx:
+        whole = tx.by_ids("facts", [IDS[1]], with_vector=True)
+        tx.upsert("facts", whole.with_columns(statement=pl.lit(said)))
+        held = tx.by_ids("proposals", [each.id for each in waiting(memory, 1)])
+        tx.upsert("proposals", held.with_columns(title=pl.lit(said), reason=pl.lit(said)))
+    (one,) = (each for each in list_proposals(Store.open(str(memory)).snapshot()) if each.title == said)
+    commands = (
+        ("recall", "quinces"),
+        ("facts", "Marta"),
+        ("why", IDS[1]),
+        ("review", "list"),
+        ("review", "show", one.id),
+    )
+    for command in commands:
+        shown = terminal(*command)
+        assert "[2J" in shown.out, command
+        assert not {"\x1b", "\u202e", "\x9b"} & {*shown.out, *shown.err}, command
+    document = terminal("facts", "Marta", "--json")
+    assert said in [each["statement"] for each in document.json["facts"]]
+    assert not {"\x1b", "\u202e", "\x9b"} & {*document.out}
