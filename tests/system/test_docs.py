@@ -134,7 +134,7 @@ def test_a_test_that_the_architecture_names_exists() -> None:
     named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs/architecture.md").read_text(encoding="utf-8")))
     real = {
         name
-        for path in (ROOT / "tests").glob("test_*.py")
+        for path in (ROOT / "tests").rglob("test_*.py")
         for name in re.findall(r"def (test_\w+)", path.read_text("utf-8"))
     }
     assert len(named) >= 10
