@@ -28,7 +28,7 @@ _ROUNDING = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
+class SimilarityThresholds:
     """When two texts look alike: cosine, else share of contained words where one is much longer; ratios in [0, 1]."""
 
     cosine: float = 0.85
@@ -44,7 +44,7 @@ class Likeness:
 def similar_pairs(
     texts: pl.Series,
     vectors: Vectors,
-    likeness: Likeness,
+    thresholds: SimilarityThresholds,
     *,
     group: pl.Series | None = None,
     first_new: int = 0,
@@ -56,15 +56,15 @@ def similar_pairs(
     """
     codes = np.zeros(len(texts), np.uint32) if group is None else group.fill_null("").rank("dense").to_numpy()
     at_border = [pl.DataFrame(schema=FOUND)]
-    for near in _by_cosine(vectors, codes, likeness.cosine, first_new):
-        at_border.append(near.filter(pl.col("cosine") < likeness.cosine + _ROUNDING))
+    for near in _by_cosine(vectors, codes, thresholds.cosine, first_new):
+        at_border.append(near.filter(pl.col("cosine") < thresholds.cosine + _ROUNDING))
         yield near
-    for pairs in _by_words(texts, codes, likeness, first_new):
+    for pairs in _by_words(texts, codes, thresholds, first_new):
         cosines = pl.Series("cosine", _cosines(vectors, pairs), dtype=pl.Float64)
-        held = pairs.with_columns(cosines, match_type=pl.lit("containment"))
+        contained = pairs.with_columns(cosines, match_type=pl.lit("containment"))
         # A product of matrices rounds otherwise than a product of vectors: at the border, what it said counts.
-        held = held.filter(pl.col("cosine") < likeness.cosine + _ROUNDING)
-        yield held.join(pl.concat(at_border), on=["a", "b"], how="anti")
+        contained = contained.filter(pl.col("cosine") < thresholds.cosine + _ROUNDING)
+        yield contained.join(pl.concat(at_border), on=["a", "b"], how="anti")
 
 
 def _by_cosine(vectors: Vectors, codes: np.ndarray, cosine: float, first_new: int) -> Iterator[pl.DataFrame]:
@@ -87,12 +87,14 @@ def _cosines(vectors: Vectors, pairs: pl.DataFrame) -> np.ndarray:
     return cosines
 
 
-def _by_words(texts: pl.Series, codes: np.ndarray, likeness: Likeness, first_new: int) -> Iterator[pl.DataFrame]:
+def _by_words(
+    texts: pl.Series, codes: np.ndarray, thresholds: SimilarityThresholds, first_new: int
+) -> Iterator[pl.DataFrame]:
     """(a, b) of which the longer holds enough words of the much shorter one; the earlier of two equals is shorter."""
-    sizes = _sizes(texts, codes, likeness)
+    sizes = _sizes(texts, codes, thresholds)
     spread = _spread(sizes)
     words = spread.group_by("row").agg("word")
-    for looked_up in _looked_up(sizes, spread, likeness, first_new):
+    for looked_up in _looked_up(sizes, spread, thresholds, first_new):
         both = looked_up.join(words, on="row", how="left").join(
             words, left_on="row_b", right_on="row", how="left", suffix="_b"
         )
@@ -101,10 +103,10 @@ def _by_words(texts: pl.Series, codes: np.ndarray, likeness: Likeness, first_new
         yield enough.select(a=pl.min_horizontal("row", "row_b"), b=pl.max_horizontal("row", "row_b"))
 
 
-def _sizes(texts: pl.Series, codes: np.ndarray, likeness: Likeness) -> pl.DataFrame:
+def _sizes(texts: pl.Series, codes: np.ndarray, thresholds: SimilarityThresholds) -> pl.DataFrame:
     """Per text: row, group, length in characters, words, how many they are, and how many a longer text must have."""
     count = pl.col("words").list.len().cast(pl.Int64)
-    needed = (count * likeness.containment - 1e-9).ceil().cast(pl.Int64)
+    needed = (count * thresholds.containment - 1e-9).ceil().cast(pl.Int64)
     return (
         pl.DataFrame({"text": texts.cast(pl.String), "group": codes})
         .select(
@@ -127,7 +129,9 @@ def _spread(sizes: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _looked_up(sizes: pl.DataFrame, spread: pl.DataFrame, likeness: Likeness, first_new: int) -> Iterator[pl.DataFrame]:
+def _looked_up(
+    sizes: pl.DataFrame, spread: pl.DataFrame, thresholds: SimilarityThresholds, first_new: int
+) -> Iterator[pl.DataFrame]:
     """Parts of (row, row_b, needed): a text, and a longer one that has at least one of its rarest words.
 
     A text that needs no shared word is contained in every longer one (S0-03).
@@ -141,16 +145,16 @@ def _looked_up(sizes: pl.DataFrame, spread: pl.DataFrame, likeness: Likeness, fi
         costs = rows.group_by("row").agg(cost=pl.col("often").sum()).sort("row")
         parts = costs.select("row", part=pl.col("cost").cum_sum() // _JOIN)
         for (_,), part in rows.join(parts, on="row").group_by("part", maintain_order=True):
-            both = part.join(longer, on=key).filter(_is_longer(likeness, first_new))
+            both = part.join(longer, on=key).filter(_is_longer(thresholds, first_new))
             yield both.select("row", "row_b", "needed").unique()
 
 
-def _is_longer(likeness: Likeness, first_new: int) -> pl.Expr:
+def _is_longer(thresholds: SimilarityThresholds, first_new: int) -> pl.Expr:
     """Whether row_b is so much longer than row, and the later of them is new."""
     ratio = pl.col("length_b") / pl.col("length").clip(lower_bound=1)
     in_order = (pl.col("length_b") > pl.col("length")) | (pl.col("row_b") > pl.col("row"))
     is_new = pl.max_horizontal("row", "row_b") >= first_new
-    return (ratio >= likeness.length_ratio) & in_order & (pl.col("row") != pl.col("row_b")) & is_new
+    return (ratio >= thresholds.length_ratio) & in_order & (pl.col("row") != pl.col("row_b")) & is_new
 
 
 # All pairs of texts that share most of their words, exactly, by looking only where rare words meet (S1-03). Two sets
@@ -176,26 +180,28 @@ def distinct_words(texts: pl.Series, groups: pl.Series) -> tuple[pl.Series, pl.D
     known = texts.unique(maintain_order=True).to_frame("text")
     known = known.with_columns(words=word_sets(known["text"]).list.sort())
     key = pl.struct(pl.col("words").list.join(" "), "group").rank("dense").cast(pl.Int32) - 1
-    told = pl.DataFrame({"text": texts, "group": groups}).join(known, on="text", how="left", maintain_order="left")
-    told = told.with_columns(set=key)
-    sets = told.unique("set", keep="first").select("set", "group", "words").sort("set")
+    coded_texts = pl.DataFrame({"text": texts, "group": groups}).join(
+        known, on="text", how="left", maintain_order="left"
+    )
+    coded_texts = coded_texts.with_columns(set=key)
+    sets = coded_texts.unique("set", keep="first").select("set", "group", "words").sort("set")
     spread = sets.explode("words").drop_nulls("words")
     often = spread.group_by("words").len().sort("len", "words").with_row_index("word")
     coded = spread.join(often, on="words").sort("set", "word").group_by("set", maintain_order=True).agg("word")
     joined = sets.select("set", "group").join(coded, on="set", how="left", maintain_order="left")
     words = joined["word"].fill_null(pl.Series([[]], dtype=pl.List(pl.UInt32)))
-    return told["set"], joined.select("set", "group", size=words.list.len().cast(pl.Int32), words=words)
+    return coded_texts["set"], joined.select("set", "group", size=words.list.len().cast(pl.Int32), words=words)
 
 
-def shared_words(sets: pl.DataFrame, asked: pl.Series, threshold: float) -> pl.DataFrame:
+def shared_words(sets: pl.DataFrame, selected: pl.Series, threshold: float) -> pl.DataFrame:
     """OVERLAPS: pairs of sets of one group with Jaccard ≥ `threshold`, first < second, at least one of them `asked`.
 
     `sets` as from `distinct_words`, `asked` is boolean in its order. Sets without a common word never pair, whatever
     the threshold.
     """
     least = pl.max_horizontal((pl.col("size") * threshold - 1e-9).ceil().cast(pl.Int32), 1)
-    held = sets.with_columns(is_asked=asked, least=least).filter(pl.col("size") > 0)
-    meetings = _cheapest_meetings(held)
+    filled = sets.with_columns(is_selected=selected, least=least).filter(pl.col("size") > 0)
+    meetings = _cheapest_meetings(filled)
     found = [_overlaps(part, sets, threshold) for part in _met(meetings, threshold)]
     return pl.concat([pl.DataFrame(schema=OVERLAPS), *found]).unique().sort("first", "second")
 
@@ -208,13 +214,13 @@ def overlap_of(first: pl.Series, second: pl.Series) -> pl.Series:
     return found
 
 
-def _cheapest_meetings(held: pl.DataFrame) -> pl.DataFrame:
-    """Where sets meet (group, key, set, size, is_asked), by as many words at once as makes the least work."""
+def _cheapest_meetings(filled: pl.DataFrame) -> pl.DataFrame:
+    """Where sets meet (group, key, set, size, is_selected), by as many words at once as makes the least work."""
     best: tuple[int, pl.DataFrame] | None = None
     for together in range(1, _MOST_WORDS + 1):
-        if best and (best[0] <= _MEETINGS * len(held) or _combinations(held, together) >= best[0]):
+        if best and (best[0] <= _MEETINGS * len(filled) or _combinations(filled, together) >= best[0]):
             break
-        meetings = _meetings(held, together)
+        meetings = _meetings(filled, together)
         work = len(meetings) + _comparisons(meetings)
         if best is None or work < best[0]:
             best = work, meetings
@@ -222,17 +228,19 @@ def _cheapest_meetings(held: pl.DataFrame) -> pl.DataFrame:
     return best[1]
 
 
-def _combinations(held: pl.DataFrame, together: int) -> int:
+def _combinations(filled: pl.DataFrame, together: int) -> int:
     """How many combinations of so many words there are among the rarest of all sets."""
     ways = pl.lit(1.0)
     for drawn in range(together):
         ways = ways * (_width(together).cast(pl.Float64) - drawn) / (drawn + 1)
-    return int(held.select(ways.clip(0).sum()).item())
+    return int(filled.select(ways.clip(0).sum()).item())
 
 
 def _comparisons(meetings: pl.DataFrame) -> int:
-    met = meetings.group_by("group", "key").agg(pl.len().cast(pl.Int64), asked=pl.col("is_asked").sum().cast(pl.Int64))
-    return int(met.select((pl.col("len") * pl.col("asked")).sum()).item())
+    met = meetings.group_by("group", "key").agg(
+        pl.len().cast(pl.Int64), selected=pl.col("is_selected").sum().cast(pl.Int64)
+    )
+    return int(met.select((pl.col("len") * pl.col("selected")).sum()).item())
 
 
 def _width(together: int) -> pl.Expr:
@@ -240,16 +248,16 @@ def _width(together: int) -> pl.Expr:
     return pl.min_horizontal(pl.col("size") - pl.col("least") + together, "size")
 
 
-def _meetings(held: pl.DataFrame, together: int) -> pl.DataFrame:
+def _meetings(filled: pl.DataFrame, together: int) -> pl.DataFrame:
     """Combinations of `together` words; of sets that may pair by sharing fewer, also of that many."""
-    parts = [_combined(held.filter(pl.col("least") <= fewer), fewer) for fewer in range(1, together)]
-    return pl.concat([*parts, _combined(held, together)])
+    parts = [_combined(filled.filter(pl.col("least") <= fewer), fewer) for fewer in range(1, together)]
+    return pl.concat([*parts, _combined(filled, together)])
 
 
-def _combined(held: pl.DataFrame, together: int) -> pl.DataFrame:
-    about = ["group", "set", "size", "is_asked"]
+def _combined(filled: pl.DataFrame, together: int) -> pl.DataFrame:
+    about = ["group", "set", "size", "is_selected"]
     spread = (
-        held.select(*about, word=pl.col("words").list.head(_width(together)))
+        filled.select(*about, word=pl.col("words").list.head(_width(together)))
         .explode("word")
         .select(*about, place=pl.int_range(pl.len(), dtype=pl.Int32), word=pl.col("word").cast(pl.UInt64))
     )
@@ -266,12 +274,12 @@ def _combined(held: pl.DataFrame, together: int) -> pl.DataFrame:
 def _met(meetings: pl.DataFrame, threshold: float) -> Iterator[pl.DataFrame]:
     """Pairs of sets that meet and are long enough for each other, a bounded number of meetings at once."""
     key = ["group", "key"]
-    counts = meetings.with_columns(met=pl.len().over(key)).filter(pl.col("is_asked") & (pl.col("met") > 1))
-    asked = counts.with_columns(part=(pl.col("met").cast(pl.Int64).cum_sum() // _AT_ONCE)).drop("met")
-    for part in asked.partition_by("part", include_key=False):
+    counts = meetings.with_columns(met=pl.len().over(key)).filter(pl.col("is_selected") & (pl.col("met") > 1))
+    selected = counts.with_columns(part=(pl.col("met").cast(pl.Int64).cum_sum() // _AT_ONCE)).drop("met")
+    for part in selected.partition_by("part", include_key=False):
         pairs = part.join(meetings, on=key, suffix="_b")
         long_enough = pl.min_horizontal("size", "size_b") >= pl.max_horizontal("size", "size_b") * threshold - 1e-9
-        is_new = pl.when("is_asked_b").then(pl.col("set") < pl.col("set_b")).otherwise(True)
+        is_new = pl.when("is_selected_b").then(pl.col("set") < pl.col("set_b")).otherwise(True)
         yield (
             pairs.filter(long_enough & is_new & (pl.col("set") != pl.col("set_b")))
             .select(first=pl.min_horizontal("set", "set_b"), second=pl.max_horizontal("set", "set_b"))
@@ -326,7 +334,7 @@ def close_pairs(vectors: Vectors, seeds: int, threshold: float, per_seed: int, p
     `per_seed` of either. Best is the higher cosine, then the lower row. Zero rows have no pairs. Memory is bounded by
     the narrow copy, (per_seed / 2 + per_row) pairs a seed, and a constant.
     """
-    kept = _Kept(len(vectors), seeds, np.float32(max(threshold, _LEAST)), per_seed, per_row)
+    kept = _BestPairs(len(vectors), seeds, np.float32(max(threshold, _LEAST)), per_seed, per_row)
     bounds = _upper_bounds(vectors, seeds, threshold)
     room = np.empty((_STRIPE, _TILE), dtype=np.float32)
     for start in range(0, seeds, _STRIPE):
@@ -336,7 +344,7 @@ def close_pairs(vectors: Vectors, seeds: int, threshold: float, per_seed: int, p
     return kept.best()
 
 
-class _Kept:
+class _BestPairs:
     """The best pairs seen so far, and how good a pair must be to become one of them."""
 
     def __init__(self, rows: int, seeds: int, threshold: np.float32, per_seed: int, per_row: int) -> None:
@@ -417,7 +425,9 @@ def _first_places(
     return order[rank < limit]
 
 
-def _tile(rows: slice, columns: slice, vectors: Vectors, bounds: Vectors, kept: _Kept, room: Vectors) -> ClosePairs:
+def _tile(
+    rows: slice, columns: slice, vectors: Vectors, bounds: Vectors, kept: _BestPairs, room: Vectors
+) -> ClosePairs:
     """The pairs of some seeds with some rows; `room` is where their products are put."""
     whole = bounds[columns]
     limit = kept.threshold - np.float32(_SLACK)

@@ -166,8 +166,8 @@ LINKED = (
 )  # fmt: skip
 """The columns that linking writes."""
 
-ASKED_FROM = 0.5  # cosine alone cannot reach it: a pair that shares neither words nor title is not worth a question
-ASKED_PER_ARTIFACT = 3
+QUESTION_FROM = 0.5  # cosine alone cannot reach it: a pair that shares neither words nor title is not worth a question
+QUESTIONS_PER_ARTIFACT = 3
 EXCERPT_CHARS = 1500
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -175,7 +175,7 @@ _RANKS = {"duplicate": 0, "version": 1, "derivative": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ArtifactVerdict:
     """What a model said of a pair: version, derivative or unrelated, how surely, and who it was."""
 
     relation: str
@@ -183,7 +183,7 @@ class Verdict:
     model: str = ""
 
 
-Verdicts = Mapping[tuple[str, str], Verdict]
+ArtifactVerdicts = Mapping[tuple[str, str], ArtifactVerdict]
 """By the ids of a pair, the smaller one first."""
 
 
@@ -221,16 +221,16 @@ def find_questions(
     Left out is what rules settle (one text twice, one file again) and what shares neither words nor title.
     """
     open_pairs = pairs.filter((pl.col("relation").fill_null("") != "duplicate") & ~pl.col("is_same_file"))
-    likely = open_pairs.filter(pl.col("confidence") >= ASKED_FROM).sort(
+    likely = open_pairs.filter(pl.col("confidence") >= QUESTION_FROM).sort(
         "confidence", "id", "head_id", descending=[True, False, False]
     )
     fresh = frozenset(new_ids)
-    asked: dict[str, int] = Counter()
+    question_counts: dict[str, int] = Counter()
     keys: list[tuple[str, str]] = []
     for a, b in likely.select("id", "head_id").iter_rows():
         mine = [each for each in (a, b) if each in fresh]
-        if any(asked[each] < ASKED_PER_ARTIFACT for each in mine):
-            asked.update(mine)
+        if any(question_counts[each] < QUESTIONS_PER_ARTIFACT for each in mine):
+            question_counts.update(mine)
             keys.append((a, b))
     rows = {row["id"]: row for row in artifacts.to_dicts()}
     cosines = {(a, b): cosine for a, b, cosine in pairs.select("id", "head_id", "cosine").iter_rows()}
@@ -243,7 +243,7 @@ def plan_artifacts(
     heads: pl.DataFrame,
     near: pl.DataFrame,
     settings: ArtifactSettings,
-    verdicts: Verdicts,
+    verdicts: ArtifactVerdicts,
     now: datetime,
 ) -> ArtifactPlan:
     """Where each new artifact belongs, in the order in which they were made (S1-17 … S1-19).
@@ -256,7 +256,7 @@ def plan_artifacts(
     new, heads = conform(new, ARTIFACTS), conform(heads, ARTIFACTS)
     both = pl.concat([new.select(*ARTIFACTS), heads.select(*ARTIFACTS)])
     judged = _by_artifact(_judged(measure_pairs(both, near, settings), settings, verdicts))
-    shelf = _Shelf(heads, now)
+    shelf = _Chains(heads, now)
     for row in sorted(new.to_dicts(), key=_age):
         shelf.place(row, judged.get(row["id"], ()), settings)
     return shelf.plan()
@@ -272,15 +272,15 @@ def _question(number: int, rows: Mapping[str, Any], key: tuple[str, str], cosine
     )  # fmt: skip
 
 
-def _judged(pairs: pl.DataFrame, settings: ArtifactSettings, verdicts: Verdicts) -> list[dict[str, Any]]:
+def _judged(pairs: pl.DataFrame, settings: ArtifactSettings, verdicts: ArtifactVerdicts) -> list[dict[str, Any]]:
     """The pairs that are linked, by rule or by a model's word, which counts for more."""
     linked = []
     for pair in pairs.to_dicts():
         verdict = verdicts.get((pair["id"], pair["head_id"]))
         if verdict is not None and pair["relation"] != "duplicate":
             is_sure = verdict.confidence >= settings.link_confidence and verdict.relation in _RANKS
-            said = {"relation": verdict.relation if is_sure else None, "confidence": verdict.confidence}
-            pair = {**pair, **said, "model": verdict.model or "model"}
+            answer = {"relation": verdict.relation if is_sure else None, "confidence": verdict.confidence}
+            pair = {**pair, **answer, "model": verdict.model or "model"}
         if pair["relation"]:
             linked.append(pair)
     return linked
@@ -303,7 +303,7 @@ def _age(row: Mapping[str, Any]) -> tuple[datetime, datetime, str]:
 
 
 @dataclass
-class _Shelf:
+class _Chains:
     """Artifacts that have their place, and the chains they form, oldest first."""
 
     known: pl.DataFrame

@@ -47,18 +47,18 @@ def find_pairs(
     vector, those behind the first CROWD by id are paired with the first alone (a star, so that they stay connected).
     The result is ordered by id and does not depend on the order of the rows.
     """
-    held = _ordered(facts)
-    seeds = int(held["is_seed"].sum())
-    rows = vectors[held["row"].to_numpy()]
-    wording, sets = distinct_words(held["statement"], held["scope"])
-    held = held.with_columns(wording=wording, place=pl.int_range(pl.len(), dtype=pl.Int32))
-    stars, crowd = _crowds(held, rows)
-    others = held.filter(~pl.col("place").is_in(crowd.implode()))
-    pool = settings.max_existing_matches * (settings.rerank_multiplier if settings.rerank else 1)
-    near = _by_meaning(others, rows, resolve, SEED_MATCHES, pool)
+    ordered = _ordered(facts)
+    seeds = int(ordered["is_seed"].sum())
+    rows = vectors[ordered["row"].to_numpy()]
+    wording, sets = distinct_words(ordered["statement"], ordered["scope"])
+    ordered = ordered.with_columns(wording=wording, place=pl.int_range(pl.len(), dtype=pl.Int32))
+    stars, crowd = _crowds(ordered, rows)
+    others = ordered.filter(~pl.col("place").is_in(crowd.implode()))
+    per_row = settings.max_existing_matches * (settings.rerank_multiplier if settings.rerank else 1)
+    near = _by_meaning(others, rows, resolve, SEED_MATCHES, per_row)
     alike = _by_words(others, sets, seeds, settings)
     pairs = pl.concat([stars, near, alike]).unique()
-    return _named(_cut(_measured(pairs, held, rows, sets), seeds, settings), held)
+    return _named(_cut(_measured(pairs, ordered, rows, sets), seeds, settings), ordered)
 
 
 def find_nearest_pairs(
@@ -69,20 +69,20 @@ def find_nearest_pairs(
     Frames and rows are those of `find_pairs`; words are measured but bring no pair. Near is the higher cosine, then
     the seed, then the lower id.
     """
-    held = _ordered(facts).with_columns(place=pl.int_range(pl.len(), dtype=pl.Int32))
-    is_in_order = len(held) == len(vectors) and held["row"].is_sorted()
-    rows = vectors if is_in_order else vectors[held["row"].to_numpy()]
-    near = _by_meaning(held, rows, least, neighbors, neighbors)
+    ordered = _ordered(facts).with_columns(place=pl.int_range(pl.len(), dtype=pl.Int32))
+    is_in_order = len(ordered) == len(vectors) and ordered["row"].is_sorted()
+    rows = vectors if is_in_order else vectors[ordered["row"].to_numpy()]
+    near = _by_meaning(ordered, rows, least, neighbors, neighbors)
     first, second = near["first"], near["second"]
-    words = word_overlap(held["statement"].gather(first), held["statement"].gather(second))
+    words = word_overlap(ordered["statement"].gather(first), ordered["statement"].gather(second))
     exact = pl.Series(cosines(rows, first.to_numpy(), second.to_numpy()), dtype=pl.Float64)
     pairs = near.with_columns(words["jaccard"], cosine=exact)
     both = pl.concat(
         [pairs.with_columns(owner="first", other="second"), pairs.with_columns(owner="second", other="first")]
     )
-    own = both.filter(pl.col("owner") < int(held["is_seed"].sum())).sort("owner", -pl.col("cosine"), "other")
+    own = both.filter(pl.col("owner") < int(ordered["is_seed"].sum())).sort("owner", -pl.col("cosine"), "other")
     best = own.group_by("owner", maintain_order=True).head(neighbors)
-    return _named(best.unique(["first", "second"], maintain_order=True), held)
+    return _named(best.unique(["first", "second"], maintain_order=True), ordered)
 
 
 def _ordered(facts: pl.DataFrame) -> pl.DataFrame:
@@ -92,10 +92,10 @@ def _ordered(facts: pl.DataFrame) -> pl.DataFrame:
     return numbered.select("row", *columns).sort(~pl.col("is_seed"), "id")
 
 
-def _crowds(held: pl.DataFrame, rows: Vectors) -> tuple[pl.DataFrame, pl.Series]:
+def _crowds(facts: pl.DataFrame, rows: Vectors) -> tuple[pl.DataFrame, pl.Series]:
     """Of seeds that say the same in crowds: the pairs of a star, and the places of those that have no others."""
-    seeds = int(held["is_seed"].sum())
-    keyed = held.filter("is_seed").select("place", "scope", "wording", vector=_fingerprints(rows[:seeds]))
+    seeds = int(facts["is_seed"].sum())
+    keyed = facts.filter("is_seed").select("place", "scope", "wording", vector=_fingerprints(rows[:seeds]))
     stars = [pl.DataFrame(schema=_PLACES)]
     for key in ("wording", "vector"):
         same = [key, "scope"]
@@ -118,10 +118,10 @@ def _fingerprints(rows: Vectors) -> pl.Series:
     return pl.select(pl.when(pl.Series(rows.any(axis=1))).then(pl.Series(numbers))).to_series()
 
 
-def _by_meaning(held: pl.DataFrame, rows: Vectors, least: float, per_seed: int, per_row: int) -> pl.DataFrame:
+def _by_meaning(facts: pl.DataFrame, rows: Vectors, least: float, per_seed: int, per_row: int) -> pl.DataFrame:
     """Pairs of one scope at the cosine, scope by scope."""
     parts = [pl.DataFrame(schema=_PLACES)]
-    for scope in held.filter(pl.col("is_seed").any().over("scope")).partition_by("scope", maintain_order=True):
+    for scope in facts.filter(pl.col("is_seed").any().over("scope")).partition_by("scope", maintain_order=True):
         places = scope["place"].to_numpy()
         # The usual store has one scope: its vectors are not copied.
         own = rows if len(places) == len(rows) else rows[places]
@@ -130,34 +130,34 @@ def _by_meaning(held: pl.DataFrame, rows: Vectors, least: float, per_seed: int, 
     return pl.concat(parts)
 
 
-def _by_words(held: pl.DataFrame, sets: pl.DataFrame, seeds: int, settings: MergeSettings) -> pl.DataFrame:
+def _by_words(facts: pl.DataFrame, sets: pl.DataFrame, seeds: int, settings: MergeSettings) -> pl.DataFrame:
     """Pairs of one scope that share enough words: those of the same words, and those of overlapping ones."""
-    members = held.select("wording", "place", "is_seed")
-    asked = sets["set"].is_in(members.filter("is_seed")["wording"].implode())
-    overlaps = shared_words(sets, asked, settings.text_dedup)
+    members = facts.select("wording", "place", "is_seed")
+    has_seed = sets["set"].is_in(members.filter("is_seed")["wording"].implode())
+    overlaps = shared_words(sets, has_seed, settings.text_dedup)
     same = members.filter("is_seed").select(first="wording", second="wording", jaccard=1.0).unique()
     wordings = pl.concat([overlaps, same.cast(overlaps.schema)])
     both = wordings.join(members, left_on="first", right_on="wording")
     both = both.join(members, left_on="second", right_on="wording", suffix="_b")
     pairs = both.filter((pl.col("is_seed") | pl.col("is_seed_b")) & (pl.col("place") != pl.col("place_b")))
-    told = pairs.select(
+    unique = pairs.select(
         first=pl.min_horizontal("place", "place_b"), second=pl.max_horizontal("place", "place_b"), jaccard="jaccard"
     ).unique()
-    first, second, measure = (told[name].to_numpy() for name in ("first", "second", "jaccard"))
+    first, second, measure = (unique[name].to_numpy() for name in ("first", "second", "jaccard"))
     # Which of the facts that are not seeds stay is decided by cosine, with those found by meaning.
-    stays = best_of(first, second, measure, seeds, SEED_MATCHES, len(told))
-    return told[stays].select(*_PLACES)
+    stays = best_of(first, second, measure, seeds, SEED_MATCHES, len(unique))
+    return unique[stays].select(*_PLACES)
 
 
-def _measured(pairs: pl.DataFrame, held: pl.DataFrame, rows: Vectors, sets: pl.DataFrame) -> pl.DataFrame:
+def _measured(pairs: pl.DataFrame, facts: pl.DataFrame, rows: Vectors, sets: pl.DataFrame) -> pl.DataFrame:
     """Both measures of every pair, exact."""
     words = sets["words"]
     parts = [pl.DataFrame(schema=_MEASURES)]
     for part in pairs.iter_slices(_MEASURED):
         first, second = part["first"], part["second"]
-        told = [words.gather(held["wording"].gather(ends)) for ends in (first, second)]
+        sides = [words.gather(facts["wording"].gather(ends)) for ends in (first, second)]
         cosine = pl.Series(cosines(rows, first.to_numpy(), second.to_numpy()), dtype=pl.Float64)
-        parts.append(part.with_columns(cosine=cosine, jaccard=overlap_of(*told)))
+        parts.append(part.with_columns(cosine=cosine, jaccard=overlap_of(*sides)))
     return pl.concat(parts)
 
 
@@ -166,15 +166,15 @@ def _cut(pairs: pl.DataFrame, seeds: int, settings: MergeSettings) -> pl.DataFra
     limit = settings.max_existing_matches
     outer = pairs.filter(pl.col("second") >= seeds).sort("first", -pl.col("cosine"), "second")
     if settings.rerank:
-        pool = outer.group_by("first", maintain_order=True).head(limit * settings.rerank_multiplier)
+        nearest = outer.group_by("first", maintain_order=True).head(limit * settings.rerank_multiplier)
         score = 0.7 * pl.col("cosine") + 0.3 * pl.col("jaccard")
-        outer = pool.sort("first", -score, "second")
+        outer = nearest.sort("first", -score, "second")
     best = outer.group_by("first", maintain_order=True).head(limit)
     return pl.concat([pairs.filter(pl.col("second") < seeds), best.select(pairs.columns)])
 
 
-def _named(pairs: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
-    ids = held["id"]
+def _named(pairs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
+    ids = facts["id"]
     ends = pairs.select("cosine", "jaccard", one=ids.gather(pairs["first"]), two=ids.gather(pairs["second"]))
     named = ends.select(
         a_id=pl.min_horizontal("one", "two"), b_id=pl.max_horizontal("one", "two"), cosine="cosine", jaccard="jaccard"

@@ -71,7 +71,7 @@ MEMBERS = {"target_id": pl.String(), "root_id": pl.String(), "id": pl.String()}
 
 
 @dataclass(slots=True)
-class Absorption:
+class ClusterMerge:
     """What merges and verdicts come to.
 
     `steps` lead from each absorbed fact to the one that absorbed it, `how` says who decided it: a rule, or a model or a
@@ -105,7 +105,7 @@ class Absorption:
         ]
         return pl.DataFrame(rows, schema=TARGETS, orient="row").sort("root_id")
 
-    def closings(self) -> pl.DataFrame:
+    def supersessions(self) -> pl.DataFrame:
         """STEPS of every fact that is closed: who absorbed it, in which row that one goes on, and who decided."""
         new = dict(self.reworded().select("root_id", "target_id").iter_rows())
         rows = [(id_, winner, new.get(winner, winner), self.how[id_]) for id_, winner in self.steps.items()]
@@ -121,14 +121,14 @@ class Absorption:
         return pl.DataFrame(rows, schema=MEMBERS, orient="row").sort("target_id", "id")
 
 
-def absorb(facts: pl.DataFrame, merges: Merges, verdicts: Iterable[tuple[str, str]] = ()) -> Absorption:
+def merge_clusters(facts: pl.DataFrame, merges: Merges, verdicts: Iterable[tuple[str, str]] = ()) -> ClusterMerge:
     """Carry out merges, then what a model or a person said of pairs (loser, winner), in their order.
 
     `facts` are live. A loser that is closed already, a winner that is, and a circle are left out (T35, T36).
     """
     stored = dict(facts.drop_nulls("replaced_by").select("id", "replaced_by").iter_rows())
-    done = Absorption(frames.conform(facts, frames.FACTS), stored)
-    for loser, winner in merges.losers.select("loser_id", "winner_id").iter_rows():
+    done = ClusterMerge(frames.conform(facts, frames.FACTS), stored)
+    for loser, winner in merges.duplicates.select("loser_id", "winner_id").iter_rows():
         _take(done, loser, winner, DEDUP)
     for loser, winner in verdicts:
         _take(done, loser, winner, CONSOLIDATED)
@@ -137,7 +137,7 @@ def absorb(facts: pl.DataFrame, merges: Merges, verdicts: Iterable[tuple[str, st
     return done
 
 
-def _join_notes(done: Absorption) -> None:
+def _join_notes(done: ClusterMerge) -> None:
     """A note goes on in a new row that also says what the notes say that it absorbed by rule, in their order (S4-09).
 
     Not where it was absorbed itself, or where it is pinned or an axiom.
@@ -153,7 +153,7 @@ def _join_notes(done: Absorption) -> None:
     done.wordings |= combined_notes(pairs)
 
 
-def _take(done: Absorption, loser: str, winner: str, how: str) -> None:
+def _take(done: ClusterMerge, loser: str, winner: str, how: str) -> None:
     """Note a step, unless one of the two was absorbed already or the loser itself took the winner's place (T35)."""
     if loser == winner or loser in done.steps or winner in done.steps:
         return
@@ -165,32 +165,32 @@ def _take(done: Absorption, loser: str, winner: str, how: str) -> None:
 # What a survivor takes over: time, confidence, evidence, aspects of all it absorbs; nothing is lost (S1-06, C13).
 
 
-def evidence_of(done: Absorption, evidence: pl.DataFrame) -> pl.DataFrame:
+def evidence_of(done: ClusterMerge, evidence: pl.DataFrame) -> pl.DataFrame:
     """FACT_EVIDENCE of survivors: every message that one of theirs was said in, once, where it is not there yet."""
-    held = frames.conform(evidence, frames.FACT_EVIDENCE).select(*frames.FACT_EVIDENCE)
+    known = frames.conform(evidence, frames.FACT_EVIDENCE).select(*frames.FACT_EVIDENCE)
     heirs = done.members().select("target_id", fact_id="id")
-    said = held.join(heirs, on="fact_id").sort("target_id", "occurred_at", "id", nulls_last=True)
-    first = said.unique(["target_id", "message_id"], keep="first", maintain_order=True).drop("fact_id")
+    every = known.join(heirs, on="fact_id").sort("target_id", "occurred_at", "id", nulls_last=True)
+    first = every.unique(["target_id", "message_id"], keep="first", maintain_order=True).drop("fact_id")
     named = first.rename({"target_id": "fact_id"})
-    new = named.join(held, on=["fact_id", "message_id"], how="anti", maintain_order="left")
+    new = named.join(known, on=["fact_id", "message_id"], how="anti", maintain_order="left")
     ids = [row_id("v", *pair) for pair in new.select("fact_id", "message_id").iter_rows()]
     rows = new.with_columns(id=pl.Series(ids, dtype=pl.String))
     return frames.conform(rows, frames.FACT_EVIDENCE).select(*frames.FACT_EVIDENCE)
 
 
-def aspects_of(done: Absorption, tags: pl.DataFrame) -> pl.DataFrame:
+def aspects_of(done: ClusterMerge, tags: pl.DataFrame) -> pl.DataFrame:
     """FACT_ASPECTS of survivors: those of all they absorbed, where they are not there yet."""
-    held = frames.conform(tags, frames.FACT_ASPECTS).select(*frames.FACT_ASPECTS)
+    known = frames.conform(tags, frames.FACT_ASPECTS).select(*frames.FACT_ASPECTS)
     heirs = done.members().select("target_id", fact_id="id")
-    named = held.join(heirs, on="fact_id").sort("target_id", "slug", "id").drop("fact_id")
+    named = known.join(heirs, on="fact_id").sort("target_id", "slug", "id").drop("fact_id")
     first = named.unique(["target_id", "slug"], keep="first", maintain_order=True).rename({"target_id": "fact_id"})
-    new = first.join(held, on=["fact_id", "slug"], how="anti", maintain_order="left")
+    new = first.join(known, on=["fact_id", "slug"], how="anti", maintain_order="left")
     ids = [row_id("as", *pair) for pair in new.select("fact_id", "slug").iter_rows()]
     rows = new.with_columns(id=pl.Series(ids, dtype=pl.String))
     return frames.conform(rows, frames.FACT_ASPECTS).select(*frames.FACT_ASPECTS)
 
 
-def inherited(done: Absorption, evidence: pl.DataFrame) -> pl.DataFrame:
+def merge_provenance(done: ClusterMerge, evidence: pl.DataFrame) -> pl.DataFrame:
     """Per survivor (root_id, target_id) what it is worth with all it absorbed, under the names of FACTS.
 
     Earliest valid_from, highest confidence, strongest entrenchment, messages counted once, aspects in the order of the
@@ -202,7 +202,7 @@ def inherited(done: Absorption, evidence: pl.DataFrame) -> pl.DataFrame:
         frames.conform(evidence, frames.FACT_EVIDENCE)
         .join(members.select("target_id", fact_id="id"), on="fact_id")
         .group_by("target_id")
-        .agg(heard=pl.col("message_id").n_unique().cast(pl.Int64))
+        .agg(messages=pl.col("message_id").n_unique().cast(pl.Int64))
     )
     # A reworded survivor takes the place of its old wording, everything else that of what it absorbed.
     older = rows.filter((pl.col("id") != pl.col("root_id")) | (pl.col("root_id") != pl.col("target_id")))
@@ -214,17 +214,17 @@ def inherited(done: Absorption, evidence: pl.DataFrame) -> pl.DataFrame:
         pl.col("rank").max(),
         slugs=pl.col("aspect_slugs").explode().drop_nulls().unique(),
     )
-    said = done.facts.select(root_id="id", known="statement")
-    said = members.select("target_id", "root_id").unique().join(said, on="root_id")
-    said = said.join(done.reworded(), on=["target_id", "root_id"], how="left")
-    said = said.select(id="target_id", statement=pl.coalesce("statement", "known"))
-    words = joined_words(rows.select("search_terms", id="target_id"), said).rename({"id": "target_id"})
+    statements = done.facts.select(root_id="id", known="statement")
+    statements = members.select("target_id", "root_id").unique().join(statements, on="root_id")
+    statements = statements.join(done.reworded(), on=["target_id", "root_id"], how="left")
+    statements = statements.select(id="target_id", statement=pl.coalesce("statement", "known"))
+    words = joined_words(rows.select("search_terms", id="target_id"), statements).rename({"id": "target_id"})
     joined = worth
     for more in (counts, latest, words):
         joined = joined.join(more, on="target_id", how="left")
     return joined.sort("target_id").select(
         "target_id", "root_id", "valid_from", "confidence", "supersedes_id", "search_terms",
-        evidence_count=pl.max_horizontal("evidence_count", "heard"),
+        evidence_count=pl.max_horizontal("evidence_count", "messages"),
         entrenchment=entrenchment_named("rank"),
         aspect_slugs=pl.concat_list(_ordered_slugs()).list.drop_nulls(),
     )  # fmt: skip
@@ -234,13 +234,13 @@ def _ordered_slugs() -> list[pl.Expr]:
     return [pl.when(pl.col("slugs").list.contains(slug)).then(pl.lit(slug)) for slug in SLUGS]
 
 
-def with_inheritance(done: Absorption, worth: pl.DataFrame, now: datetime) -> pl.DataFrame:
+def with_merge_provenance(done: ClusterMerge, worth: pl.DataFrame, now: datetime) -> pl.DataFrame:
     """All facts, survivors with what they inherit and absorbed ones closed; valid_to is untouched (§6.3).
 
     Redundancy is no change: an absorbed fact was as true as the other, and questions about the past still see one.
     """
     own = worth.filter(pl.col("target_id") == pl.col("root_id")).drop("root_id").rename({"target_id": "id"})
-    closed = done.closings().select(
+    closed = done.supersessions().select(
         "id",
         status=pl.lit("superseded"),
         status_reason=pl.format("{}: absorbed by {}", "how", "target_id"),
@@ -250,7 +250,7 @@ def with_inheritance(done: Absorption, worth: pl.DataFrame, now: datetime) -> pl
     return done.facts.update(own, on="id").update(closed, on="id")
 
 
-def reworded_facts(done: Absorption, worth: pl.DataFrame, facts: pl.DataFrame, batch_id: str) -> pl.DataFrame:
+def reworded_facts(done: ClusterMerge, worth: pl.DataFrame, facts: pl.DataFrame, batch_id: str) -> pl.DataFrame:
     """FACTS: the new rows of survivors in better words; what they are about is what the old ones were about (C14).
 
     They have no vector yet. `facts` are all facts as they will be, for the marks of the old rows.
@@ -278,8 +278,8 @@ def reworded_facts(done: Absorption, worth: pl.DataFrame, facts: pl.DataFrame, b
     return activated(frames.conform(rows, frames.FACTS).select(*frames.FACTS), "consolidated")
 
 
-def lineage_of(done: Absorption) -> pl.DataFrame:
+def lineage_of(done: ClusterMerge) -> pl.DataFrame:
     """LINEAGE: one step per closed fact, to the row that took its place."""
-    rows = done.closings().select(old_id="id", new_id="target_id", reason="how")
+    rows = done.supersessions().select(old_id="id", new_id="target_id", reason="how")
     ids = [row_id("l", *pair) for pair in rows.select("old_id", "new_id").iter_rows()]
     return frames.conform(rows.with_columns(id=pl.Series(ids, dtype=pl.String)), frames.LINEAGE)

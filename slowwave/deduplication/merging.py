@@ -99,7 +99,7 @@ KINDS = ("relation", "observation", "note")
 """Kinds of fact that can say the same as another; structure and similarity are no knowledge (T33)."""
 PAIRS: frames.Schema = {"a_id": frames.TEXT, "b_id": frames.TEXT, "cosine": frames.NUMBER, "jaccard": frames.NUMBER}
 UNDECIDED: frames.Schema = {**PAIRS, "guard": frames.TEXT}
-LOSERS: frames.Schema = {
+DUPLICATES: frames.Schema = {
     "loser_id": frames.TEXT,
     "winner_id": frames.TEXT,
     "cosine": frames.NUMBER,
@@ -115,7 +115,7 @@ _COMPARED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class CandidateSet:
     """The facts of one consolidation and what is known about their pairs.
 
     `facts`: FACTS with created_at and is_seed, live, seeds and neighbours. `pairs`: PAIRS among them, those worth a
@@ -151,7 +151,7 @@ class Merges:
     With `joins_notes` a note that survives goes on in the words of those it absorbs, too (S4-09).
     """
 
-    losers: pl.DataFrame = field(default_factory=lambda: frames.empty(LOSERS))
+    duplicates: pl.DataFrame = field(default_factory=lambda: frames.empty(DUPLICATES))
     undecided: pl.DataFrame = field(default_factory=lambda: frames.empty(UNDECIDED))
     joins_notes: bool = False
 
@@ -188,33 +188,33 @@ def select_seeds(facts: pl.DataFrame, pending: pl.DataFrame, has_model: bool, ma
     return ours.filter(fresh).sort("created_at", "id")["id"]
 
 
-def merge_by(pool: Pool, rule: MergeRule) -> Merges:
+def merge_by(candidates: CandidateSet, rule: MergeRule) -> Merges:
     """What is merged without a model under a rule; the guards stand in front of each.
 
     In order of rank every fact that was not absorbed absorbs what may yield to it directly: who was absorbed absorbs
     nobody (S4-10). What a loser alone was compared with is then compared with the one that absorbed it.
     """
-    pairs = _measured(pool)
-    ranked = _ranked(pool.facts, rule)
+    pairs = _measured(candidates)
+    ranked = _ranked(candidates.facts, rule)
     guarded = _guarded(pairs, ranked, rule)
-    losers = _losers(guarded, ranked, rule)
-    while len(more := _handed_on(guarded, losers, ranked, pool, rule)):
+    losers = _duplicates(guarded, ranked, rule)
+    while len(more := _handed_on(guarded, losers, ranked, candidates, rule)):
         guarded = pl.concat([guarded, _guarded(more, ranked, rule)])
-        losers = _losers(guarded, ranked, rule)
+        losers = _duplicates(guarded, ranked, rule)
     gone = losers["loser_id"].implode()
     left = guarded.filter(~pl.col("a_id").is_in(gone), ~pl.col("b_id").is_in(gone)).sort("a_id", "b_id")
     return Merges(losers, left.select(*UNDECIDED))
 
 
-def _measured(pool: Pool) -> pl.DataFrame:
+def _measured(candidates: CandidateSet) -> pl.DataFrame:
     """PAIRS of comparable facts of one scope, with a seed, that nobody settled; smaller id first, each once."""
-    seeds = pool.seeds().implode()
-    ends = pool.facts.filter(pl.col("kind").is_in(KINDS)).select("id", "scope")
-    ordered = pool.pairs.select(
+    seeds = candidates.seeds().implode()
+    ends = candidates.facts.filter(pl.col("kind").is_in(KINDS)).select("id", "scope")
+    ordered = candidates.pairs.select(
         "cosine", "jaccard", a_id=pl.min_horizontal("a_id", "b_id"), b_id=pl.max_horizontal("a_id", "b_id")
     ).filter(pl.col("a_id") != pl.col("b_id"), pl.col("a_id").is_in(seeds) | pl.col("b_id").is_in(seeds))
     within = frames.beside(ordered, ends).filter(pl.col("scope").eq_missing(pl.col("scope_b")))
-    unsettled = within.join(pool.settled(), on=["a_id", "b_id"], how="anti")
+    unsettled = within.join(candidates.settled(), on=["a_id", "b_id"], how="anti")
     return unsettled.group_by("a_id", "b_id").agg(pl.col("cosine", "jaccard").max()).select(*PAIRS).sort("a_id", "b_id")
 
 
@@ -269,7 +269,7 @@ def _unless_same(column: str, guard: str) -> pl.Expr:
     return pl.when(pl.col(column).ne_missing(pl.col(f"{column}_b"))).then(pl.lit(guard))
 
 
-def _losers(pairs: pl.DataFrame, ranked: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
+def _duplicates(pairs: pl.DataFrame, ranked: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
     """LOSERS: in order of rank, every fact that was not absorbed absorbs what may yield to it directly."""
     passing = pairs.filter(pl.col("guard").is_null())
     edges = pl.concat(
@@ -284,7 +284,7 @@ def _losers(pairs: pl.DataFrame, ranked: pl.DataFrame, rule: MergeRule) -> pl.Da
     taken = dict(_stars(downhill.select("winner_id", "loser_id").iter_rows()))
     found = pl.DataFrame(list(taken.items()), schema={"loser_id": pl.String, "winner_id": pl.String}, orient="row")
     rows = found.join(edges, on=["loser_id", "winner_id"], maintain_order="left").with_columns(stage=rule.stage)
-    return frames.conform(rows, LOSERS).select(*LOSERS).sort("loser_id")
+    return frames.conform(rows, DUPLICATES).select(*DUPLICATES).sort("loser_id")
 
 
 def _stars(edges: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -297,13 +297,13 @@ def _stars(edges: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 
 def _handed_on(
-    guarded: pl.DataFrame, losers: pl.DataFrame, ranked: pl.DataFrame, pool: Pool, rule: MergeRule
+    guarded: pl.DataFrame, losers: pl.DataFrame, ranked: pl.DataFrame, candidates: CandidateSet, rule: MergeRule
 ) -> pl.DataFrame:
     """PAIRS not measured before: a survivor and what one of its losers could have absorbed.
 
     Of a crowd of twins not every pair is measured. Who was measured with the loser alone would be left behind.
     """
-    seeds = pool.seeds().implode()
+    seeds = candidates.seeds().implode()
     alike = guarded.filter(pl.col("guard").is_null())
     both = pl.concat(
         [
@@ -324,7 +324,7 @@ def _handed_on(
 
 def standing(merges: Merges, facts: pl.DataFrame) -> Merges:
     """The merges whose both sides are still among the facts, with a loser that may still yield (T40)."""
-    sides = frames.beside(merges.losers, facts.select("id", "pinned", "entrenchment"), "loser_id", "winner_id")
+    sides = frames.beside(merges.duplicates, facts.select("id", "pinned", "entrenchment"), "loser_id", "winner_id")
     there = facts["id"].implode()
     open_ = merges.undecided.filter(pl.col("a_id").is_in(there), pl.col("b_id").is_in(there))
-    return replace(merges, losers=sides.filter(may_yield()).select(*LOSERS), undecided=open_)
+    return replace(merges, duplicates=sides.filter(may_yield()).select(*DUPLICATES), undecided=open_)

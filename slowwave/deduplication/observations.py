@@ -15,7 +15,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.comparison.similarity import Vectors, word_overlap
-from slowwave.comparison.similarity_joins import FOUND, Likeness, similar_pairs
+from slowwave.comparison.similarity_joins import FOUND, SimilarityThresholds, similar_pairs
 from slowwave.extraction.requests import only_acknowledges
 from slowwave.filters.injection import injection_reasons
 from slowwave.filters.redaction import redact_all
@@ -58,8 +58,8 @@ def plan_flags(
     new = marked.filter("is_new")
     mine = marked.filter(pl.col("owner").is_in(new["owner"].implode()) & (pl.col("is_first") | ~pl.col("is_new")))
     kept, first_new = every[mine["row"].to_numpy()], int((~mine["is_new"]).sum())
-    likeness = Likeness.of(settings or EvaluateSettings())
-    found = similar_pairs(mine["text"], kept, likeness, group=mine["owner"], first_new=first_new)
+    thresholds = SimilarityThresholds.of(settings or EvaluateSettings())
+    found = similar_pairs(mine["text"], kept, thresholds, group=mine["owner"], first_new=first_new)
     pairs = pl.concat([pl.DataFrame(schema=FOUND), *found])
     best = _best(mine, pairs.filter(pl.Series(kept[pairs["b"].to_numpy()].any(axis=1), dtype=pl.Boolean)))
     return new.join(best, on="row", how="left", maintain_order="left").select(
@@ -85,7 +85,7 @@ def _best(rows: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def screen(texts: Sequence[str], held: Collection[str]) -> pl.DataFrame:
+def screen(texts: Sequence[str], known: Collection[str]) -> pl.DataFrame:
     """SCREENED: each text as it would be stored, and whether it is `new`, `known` or `refused` with a reason.
 
     What only thanks, greets or agrees is refused. Known is what the entity is byte-equally held to be, or what an
@@ -107,7 +107,7 @@ def screen(texts: Sequence[str], held: Collection[str]) -> pl.DataFrame:
         .then(pl.lit(_TELLS_NOTHING))
         .otherwise("order")
     )
-    repeats = pl.col("content").is_in(list(held)) | ~pl.col("content").is_first_distinct()
+    repeats = pl.col("content").is_in(list(known)) | ~pl.col("content").is_first_distinct()
     outcome = pl.when(pl.col("reason").is_not_null()).then(pl.lit("refused"))
     return rows.select(
         "content", outcome.when(repeats).then(pl.lit("known")).otherwise(pl.lit("new")).alias("outcome"),
@@ -115,14 +115,14 @@ def screen(texts: Sequence[str], held: Collection[str]) -> pl.DataFrame:
     ).cast(pl.Schema(SCREENED))  # fmt: skip
 
 
-def named_by(asked: str, ids: Collection[str]) -> list[str]:
+def named_by(prefix: str, ids: Collection[str]) -> list[str]:
     """The ids that are what was asked for, or begin with it, in whole or behind their last `_`.
 
     Fewer than six characters are no beginning: a slip of the pen must not name anything.
     """
-    if asked in ids or len(asked) < LEAST_OF_ID:
-        return [asked] if asked in ids else []
-    return sorted(each for each in ids if each.startswith(asked) or _short(each).startswith(asked))
+    if prefix in ids or len(prefix) < LEAST_OF_ID:
+        return [prefix] if prefix in ids else []
+    return sorted(each for each in ids if each.startswith(prefix) or _short(each).startswith(prefix))
 
 
 def _short(id: str) -> str:
@@ -148,9 +148,9 @@ def cleared(facts: pl.DataFrame) -> pl.DataFrame:
 def unit_rows(column: pl.Series, dims: int) -> Vectors:
     """A vector column as an (n, dims) float32 matrix; rows without a vector are zero."""
     rows = np.zeros((len(column), dims), np.float32)
-    told = column.is_not_null().to_numpy()
-    if told.any():
-        rows[told] = column.drop_nulls().explode().to_numpy().reshape(-1, dims)
+    has_vector = column.is_not_null().to_numpy()
+    if has_vector.any():
+        rows[has_vector] = column.drop_nulls().explode().to_numpy().reshape(-1, dims)
     return rows
 
 
@@ -170,7 +170,7 @@ PAIRS: frames.Schema = {
 
 
 @dataclass(frozen=True, slots=True)
-class Duplicates:
+class SimilarObservations:
     """What looks alike among the observations of one entity.
 
     `pairs` has PAIRS, a said before b, the nearest first and two readings of one sentence last; it holds at most as
@@ -184,8 +184,8 @@ class Duplicates:
 
 
 def find_duplicates(
-    facts: pl.DataFrame, vectors: Vectors, likeness: Likeness | None = None, limit: int | None = None
-) -> Duplicates:
+    facts: pl.DataFrame, vectors: Vectors, thresholds: SimilarityThresholds | None = None, limit: int | None = None
+) -> SimilarObservations:
     """All unordered pairs of one scope that S0-03 calls similar, flagged or not, and their clusters (S0-04).
 
     `facts`: id, statement, scope, message_id, valid_from; `vectors`: unit rows in the same order, zero for none.
@@ -194,21 +194,21 @@ def find_duplicates(
     rows, ordered = facts[order], vectors[order.to_numpy()]
     text, sentence = rows["statement"].fill_null(""), _sentences(rows)
     labels, found, best = np.arange(len(rows)), 0, pl.DataFrame(schema={**FOUND, "one_sentence": pl.Boolean()})
-    for part in similar_pairs(text, ordered, likeness or Likeness(), group=rows["scope"]):
+    for part in similar_pairs(text, ordered, thresholds or SimilarityThresholds(), group=rows["scope"]):
         a, b = part["a"].to_numpy(), part["b"].to_numpy()
         labels, found = connected(labels, a, b), found + len(part)
-        told = part.with_columns(one_sentence=pl.Series(sentence[a] == sentence[b], dtype=pl.Boolean))
-        ranked = pl.concat([best, told]).sort("one_sentence", -pl.col("cosine"), "a", "b")
+        marked = part.with_columns(one_sentence=pl.Series(sentence[a] == sentence[b], dtype=pl.Boolean))
+        ranked = pl.concat([best, marked]).sort("one_sentence", -pl.col("cosine"), "a", "b")
         best = ranked if limit is None else ranked.head(limit)
     share = word_overlap(text[best["a"]], text[best["b"]])["containment"]
     shown = best.with_columns(share, a_id=rows["id"][best["a"]], b_id=rows["id"][best["b"]])
-    return Duplicates(len(rows), found, shown.select(*PAIRS), _clusters(rows["id"], labels))
+    return SimilarObservations(len(rows), found, shown.select(*PAIRS), _clusters(rows["id"], labels))
 
 
 def _sentences(rows: pl.DataFrame) -> Rows:
     """A number for each sentence of a message: two readings of it have the same."""
-    told = pl.struct(pl.coalesce("message_id", "id"), "statement").rank("dense")
-    return rows.select(told.cast(pl.Int64).alias("sentence"))["sentence"].to_numpy()
+    numbers = pl.struct(pl.coalesce("message_id", "id"), "statement").rank("dense")
+    return rows.select(numbers.cast(pl.Int64).alias("sentence"))["sentence"].to_numpy()
 
 
 def connected(labels: Rows, a: Rows, b: Rows) -> Rows:

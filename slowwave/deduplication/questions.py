@@ -18,7 +18,7 @@ from slowwave.frames import beside
 from slowwave.settings import MergeSettings
 
 from .blocking import TOPICS, with_score
-from .merging import Merges, Pool, is_open_pair
+from .merging import Merges, CandidateSet, is_open_pair
 
 # Which facts belong before a model together: connected, and never too many (S1-03, T28). Two facts that share a
 # neighbour are joined through it. What becomes too large that way is cut by average linkage, a little higher each
@@ -33,7 +33,7 @@ _DIGITS = 6  # a cosine of float32 is known no better, and equal vectors are to 
 _EVEN = 1e-9
 
 Rows = npt.NDArray[np.int64]
-Likeness = npt.NDArray[np.float64]
+Similarities = npt.NDArray[np.float64]
 
 
 def clusters_of(
@@ -76,7 +76,7 @@ class _Parting:
     def __init__(self, vectors: Vectors, links: pl.DataFrame, settings: MergeSettings, resolve: float) -> None:
         self.vectors, self.settings, self.resolve = vectors, settings, resolve
         self.ends: Rows = links.select("a", "b").to_numpy().astype(np.int64).reshape(-1, 2)
-        self.likeness: Likeness = links["likeness"].to_numpy()
+        self.similarities: Similarities = links["likeness"].to_numpy()
         self.is_text: npt.NDArray[np.bool_] = links["is_text"].to_numpy()
         self.first: Rows = np.searchsorted(self.ends[:, 0], np.arange(len(vectors) + 1))
 
@@ -95,7 +95,7 @@ class _Parting:
         from scipy.sparse.csgraph import connected_components
 
         a, b, link = self._inside(members)
-        strong = self.likeness[link] >= cut - _EVEN
+        strong = self.similarities[link] >= cut - _EVEN
         if cut <= self.resolve:
             strong |= self.is_text[link]
         graph = coo_array((np.ones(strong.sum(), dtype=np.int8), (a[strong], b[strong])), shape=(len(members),) * 2)
@@ -149,15 +149,15 @@ class _Parting:
 
         yield from cut_at(np.arange(len(members)), self.resolve)
 
-    def _distances(self, members: Rows) -> Likeness:
+    def _distances(self, members: Rows) -> Similarities:
         """1 − likeness of all pairs of members, condensed; words count where they are nearly the same."""
         rows = self.vectors[members].astype(np.float64)
         alike = np.round(rows @ rows.T, _DIGITS)
         a, b, link = self._inside(members)
         by_text = self.is_text[link]
         a, b, link = a[by_text], b[by_text], link[by_text]
-        alike[a, b] = np.maximum(alike[a, b], self.likeness[link])
-        condensed: Likeness = 1.0 - alike[np.triu_indices(len(members), 1)]
+        alike[a, b] = np.maximum(alike[a, b], self.similarities[link])
+        condensed: Similarities = 1.0 - alike[np.triu_indices(len(members), 1)]
         return condensed.clip(0.0)
 
 
@@ -208,7 +208,13 @@ def uses_pairs(seeds: int, mode: Mode, settings: MergeSettings) -> bool:
 
 
 def choose_pairs(
-    pool: Pool, merges: Merges, vectors: Vectors, settings: MergeSettings, resolve: float, *, by_pairs: bool
+    candidates: CandidateSet,
+    merges: Merges,
+    vectors: Vectors,
+    settings: MergeSettings,
+    resolve: float,
+    *,
+    by_pairs: bool,
 ) -> pl.DataFrame:
     """TOPICS with score: the pairs to ask about, best first, each with a seed.
 
@@ -216,17 +222,17 @@ def choose_pairs(
     fact brings its best few, and all together no more than `pairs_per_fact` for each seed; those that wait are always
     among them. `vectors` are unit rows in the order of `pool.facts`; `resolve` is the cosine of what is alike.
     """
-    facts = pool.facts.filter(~pl.col("id").is_in(merges.losers["loser_id"].implode()))
-    waiting = open_pairs_of(pool)
-    found = [_alike(pool, merges, vectors, settings, resolve, by_pairs=by_pairs), pool.topics, waiting]
+    facts = candidates.facts.filter(~pl.col("id").is_in(merges.duplicates["loser_id"].implode()))
+    waiting = open_pairs_of(candidates)
+    found = [_alike(candidates, merges, vectors, settings, resolve, by_pairs=by_pairs), candidates.topics, waiting]
     every = pl.concat([part.select(*TOPICS) for part in found]).group_by("a_id", "b_id").agg(pl.all().max())
-    fresh = every.join(pool.settled(), on=["a_id", "b_id"], how="anti")
+    fresh = every.join(candidates.settled(), on=["a_id", "b_id"], how="anti")
     sides = beside(fresh, facts.select(_SHOWN))
     marked = sides.join(waiting.select("a_id", "b_id", waits=pl.lit(True)), on=["a_id", "b_id"], how="left")
-    related = with_score(marked.filter(_are_related(pool.people) | pl.col("waits").is_not_null()))
-    most = max(settings.per_call, ceil(len(pool.seeds()) * settings.pairs_per_fact))
-    near = _first(related, "cosine", pool.seeds(), ceil(most * NEAR_SHARE))
-    changed = _first(related, "score", pool.seeds(), most).join(near, on=["a_id", "b_id"], how="anti")
+    related = with_score(marked.filter(_are_related(candidates.people) | pl.col("waits").is_not_null()))
+    most = max(settings.per_call, ceil(len(candidates.seeds()) * settings.pairs_per_fact))
+    near = _first(related, "cosine", candidates.seeds(), ceil(most * NEAR_SHARE))
+    changed = _first(related, "score", candidates.seeds(), most).join(near, on=["a_id", "b_id"], how="anti")
     return pl.concat([near, changed.head(max(0, most - len(near)))]).select(*TOPICS, "score")
 
 
@@ -237,9 +243,9 @@ def _first(related: pl.DataFrame, measure: str, seeds: pl.Series, most: int) -> 
     return best.filter(pl.col("waits").is_not_null() | (pl.int_range(pl.len()) < most))
 
 
-def open_pairs_of(pool: Pool) -> pl.DataFrame:
+def open_pairs_of(candidates: CandidateSet) -> pl.DataFrame:
     """TOPICS: the pairs that wait for a verdict."""
-    open_ = pool.decided.filter(is_open_pair()).with_columns(shared=pl.lit(0.0))
+    open_ = candidates.decided.filter(is_open_pair()).with_columns(shared=pl.lit(0.0))
     return open_.select(*TOPICS).unique(["a_id", "b_id"])
 
 
@@ -254,7 +260,13 @@ def _best(ranked: pl.DataFrame, seeds: pl.Series) -> pl.DataFrame:
 
 
 def _alike(
-    pool: Pool, merges: Merges, vectors: Vectors, settings: MergeSettings, resolve: float, *, by_pairs: bool
+    candidates: CandidateSet,
+    merges: Merges,
+    vectors: Vectors,
+    settings: MergeSettings,
+    resolve: float,
+    *,
+    by_pairs: bool,
 ) -> pl.DataFrame:
     """TOPICS of undecided pairs that may say the same, of one cluster each where facts are compared in clusters."""
     is_alike = (pl.col("cosine") >= resolve) | (pl.col("jaccard") >= settings.text_dedup)
@@ -262,8 +274,8 @@ def _alike(
     if by_pairs or pairs.is_empty():
         return pairs.select(*TOPICS)
     ends = pl.concat([pairs["a_id"], pairs["b_id"]])
-    rows = pool.facts.select(keep=pl.col("id").is_in(ends.implode()))["keep"].arg_true()
-    clusters = clusters_of(pool.facts["id"].gather(rows), vectors[rows.to_numpy()], pairs, settings, resolve)
+    rows = candidates.facts.select(keep=pl.col("id").is_in(ends.implode()))["keep"].arg_true()
+    clusters = clusters_of(candidates.facts["id"].gather(rows), vectors[rows.to_numpy()], pairs, settings, resolve)
     return pairs.join(clusters, left_on="a_id", right_on="id").join(
         clusters, left_on=["b_id", "cluster"], right_on=["id", "cluster"], how="semi"
     ).select(*TOPICS)  # fmt: skip
@@ -288,7 +300,7 @@ _WAYS = {"pair": pl.Int64, "turn": pl.Int64, "loser": pl.String, "winner": pl.St
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedPair:
     """A pair of facts, the one said first first, and what became of the question about it.
 
     A `verdict` (for `same` with the sentence that is kept, 1 or 2); or an `error`, where the answer could not be used;
@@ -311,13 +323,13 @@ class Judged:
 class Merge:
     """A pair that a model calls the same: which fact goes on in which, or the guard that keeps them apart."""
 
-    judged: Judged
+    judged: JudgedPair
     loser: str = ""
     winner: str = ""
     guard: str = ""
 
 
-def allowed_merges(judged: Sequence[Judged], facts: pl.DataFrame) -> tuple[Merge, ...]:
+def allowed_merges(judged: Sequence[JudgedPair], facts: pl.DataFrame) -> tuple[Merge, ...]:
     """What becomes of the pairs called the same, in their order. `facts` are FACTS, both sides among them.
 
     The sentence that the model would keep stays, unless rank forbids it or words of the other one would be lost; then
@@ -367,11 +379,11 @@ def _guarded(ways: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
 
 def lost(texts: pl.Series, heirs: pl.Series) -> pl.Series:
     """Per pair the first number, identifier, date, time or name of the text that its heir does not say, or null."""
-    told, kept = straight(texts), straight(heirs)
+    texts_, kept = straight(texts), straight(heirs)
     sides = (
-        (read_amounts(told), read_amounts(kept)),
-        (read_times(told), read_times(kept)),
-        (read_names(told).struct.field("names"), read_names(kept).struct.field("words")),
+        (read_amounts(texts_), read_amounts(kept)),
+        (read_times(texts_), read_times(kept)),
+        (read_names(texts_).struct.field("names"), read_names(kept).struct.field("words")),
     )
     gone = pl.DataFrame({str(place): own.list.set_difference(other) for place, (own, other) in enumerate(sides)})
     return gone.select(lost=pl.coalesce(pl.all().list.sort().list.first()))["lost"]

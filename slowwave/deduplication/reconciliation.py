@@ -14,7 +14,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
-from slowwave.revision.apply import Surroundings, told_rows, with_closings, with_marks
+from slowwave.revision.apply import Surroundings, ledger_rows, with_supersessions, with_marks
 from slowwave.settings import MergeSettings
 from slowwave.text import as_json, row_id, timed_id
 from slowwave.validity import is_live
@@ -22,18 +22,18 @@ from slowwave.validity import is_live
 from .cluster_merge import (
     CONSOLIDATED,
     DEDUP,
-    Absorption,
-    absorb,
+    ClusterMerge,
+    merge_clusters,
     aspects_of,
     evidence_of,
-    inherited,
+    merge_provenance,
     lineage_of,
     reworded_facts,
-    with_inheritance,
+    with_merge_provenance,
 )
-from .merging import BY_USE, BY_WORDS, Merges, Pool, standing
+from .merging import BY_USE, BY_WORDS, Merges, CandidateSet, standing
 from .outcomes import Settled, carry_out, pair_rows
-from .questions import Judged, Merge, allowed_merges
+from .questions import JudgedPair, Merge, allowed_merges
 
 # What the ledger tells of a reconciliation: what was seen, what was done, who decided, why.
 
@@ -43,9 +43,9 @@ _Row = dict[str, object]
 
 
 def decisions_of(
-    done: Absorption,
+    done: ClusterMerge,
     merges: Merges,
-    asked: Settled,
+    answers: Settled,
     settings: MergeSettings,
     prompt_version: str,
     model: str,
@@ -58,23 +58,23 @@ def decisions_of(
     taken = {(loser, winner) for loser, winner in done.steps.items() if done.how[loser] == CONSOLIDATED}
     rows = [
         *_merged(done, merges, settings, new),
-        *(_absorbed(each, new) | by_model for each in asked.same if (each.loser, each.winner) in taken),
-        *(_kept(each) | by_model for each in asked.same if each.guard),
-        *(_failed(each, done, settings, prompt_version) | {"model": model} for each in asked.judged if each.error),
+        *(_absorbed(each, new) | by_model for each in answers.same if (each.loser, each.winner) in taken),
+        *(_kept(each) | by_model for each in answers.same if each.guard),
+        *(_failed(each, done, settings, prompt_version) | {"model": model} for each in answers.judged if each.error),
         *(_created(root, target) for root, target in new.items()),
     ]
     for row in rows:
         row["id"] = timed_id("d", now, row["action"], row["subject_id"], row["ids_in"])
         row["measures"] = as_json(row["measures"])
         row["at"] = now
-    told = told_rows(list(asked.ended.decisions), now)
+    ended = ledger_rows(list(answers.ended.decisions), now)
     made = pl.DataFrame(rows, schema=dict(frames.DECISIONS)).unique("id", keep="last", maintain_order=True)
-    return pl.concat([made, told.select(*frames.DECISIONS)])
+    return pl.concat([made, ended.select(*frames.DECISIONS)])
 
 
-def _merged(done: Absorption, merges: Merges, settings: MergeSettings, new: dict[str, str]) -> list[_Row]:
+def _merged(done: ClusterMerge, merges: Merges, settings: MergeSettings, new: dict[str, str]) -> list[_Row]:
     taken = [id_ for id_, how in done.how.items() if how == DEDUP]
-    groups = merges.losers.filter(pl.col("loser_id").is_in(taken)).sort("winner_id", "loser_id")
+    groups = merges.duplicates.filter(pl.col("loser_id").is_in(taken)).sort("winner_id", "loser_id")
     return [
         {
             "action": "absorb",
@@ -97,7 +97,7 @@ def _merged(done: Absorption, merges: Merges, settings: MergeSettings, new: dict
     ]
 
 
-def _seen(stages: set[str], ids: list[str], done: Absorption, settings: MergeSettings) -> dict[str, object]:
+def _seen(stages: set[str], ids: list[str], done: ClusterMerge, settings: MergeSettings) -> dict[str, object]:
     """The thresholds of the rule, and what it ordered the facts by where that is not in the rows themselves."""
     if stages != {BY_USE}:
         return {"merge_cosine": settings.merge_cosine, "text_dedup": settings.text_dedup}
@@ -124,7 +124,7 @@ def _kept(each: Merge) -> _Row:
     return _row("keep", each.judged.first, [each.judged.first, each.judged.second], [], reason)
 
 
-def _failed(each: Judged, done: Absorption, settings: MergeSettings, prompt_version: str) -> _Row:
+def _failed(each: JudgedPair, done: ClusterMerge, settings: MergeSettings, prompt_version: str) -> _Row:
     tried = done.facts.filter(pl.col("id").is_in(list(each.ids)))["consolidation_attempts"].fill_null(0).max()
     measures = {
         "attempts": 1 + int(str(tried or 0)),
@@ -189,22 +189,22 @@ class ReconciliationPlan:
 
 
 def only_live(
-    pool: Pool, merges: Merges, judged: Sequence[Judged], live_ids: pl.Series
-) -> tuple[Pool, Merges, tuple[Judged, ...]]:
+    candidates: CandidateSet, merges: Merges, judged: Sequence[JudgedPair], live_ids: pl.Series
+) -> tuple[CandidateSet, Merges, tuple[JudgedPair, ...]]:
     """The same without facts that died meanwhile; a question about one of them counts as not asked (T40).
 
     For rows that changed but live, give the pool the fresh ones first: `replace(pool, facts=…)`.
     """
     there = set(live_ids)
-    left = replace(pool, facts=pool.facts.filter(pl.col("id").is_in(live_ids.implode())))
-    answers = tuple(each if there.issuperset(each.ids) else Judged(each.first, each.second) for each in judged)
+    left = replace(candidates, facts=candidates.facts.filter(pl.col("id").is_in(live_ids.implode())))
+    answers = tuple(each if there.issuperset(each.ids) else JudgedPair(each.first, each.second) for each in judged)
     return left, standing(merges, left.facts), answers
 
 
 def plan_reconciliation(
-    pool: Pool,
+    candidates: CandidateSet,
     merges: Merges,
-    judged: Sequence[Judged],
+    judged: Sequence[JudgedPair],
     evidence: pl.DataFrame,
     aspects: pl.DataFrame,
     settings: MergeSettings,
@@ -223,17 +223,17 @@ def plan_reconciliation(
     stay unmarked, for the next run. With an empty `prompt_version` nobody could be asked: the best pair of each seed
     waits. Without `marks` no fact counts as consolidated or tried: a later consolidation decides that (§6.5).
     """
-    live = pool.facts.filter(is_live(now))
-    pool, merges, judged = only_live(pool, merges, judged, live["id"])
+    live = candidates.facts.filter(is_live(now))
+    candidates, merges, judged = only_live(candidates, merges, judged, live["id"])
     same = allowed_merges(judged, live)
-    done = absorb(live, merges, [(each.loser, each.winner) for each in same if each.winner])
+    done = merge_clusters(live, merges, [(each.loser, each.winner) for each in same if each.winner])
     ended = carry_out(judged, done.roots(), near, model, now)
-    asked = Settled(tuple(judged), same, ended)
-    worth = inherited(done, evidence)
-    facts = with_inheritance(done, worth, now)
+    answers = Settled(tuple(judged), same, ended)
+    worth = merge_provenance(done, evidence)
+    facts = with_merge_provenance(done, worth, now)
     if marks:
-        facts = _marked(facts, pool, done, judged, settings, now)
-    facts = with_marks(with_closings(facts, ended.closings), ended.marks)
+        facts = _marked(facts, candidates, done, judged, settings, now)
+    facts = with_marks(with_supersessions(facts, ended.supersessions), ended.marks)
     others = frames.conform(near.facts, frames.FACTS).join(facts, on="id", how="anti")
     batch = row_id("p", "consolidate", run_id)
     reworded = reworded_facts(done, worth, facts, batch)
@@ -244,23 +244,28 @@ def plan_reconciliation(
         ),
         reworded,
         evidence_of(done, evidence),
-        pl.concat([lineage_of(done).select(*frames.LINEAGE), ended.closings.lineage.select(*frames.LINEAGE)]),
+        pl.concat([lineage_of(done).select(*frames.LINEAGE), ended.supersessions.lineage.select(*frames.LINEAGE)]),
         aspects_of(done, aspects),
-        pair_rows(pool, merges, done, asked, settings, prompt_version, now, marks),
+        pair_rows(candidates, merges, done, answers, settings, prompt_version, now, marks),
         _batches(batch, run_id, done),
-        decisions_of(done, merges, asked, settings, prompt_version, model, now),
-        len(pool.seeds()),
+        decisions_of(done, merges, answers, settings, prompt_version, model, now),
+        len(candidates.seeds()),
     )
 
 
 def _marked(
-    facts: pl.DataFrame, pool: Pool, done: Absorption, judged: Sequence[Judged], settings: MergeSettings, now: datetime
+    facts: pl.DataFrame,
+    candidates: CandidateSet,
+    done: ClusterMerge,
+    judged: Sequence[JudgedPair],
+    settings: MergeSettings,
+    now: datetime,
 ) -> pl.DataFrame:
     """The facts with the marks of S1-08: what was decided is not looked at again, what failed counts one attempt more.
 
     Absorbed facts are done whatever else happens. A seed with an open question is not, even if it absorbed another.
     """
-    absorbed, seeds = set(done.steps), set(pool.seeds())
+    absorbed, seeds = set(done.steps), set(candidates.seeds())
     errors = {id_: each.error for each in judged if each.error for id_ in each.ids if id_ in seeds - absorbed}
     waiting = {id_ for each in judged if not (each.verdict or each.error) for id_ in each.ids if id_ in seeds}
     answered = {id_ for each in judged if each.verdict for id_ in each.ids}
@@ -294,7 +299,7 @@ def changed_facts(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     return rows.select(*frames.FACTS, *kept).sort("id")
 
 
-def _batches(id_: str, run_id: str, done: Absorption) -> pl.DataFrame:
+def _batches(id_: str, run_id: str, done: ClusterMerge) -> pl.DataFrame:
     """The patch that new wordings of notes come with, applied; none where there are none."""
     count = len(done.reworded())
     row = {

@@ -15,13 +15,13 @@ import polars as pl
 from slowwave import frames
 from slowwave.comparison.guards import GUARDS, guards_pass
 from slowwave.deduplication.cluster_merge import (
-    absorb,
+    merge_clusters,
     aspects_of,
     evidence_of,
-    inherited,
+    merge_provenance,
     lineage_of,
     reworded_facts,
-    with_inheritance,
+    with_merge_provenance,
 )
 from slowwave.deduplication.merging import LIKENESS, Merges, best_first, by_words, is_redundancy
 from slowwave.deduplication.outcomes import SUPERSEDE
@@ -114,10 +114,10 @@ def plan_open_pairs(
 
     `facts` are FACTS with created_at, `evidence` FACT_EVIDENCE and `aspects` FACT_ASPECTS of theirs.
     """
-    done = absorb(facts, Merges(), pairs.select("loser_id", "winner_id").iter_rows())
+    done = merge_clusters(facts, Merges(), pairs.select("loser_id", "winner_id").iter_rows())
     mine = pairs.filter(pl.col("loser_id").is_in(list(done.steps)))
-    worth = inherited(done, evidence)
-    after = with_inheritance(done, worth, now)
+    worth = merge_provenance(done, evidence)
+    after = with_merge_provenance(done, worth, now)
     return ReconciliationPlan(
         changed_facts(after, done.facts),
         reworded_facts(done, worth, after, ""),

@@ -18,23 +18,23 @@ from slowwave.settings import EvaluateSettings, ReviseSettings
 from slowwave.text import as_json, timed_id
 from slowwave.validity import is_live
 
-from .conflicts import Rivals, single_valued
+from .conflicts import MutualExclusion, single_valued
 from .contradictions import find_implicit_conflicts, flag_doubts, settle_flags
-from .dependency_invalidation import mark_suspects
-from .evidence import evidence_rows, heard_of, with_evidence, without_evidence
+from .dependency_invalidation import mark_dependents
+from .evidence import evidence_rows, fact_sources, with_evidence, without_evidence
 from .exact_duplicates import (
     NEIGHBOURS,
     OPTIONS,
     came_back,
     find_flags,
-    find_repeats,
+    find_exact_duplicates,
     pairs_of,
-    stated_repeats,
+    stated_duplicates,
     with_keys,
 )
 from .historical_facts import is_past, joined, settle_past
 from .late_arrivals import (
-    Replay,
+    ReplayScope,
     apart,
     early,
     in_order,
@@ -52,13 +52,13 @@ from .late_arrivals import (
 )
 from .mutual_exclusion import names_of
 from .patches import DIRECTIVES, MESSAGES
-from .revision_state import Closings
-from .supersession import ACTIONS, READ, REPEAT, Tools, close_facts, find_revisions
+from .revision_state import Supersessions
+from .supersession import ACTIONS, READ, REPEAT, SupersessionContext, supersede_facts, find_revisions
 
 # The decisions of an application: what was created, repeated, closed, doubted, and why (the ledger).
 
 
-_TOLD = pl.Schema(
+_LEDGER_COLUMNS = pl.Schema(
     {
         "action": pl.String(),
         "subject_id": pl.String(),
@@ -74,9 +74,9 @@ _TOLD = pl.Schema(
 
 def decision_rows(
     staying: pl.DataFrame,
-    repeats: pl.DataFrame,
+    duplicates: pl.DataFrame,
     flags: pl.DataFrame,
-    told: list[Mapping[str, object]],
+    decisions: list[Mapping[str, object]],
     settings: EvaluateSettings,
     now: datetime,
 ) -> pl.DataFrame:
@@ -95,7 +95,7 @@ def decision_rows(
         reason=pl.when(pl.col("similar_to_id").is_null()).then(alone).otherwise(beside),
     )
     again = pl.when(pl.col("stage") == "text").then(pl.lit("The same words again."))
-    reasserted = repeats.select(
+    reasserted = duplicates.select(
         action=pl.lit("reassert"),
         subject_id="target_id",
         ids_in=pl.concat_list("id"),
@@ -108,24 +108,24 @@ def decision_rows(
         .otherwise(pl.lit("The same in other words, and every guard agrees.")),
     )
     by_rule = [part.with_columns(decided_by=pl.lit("rule"), model=pl.lit("")) for part in (created, reasserted)]
-    return _identified(pl.concat([*by_rule, _as_rows(told)]), now)
+    return _identified(pl.concat([*by_rule, _as_rows(decisions)]), now)
 
 
-def told_rows(told: list[Mapping[str, object]], now: datetime) -> pl.DataFrame:
+def ledger_rows(decisions: list[Mapping[str, object]], now: datetime) -> pl.DataFrame:
     """DECISIONS of what was noted while facts were closed."""
-    return _identified(_as_rows(told), now)
+    return _identified(_as_rows(decisions), now)
 
 
-def _as_rows(told: list[Mapping[str, object]]) -> pl.DataFrame:
-    return pl.DataFrame([{**row, "measures": as_json(row["measures"])} for row in told], schema=_TOLD)
+def _as_rows(decisions: list[Mapping[str, object]]) -> pl.DataFrame:
+    return pl.DataFrame([{**row, "measures": as_json(row["measures"])} for row in decisions], schema=_LEDGER_COLUMNS)
 
 
 def _identified(rows: pl.DataFrame, now: datetime) -> pl.DataFrame:
     """The rows with their ids; what two rules refused alike, a directive and a conflict, is told once."""
     keys = rows.select("action", "subject_id", pl.col("ids_in").list.join(" ")).iter_rows()
     ids = pl.Series([timed_id("d", now, *key) for key in keys], dtype=pl.String)
-    told = rows.with_columns(id=ids, model=pl.col("model").replace("", None), at=pl.lit(now, dtype=frames.TIME))
-    return frames.conform(told.unique("id", keep="first", maintain_order=True), frames.DECISIONS)
+    stamped = rows.with_columns(id=ids, model=pl.col("model").replace("", None), at=pl.lit(now, dtype=frames.TIME))
+    return frames.conform(stamped.unique("id", keep="first", maintain_order=True), frames.DECISIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +178,8 @@ class _Outcome:
     """What a batch comes to: which candidates repeat, and what is closed."""
 
     fresh: pl.DataFrame
-    repeats: pl.DataFrame
-    closings: Closings
+    duplicates: pl.DataFrame
+    supersessions: Supersessions
     refusals: list[Mapping[str, object]]
     begun: pl.DataFrame
 
@@ -209,37 +209,43 @@ def plan_application(
     single = single_valued(fresh["predicate"], near.predicates) if revise.conflicts else frozenset[str]()
     spared = frozenset[str]()
     while True:
-        unfolded, around = unfold(fresh, others, near.facts, near.evidence, Replay(single, spared))
+        unfolded, around = unfold(fresh, others, near.facts, near.evidence, ReplayScope(single, spared))
         unfolded = with_keys(in_order(unfolded))
         pairs = pairs_of(unfolded, around, near.neighbours)
         outcome = _carry_out(unfolded, around, pairs, directives, messages, near, settings, revise, now)
-        if not (revived := revived_by(around, outcome.closings)):
+        if not (revived := revived_by(around, outcome.supersessions)):
             break
         spared |= revived
-    others, outcome = around, replace(outcome, closings=news(outcome.closings, around))
-    over = settle_past(past, others, outcome.closings.facts["id"], now)
-    fresh, repeats = _but_old_sayings(outcome.fresh, outcome.repeats)
+    others, outcome = around, replace(outcome, supersessions=news(outcome.supersessions, around))
+    over = settle_past(past, others, outcome.supersessions.facts["id"], now)
+    fresh, duplicates = _but_old_sayings(outcome.fresh, outcome.duplicates)
     again = fresh.filter(pl.col("again_of").is_not_null()).select("id", "again_of")
-    fresh, repeats = pl.concat([fresh.drop("again_of"), past]), pl.concat([repeats, over.repeats])
-    closings = joined(outcome.closings, over.closings)
-    kept = fresh.join(repeats, on="id", how="anti", maintain_order="left")
-    gone = closings.facts["id"].implode()
+    fresh, duplicates = pl.concat([fresh.drop("again_of"), past]), pl.concat([duplicates, over.duplicates])
+    supersessions = joined(outcome.supersessions, over.supersessions)
+    kept = fresh.join(duplicates, on="id", how="anti", maintain_order="left")
+    gone = supersessions.facts["id"].implode()
     created = kept.filter(~pl.col("id").is_in(gone))
     staying = created.filter(~is_past(now))
     live = others.filter(pl.col("is_live") & ~pl.col("id").is_in(gone))
     alike = find_flags(staying, live, pairs, settings)
     flags = created.select("id").join(alike, on="id", how="left", maintain_order="left")
-    evidence = evidence_rows(fresh, repeats, near.evidence, near.facts, again)
+    evidence = evidence_rows(fresh, duplicates, near.evidence, near.facts, again)
     going_on, everyone = (
         pl.concat([part.select(READ) for part in pair]) for pair in ((live, staying), (others, fresh))
     )
-    marks, suspected = mark_suspects(
-        closings.retired, everyone, going_on, near.facts, near.lineage, evidence, names_of(near.entities, near.aliases)
+    marks, suspected = mark_dependents(
+        supersessions.retired,
+        everyone,
+        going_on,
+        near.facts,
+        near.lineage,
+        evidence,
+        names_of(near.entities, near.aliases),
     )
-    decided = _decided(fresh, repeats, flags)
-    facts = with_evidence(pl.concat([decided, near.facts], how="diagonal"), fresh, repeats, evidence)
+    decided = _decided(fresh, duplicates, flags)
+    facts = with_evidence(pl.concat([decided, near.facts], how="diagonal"), fresh, duplicates, evidence)
     facts = without_evidence(facts.update(outcome.begun, on="id"), again)
-    facts = with_closings(facts, closings)
+    facts = with_supersessions(facts, supersessions)
     facts = changed_facts(with_marks(facts, marks), near.facts)
     typed = _typed(
         facts.filter((pl.col("status") == "active") & pl.col("id").is_in(kept["id"].implode())), near.entities
@@ -247,25 +253,27 @@ def plan_application(
     return ApplicationPlan(
         facts,
         evidence,
-        closings.lineage,
+        supersessions.lineage,
         aspects.aspect_rows(typed),
         _applied(batches, fresh),
-        decision_rows(created, repeats, flags, [*outcome.refusals, *closings.decisions, *suspected], settings, now),
+        decision_rows(
+            created, duplicates, flags, [*outcome.refusals, *supersessions.decisions, *suspected], settings, now
+        ),
         pl.concat(
             [
                 find_implicit_conflicts(staying, live, revise, now),
-                flag_doubts(closings.doubts, closings.facts["id"], revise, now),
-                settle_flags(near.flags.select(*frames.PAIR_DECISIONS), closings.facts["id"], now),
+                flag_doubts(supersessions.doubts, supersessions.facts["id"], revise, now),
+                settle_flags(near.flags.select(*frames.PAIR_DECISIONS), supersessions.facts["id"], now),
             ]
         ).unique("id", maintain_order=True),
         tuple(again.iter_rows()),
     )
 
 
-def _but_old_sayings(fresh: pl.DataFrame, repeats: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _but_old_sayings(fresh: pl.DataFrame, duplicates: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Candidates and repetitions without what was known already: a saying that is still evidence of its fact."""
-    still = repeats.join(fresh, left_on=["id", "target_id"], right_on=["id", "again_of"], how="semi")
-    kept, left = (part.join(still, on="id", how="anti", maintain_order="left") for part in (fresh, repeats))
+    still = duplicates.join(fresh, left_on=["id", "target_id"], right_on=["id", "again_of"], how="semi")
+    kept, left = (part.join(still, on="id", how="anti", maintain_order="left") for part in (fresh, duplicates))
     return kept, left
 
 
@@ -284,7 +292,7 @@ def _carry_out(
     names = names_of(near.entities, near.aliases)
     types = dict(near.entities.select("id", "entity_type").iter_rows())
     ordered = directives_of(directives, fresh)
-    stated, unlike = stated_repeats(fresh, known, ordered.filter(pl.col("action") == REPEAT))
+    stated, unlike = stated_duplicates(fresh, known, ordered.filter(pl.col("action") == REPEAT))
     speakers = known_speakers(near.facts, near.directives, times_of(near.evidence, messages))
     ordered = pl.concat([ordered, remembered(near.directives, speakers).select(ordered.columns)])
     early_ones, joined = early(fresh, known), dict[str, str]()
@@ -293,23 +301,25 @@ def _carry_out(
         others = moved_back(known, fresh, joined)
         reinforced, doubts = find_revisions(fresh, others, pairs, revise)
         given = [reinforced.select(*OPTIONS), stated, sayings_of(fresh), joins_of(fresh, joined)]
-        repeats = find_repeats(fresh, others, pairs, settings, pl.concat(given))
-        doubts = doubts.join(repeats, on="id", how="anti").sort("id", "target_id")
-        heard = heard_of(fresh, repeats, near.evidence, messages)
-        rivals = Rivals(fresh["predicate"], near.predicates, names, types, heard)
+        duplicates = find_exact_duplicates(fresh, others, pairs, settings, pl.concat(given))
+        doubts = doubts.join(duplicates, on="id", how="anti").sort("id", "target_id")
+        sources = fact_sources(fresh, duplicates, near.evidence, messages)
+        exclusion = MutualExclusion(fresh["predicate"], near.predicates, names, types, sources)
         revisions = dict(doubts.group_by("id", maintain_order=True).agg("target_id").iter_rows())
         may_revise = {id_: tuple(ids) for id_, ids in revisions.items()}
-        tools = Tools(revise, names, rivals, may_revise, speakers, joined)
-        closings = close_facts(fresh, repeats, moved_back(replayed(known, fresh), fresh, joined), ordered, tools, now)
-        again = came_back(fresh, repeats, closings.ended, others)
+        tools = SupersessionContext(revise, names, exclusion, may_revise, speakers, joined)
+        supersessions = supersede_facts(
+            fresh, duplicates, moved_back(replayed(known, fresh), fresh, joined), ordered, tools, now
+        )
+        again = came_back(fresh, duplicates, supersessions.ended, others)
         is_settled = again["segment"].equals(fresh["segment"], null_equal=True)
         # What comes back may end an early one, so whether that lasted is seen once all that came back is known.
-        more = lasted(early_ones, repeats, closings, joined) if is_settled else {}
+        more = lasted(early_ones, duplicates, supersessions, joined) if is_settled else {}
         if is_settled and not more:
             break
         fresh, joined = again, joined | more
     begun = others.filter(pl.col("id").is_in(list(joined.values()))).select("id", "valid_from")
-    return _Outcome(fresh, repeats, closings, [_not_repeated(*each) for each in unlike], begun)
+    return _Outcome(fresh, duplicates, supersessions, [_not_repeated(*each) for each in unlike], begun)
 
 
 def _not_repeated(candidate: str, known: str, reason: str) -> Mapping[str, object]:
@@ -333,12 +343,12 @@ def directives_of(directives: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame
 def _undecided(passed: pl.DataFrame, known: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
     """Candidates that nobody decided yet in order of being said, with said_at, place and the keys of repetition."""
     decided = known.filter(pl.col("status") != "candidate")
-    said = frames.conform(messages, MESSAGES).select(message_id="id", said_at="occurred_at").unique("message_id")
+    times = frames.conform(messages, MESSAGES).select(message_id="id", said_at="occurred_at").unique("message_id")
     fresh = (
         passed.filter(pl.col("status") == "candidate")
         .unique("id", keep="first", maintain_order=True)
         .join(decided, on="id", how="anti", maintain_order="left")
-        .join(said, on="message_id", how="left", maintain_order="left")
+        .join(times, on="message_id", how="left", maintain_order="left")
         .with_columns(said_at=pl.coalesce("said_at", "valid_from"))
         .with_columns(first_at="said_at")
     )
@@ -363,13 +373,13 @@ def known_facts(near: Surroundings, now: datetime) -> pl.DataFrame:
     )
 
 
-def _decided(fresh: pl.DataFrame, repeats: pl.DataFrame, flags: pl.DataFrame) -> pl.DataFrame:
+def _decided(fresh: pl.DataFrame, duplicates: pl.DataFrame, flags: pl.DataFrame) -> pl.DataFrame:
     """The candidates with their new status and what they resemble, without the columns of this rule."""
     own = ["said_at", "first_at", "place", "object_key", "day", "segment"]
     marks = ["similar_to_id", "similarity_score", "related_id"]
     rows = fresh.drop(own).drop(marks, strict=False)
     rows = rows.join(
-        repeats.select("id", repeated="target_id", how="cosine"), on="id", how="left", maintain_order="left"
+        duplicates.select("id", repeated="target_id", how="cosine"), on="id", how="left", maintain_order="left"
     )
     rows = rows.join(flags, on="id", how="left", maintain_order="left")
     is_repeat = pl.col("repeated").is_not_null()
@@ -382,9 +392,9 @@ def _decided(fresh: pl.DataFrame, repeats: pl.DataFrame, flags: pl.DataFrame) ->
     ).drop("repeated", "how")
 
 
-def with_closings(facts: pl.DataFrame, closings: Closings) -> pl.DataFrame:
+def with_supersessions(facts: pl.DataFrame, supersessions: Supersessions) -> pl.DataFrame:
     """The facts with the changes of `closings` where those have a value."""
-    return facts.update(closings.facts, on="id").update(closings.predecessors, on="id")
+    return facts.update(supersessions.facts, on="id").update(supersessions.predecessors, on="id")
 
 
 def with_marks(facts: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:

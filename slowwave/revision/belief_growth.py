@@ -24,7 +24,7 @@ _SAME = ("subject_id", "predicate", "object_key", "scope", "polarity")
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class BeliefContext:
     """What memory holds near a batch of candidates.
 
     `beliefs`: PENDING_BELIEFS of the candidates' subjects, and every pending one; `evidence`: BELIEF_EVIDENCE of the
@@ -37,20 +37,22 @@ class Held:
     waiting: frozenset[str] = frozenset()
 
 
-def routes(facts: pl.DataFrame, messages: pl.DataFrame, held: Held, settings: BeliefSettings) -> pl.DataFrame:
+def routes(
+    facts: pl.DataFrame, messages: pl.DataFrame, context: BeliefContext, settings: BeliefSettings
+) -> pl.DataFrame:
     """The candidates in order of being said, with said_at, belief_id and route.
 
     `gate`: surer than the threshold, or said by a live fact already, so that it only repeats what is known. `belief`:
     unsure, or sure and about what an open belief says, which it settles. `ignored`: too unsure to be held (S2-64).
     `seen`: its message hinted at the belief before, or does so more surely (S2-70).
     """
-    rows = _marked(facts, messages, held)
+    rows = _marked(facts, messages, context)
     sure = pl.col("confidence") >= settings.promote_threshold
     enters = (pl.col("confidence") >= settings.min_entry) & (pl.col("confidence") > 0.0)
     hints = rows.filter(enters & ~sure & ~pl.col("is_known"))["belief_id"]
     promoted = pl.col("promoted_at").is_not_null()
-    open_ = pl.concat([hints, held.beliefs.filter(~promoted)["id"]]).unique().to_list()
-    closed = held.beliefs.filter(promoted)["id"].to_list()
+    open_ = pl.concat([hints, context.beliefs.filter(~promoted)["id"]]).unique().to_list()
+    closed = context.beliefs.filter(promoted)["id"].to_list()
     settles = pl.col("belief_id").is_in(open_) & ~pl.col("belief_id").is_in(closed) & ~pl.col("is_seen")
     route = (
         pl.when(pl.col("is_known") | (sure & ~settles)).then(pl.lit("gate"))
@@ -61,15 +63,15 @@ def routes(facts: pl.DataFrame, messages: pl.DataFrame, held: Held, settings: Be
     return _once(rows.with_columns(route=route)).drop("is_known", "is_seen").sort("said_at", "id")
 
 
-def _marked(facts: pl.DataFrame, messages: pl.DataFrame, held: Held) -> pl.DataFrame:
+def _marked(facts: pl.DataFrame, messages: pl.DataFrame, context: BeliefContext) -> pl.DataFrame:
     """The candidates with said_at, belief_id, is_known (by a live fact), is_seen (as evidence of that belief)."""
-    said = frames.conform(messages, MESSAGES).select(
+    times = frames.conform(messages, MESSAGES).select(
         "conversation_id", message_id="id", said_at="occurred_at"
     ).unique("message_id")  # fmt: skip
-    rows = _keyed(facts.join(said, on="message_id", how="left", maintain_order="left"))
-    rows = rows.with_columns(_belief_ids(rows, held), said_at=pl.coalesce("said_at", "valid_from"))
-    known = _keyed(held.facts).select(*_SAME, is_known=pl.lit(True)).unique()
-    seen = held.evidence.select("belief_id", "message_id", is_seen=pl.lit(True)).unique()
+    rows = _keyed(facts.join(times, on="message_id", how="left", maintain_order="left"))
+    rows = rows.with_columns(_belief_ids(rows, context), said_at=pl.coalesce("said_at", "valid_from"))
+    known = _keyed(context.facts).select(*_SAME, is_known=pl.lit(True)).unique()
+    seen = context.evidence.select("belief_id", "message_id", is_seen=pl.lit(True)).unique()
     for marks, key in ((known, list(_SAME)), (seen, ["belief_id", "message_id"])):
         rows = rows.join(marks, on=key, how="left", maintain_order="left")
     return rows.with_columns(pl.col("is_known", "is_seen").fill_null(False))
@@ -95,10 +97,10 @@ def _keyed(facts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _belief_ids(rows: pl.DataFrame, held: Held) -> pl.Series:
+def _belief_ids(rows: pl.DataFrame, context: BeliefContext) -> pl.Series:
     """The belief that each candidate hints at: a new one where the one before became something that has ended."""
-    became = held.beliefs.filter(pl.col("promoted_id").is_not_null()).select("id", "promoted_id").iter_rows()
-    over = {belief: fact for belief, fact in became if fact not in held.waiting}
+    became = context.beliefs.filter(pl.col("promoted_id").is_not_null()).select("id", "promoted_id").iter_rows()
+    over = {belief: fact for belief, fact in became if fact not in context.waiting}
     keys = [*_SAME, "edge_type"]
     ids = {key: _current(row_id("b", *key), over) for key in rows.select(keys).unique().iter_rows()}
     return pl.Series("belief_id", [ids[key] for key in rows.select(keys).iter_rows()], dtype=pl.String)
@@ -152,19 +154,19 @@ class Grown:
 
 
 def grow(
-    mentions: pl.DataFrame, directives: pl.DataFrame, held: Held, settings: BeliefSettings, now: datetime
+    mentions: pl.DataFrame, directives: pl.DataFrame, context: BeliefContext, settings: BeliefSettings, now: datetime
 ) -> Grown:
     """Every belief that is hinted at, after its hints in order of time."""
-    known = {row["id"]: row for row in held.beliefs.iter_rows(named=True)}
-    said: dict[str, list[Row]] = {}
+    known = {row["id"]: row for row in context.beliefs.iter_rows(named=True)}
+    given: dict[str, list[Row]] = {}
     for row in frames.conform(directives, DIRECTIVES).select(*DIRECTIVES).iter_rows(named=True):
-        said.setdefault(row.pop("candidate_id"), []).append(row)
+        given.setdefault(row.pop("candidate_id"), []).append(row)
     beliefs, evidence, sure = [], [], []
     for (belief_id,), rows in mentions.group_by("belief_id", maintain_order=True):
         hints = rows.to_dicts()
         before = known.get(str(belief_id)) or _new_belief(hints[0])
         belief, steps = _after(before, hints, settings.decay_rate)
-        claim = _claim(before, hints, said)
+        claim = _claim(before, hints, given)
         belief |= {"claim": as_json(claim), "statement": claim["fact"]["statement"]}
         if before["promoted_at"] is None and (place := _first_sure(hints, steps, settings)) is not None:
             belief |= {"promoted_at": now, "promoted_id": claim["fact"]["id"]}
@@ -199,14 +201,14 @@ def _after(before: Row, hints: Sequence[Row], rate: float) -> tuple[Row, list[Ro
     return belief, steps
 
 
-def _claim(before: Row, hints: Sequence[Row], said: Mapping[str, Sequence[Row]]) -> Row:
+def _claim(before: Row, hints: Sequence[Row], given: Mapping[str, Sequence[Row]]) -> Row:
     """The surest hint as the candidate to be, the earliest of equals, and everything that any hint does away with."""
     if before["promoted_at"] is not None:
         return dict(json.loads(before["claim"]))
     known = [json.loads(before["claim"])] if before["claim"] else []
-    told = [{"fact": {n: hint[n] for n in frames.FACTS}, "directives": said.get(hint["id"], [])} for hint in hints]
-    surest = max([*known, *told], key=lambda each: each["fact"]["confidence"])
-    directives = {as_json(each): each for claim in (*known, *told) for each in claim["directives"]}
+    new = [{"fact": {n: hint[n] for n in frames.FACTS}, "directives": given.get(hint["id"], [])} for hint in hints]
+    surest = max([*known, *new], key=lambda each: each["fact"]["confidence"])
+    directives = {as_json(each): each for claim in (*known, *new) for each in claim["directives"]}
     return {"fact": _as_text(surest["fact"]), "directives": list(directives.values())}
 
 

@@ -18,7 +18,18 @@ from slowwave import frames
 from slowwave.settings import BeliefSettings
 from slowwave.text import as_json, row_id, timed_id
 
-from .belief_growth import Grown, Held, belief_ids, decayed, decayed_at, frame_of, grow, noisy_or, restored, routes
+from .belief_growth import (
+    Grown,
+    BeliefContext,
+    belief_ids,
+    decayed,
+    decayed_at,
+    frame_of,
+    grow,
+    noisy_or,
+    restored,
+    routes,
+)
 from .patches import DIRECTIVES, Candidates
 
 SUPPORT: frames.Schema = {**frames.FACT_EVIDENCE, "statement": pl.String()}
@@ -45,7 +56,7 @@ class BeliefPlan:
 
 
 def plan_beliefs(
-    candidates: Candidates, messages: pl.DataFrame, held: Held, settings: BeliefSettings, now: datetime
+    candidates: Candidates, messages: pl.DataFrame, context: BeliefContext, settings: BeliefSettings, now: datetime
 ) -> BeliefPlan:
     """Decide about a batch of candidates which go to the gate, and what the others do to the beliefs they hint at.
 
@@ -53,19 +64,19 @@ def plan_beliefs(
     settles the belief that it repeats. A belief is promoted once; when what it became has ended, the next hint begins a
     new one. The same batch again, with the outcome in `held`, changes nothing (S2-70).
     """
-    routed = routes(candidates.facts, messages, held, settings)
+    routed = routes(candidates.facts, messages, context, settings)
     mentions = routed.filter(pl.col("route") == "belief")
-    grown = grow(mentions, candidates.directives, held, settings, now)
+    grown = grow(mentions, candidates.directives, context, settings, now)
     promoted = _promoted(grown)
-    pending = pl.concat([held.beliefs.join(grown.beliefs, on="id", how="anti"), grown.beliefs], how="diagonal")
+    pending = pl.concat([context.beliefs.join(grown.beliefs, on="id", how="anti"), grown.beliefs], how="diagonal")
     evicted = crowded_out(pending.filter(pl.col("promoted_at").is_null()), settings, now)
     gone = evicted["id"].to_list()
     return BeliefPlan(
         _to_gate(candidates, routed.filter(pl.col("route") == "gate"), promoted),
         grown.beliefs.filter(~pl.col("id").is_in(gone)),
         grown.evidence.filter(~pl.col("belief_id").is_in(gone)),
-        _support(grown, held.evidence),
-        tuple(held.beliefs.filter(pl.col("id").is_in(gone))["id"]),
+        _support(grown, context.evidence),
+        tuple(context.beliefs.filter(pl.col("id").is_in(gone))["id"]),
         pl.concat([_promotions(grown, settings, now), eviction_rows(evicted, settings, now)]),
         {
             "held": mentions.height,
@@ -86,7 +97,7 @@ def _promoted(grown: Grown) -> Candidates:
     facts, directives = [], []
     for belief in grown.sure:
         patch = patches[belief["conversation_id"] or ""]
-        fact, said = restored(belief)
+        fact, given = restored(belief)
         facts.append(
             {
                 **fact,
@@ -95,7 +106,7 @@ def _promoted(grown: Grown) -> Candidates:
                 "evidence_count": belief["evidence_count"],
             }
         )
-        directives += [{**each, "candidate_id": fact["id"]} for each in said]
+        directives += [{**each, "candidate_id": fact["id"]} for each in given]
     batches = [
         {"id": patches[source], "origin": "belief", "source_key": source, "state": "open", "candidates": len(ids),
          "passed": 0, "decided_by": "rule"}
@@ -124,9 +135,9 @@ def _support(grown: Grown, before: pl.DataFrame) -> pl.DataFrame:
     """Every message that hinted at what beliefs became, but the one it is told by; once promoted, the new ones only."""
     now_sure = [belief["id"] for belief in grown.sure]
     beliefs = grown.beliefs.filter(pl.col("promoted_id").is_not_null())
-    told_by = [json.loads(claim)["fact"]["message_id"] for claim in beliefs["claim"]]
+    sources = [json.loads(claim)["fact"]["message_id"] for claim in beliefs["claim"]]
     became = beliefs.select("statement", belief_id="id", fact_id="promoted_id").with_columns(
-        pl.Series("told_by", told_by, dtype=pl.String)
+        pl.Series("told_by", sources, dtype=pl.String)
     )
     earlier = frames.conform(before, frames.BELIEF_EVIDENCE).filter(pl.col("belief_id").is_in(now_sure))
     hints = pl.concat([earlier.select(*frames.BELIEF_EVIDENCE), grown.evidence]).join(became, on="belief_id")
@@ -261,9 +272,9 @@ def _is_decided(belief: Row, waiting: frozenset[str]) -> bool:
 
 def _target(belief: Row, over: dict[str, str]) -> str:
     """The id under which the next hint will look for it."""
-    told = json.loads(belief["claim"])["fact"] if belief["claim"] else {}
+    claimed = json.loads(belief["claim"])["fact"] if belief["claim"] else {}
     ends = {name: belief[name] for name in ("subject_id", "object_id", "predicate", "edge_type", "scope")}
-    fact = {name: value for name, value in told.items() if frames.FACTS.get(name) == frames.TEXT} | ends
+    fact = {name: value for name, value in claimed.items() if frames.FACTS.get(name) == frames.TEXT} | ends
     return belief_ids(frames.conform(pl.DataFrame([fact]), frames.FACTS), over)[0]
 
 

@@ -60,7 +60,7 @@ class Dumps(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CollectedClaims:
     """CLAIMS, mentions (JUDGED) and JUDGEMENTS of a batch, the entities IN_PLAY that claims name, and learned NAMES.
 
     `invalid` counts what pointed at nothing that was shown (T37).
@@ -76,7 +76,7 @@ class Said:
 
 def collect(
     answered: Iterable[tuple[PlannedWindow, Dumps]], max_entities_per_message: int, *, by_model: bool = False
-) -> Said:
+) -> CollectedClaims:
     """One frame of each kind from all answers; only what was shown is trusted, and only new messages (T37).
 
     What a claim does away with must have been shown as well, by its index or in some of its words: no answer, whatever
@@ -90,7 +90,7 @@ def collect(
     of a domain may have relations of their own (S2-61).
     """
     parts = [_Window(n, *each, by_model=by_model) for n, each in enumerate(answered) if each[0].window.turns]
-    return Said(
+    return CollectedClaims(
         pl.DataFrame([row for part in parts for row in part.claims], schema=dict(CLAIMS)),
         pl.DataFrame([row for part in parts for row in part.mentions(max_entities_per_message)], schema=JUDGED),
         pl.DataFrame([row for part in parts for row in part.judgements()], schema=dict(JUDGEMENTS)).unique(

@@ -16,7 +16,7 @@ import polars as pl
 
 from slowwave.settings import ReviseSettings
 
-from .evidence import Heard
+from .evidence import FactSources
 from .mutual_exclusion import (
     Claim,
     Forms,
@@ -29,20 +29,20 @@ from .mutual_exclusion import (
     tells_what_ended,
 )
 from .predicates import canonicalise, domain_of
-from .revision_state import NOTHING, Board, Fact
+from .revision_state import NOTHING, RevisionState, Fact
 
 REASON, LATE = "conflict", "late"
 BOTH = ""
 _LIFELONG = "It never changes, so one of the two is wrong: both stay."
 _PART = "One may be a part of the other, and nothing says that it changed: both stay."
 _HEARSAY = "Its subject said it, and somebody else says otherwise, so both stay."
-_ASKED = "A model is asked which of them holds; until then both stay."
+_MODEL_DECIDES = "A model is asked which of them holds; until then both stay."
 _UNCLEAR = "It was said later but began earlier: which holds is not clear, so both stay."
 # Parts of parts are parts: two wholes are no conflict, and `contains` is structure, no knowledge (T33).
 _NEVER = ("part_of", "contains", "similar_to")
 
 
-class Rivals:
+class MutualExclusion:
     """What is known about objects: which relations allow one, what objects are called, what was said in one breath."""
 
     def __init__(
@@ -51,16 +51,16 @@ class Rivals:
         learned: pl.DataFrame,
         names: Mapping[str, frozenset[str]],
         types: Mapping[str, str],
-        heard: Heard,
+        sources: FactSources,
     ) -> None:
         self.single = single_valued(predicates, learned)
-        self._names, self._types, self._heard = names, types, heard
+        self._names, self._types, self._sources = names, types, sources
         self._classes: dict[tuple[str, str, str], list[Fact]] = defaultdict(list)
         self._claims: dict[str, tuple[Claim, Forms]] = {}
 
     def candidates(self, fresh: pl.DataFrame) -> set[str]:
         """Ids of candidates whose relation allows one object."""
-        rows = fresh.filter(pl.col("predicate").is_in(list(self.single)), pl.col("kind") == "relation", _is_said())
+        rows = fresh.filter(pl.col("predicate").is_in(list(self.single)), pl.col("kind") == "relation", _is_affirmed())
         return set(rows["id"])
 
     def place(self, facts: Iterable[Fact]) -> None:
@@ -91,15 +91,15 @@ class Rivals:
     def _is_own(self, fact: Fact, until: datetime) -> bool:
         """Whether its subject had said it by then."""
         names = self._names.get(fact["subject_id"], frozenset())
-        said = [message for message in self._messages(fact) if self._heard.at.get(message, until) <= until]
-        return any(plain(self._heard.speakers.get(message, "")) in names for message in said)
+        messages = [message for message in self._messages(fact) if self._sources.at.get(message, until) <= until]
+        return any(plain(self._sources.speakers.get(message, "")) in names for message in messages)
 
     def _tells_change(self, later: Fact, earlier: Fact) -> bool:
         """Whether it says that this is new: in words, or by a beginning of its own after the other one's."""
         claim, others = self._read(later)[0], self._read(earlier)[1].names
         if claim.is_event and later["valid_from"] < earlier["valid_from"]:
             return False
-        times = self._heard.times.get(later["id"], frozenset()) | {later["said_at"]}
+        times = self._sources.times.get(later["id"], frozenset()) | {later["said_at"]}
         has_beginning = later["valid_from"] not in times and later["valid_from"] > earlier["valid_from"]
         return claim.tells_change or has_beginning or tells_what_ended(later["statement"] or "", others)
 
@@ -124,7 +124,7 @@ class Rivals:
         return not (names_both(new["statement"], other_forms.names) or names_both(known["statement"], forms.names))
 
     def _messages(self, fact: Fact) -> frozenset[str]:
-        return self._heard.messages.get(fact["id"], frozenset()) | ({fact["message_id"]} - {None})
+        return self._sources.messages.get(fact["id"], frozenset()) | ({fact["message_id"]} - {None})
 
     def _read(self, fact: Fact) -> tuple[Claim, Forms]:
         if fact["id"] not in self._claims:
@@ -141,63 +141,65 @@ def single_valued(predicates: pl.Series, learned: pl.DataFrame) -> frozenset[str
     return frozenset(single["raw"]) - {*_NEVER}
 
 
-def _is_said() -> pl.Expr:
+def _is_affirmed() -> pl.Expr:
     return (pl.col("polarity") != "negated").fill_null(True) & (pl.col("object_text").fill_null("") != "")
 
 
-def settle_conflicts(board: Board, rivals: Rivals, new: Fact, settings: ReviseSettings) -> None:
+def settle_conflicts(state: RevisionState, exclusion: MutualExclusion, new: Fact, settings: ReviseSettings) -> None:
     """Carry out what a new fact means for the others of its class, oldest first."""
-    mates = sorted(rivals.of(new), key=lambda fact: (fact["valid_from"], fact["id"]))
+    mates = sorted(exclusion.of(new), key=lambda fact: (fact["valid_from"], fact["id"]))
     for known in mates:
-        if not board.is_open(new):
+        if not state.is_open(new):
             break
-        if board.is_open_at(known, new["valid_from"]) and not board.is_contradicted(new, known):
-            _settle(board, rivals, new, known, settings)
+        if state.is_open_at(known, new["valid_from"]) and not state.is_contradicted(new, known):
+            _settle(state, exclusion, new, known, settings)
 
 
-def say_again(board: Board, rivals: Rivals, fact: Fact, saying: Fact, settings: ReviseSettings) -> None:
+def say_again(
+    state: RevisionState, exclusion: MutualExclusion, fact: Fact, saying: Fact, settings: ReviseSettings
+) -> None:
     """A known fact is said once more: of what was left beside it in doubt until then, this may settle which holds."""
     again = {**fact, **{name: saying[name] for name in ("place", "said_at", "valid_from")}}
-    for known in rivals.of(again):
-        is_open = known["said_at"] < again["said_at"] and board.is_open_at(known, again["valid_from"])
-        if is_open and not board.is_contradicted(again, known):
+    for known in exclusion.of(again):
+        is_open = known["said_at"] < again["said_at"] and state.is_open_at(known, again["valid_from"])
+        if is_open and not state.is_contradicted(again, known):
             holds = judged(again, known, settings) == fact["id"]
-            if holds and not board.refusal(again, again, known) and not rivals.doubt(again, known, again):
-                replace(board, known, again, settings, REASON)
+            if holds and not state.refusal(again, again, known) and not exclusion.doubt(again, known, again):
+                replace(state, known, again, settings, REASON)
 
 
-def _settle(board: Board, rivals: Rivals, new: Fact, known: Fact, settings: ReviseSettings) -> None:
+def _settle(state: RevisionState, exclusion: MutualExclusion, new: Fact, known: Fact, settings: ReviseSettings) -> None:
     """One new fact and one that holds, by the order in which they were said, not that in which they arrived."""
-    later, earlier = sorted((new, known), key=said_order, reverse=True)
-    is_history = rivals.is_event(later) and later["valid_from"] < earlier["valid_from"]
+    later, earlier = sorted((new, known), key=statement_order, reverse=True)
+    is_history = exclusion.is_event(later) and later["valid_from"] < earlier["valid_from"]
     holds = earlier["id"] if is_history else judged(later, earlier, settings)
     winner, loser = (earlier, later) if holds == earlier["id"] else (later, earlier)
-    if board.is_late(winner):  # surer, but over already
+    if state.is_late(winner):  # surer, but over already
         winner, loser = loser, winner
     if holds == BOTH:
-        _leave_both(board, new, known, settings, _ASKED if settings.strategy == "llm" else _UNCLEAR)
-    elif doubt := _doubt(board, rivals, winner, loser, earlier if is_history else later):
-        _leave_both(board, new, known, settings, doubt)
+        _leave_both(state, new, known, settings, _MODEL_DECIDES if settings.strategy == "llm" else _UNCLEAR)
+    elif doubt := _doubt(state, exclusion, winner, loser, earlier if is_history else later):
+        _leave_both(state, new, known, settings, doubt)
     elif loser is new and (is_history or later is known):
-        come_late(board, new, known, settings)
+        come_late(state, new, known, settings)
     else:
-        replace(board, loser, winner, settings, REASON)
+        replace(state, loser, winner, settings, REASON)
 
 
-def said_order(fact: Fact) -> tuple[datetime, datetime, str]:
+def statement_order(fact: Fact) -> tuple[datetime, datetime, str]:
     """The order in which facts were said; it does not depend on when they arrived."""
     return fact["said_at"], fact["valid_from"], fact["id"]
 
 
-def _doubt(board: Board, rivals: Rivals, winner: Fact, loser: Fact, later: Fact) -> str:
+def _doubt(state: RevisionState, exclusion: MutualExclusion, winner: Fact, loser: Fact, later: Fact) -> str:
     """Why both stay; where rank forbids the change, that is said instead."""
-    return "" if board.refusal(winner, winner, loser) else rivals.doubt(winner, loser, later)
+    return "" if state.refusal(winner, winner, loser) else exclusion.doubt(winner, loser, later)
 
 
-def _leave_both(board: Board, new: Fact, known: Fact, settings: ReviseSettings, reason: str) -> None:
+def _leave_both(state: RevisionState, new: Fact, known: Fact, settings: ReviseSettings, reason: str) -> None:
     """Both stay, and the pair waits for somebody who knows: a model's verdict, or a person."""
-    _note(board, "refuse", new, known, settings, reason)
-    board.doubts.append((new["id"], known["id"], ""))
+    _note(state, "refuse", new, known, settings, reason)
+    state.doubts.append((new["id"], known["id"], ""))
 
 
 def judged(new: Fact, known: Fact, settings: ReviseSettings) -> str:
@@ -211,7 +213,7 @@ def judged(new: Fact, known: Fact, settings: ReviseSettings) -> str:
 
 
 def replace(
-    board: Board,
+    state: RevisionState,
     loser: Fact,
     winner: Fact,
     settings: ReviseSettings,
@@ -220,24 +222,24 @@ def replace(
 ) -> None:
     """The winner takes the place of the loser, unless rank, a circle or a full chain forbids it."""
     new = winner if winner["place"] > loser["place"] else loser
-    if refusal := board.refusal(winner, winner, loser):
-        would = board.would(why, winner, winner, loser)
-        _note(board, "refuse", winner, loser, settings, refusal, {**seen, **would})
+    if refusal := state.refusal(winner, winner, loser):
+        would = state.would(why, winner, winner, loser)
+        _note(state, "refuse", winner, loser, settings, refusal, {**seen, **would})
         return
     is_mistake = why == REASON and is_lasting(loser["predicate"])  # it never was: no time is left in which it held
     ends = loser["valid_from"] if is_mistake else max(winner["valid_from"], loser["valid_from"])
     until = loser["valid_to"]
-    is_linked = board.supersede(loser, winner, why, f"replaced by {winner['id']}", ends=ends)
+    is_linked = state.supersede(loser, winner, why, f"replaced by {winner['id']}", ends=ends)
     if loser is not new:
-        board.retire(loser, winner, new, is_mistake=is_mistake)
+        state.retire(loser, winner, new, is_mistake=is_mistake)
     if not is_linked:
         return
     moved = {"valid_to": [until, loser["valid_to"]]}
-    _note(board, "supersede", winner, loser, settings, _reason(winner, loser, settings, why), {**seen, **moved})
+    _note(state, "supersede", winner, loser, settings, _reason(winner, loser, settings, why), {**seen, **moved})
     if settings.retain_alternatives and why == REASON:
         kept = {name: loser[name] for name in ("id", "object_text", "valid_from", "confidence")}
         seen = {"strategy": settings.strategy, "alternatives": [kept]}
-        board.decide("prefer", winner["id"], [loser["id"]], [winner["id"]], "What it was preferred to.", seen)
+        state.decide("prefer", winner["id"], [loser["id"]], [winner["id"]], "What it was preferred to.", seen)
 
 
 def _reason(winner: Fact, loser: Fact, settings: ReviseSettings, why: str) -> str:
@@ -248,16 +250,16 @@ def _reason(winner: Fact, loser: Fact, settings: ReviseSettings, why: str) -> st
     return "Its relation allows one object at a time, and the other one began later."
 
 
-def come_late(board: Board, new: Fact, known: Fact, settings: ReviseSettings) -> None:
+def come_late(state: RevisionState, new: Fact, known: Fact, settings: ReviseSettings) -> None:
     """It was over when what holds began (§6.3)."""
-    if refusal := board.refusal(known, known, new):
-        _note(board, "refuse", known, new, settings, refusal, board.would(LATE, known, known, new))
+    if refusal := state.refusal(known, known, new):
+        _note(state, "refuse", known, new, settings, refusal, state.would(LATE, known, known, new))
         return
-    board.comes_late(new, known, max(known["valid_from"], new["valid_from"]), REASON)
+    state.comes_late(new, known, max(known["valid_from"], new["valid_from"]), REASON)
 
 
 def _note(
-    board: Board,
+    state: RevisionState,
     action: str,
     winner: Fact,
     loser: Fact,
@@ -276,4 +278,4 @@ def _note(
         "confidence": [fact["confidence"] for fact in both],
         "entrenchment": [fact["entrenchment"] for fact in both],
     }
-    board.decide(action, loser["id"], [fact["id"] for fact in both], out, reason, {**values, **seen})
+    state.decide(action, loser["id"], [fact["id"] for fact in both], out, reason, {**values, **seen})

@@ -127,14 +127,18 @@ def claims_of(text: str) -> list[str]:
 
     For texts longer than a fact; a fact is one claim.
     """
-    told = prose(text)
-    clauses = [_ASKING.sub("", clause) for sentence in sentences(told) for _, clause in split(sentence)]
+    plain = prose(text)
+    clauses = [_ASKING.sub("", clause) for sentence in sentences(plain) for _, clause in split(sentence)]
     claims = [clause for clause in clauses if _CLAIMED.search(clause) and not clause.rstrip().endswith("?")]
-    return claims or [told]
+    return claims or [plain]
 
 
 def find_counterparts(
-    asked: pl.DataFrame, asked_vectors: Vectors, pool: pl.DataFrame, pool_vectors: Vectors, k: int = 20
+    questions: pl.DataFrame,
+    question_vectors: Vectors,
+    candidates: pl.DataFrame,
+    candidate_vectors: Vectors,
+    k: int = 20,
 ) -> pl.DataFrame:
     """CANDIDATES: for each id of `asked` the `k` of `pool` that are most about the same, best first.
 
@@ -144,25 +148,25 @@ def find_counterparts(
     and `score` is the best claim's: BM25 of the words in common + MEANING_WEIGHT · cosine. Ties end in id.
     """
     parts = [pl.DataFrame(schema=CANDIDATES)]
-    held = pool.with_row_index("row").sort("id")
-    asking = asked.with_row_index("row")
-    for (scope,), questions in asking.partition_by("scope", as_dict=True, maintain_order=True).items():
-        options = held.filter(pl.col("scope") == scope)
+    ordered = candidates.with_row_index("row").sort("id")
+    numbered = questions.with_row_index("row")
+    for (scope,), part in numbered.partition_by("scope", as_dict=True, maintain_order=True).items():
+        options = ordered.filter(pl.col("scope") == scope)
         if len(options):
-            vectors = pool_vectors[options["row"].to_numpy()]
-            parts.append(_in_scope(questions, asked_vectors, options, vectors, k))
+            vectors = candidate_vectors[options["row"].to_numpy()]
+            parts.append(_in_scope(part, question_vectors, options, vectors, k))
     found = pl.concat(parts)
-    order = asked.select("id").unique(maintain_order=True).with_row_index("order")
+    order = questions.select("id").unique(maintain_order=True).with_row_index("order")
     return found.join(order, on="id").sort("order", "place").select(*CANDIDATES)
 
 
 def _in_scope(
-    questions: pl.DataFrame, asked_vectors: Vectors, options: pl.DataFrame, vectors: Vectors, k: int
+    questions: pl.DataFrame, question_vectors: Vectors, options: pl.DataFrame, vectors: Vectors, k: int
 ) -> pl.DataFrame:
     weights = _postings(options["statement"])
     width = min(k + 1, len(options))  # one more: it may be itself
     parts = [
-        _best(part, asked_vectors[part["row"].to_numpy()] @ vectors.T, weights, options["id"], width)
+        _best(part, question_vectors[part["row"].to_numpy()] @ vectors.T, weights, options["id"], width)
         for part in questions.iter_slices(max(1, _CELLS // len(options)))
     ]
     ranked = pl.concat(parts).filter(pl.col("id") != pl.col("candidate_id"))

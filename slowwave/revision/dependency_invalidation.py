@@ -30,8 +30,8 @@ _OF_ITS_OWN = frozenset(
 _MADE_FROM = ("consolidated", "dedup")
 
 
-def find_suspects(
-    retired: pl.DataFrame, held: pl.DataFrame, staying: pl.DataFrame, names: Mapping[str, frozenset[str]]
+def find_dependents(
+    retired: pl.DataFrame, facts: pl.DataFrame, staying: pl.DataFrame, names: Mapping[str, frozenset[str]]
 ) -> pl.DataFrame:
     """MARKS: live facts that lean on a retired one, by the retired fact; the first that ended, if several.
 
@@ -41,7 +41,7 @@ def find_suspects(
     """
     if retired.is_empty():
         return pl.DataFrame(schema=MARKS)
-    gone = retired.join(held.select("id", "scope", "subject_id", "object_id", "object_text", "predicate"), on="id")
+    gone = retired.join(facts.select("id", "scope", "subject_id", "object_id", "object_text", "predicate"), on="id")
     pairs = (
         gone.rename({"id": "suspect_of"})
         .join(staying.select(_READ), on=["scope", "subject_id"], suffix="_b")
@@ -57,7 +57,7 @@ def find_suspects(
     return pl.DataFrame(first, schema=MARKS, orient="row").sort("id")
 
 
-def find_heirs(retired: pl.DataFrame, lineage: pl.DataFrame, staying: pl.DataFrame) -> pl.DataFrame:
+def find_derived(retired: pl.DataFrame, lineage: pl.DataFrame, staying: pl.DataFrame) -> pl.DataFrame:
     """MARKS: live facts that consolidation made from one that is retired now."""
     made = lineage.filter(pl.col("reason").is_in(_MADE_FROM)).join(retired.select(old_id="id"), on="old_id")
     live = made.join(staying.select(new_id="id"), on="new_id").sort("old_id")
@@ -120,9 +120,9 @@ def find_trusted(marked: pl.DataFrame, evidence: pl.DataFrame, ends: pl.DataFram
     return both.filter((pl.col("again") >= pl.col("ended")).fill_null(True))["id"].unique().sort().to_list()
 
 
-def mark_suspects(
+def mark_dependents(
     retired: pl.DataFrame,
-    held: pl.DataFrame,
+    facts: pl.DataFrame,
     staying: pl.DataFrame,
     known: pl.DataFrame,
     lineage: pl.DataFrame,
@@ -135,20 +135,21 @@ def mark_suspects(
     rest. What is suspect already stays suspect of what it was.
     """
     marked = frames.conform(known, frames.FACTS).filter(pl.col("suspect_of").is_not_null()).select(*MARKS)
-    found = [find_suspects(retired, held, staying, names), find_heirs(retired, lineage, staying)]
+    found = [find_dependents(retired, facts, staying, names), find_derived(retired, lineage, staying)]
     leaning = pl.concat(found).unique("id", keep="first", maintain_order=True).join(marked, on="id", how="anti")
     trusted = marked.filter(pl.col("id").is_in(find_trusted(marked, evidence, known))).sort("id")
-    told = [
-        _told("suspect", id_, of, "It leans on a fact that does not hold any more.") for id_, of in leaning.iter_rows()
+    decisions = [
+        _decision("suspect", id_, of, "It leans on a fact that does not hold any more.")
+        for id_, of in leaning.iter_rows()
     ]
-    told += [
-        _told("trust", id_, of, "It was said again after what it leans on had ended.")
+    decisions += [
+        _decision("trust", id_, of, "It was said again after what it leans on had ended.")
         for id_, of in trusted.iter_rows()
     ]
     cleared = trusted.with_columns(suspect_of=pl.lit(None, dtype=pl.String))
-    return pl.concat([leaning, cleared]), told
+    return pl.concat([leaning, cleared]), decisions
 
 
-def _told(action: str, fact: str, of: str, reason: str) -> Mapping[str, object]:
+def _decision(action: str, fact: str, of: str, reason: str) -> Mapping[str, object]:
     rule = {"measures": {}, "decided_by": "rule", "model": ""}
     return {"action": action, "subject_id": fact, "ids_in": [of], "ids_out": [fact], "reason": reason, **rule}

@@ -21,7 +21,7 @@ from .revision_state import Fact
 
 Names = Mapping[str, frozenset[str]]
 
-_SAID = re.compile(r"^[^\"“:]{2,80}:\s[\"“]?|[\"”]$")
+_QUOTED_BY = re.compile(r"^[^\"“:]{2,80}:\s[\"“]?|[\"”]$")
 _FIRST = re.compile(r"\b(?:I|i|my|My|mine|me|I['’]\w+)\b")
 _REASON = re.compile(r"\s(?:because|since|so\sthat|as\sit|due\sto|which|although|though)\s|;\s|[.!?]\s")
 _PARTS = re.compile(r"(?:,\s)?\s(?:and|but|while|whereas|y|pero|und|aber)\s|[;.!?]\s")
@@ -86,7 +86,7 @@ _GENERIC = word_set(
 
 def tells(fact: Fact, words: str) -> bool:
     """Whether the statement of a fact has the words for a thing, as something that is so: not as what was left."""
-    bare = said_words(fact["statement"])
+    bare = unquoted(fact["statement"])
     found = _place(bare, words)
     return found is not None and not re.search(_DROPPED + r"$", bare[: found[0]], re.IGNORECASE)
 
@@ -111,7 +111,7 @@ def means(old: str, action: str, speaker: Fact, facts: Iterable[Fact], names: Na
 def _may_mean(fact: Fact, speaker: Fact, old: str, action: str, names: Names) -> bool:
     if fact["polarity"] == "negated" or not tells(fact, old):
         return False
-    bare = said_words(fact["statement"])
+    bare = unquoted(fact["statement"])
     was = bool(_PAST.search(bare)) and not _PLANNED.search(bare)
     if was or _tells_more(fact, bare, old) or are_other_cases(fact, speaker, old):
         return False
@@ -126,18 +126,18 @@ def _may_mean(fact: Fact, speaker: Fact, old: str, action: str, names: Names) ->
         return False
     if is_other and not shared and not any(name in old.lower() for name in names.get(speaker["subject_id"], ())):
         return False
-    if _opens(bare, old) and not shared and not _opens(said_words(speaker["statement"]), old):
+    if _opens(bare, old) and not shared and not _opens(unquoted(speaker["statement"]), old):
         return False  # it tells of the thing itself: "MariaDB is slow"
     return shared or not matter or not own.rest
 
 
 def are_other_cases(fact: Fact, speaker: Fact, old: str) -> bool:
     """Whether two statements tell of different cases: of the shop and the blog, or of a taste and no taste."""
-    words = said_words(speaker["statement"])
+    words = unquoted(speaker["statement"])
     is_withdrawn = fact["predicate"] == "wants" and _WITHDRAWN.match(words)
     if fact["predicate"] in _TASTES and not _OF_TASTE.search(words) and not is_withdrawn:
         return True
-    one, other = _qualified(said_words(fact["statement"]), old), _qualified(words, old)
+    one, other = _qualified(unquoted(fact["statement"]), old), _qualified(words, old)
     return any(one[by].isdisjoint(other[by]) for by in one.keys() & other.keys())
 
 
@@ -175,7 +175,7 @@ def _opens(statement: str, words: str) -> bool:
 
 def _is_open_to_all(fact: Fact, names: Names) -> bool:
     """Whether others may know as well: it is no habit, wish or possession that a person tells of himself."""
-    bare, own = said_words(fact["statement"]), names.get(fact["subject_id"], frozenset())
+    bare, own = unquoted(fact["statement"]), names.get(fact["subject_id"], frozenset())
     is_retold = bare == fact["statement"] and any(bare.lower().startswith(name) for name in own)
     return not _FIRST.search(bare) and not is_retold
 
@@ -189,9 +189,9 @@ def is_value(words: str) -> bool:
 
 
 @lru_cache(maxsize=65_536)
-def said_words(statement: str) -> str:
+def unquoted(statement: str) -> str:
     """A statement without the name of who is quoted."""
-    return _SAID.sub("", statement)
+    return _QUOTED_BY.sub("", statement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +203,11 @@ class _Own:
 
 
 def _matter(fact: Fact, old: str, names: Names) -> frozenset[str]:
-    return _stems(said_words(fact["statement"]), old, " ".join(sorted(names.get(fact["subject_id"], ()))))
+    return _stems(unquoted(fact["statement"]), old, " ".join(sorted(names.get(fact["subject_id"], ()))))
 
 
 def _own_matter(speaker: Fact, old: str, names: Names, action: str) -> _Own:
-    own, words = " ".join(sorted(names.get(speaker["subject_id"], ()))), said_words(speaker["statement"])
+    own, words = " ".join(sorted(names.get(speaker["subject_id"], ()))), unquoted(speaker["statement"])
     if action != "supersede":
         words = next((clause for clause in _CLAUSE.split(words) if _place(clause, old)), words)
     new = " ".join(part for found in _BESIDE.findall(words) for part in found)

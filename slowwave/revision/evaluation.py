@@ -88,11 +88,11 @@ def grounding(candidates: pl.DataFrame, messages: pl.DataFrame) -> pl.Series:
     A statement may gather what several messages say, so those of one conversation that facts came from count together,
     each with the end of the turn that it answers.
     """
-    heard = content_stems("content")
+    stems = content_stems("content")
     if "search_text" in messages.columns:
-        heard = heard.list.set_union(content_stems("search_text"))
+        stems = stems.list.set_union(content_stems("search_text"))
     place = "conversation_id" if "conversation_id" in messages.columns else "id"
-    rows = messages.select(message_id="id", place=pl.coalesce(place, "id"), speaker="speaker", heard=heard)
+    rows = messages.select(message_id="id", place=pl.coalesce(place, "id"), speaker="speaker", heard=stems)
     together = rows.explode("heard").group_by("place").agg(pl.col("heard").drop_nulls().unique())
     spoken = rows.drop("heard").join(together, on="place", how="left", maintain_order="left")
     claims = candidates.select("message_id", "statement")

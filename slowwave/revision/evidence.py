@@ -16,7 +16,7 @@ from .general_words import joined_words
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class FactSources:
     """How facts were heard: the messages that said each fact and when, those of this batch among them; who speaks.
 
     `at`: when each message was said.
@@ -28,26 +28,28 @@ class Heard:
     at: Mapping[str, datetime] = field(default_factory=dict)
 
 
-def heard_of(fresh: pl.DataFrame, repeats: pl.DataFrame, evidence: pl.DataFrame, messages: pl.DataFrame) -> Heard:
+def fact_sources(
+    fresh: pl.DataFrame, duplicates: pl.DataFrame, evidence: pl.DataFrame, messages: pl.DataFrame
+) -> FactSources:
     """What is known of how each fact was heard; speakers by the ids of messages, in normal form."""
-    again = fresh.join(repeats.select("id", "target_id"), on="id")
+    again = fresh.join(duplicates.select("id", "target_id"), on="id")
     again = again.select("message_id", fact_id="target_id", occurred_at="said_at")
     first = fresh.select("message_id", fact_id="id", occurred_at="said_at")
     known = evidence.select("message_id", "fact_id", "occurred_at")
-    said = pl.concat([known, again, first]).drop_nulls(["fact_id", "message_id"]).group_by("fact_id").agg(pl.all())
-    return Heard(
-        {fact: frozenset(ids) for fact, ids in said.select("fact_id", "message_id").iter_rows()},
-        {fact: frozenset(times) for fact, times in said.select("fact_id", "occurred_at").iter_rows()},
+    by_fact = pl.concat([known, again, first]).drop_nulls(["fact_id", "message_id"]).group_by("fact_id").agg(pl.all())
+    return FactSources(
+        {fact: frozenset(ids) for fact, ids in by_fact.select("fact_id", "message_id").iter_rows()},
+        {fact: frozenset(times) for fact, times in by_fact.select("fact_id", "occurred_at").iter_rows()},
         {id_: normalise_name(name) for id_, name in messages.select("id", "speaker").iter_rows() if name},
-        dict(said.explode("message_id", "occurred_at").select("message_id", "occurred_at").iter_rows()),
+        dict(by_fact.explode("message_id", "occurred_at").select("message_id", "occurred_at").iter_rows()),
     )
 
 
 def evidence_rows(
-    fresh: pl.DataFrame, repeats: pl.DataFrame, known: pl.DataFrame, facts: pl.DataFrame, again: pl.DataFrame
+    fresh: pl.DataFrame, duplicates: pl.DataFrame, known: pl.DataFrame, facts: pl.DataFrame, again: pl.DataFrame
 ) -> pl.DataFrame:
     """One row per fact and message that is not there yet; what was evidence of `again_of` moves."""
-    targets = fresh.join(repeats.select("id", "target_id"), on="id", how="left", maintain_order="left")
+    targets = fresh.join(duplicates.select("id", "target_id"), on="id", how="left", maintain_order="left")
     rows = targets.filter(pl.col("message_id").is_not_null()).select(
         "message_id",
         "confidence",
@@ -79,7 +81,7 @@ def without_evidence(facts: pl.DataFrame, again: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_evidence(
-    facts: pl.DataFrame, fresh: pl.DataFrame, repeats: pl.DataFrame, evidence: pl.DataFrame
+    facts: pl.DataFrame, fresh: pl.DataFrame, duplicates: pl.DataFrame, evidence: pl.DataFrame
 ) -> pl.DataFrame:
     """Repeated facts with one more message each, the highest confidence, the strongest speaker (S2-57, C13).
 
@@ -88,11 +90,13 @@ def with_evidence(
     new = evidence.join(fresh.select(fact_id="id", message_id="message_id"), on=["fact_id", "message_id"], how="anti")
     counts = new.group_by(id="fact_id").agg(more=pl.len().cast(pl.Int64))
     repeated = (
-        fresh.join(repeats.select("id", "target_id"), on="id")
+        fresh.join(duplicates.select("id", "target_id"), on="id")
         .group_by(id="target_id")
         .agg(surest=pl.col("confidence").max(), rank=entrenchment_rank("entrenchment").max())
     )
-    again = fresh.join(repeats.select("id", "target_id"), on="id").select("search_terms", id="target_id").drop_nulls()
+    again = (
+        fresh.join(duplicates.select("id", "target_id"), on="id").select("search_terms", id="target_id").drop_nulls()
+    )
     own = facts.join(again, on="id", how="semi").select("id", "search_terms", "statement")
     words = joined_words(pl.concat([own.select("id", "search_terms"), again.select("id", "search_terms")]), own)
     facts = facts.update(words, on="id")

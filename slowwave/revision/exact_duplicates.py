@@ -13,8 +13,8 @@ from slowwave.entrenchment import entrenchment_rank
 from slowwave.settings import EvaluateSettings
 
 NEIGHBOURS = {"candidate_id": pl.String(), "fact_id": pl.String(), "cosine": pl.Float64()}
-REPEATS = {"id": pl.String(), "target_id": pl.String(), "stage": pl.String(), "cosine": pl.Float64()}
-OPTIONS = {**REPEATS, "rank": pl.Int32()}
+DUPLICATES = {"id": pl.String(), "target_id": pl.String(), "stage": pl.String(), "cosine": pl.Float64()}
+OPTIONS = {**DUPLICATES, "rank": pl.Int32()}
 """Repetitions that are possible: of equal ones that of the lowest rank counts."""
 # "now" and "currently" tell of a state that lasts: saying them again on another day says the same.
 _LASTING = r"(?i)\b(?:right now|now|currently|at the moment|ahora|jetzt)\b"
@@ -35,7 +35,7 @@ def with_keys(facts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def came_back(fresh: pl.DataFrame, repeats: pl.DataFrame, ended: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+def came_back(fresh: pl.DataFrame, duplicates: pl.DataFrame, ended: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
     """The candidates, those with a segment that repeat what had ended before they were said (S2-57).
 
     "At Acme", "left Acme", "at Acme again": the last is no repetition of the first but a second interval. `ended`
@@ -45,7 +45,7 @@ def came_back(fresh: pl.DataFrame, repeats: pl.DataFrame, ended: pl.DataFrame, o
     ends = pl.concat([over, ended.select(over.columns)]).unique("id", keep="last", maintain_order=True)
     again = (
         fresh.select("id", "said_at", "valid_from")
-        .join(repeats.select("id", "target_id"), on="id")
+        .join(duplicates.select("id", "target_id"), on="id")
         .join(ends, left_on="target_id", right_on="id")
         .filter(pl.col("said_at") > pl.col("told_at"), pl.col("valid_from") >= pl.col("ended_at"))
         .select("id", after="target_id")
@@ -71,7 +71,7 @@ def pairs_of(fresh: pl.DataFrame, others: pl.DataFrame, neighbours: pl.DataFrame
     )
 
 
-def find_repeats(
+def find_exact_duplicates(
     fresh: pl.DataFrame,
     others: pl.DataFrame,
     pairs: pl.DataFrame,
@@ -96,10 +96,10 @@ def find_repeats(
             continue
         root[id_] = root.get(target, target)
         rows.append((id_, root[id_], stage, cosine))
-    return pl.DataFrame(rows, schema=REPEATS, orient="row")
+    return pl.DataFrame(rows, schema=DUPLICATES, orient="row")
 
 
-def stated_repeats(
+def stated_duplicates(
     fresh: pl.DataFrame, others: pl.DataFrame, directives: pl.DataFrame
 ) -> tuple[pl.DataFrame, list[tuple[str, str, str]]]:
     """OPTIONS that claims tell of themselves, and (id, known id, reason) of those that are not believed.

@@ -14,17 +14,17 @@ import polars as pl
 
 from slowwave.validity import MAX_CHAIN
 
-from .exact_duplicates import REPEATS, TEXT_KEY, ends_later
-from .revision_state import Board, Closings, Fact
+from .exact_duplicates import DUPLICATES, TEXT_KEY, ends_later
+from .revision_state import RevisionState, Supersessions, Fact
 from .supersession import KNOWN
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Past:
+class HistoricalChanges:
     """What candidates of the past come to: which of them repeat (REPEATS), and what they end."""
 
-    repeats: pl.DataFrame
-    closings: Closings
+    duplicates: pl.DataFrame
+    supersessions: Supersessions
 
 
 def is_past(now: datetime) -> pl.Expr:
@@ -32,26 +32,26 @@ def is_past(now: datetime) -> pl.Expr:
     return (pl.col("valid_to") <= now).fill_null(False)
 
 
-def settle_past(past: pl.DataFrame, held: pl.DataFrame, gone: pl.Series, now: datetime) -> Past:
+def settle_past(past: pl.DataFrame, facts: pl.DataFrame, gone: pl.Series, now: datetime) -> HistoricalChanges:
     """Each candidate ends, or repeats, the fact that says the same words; else it stays as a stretch of its own.
 
     Frames are those of `close_facts`, with `from_`, `to` and the keys of repetition; `gone` are facts that others end.
     """
-    pairs = _pairs(past, held, gone)
+    pairs = _pairs(past, facts, gone)
     ends = [*pairs["id"].unique(), *pairs["target_id"].unique()]
-    rows = [past.with_columns(is_live=pl.lit(False)).select(KNOWN), held.select(KNOWN)]
+    rows = [past.with_columns(is_live=pl.lit(False)).select(KNOWN), facts.select(KNOWN)]
     near = pl.concat(rows).filter(pl.col("id").is_in(ends)).unique("id", keep="first")
-    board = Board(now, {row["id"]: row for row in near.iter_rows(named=True)})
+    state = RevisionState(now, {row["id"]: row for row in near.iter_rows(named=True)})
     root: dict[str, str] = dict(_inside(past).iter_rows())
     for id_, target, covers in pairs.select("id", "target_id", "covers").iter_rows():
-        new, known = board.facts[id_], board.facts[target]
-        if id_ not in root and (_ends(board, new, known) or covers):
+        new, known = state.facts[id_], state.facts[target]
+        if id_ not in root and (_ends(state, new, known) or covers):
             root[id_] = target
     found = [(id_, root.get(target, target), "text", None) for id_, target in root.items()]
-    return Past(pl.DataFrame(found, schema=REPEATS, orient="row"), board.closings())
+    return HistoricalChanges(pl.DataFrame(found, schema=DUPLICATES, orient="row"), state.supersessions())
 
 
-def joined(one: Closings, other: Closings) -> Closings:
+def joined(one: Supersessions, other: Supersessions) -> Supersessions:
     """What both close; no fact is closed by both."""
     return replace(
         one,
@@ -62,9 +62,11 @@ def joined(one: Closings, other: Closings) -> Closings:
     )
 
 
-def _pairs(past: pl.DataFrame, held: pl.DataFrame, gone: pl.Series) -> pl.DataFrame:
+def _pairs(past: pl.DataFrame, facts: pl.DataFrame, gone: pl.Series) -> pl.DataFrame:
     """(id, target_id, covers): candidates in their order and facts of the same words, those that hold first."""
-    known = held.filter(~pl.col("id").is_in(gone.implode())).select(*TEXT_KEY, "is_live", "from_", "to", target_id="id")
+    known = facts.filter(~pl.col("id").is_in(gone.implode())).select(
+        *TEXT_KEY, "is_live", "from_", "to", target_id="id"
+    )
     both = past.select("id", "place", "valid_from", "valid_to", *TEXT_KEY).join(known, on=TEXT_KEY, nulls_equal=True)
     both = both.with_columns(covers=(pl.col("from_") <= pl.col("valid_from")) & ends_later())
     met = both.filter(pl.col("covers") | (pl.col("is_live") & (pl.col("from_") < pl.col("valid_to"))))
@@ -80,19 +82,19 @@ def _inside(past: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _ends(board: Board, new: Fact, known: Fact) -> bool:
+def _ends(state: RevisionState, new: Fact, known: Fact) -> bool:
     """End a fact that holds where the candidate says that it is over, unless it was said again since or outranks it."""
     until: datetime = new["valid_to"]
-    if not board.is_open(known) or new["said_at"] < known["said_at"] or until < known["valid_from"]:
+    if not state.is_open(known) or new["said_at"] < known["said_at"] or until < known["valid_from"]:
         return False
     ids = [known["id"], new["id"]]
-    if refusal := board.refusal(new, new, known):
-        board.decide("refuse", known["id"], ids, [], refusal, _seen(known, until))
+    if refusal := state.refusal(new, new, known):
+        state.decide("refuse", known["id"], ids, [], refusal, _seen(known, until))
         return False
     seen = _seen(known, until)
-    board.change(known, status_reason=f"ended by {new['id']}", valid_to=until)
-    board.decide("close", known["id"], ids, [known["id"]], "A later reading of the same says that it is over.", seen)
-    board.retire(known, new, new)
+    state.change(known, status_reason=f"ended by {new['id']}", valid_to=until)
+    state.decide("close", known["id"], ids, [known["id"]], "A later reading of the same says that it is over.", seen)
+    state.retire(known, new, new)
     return True
 
 

@@ -19,7 +19,7 @@ from slowwave.text import timed_id
 
 from .exact_duplicates import TEXT_KEY, ends_later, in_words
 from .patches import DIRECTIVES
-from .revision_state import ENDED_BY, Closings
+from .revision_state import ENDED_BY, Supersessions
 from .supersession import READ, RETRACT, SUPERSEDE
 
 REPEATED = "repeats "
@@ -31,7 +31,7 @@ _OWN = ["message_id", "valid_from", "statement", "statement_hash", "search_terms
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class ReplayScope:
     """What is decided once more from the first statement on where a candidate comes late.
 
     `single`: the relations that allow one object. `spared`: ids of facts whose class is not.
@@ -47,7 +47,7 @@ def in_order(fresh: pl.DataFrame) -> pl.DataFrame:
 
 
 def unfold(
-    fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame, evidence: pl.DataFrame, replay: Replay
+    fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame, evidence: pl.DataFrame, replay: ReplayScope
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Candidates and facts, with each fact as it was known when the next candidate about its subject was said.
 
@@ -57,8 +57,8 @@ def unfold(
     `others` say by `is_replayed` which facts these are.
     """
     fresh = fresh.with_columns(again_of=pl.lit(None, dtype=pl.String))
-    said = evidence.select(again_of="fact_id", message_id="message_id", at="occurred_at").drop_nulls()
-    sayings = others.select(*_ABOUT, again_of="id").join(said, on="again_of")
+    statements = evidence.select(again_of="fact_id", message_id="message_id", at="occurred_at").drop_nulls()
+    sayings = others.select(*_ABOUT, again_of="id").join(statements, on="again_of")
     again = _come_late(fresh, others, sayings, replay)
     others = others.with_columns(is_replayed=pl.col("id").is_in(again["id"].implode()))
     later = sayings.group_by(*_ABOUT, "again_of").agg(first=pl.col("at").min())
@@ -76,7 +76,7 @@ def unfold(
     return _with_sayings(fresh, others, known, whole), others.update(before, on="id")
 
 
-def _come_late(fresh: pl.DataFrame, others: pl.DataFrame, sayings: pl.DataFrame, replay: Replay) -> pl.DataFrame:
+def _come_late(fresh: pl.DataFrame, others: pl.DataFrame, sayings: pl.DataFrame, replay: ReplayScope) -> pl.DataFrame:
     """(id): the facts of a relation that allows one object of which more was said later than some candidate was.
 
     Or that ended later: somebody said so.
@@ -104,33 +104,36 @@ def replayed(others: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
     ).update(first, on="id")
 
 
-def revived_by(others: pl.DataFrame, closings: Closings) -> frozenset[str]:
+def revived_by(others: pl.DataFrame, supersessions: Supersessions) -> frozenset[str]:
     """Ids of facts that were over and that nothing ends once all is decided again: their class must stay as it is."""
-    return frozenset(others.filter(_is_ended()).join(closings.facts, on="id", how="anti")["id"])
+    return frozenset(others.filter(_is_ended()).join(supersessions.facts, on="id", how="anti")["id"])
 
 
-def news(closings: Closings, others: pl.DataFrame) -> Closings:
+def news(supersessions: Supersessions, others: pl.DataFrame) -> Supersessions:
     """The closings without what was decided before, in the same way, of facts that were decided once more."""
     again = others.filter("is_replayed")
-    same = list(again.join(closings.facts, on=["id", "valid_to", "replaced_by"], how="semi", nulls_equal=True)["id"])
-    known, changed = frozenset(again["id"]), frozenset(closings.facts["id"]) - frozenset(same)
+    same = list(
+        again.join(supersessions.facts, on=["id", "valid_to", "replaced_by"], how="semi", nulls_equal=True)["id"]
+    )
+    known, changed = frozenset(again["id"]), frozenset(supersessions.facts["id"]) - frozenset(same)
 
-    new = dict(closings.facts.select("id", "valid_to").iter_rows())
+    new = dict(supersessions.facts.select("id", "valid_to").iter_rows())
     ends = {id_: [old, new[id_]] for id_, old in again.select("id", "valid_to").iter_rows() if old and id_ in changed}
     facts, retired, ended = (
-        part.filter(~pl.col("id").is_in(same)) for part in (closings.facts, closings.retired, closings.ended)
+        part.filter(~pl.col("id").is_in(same))
+        for part in (supersessions.facts, supersessions.retired, supersessions.ended)
     )
     return replace(
-        closings,
+        supersessions,
         facts=facts,
         retired=retired,
         ended=ended,
         decisions=[
             _since_stored(row, ends)
-            for row in closings.decisions
+            for row in supersessions.decisions
             if row["subject_id"] in changed or not known.issuperset(cast(list[str], row["ids_in"]))
         ],
-        doubts=tuple(doubt for doubt in closings.doubts if not known.issuperset(doubt[:2])),
+        doubts=tuple(doubt for doubt in supersessions.doubts if not known.issuperset(doubt[:2])),
     )
 
 
@@ -145,8 +148,8 @@ def _since_stored(decision: Mapping[str, object], ends: Mapping[str, list[dateti
 def _is_ended() -> pl.Expr:
     """Whether a fact that is decided once more was ended by what was said: by another fact, or by a directive."""
     by_other = (pl.col("status") == "superseded") & pl.col("replaced_by").is_not_null()
-    is_told = pl.col("status_reason").fill_null("").str.starts_with(ENDED_BY)
-    return pl.col("is_replayed") & pl.col("valid_to").is_not_null() & (by_other | is_told)
+    by_directive = pl.col("status_reason").fill_null("").str.starts_with(ENDED_BY)
+    return pl.col("is_replayed") & pl.col("valid_to").is_not_null() & (by_other | by_directive)
 
 
 def _with_sayings(fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame, torn: pl.DataFrame) -> pl.DataFrame:
@@ -206,11 +209,11 @@ def apart(fresh: pl.DataFrame, early_ones: pl.DataFrame) -> pl.DataFrame:
 
 
 def lasted(
-    early_ones: pl.DataFrame, repeats: pl.DataFrame, closings: Closings, joined: Mapping[str, str]
+    early_ones: pl.DataFrame, duplicates: pl.DataFrame, supersessions: Supersessions, joined: Mapping[str, str]
 ) -> dict[str, str]:
     """The early candidates that nothing ended before the same words were said again, and the fact that says them."""
-    roots = early_ones.join(repeats, on="id", how="anti").filter(~pl.col("id").is_in([*joined]))
-    ends = closings.facts.select("id", end="valid_to")
+    roots = early_ones.join(duplicates, on="id", how="anti").filter(~pl.col("id").is_in([*joined]))
+    ends = supersessions.facts.select("id", end="valid_to")
     still = roots.join(ends, on="id", how="left").filter((pl.col("end") >= pl.col("next_from")).fill_null(True))
     return dict(still.select("id", "next_id").iter_rows())
 
@@ -238,8 +241,8 @@ def known_speakers(known: pl.DataFrame, directives: pl.DataFrame, times: pl.Data
     ending = directives.filter(pl.col("action").is_in([SUPERSEDE, RETRACT]))
     rows = frames.conform(known, frames.FACTS).join(ending.select(id="candidate_id").unique(), on="id", how="semi")
     repeated = pl.col("status_reason").fill_null("").str.starts_with(REPEATED)
-    heard = rows.filter(pl.col("status").is_in(["active", "superseded"]) | repeated).join(times, on="message_id")
-    return heard.with_columns(
+    speaking = rows.filter(pl.col("status").is_in(["active", "superseded"]) | repeated).join(times, on="message_id")
+    return speaking.with_columns(
         first_at="said_at",
         place=pl.lit(-1, dtype=pl.Int64),
         winner_id=pl.when(repeated).then("similar_to_id").otherwise("id"),
@@ -248,11 +251,11 @@ def known_speakers(known: pl.DataFrame, directives: pl.DataFrame, times: pl.Data
 
 def times_of(evidence: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
     """(message_id, said_at) of everything that was heard."""
-    heard = [
+    times = [
         evidence.select("message_id", said_at="occurred_at"),
         messages.select(message_id="id", said_at="occurred_at"),
     ]
-    return pl.concat(heard).drop_nulls().unique("message_id")
+    return pl.concat(times).drop_nulls().unique("message_id")
 
 
 def remembered(directives: pl.DataFrame, speakers: pl.DataFrame) -> pl.DataFrame:

@@ -116,11 +116,11 @@ def build_candidates(
     A claim is dropped and counted when its message is missing or over the limit, when its subject is no entity, or when
     it was made before word for word (its general words are kept); an object that is no entity is kept as text.
     """
-    said = frames.conform(messages, MESSAGES).select(*MESSAGES).rename({"id": "message_id"})
+    texts = frames.conform(messages, MESSAGES).select(*MESSAGES).rename({"id": "message_id"})
     numbered = pl.int_range(pl.len()).over("window")
     taken = frames.conform(claims, CLAIMS).select(*CLAIMS, claim=numbered)
     limited = taken.filter(pl.int_range(pl.len()).over("message_id") < settings.max_facts_per_message)
-    placed = limited.join(said, on="message_id", how="inner", maintain_order="left")
+    placed = limited.join(texts, on="message_id", how="inner", maintain_order="left")
     linked = _linked(placed, names).filter(pl.col("subject_id").is_not_null())
     relations = predicates.canonicalise(linked["relation"], learned)
     tagging, facts = _facts(linked, relations, settings, now)
@@ -155,8 +155,8 @@ def content_stems(text: str, *, drop: str | None = None) -> pl.Expr:
 
 def _linked(claims: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     """Adds subject_id, subject_type, object_id, object_type; a name means what its own window says it means."""
-    said = pl.concat([claims["subject"], claims["object"]]).drop_nulls().unique().to_list()
-    canonical = {name: normalise_name(name) for name in said}
+    mentioned = pl.concat([claims["subject"], claims["object"]]).drop_nulls().unique().to_list()
+    canonical = {name: normalise_name(name) for name in mentioned}
     for end in ("subject", "object"):
         known = names.select(
             "window",
@@ -178,8 +178,8 @@ def _deciding_part() -> pl.Expr:
     """
     straight = pl.col("statement").str.to_lowercase().str.replace_all("[’‘]", "'")
     before = straight.str.splitn(pl.col("object").str.to_lowercase(), 2).struct.field("field_0")
-    is_told = before.str.count_matches(r"\w+") >= 2
-    return pl.when((pl.col("object").fill_null("") != "") & is_told).then(before).otherwise(straight)
+    has_words = before.str.count_matches(r"\w+") >= 2
+    return pl.when((pl.col("object").fill_null("") != "") & has_words).then(before).otherwise(straight)
 
 
 def _facts(
@@ -298,8 +298,8 @@ def quotes(rows: pl.DataFrame) -> pl.Series:
 
     `rows` needs message_id, content and statement.
     """
-    said = rows.select("message_id", pl.col("content").fill_null("")).unique("message_id").iter_rows()
-    parts = [(message, sentence) for message, content in said for sentence in sentences(content)]
+    texts = rows.select("message_id", pl.col("content").fill_null("")).unique("message_id").iter_rows()
+    parts = [(message, sentence) for message, content in texts for sentence in sentences(content)]
     spread = pl.DataFrame(
         {
             "message_id": pl.Series([message for message, _ in parts], dtype=pl.String),
@@ -345,7 +345,7 @@ def _directives(facts: pl.DataFrame) -> pl.DataFrame:
     One that points at a claim of its own window means the candidate that this one became.
     """
     own = facts.select("window", "claim", own_id="id")
-    said = (
+    given = (
         facts.select("window", pl.col("id").alias("candidate_id"), "resolves")
         .explode("resolves")
         .drop_nulls("resolves")
@@ -358,7 +358,7 @@ def _directives(facts: pl.DataFrame) -> pl.DataFrame:
     ended = facts.filter(pl.col("ended").fill_null(False) & pl.col("object_text").is_not_null()).select(
         candidate_id="id", object="object_text", action=pl.lit("retract"), reason=pl.lit("temporal_change")
     )
-    rows = pl.concat([frames.conform(part, DIRECTIVES) for part in (said, ended)])
+    rows = pl.concat([frames.conform(part, DIRECTIVES) for part in (given, ended)])
     named = rows.filter(pl.col("known_id").is_not_null() | (pl.col("object").fill_null("").str.strip_chars() != ""))
     return named.with_columns(
         pl.col("action").fill_null("supersede"), pl.col("reason").fill_null("temporal_change")

@@ -149,10 +149,10 @@ def canonicalise(raw: pl.Series, learned: pl.DataFrame) -> pl.DataFrame:
 
     `learned` holds rows of the `predicates` table; a row from a file outranks the default table, a model's does not.
     """
-    said = pl.DataFrame({"raw": raw.cast(pl.String).unique(maintain_order=True).drop_nulls()})
-    said = said.with_columns(alias=normal_form("raw"))
+    relations = pl.DataFrame({"raw": raw.cast(pl.String).unique(maintain_order=True).drop_nulls()})
+    relations = relations.with_columns(alias=normal_form("raw"))
     return (
-        said.join(_table(learned), on="alias", how="left", maintain_order="left")
+        relations.join(_table(learned), on="alias", how="left", maintain_order="left")
         .with_columns(
             canonical=pl.coalesce("canonical", "alias"),
             cardinality=pl.col("cardinality").fill_null("n"),
@@ -178,11 +178,11 @@ def settle_names(answers: Mapping[str, tuple[str, Cardinality]], learned: pl.Dat
     forms = canonicalise(pl.Series([name for name, _ in answers.values()], dtype=pl.String), learned)
     plain = dict(forms.select("raw", "canonical").iter_rows())
     known = dict(forms.filter(pl.col("source") != "raw").select("canonical", "cardinality").iter_rows())
-    said = {alias: plain[name] if _may_mean(alias, plain[name]) else alias for alias, (name, _) in answers.items()}
+    meanings = {alias: plain[name] if _may_mean(alias, plain[name]) else alias for alias, (name, _) in answers.items()}
     own: dict[str, Cardinality] = {a: c for a, (name, c) in answers.items() if plain[name] == a}
     settled: dict[str, tuple[str, Cardinality]] = {}
     for alias in answers:
-        name = _end_of(alias, said)
+        name = _end_of(alias, meanings)
         settled[alias] = (name, known.get(name, own.get(name, "n")))
     return settled
 
@@ -205,10 +205,10 @@ def _is_past_of(past: str, present: str) -> bool:
     return bool(_PAST.search(first)) and not _PAST.search(second) and _PAST.sub("", first) == _PRESENT.sub("", second)
 
 
-def _end_of(alias: str, said: Mapping[str, str]) -> str:
+def _end_of(alias: str, meanings: Mapping[str, str]) -> str:
     """Where a chain of answers ends; a circle ends at its first name in the alphabet."""
     chain = [alias]
-    while (name := said.get(chain[-1], chain[-1])) != chain[-1]:
+    while (name := meanings.get(chain[-1], chain[-1])) != chain[-1]:
         if name in chain:
             return min(chain[chain.index(name) :])
         chain.append(name)

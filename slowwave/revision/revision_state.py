@@ -47,7 +47,7 @@ Doubt = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Closings:
+class Supersessions:
     """What became of facts.
 
     `facts`: CHANGES of closed facts and of candidates that came too late. `predecessors`: (id, supersedes_id).
@@ -66,7 +66,7 @@ class Closings:
 
 
 @dataclass(slots=True)
-class Board:
+class RevisionState:
     """The facts near a batch while what it says is carried out on them, one candidate after the other."""
 
     now: datetime
@@ -221,9 +221,9 @@ class Board:
         self._follow(loser, winner, why)
         return True
 
-    def end(self, loser: Fact, told_at: datetime) -> None:
+    def end(self, loser: Fact, noted_at: datetime) -> None:
         """Note when it was said that a fact is over: who says the same after that begins another stretch."""
-        self._ended.append({"id": loser["id"], "told_at": told_at, "ended_at": loser["valid_to"]})
+        self._ended.append({"id": loser["id"], "told_at": noted_at, "ended_at": loser["valid_to"]})
 
     def retire(self, loser: Fact, winner: Fact, speaker: Fact, *, is_mistake: bool = False) -> None:
         """Note that a fact which was believed is over, or was a mistake: others may lean on it."""
@@ -258,14 +258,14 @@ class Board:
                     {"objects": [fact["object_text"], self.facts[head]["object_text"]], "valid_to": fact["valid_to"]},
                 )  # fmt: skip
 
-    def closings(self) -> Closings:
+    def supersessions(self) -> Supersessions:
         """Everything that was carried out."""
         lineage = [
             {"id": row_id("l", old, new), "old_id": old, "new_id": new, "reason": why}
             for (old, new), why in self._lineage.items()
         ]
         heads = [(new, old["id"]) for new, old in self._predecessors.items()]
-        return Closings(
+        return Supersessions(
             pl.DataFrame(list(self.changes.values()), schema=CHANGES),
             pl.DataFrame(heads, schema={"id": pl.String, "supersedes_id": pl.String}, orient="row"),
             pl.DataFrame(lineage, schema=dict(frames.LINEAGE)),
