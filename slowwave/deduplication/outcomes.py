@@ -13,14 +13,14 @@ from slowwave.revision.apply import Surroundings, known_facts
 from slowwave.revision.contradictions import KIND as CONFLICT
 from slowwave.revision.dependency_invalidation import mark_dependents
 from slowwave.revision.mutual_exclusion import is_lasting, names_of
-from slowwave.revision.revision_state import RevisionState, Supersessions, Fact
+from slowwave.revision.revision_state import Fact, RevisionState, Supersessions
 from slowwave.revision.supersession import KNOWN, READ, close
 from slowwave.settings import MergeSettings
 from slowwave.text import row_id
 from slowwave.validity import is_out_of_order
 
 from .cluster_merge import ClusterMerge
-from .merging import Merges, CandidateSet, is_redundancy
+from .merging import CandidateSet, Merges, is_redundancy
 from .questions import CONTRADICTS, CORRECTS, UPDATES, JudgedPair, Merge
 
 # What a model's verdicts end: facts that something newer updates or corrects, and clashes that stay (S2-14, S2-58).

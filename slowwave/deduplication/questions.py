@@ -18,7 +18,7 @@ from slowwave.frames import beside
 from slowwave.settings import MergeSettings
 
 from .blocking import TOPICS, with_score
-from .merging import Merges, CandidateSet, is_open_pair
+from .merging import CandidateSet, Merges, is_open_pair
 
 # Which facts belong before a model together: connected, and never too many (S1-03, T28). Two facts that share a
 # neighbour are joined through it. What becomes too large that way is cut by average linkage, a little higher each

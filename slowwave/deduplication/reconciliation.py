@@ -14,7 +14,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
-from slowwave.revision.apply import Surroundings, ledger_rows, with_supersessions, with_marks
+from slowwave.revision.apply import Surroundings, ledger_rows, with_marks, with_supersessions
 from slowwave.settings import MergeSettings
 from slowwave.text import as_json, row_id, timed_id
 from slowwave.validity import is_live
@@ -23,15 +23,15 @@ from .cluster_merge import (
     CONSOLIDATED,
     DEDUP,
     ClusterMerge,
-    merge_clusters,
     aspects_of,
     evidence_of,
-    merge_provenance,
     lineage_of,
+    merge_clusters,
+    merge_provenance,
     reworded_facts,
     with_merge_provenance,
 )
-from .merging import BY_USE, BY_WORDS, Merges, CandidateSet, standing
+from .merging import BY_USE, BY_WORDS, CandidateSet, Merges, standing
 from .outcomes import Settled, carry_out, pair_rows
 from .questions import JudgedPair, Merge, allowed_merges
 

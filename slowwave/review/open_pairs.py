@@ -15,11 +15,11 @@ import polars as pl
 from slowwave import frames
 from slowwave.comparison.guards import GUARDS, guards_pass
 from slowwave.deduplication.cluster_merge import (
-    merge_clusters,
     aspects_of,
     evidence_of,
-    merge_provenance,
     lineage_of,
+    merge_clusters,
+    merge_provenance,
     reworded_facts,
     with_merge_provenance,
 )

@@ -20,13 +20,13 @@ from slowwave.revision.apply import (
     changed_facts,
     known_facts,
     ledger_rows,
-    with_supersessions,
     with_marks,
+    with_supersessions,
 )
 from slowwave.revision.conflicts import LATE, come_late, replace
 from slowwave.revision.dependency_invalidation import mark_dependents
 from slowwave.revision.mutual_exclusion import names_of
-from slowwave.revision.revision_state import RevisionState, Supersessions, Fact
+from slowwave.revision.revision_state import Fact, RevisionState, Supersessions
 from slowwave.revision.supersession import DIRECTIVE, READ, close
 from slowwave.settings import ReviseSettings
 from slowwave.timestamps import in_utc

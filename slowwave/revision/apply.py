@@ -26,8 +26,8 @@ from .exact_duplicates import (
     NEIGHBOURS,
     OPTIONS,
     came_back,
-    find_flags,
     find_exact_duplicates,
+    find_flags,
     pairs_of,
     stated_duplicates,
     with_keys,
@@ -53,7 +53,7 @@ from .late_arrivals import (
 from .mutual_exclusion import names_of
 from .patches import DIRECTIVES, MESSAGES
 from .revision_state import Supersessions
-from .supersession import ACTIONS, READ, REPEAT, SupersessionContext, supersede_facts, find_revisions
+from .supersession import ACTIONS, READ, REPEAT, SupersessionContext, find_revisions, supersede_facts
 
 # The decisions of an application: what was created, repeated, closed, doubted, and why (the ledger).
 

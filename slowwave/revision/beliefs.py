@@ -19,8 +19,8 @@ from slowwave.settings import BeliefSettings
 from slowwave.text import as_json, row_id, timed_id
 
 from .belief_growth import (
-    Grown,
     BeliefContext,
+    Grown,
     belief_ids,
     decayed,
     decayed_at,

@@ -29,7 +29,7 @@ from .mutual_exclusion import (
     tells_what_ended,
 )
 from .predicates import canonicalise, domain_of
-from .revision_state import NOTHING, RevisionState, Fact
+from .revision_state import NOTHING, Fact, RevisionState
 
 REASON, LATE = "conflict", "late"
 BOTH = ""

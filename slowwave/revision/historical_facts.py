@@ -15,7 +15,7 @@ import polars as pl
 from slowwave.validity import MAX_CHAIN
 
 from .exact_duplicates import DUPLICATES, TEXT_KEY, ends_later
-from .revision_state import RevisionState, Supersessions, Fact
+from .revision_state import Fact, RevisionState, Supersessions
 from .supersession import KNOWN
 
 

@@ -22,7 +22,7 @@ from .directive_matching import are_other_cases, means, telling_words
 from .exact_duplicates import OPTIONS
 from .mutual_exclusion import plain
 from .predicates import domain_of
-from .revision_state import ENDED_BY, RevisionState, Supersessions, Fact
+from .revision_state import ENDED_BY, Fact, RevisionState, Supersessions
 
 # Belief revision: a new fact about the same pair and the same kind of relation retires the old one (S2-62). Off
 # unless asked for. Likeness alone is also agreement (T10): what says the same is reinforcement and comes first.

@@ -19,7 +19,7 @@ from inference.language import Language
 from prompts.rendering import prompt_version
 from slowwave import frames
 from slowwave.deduplication.blocking import find_nearest_pairs
-from slowwave.deduplication.merging import Merges, CandidateSet, by_use, merge_by
+from slowwave.deduplication.merging import CandidateSet, Merges, by_use, merge_by
 from slowwave.deduplication.questions import uses_pairs
 from slowwave.deduplication.reconciliation import ReconciliationPlan
 from slowwave.errors import SlowwaveError

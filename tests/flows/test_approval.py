@@ -22,7 +22,7 @@ from flows.sleep import sleep
 from flows.steward import steward
 from recall.proposals import Proposal, list_proposals
 from slowwave import frames
-from slowwave.deduplication.merging import Merges, CandidateSet
+from slowwave.deduplication.merging import CandidateSet, Merges
 from slowwave.deduplication.questions import JudgedPair
 from slowwave.deduplication.reconciliation import plan_reconciliation
 from slowwave.review.open_pairs import open_pairs, plan_open_pairs

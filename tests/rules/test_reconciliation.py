@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from slowwave import frames
 from slowwave.comparison.similarity import Vectors, jaccard
 from slowwave.deduplication.blocking import TOPICS, find_topics
-from slowwave.deduplication.merging import Merges, CandidateSet, by_words, merge_by, select_seeds
+from slowwave.deduplication.merging import CandidateSet, Merges, by_words, merge_by, select_seeds
 from slowwave.deduplication.questions import JudgedPair, choose_pairs, uses_pairs
 from slowwave.deduplication.reconciliation import ReconciliationPlan, only_live, plan_reconciliation
 from slowwave.settings import MergeSettings

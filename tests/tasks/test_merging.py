@@ -23,7 +23,7 @@ from inference.embedding import open_embedder
 from slowwave import frames
 from slowwave.deduplication.blocking import find_nearest_pairs
 from slowwave.deduplication.cluster_merge import combine, combined_notes
-from slowwave.deduplication.merging import Merges, CandidateSet, by_use, merge_by
+from slowwave.deduplication.merging import CandidateSet, Merges, by_use, merge_by
 from slowwave.lifecycle.access_statistics import usage_of
 from slowwave.revision.patches import MAX_STATEMENT_BYTES
 from slowwave.settings import StewardSettings
