@@ -1,7 +1,7 @@
-"""Passed candidates become knowledge: repeats, replacements, ends, and the row that tells of each (S3-11, §6.2, §6.3).
+"""Application of candidates that passed: duplicates, supersessions, and a decision for each (S3-11, §6.2, §6.3).
 
-The only rule that makes a fact active. It never retires a fact for being similar: only what a claim says is over is
-closed (T10, T21), by nothing weaker (S1-22), and never by what was said before it (§6.3).
+Only this rule makes a fact active. Similarity never retires a fact: a fact is closed only if a claim says that it is
+over (T10, T21), the claim is not weaker (S1-22), and it was not said earlier (§6.3).
 """
 
 from __future__ import annotations
@@ -55,9 +55,6 @@ from .patches import DIRECTIVES, MESSAGES
 from .revision_state import Supersessions
 from .supersession import ACTIONS, READ, REPEAT, SupersessionContext, find_revisions, supersede_facts
 
-# The decisions of an application: what was created, repeated, closed, doubted, and why (the ledger).
-
-
 _LEDGER_COLUMNS = pl.Schema(
     {
         "action": pl.String(),
@@ -80,7 +77,7 @@ def decision_rows(
     settings: EvaluateSettings,
     now: datetime,
 ) -> pl.DataFrame:
-    """One row per candidate and per closed or spared fact: what was seen, what was done, why."""
+    """DECISIONS: one row per candidate and per fact that was closed or kept, with measures and reason."""
     alone = pl.lit("It passed and nothing says the same.")
     beside = pl.format("It passed and looks like {}: both are kept.", "similar_to_id")
     created = staying.select("id", "confidence").join(flags, on="id", maintain_order="left")
@@ -112,7 +109,7 @@ def decision_rows(
 
 
 def ledger_rows(decisions: list[Mapping[str, object]], now: datetime) -> pl.DataFrame:
-    """DECISIONS of what was noted while facts were closed."""
+    """DECISIONS from the decisions that a revision state noted."""
     return _identified(_as_rows(decisions), now)
 
 
@@ -121,7 +118,7 @@ def _as_rows(decisions: list[Mapping[str, object]]) -> pl.DataFrame:
 
 
 def _identified(rows: pl.DataFrame, now: datetime) -> pl.DataFrame:
-    """The rows with their ids; what two rules refused alike, a directive and a conflict, is told once."""
+    """The rows with ids; where two rules (a directive and a conflict) refused the same, one row is kept."""
     keys = rows.select("action", "subject_id", pl.col("ids_in").list.join(" ")).iter_rows()
     ids = pl.Series([timed_id("d", now, *key) for key in keys], dtype=pl.String)
     stamped = rows.with_columns(id=ids, model=pl.col("model").replace("", None), at=pl.lit(now, dtype=frames.TIME))
@@ -130,14 +127,14 @@ def _identified(rows: pl.DataFrame, now: datetime) -> pl.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What memory holds near a batch of candidates. Every frame may be wider than its schema.
+    """The stored rows near a batch of candidates. A frame may have more columns than its schema.
 
     `facts`: rows with a candidate's id, statement_hash, subject or directive's known_id, and its neighbours, of any
     status. `evidence`: FACT_EVIDENCE of those facts. `neighbours`: (candidate_id, fact_id, cosine) to facts and among
     candidates.
-    `entities`, `aliases`: those that the facts and candidates are about. `lineage`: steps from those facts.
-    `predicates`: what was learned about relations. `directives`: DIRECTIVES of those facts, and of the candidates that
-    repeat them, which are then among the facts too. `flags`: PAIR_DECISIONS of facts that contradict them.
+    `entities`, `aliases`: of the subjects and objects. `lineage`: steps from those facts. `predicates`: learned rows.
+    `directives`: DIRECTIVES of those facts and of rejected candidates that repeat them (which are in `facts` too).
+    `flags`: PAIR_DECISIONS of facts that contradict them.
     """
 
     facts: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.FACTS))
@@ -153,10 +150,10 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationPlan:
-    """Rows to upsert: decided candidates and changed facts in one frame, and everything that hangs on them.
+    """Rows to upsert: decided candidates and changed facts in one frame, and the rows that belong to them.
 
-    `pairs` are PAIR_DECISIONS that are new or settled: what no rule settles is left to a model or a person.
-    `again`: (new id, known id) of facts that hold once more, of what was evidence of the known one.
+    `pairs`: PAIR_DECISIONS that are new or settled; a model or a person settles the rest. `again`: (new id, known id)
+    of new intervals made from evidence of the known fact.
     """
 
     facts: pl.DataFrame
@@ -175,7 +172,7 @@ class ApplicationPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What a batch comes to: which candidates repeat, and what is closed."""
+    """Which candidates of a batch are duplicates, and which facts are closed."""
 
     fresh: pl.DataFrame
     duplicates: pl.DataFrame
@@ -195,12 +192,12 @@ def plan_application(
     *,
     revise: ReviseSettings | None = None,
 ) -> ApplicationPlan:
-    """Decide every passed candidate, in the order in which they were said (§6.5 step 3).
+    """Decide every passed candidate, in the order of the messages (§6.5 step 3).
 
-    It ends active; or rejected with reason `repeats <fact>`, its message being evidence of that fact; or superseded at
-    once, because what it would replace was said later. One that is over already stands for the past alone. What it
-    replaces is closed by the first rule that means it: a directive, a conflict, a revision. A candidate that is already
-    decided in `near.facts` is left alone, so a second application changes nothing.
+    A candidate becomes active; or rejected with reason `repeats <fact>`, and its message is evidence of that fact; or
+    superseded at once, because the fact that it would replace was said later. A candidate that is already over is a
+    historical fact. The first rule that applies closes the facts that it replaces: a directive, a conflict, a revision.
+    A candidate that `near.facts` shows as decided does not change, so a second application changes nothing.
     """
     revise = revise or ReviseSettings()
     others = known_facts(near, now)
@@ -271,7 +268,7 @@ def plan_application(
 
 
 def _but_old_sayings(fresh: pl.DataFrame, duplicates: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Candidates and repetitions without what was known already: a saying that is still evidence of its fact."""
+    """Candidates and duplicates without replayed evidence that still supports its own fact."""
     still = duplicates.join(fresh, left_on=["id", "target_id"], right_on=["id", "again_of"], how="semi")
     kept, left = (part.join(still, on="id", how="anti", maintain_order="left") for part in (fresh, duplicates))
     return kept, left
@@ -288,7 +285,7 @@ def _carry_out(
     revise: ReviseSettings,
     now: datetime,
 ) -> _Outcome:
-    """Repetitions, then what the rest closes; again while that ends what a later candidate repeats."""
+    """Find duplicates, then close facts; repeat while a closing ends a fact that a later candidate repeats."""
     names = names_of(near.entities, near.aliases)
     types = dict(near.entities.select("id", "entity_type").iter_rows())
     ordered = directives_of(directives, fresh)
@@ -313,7 +310,7 @@ def _carry_out(
         )
         again = came_back(fresh, duplicates, supersessions.ended, others)
         is_settled = again["segment"].equals(fresh["segment"], null_equal=True)
-        # What comes back may end an early one, so whether that lasted is seen once all that came back is known.
+        # A candidate that begins a new interval may end an early one, so early ones are joined last.
         more = lasted(early_ones, duplicates, supersessions, joined) if is_settled else {}
         if is_settled and not more:
             break
@@ -330,18 +327,18 @@ def _not_repeated(candidate: str, known: str, reason: str) -> Mapping[str, objec
 
 
 def activated(candidates: pl.DataFrame, reason: str) -> pl.DataFrame:
-    """Candidates that another rule of the house has decided about already, as active facts: a reworded survivor."""
+    """The candidates as active facts, where another rule decided already (reworded representatives)."""
     return candidates.with_columns(status=pl.lit("active"), status_reason=pl.lit(reason))
 
 
 def directives_of(directives: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
-    """The directives of these candidates in their order, first said first; what no rule knows is no directive."""
+    """The directives of these candidates in message order, only those with a known action."""
     rows = frames.conform(directives, DIRECTIVES).rename({"candidate_id": "id"}).filter(pl.col("action").is_in(ACTIONS))
     return rows.join(fresh.select("id", "place"), on="id").sort("place", maintain_order=True).drop("place")
 
 
 def _undecided(passed: pl.DataFrame, known: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
-    """Candidates that nobody decided yet in order of being said, with said_at, place and the keys of repetition."""
+    """Candidates without a decision in message order, with said_at, place and the comparison keys."""
     decided = known.filter(pl.col("status") != "candidate")
     times = frames.conform(messages, MESSAGES).select(message_id="id", said_at="occurred_at").unique("message_id")
     fresh = (
@@ -356,7 +353,7 @@ def _undecided(passed: pl.DataFrame, known: pl.DataFrame, messages: pl.DataFrame
 
 
 def known_facts(near: Surroundings, now: datetime) -> pl.DataFrame:
-    """Facts that hold or held, with said_at and first_at (latest, earliest evidence), place -1, keys of repetition."""
+    """Active and superseded facts with said_at, first_at (latest, earliest evidence), place -1 and comparison keys."""
     at = pl.col("occurred_at")
     times = near.evidence.group_by(id="fact_id").agg(said_at=at.max(), first_at=at.min())
     facts = frames.conform(near.facts, frames.FACTS).unique("id", keep="first", maintain_order=True)
@@ -374,7 +371,7 @@ def known_facts(near: Surroundings, now: datetime) -> pl.DataFrame:
 
 
 def _decided(fresh: pl.DataFrame, duplicates: pl.DataFrame, flags: pl.DataFrame) -> pl.DataFrame:
-    """The candidates with their new status and what they resemble, without the columns of this rule."""
+    """The candidates with their new status and similar facts, without the columns of this rule."""
     own = ["said_at", "first_at", "place", "object_key", "day", "segment"]
     marks = ["similar_to_id", "similarity_score", "related_id"]
     rows = fresh.drop(own).drop(marks, strict=False)
@@ -393,12 +390,12 @@ def _decided(fresh: pl.DataFrame, duplicates: pl.DataFrame, flags: pl.DataFrame)
 
 
 def with_supersessions(facts: pl.DataFrame, supersessions: Supersessions) -> pl.DataFrame:
-    """The facts with the changes of `closings` where those have a value."""
+    """The facts with the changes of `supersessions` where these have a value."""
     return facts.update(supersessions.facts, on="id").update(supersessions.predecessors, on="id")
 
 
 def with_marks(facts: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
-    """The facts with `suspect_of` as the marks say; a mark without a fact takes the mark away."""
+    """The facts with `suspect_of` from the marks; a null mark clears it."""
     marked = frames.conform(facts, frames.FACTS).join(
         marks.rename({"suspect_of": "mark"}).with_columns(is_marked=True), on="id", how="left", maintain_order="left"
     )
@@ -407,7 +404,7 @@ def with_marks(facts: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
 
 
 def changed_facts(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
-    """The rows that are new or differ from what was there before; the order of columns is that of a fact."""
+    """The rows that are new or differ from `before`, with the columns of FACTS."""
     columns = (
         "status status_reason valid_from valid_to expired_at replaced_by supersedes_id confidence "
         "evidence_count entrenchment suspect_of search_terms"
@@ -418,7 +415,7 @@ def changed_facts(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
 
 
 def _typed(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
-    """The facts with the types of their ends, as the classifier of aspects reads them."""
+    """The facts with subject_type and object_type, for the classifier of aspects."""
     types = entities.select("id", "entity_type").unique("id")
     for end in ("subject", "object"):
         named = types.rename({"id": f"{end}_id", "entity_type": f"{end}_type"})
@@ -427,7 +424,7 @@ def _typed(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
 
 
 def _applied(batches: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
-    """The batches of these candidates, applied."""
+    """The batches of these candidates, with state `applied`."""
     return batches.filter(pl.col("id").is_in(fresh["patch_batch_id"].unique().to_list())).with_columns(
         state=pl.lit("applied")
     )
