@@ -143,7 +143,7 @@ def decayed_at(now: datetime, rate: float) -> pl.Expr:
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """Beliefs after new evidence (PENDING_BELIEFS), that evidence, and the rows of beliefs that reached the threshold."""
+    """Beliefs after new evidence (PENDING_BELIEFS), that evidence, and rows of beliefs that reached the threshold."""
 
     beliefs: pl.DataFrame
     evidence: pl.DataFrame
@@ -226,7 +226,7 @@ def frame_of(rows: Sequence[Row], schema: frames.Schema) -> pl.DataFrame:
 
 
 def restored(belief: Row) -> tuple[Row, list[Row]]:
-    """The candidate and the directives of a belief's claim; subject and object come from the row (merges change them)."""
+    """The candidate and the directives of a belief's claim; subject and object are those of the row (merges)."""
     claim = json.loads(belief["claim"])
     times = {name: datetime.fromisoformat(claim["fact"][name]) for name in _TIMES if claim["fact"][name]}
     ends = {"subject_id": belief["subject_id"], "object_id": belief["object_id"]}

@@ -132,7 +132,7 @@ def _to_gate(candidates: Candidates, sure: pl.DataFrame, promoted: Candidates) -
 
 
 def _support(grown: Grown, before: pl.DataFrame) -> pl.DataFrame:
-    """SUPPORT: messages behind promoted candidates, without the candidate's own; of an earlier promotion only new ones."""
+    """SUPPORT: messages behind promoted candidates, without its own; of an earlier promotion only new ones."""
     now_sure = [belief["id"] for belief in grown.sure]
     beliefs = grown.beliefs.filter(pl.col("promoted_id").is_not_null())
     sources = [json.loads(claim)["fact"]["message_id"] for claim in beliefs["claim"]]

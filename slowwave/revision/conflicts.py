@@ -1,9 +1,9 @@
-"""Of two objects of a relation that allows one at a time, one holds: which, and since when (S2-58b, S2-59).
+"""Conflicts: a relation allows one object at a time, so one of two facts supersedes the other (S2-58b, S2-59).
 
-What is said later and began later takes the place of what was said before, whichever of the two arrives first (§6.3);
-what merely tells of an earlier beginning is over already. Both stay, for a person or a model to settle, where being
-said and beginning disagree, where a relation never changes in life, where one place may be a part of the other and
-nothing says that somebody moved, and where somebody else speaks of a subject that spoke for itself.
+The fact that was said later and began later wins, in whatever order the two arrive (§6.3); a fact with an earlier
+beginning is history. Both facts stay, for a model or a person to settle, if the order of the messages and the order of
+the beginnings disagree, if the relation never changes in life, if one place may be a part of the other and no text says
+that somebody moved, or if another person contradicts the subject's own words.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NEVER = ("part_of", "contains", "similar_to")
 
 
 class MutualExclusion:
-    """What is known about objects: which relations allow one, what objects are called, what was said in one breath."""
+    """Which facts exclude each other: single-valued relations, names of objects, messages of facts."""
 
     def __init__(
         self,
@@ -64,22 +64,22 @@ class MutualExclusion:
         return set(rows["id"])
 
     def place(self, facts: Iterable[Fact]) -> None:
-        """Sort facts into classes of which one at a time can hold."""
+        """Group facts into classes; of a class one fact can hold at a time."""
         for fact in facts:
             if fact["predicate"] in self.single and fact["polarity"] != "negated" and fact["object_text"]:
                 self._classes[fact["scope"], fact["subject_id"], fact["predicate"]].append(fact)
 
     def of(self, fact: Fact) -> list[Fact]:
-        """The others of its class that were there before it and whose object excludes its own."""
+        """Earlier facts of its class whose object excludes its own."""
         mates = self._classes.get((fact["scope"], fact["subject_id"], fact["predicate"]), [])
         return [mate for mate in mates if mate["place"] < fact["place"] and self._exclude(fact, mate)]
 
     def is_event(self, fact: Fact) -> bool:
-        """Whether it tells of a beginning, not of the time when it was said."""
+        """Whether the statement tells of a beginning ("moved to Oslo in October"), not of the present."""
         return self._read(fact)[0].is_event
 
     def doubt(self, winner: Fact, loser: Fact, later: Fact) -> str:
-        """Why the winner may not end the loser by itself; empty if it may. `later` is the one that followed."""
+        """Why the winner may not end the loser; empty if it may. `later` is the later of the two."""
         until = max(winner["said_at"], loser["said_at"])
         if self._is_own(loser, until) and not self._is_own(winner, until):
             return _HEARSAY
@@ -89,13 +89,13 @@ class MutualExclusion:
         return _PART if self._may_be_part(later, earlier) and not self._tells_change(later, earlier) else ""
 
     def _is_own(self, fact: Fact, until: datetime) -> bool:
-        """Whether its subject had said it by then."""
+        """Whether the subject of the fact said it, until that time."""
         names = self._names.get(fact["subject_id"], frozenset())
         messages = [message for message in self._messages(fact) if self._sources.at.get(message, until) <= until]
         return any(plain(self._sources.speakers.get(message, "")) in names for message in messages)
 
     def _tells_change(self, later: Fact, earlier: Fact) -> bool:
-        """Whether it says that this is new: in words, or by a beginning of its own after the other one's."""
+        """Whether the later fact says that something changed: in words, or by a later beginning."""
         claim, others = self._read(later)[0], self._read(earlier)[1].names
         if claim.is_event and later["valid_from"] < earlier["valid_from"]:
             return False
@@ -104,13 +104,13 @@ class MutualExclusion:
         return claim.tells_change or has_beginning or tells_what_ended(later["statement"] or "", others)
 
     def _may_be_part(self, a: Fact, b: Fact) -> bool:
-        """Whether one may be a part of the other: two places, of which not both are known well enough."""
+        """Whether the objects are places and one may be a part of the other."""
         forms, others = self._read(a)[1], self._read(b)[1]
         are_places = forms.type == others.type == "place" or domain_of(a["predicate"]) == "home"
         return are_places and may_overlap(forms, others)
 
     def _exclude(self, new: Fact, known: Fact) -> bool:
-        """Whether the two cannot both hold: both plainly so, of the same time, not said in one message."""
+        """Whether the two cannot both hold: plain statements about the same time, from different messages."""
         is_same = new["object_id"] and new["object_id"] == known["object_id"]
         if is_same or self._messages(new) & self._messages(known):
             return False
@@ -135,7 +135,7 @@ class MutualExclusion:
 
 
 def single_valued(predicates: pl.Series, learned: pl.DataFrame) -> frozenset[str]:
-    """Those of these canonical predicates that allow one object at a time (S2-61)."""
+    """The canonical predicates among these that allow one object at a time (S2-61)."""
     forms = canonicalise(predicates, learned)
     single = forms.filter((pl.col("cardinality") == "1") & (pl.col("canonical") == pl.col("raw")))
     return frozenset(single["raw"]) - {*_NEVER}
@@ -146,7 +146,7 @@ def _is_affirmed() -> pl.Expr:
 
 
 def settle_conflicts(state: RevisionState, exclusion: MutualExclusion, new: Fact, settings: ReviseSettings) -> None:
-    """Carry out what a new fact means for the others of its class, oldest first."""
+    """Settle the conflicts of a new fact with the others of its class, oldest first."""
     mates = sorted(exclusion.of(new), key=lambda fact: (fact["valid_from"], fact["id"]))
     for known in mates:
         if not state.is_open(new):
@@ -158,7 +158,7 @@ def settle_conflicts(state: RevisionState, exclusion: MutualExclusion, new: Fact
 def say_again(
     state: RevisionState, exclusion: MutualExclusion, fact: Fact, saying: Fact, settings: ReviseSettings
 ) -> None:
-    """A known fact is said once more: of what was left beside it in doubt until then, this may settle which holds."""
+    """A known fact was repeated: this may settle conflicts with facts that stayed beside it."""
     again = {**fact, **{name: saying[name] for name in ("place", "said_at", "valid_from")}}
     for known in exclusion.of(again):
         is_open = known["said_at"] < again["said_at"] and state.is_open_at(known, again["valid_from"])
@@ -169,7 +169,7 @@ def say_again(
 
 
 def _settle(state: RevisionState, exclusion: MutualExclusion, new: Fact, known: Fact, settings: ReviseSettings) -> None:
-    """One new fact and one that holds, by the order in which they were said, not that in which they arrived."""
+    """Settle a new fact and a live one, in message order, not in order of arrival."""
     later, earlier = sorted((new, known), key=statement_order, reverse=True)
     is_history = exclusion.is_event(later) and later["valid_from"] < earlier["valid_from"]
     holds = earlier["id"] if is_history else judged(later, earlier, settings)
@@ -187,23 +187,23 @@ def _settle(state: RevisionState, exclusion: MutualExclusion, new: Fact, known: 
 
 
 def statement_order(fact: Fact) -> tuple[datetime, datetime, str]:
-    """The order in which facts were said; it does not depend on when they arrived."""
+    """Sort key of facts in message order; it does not depend on the order of arrival."""
     return fact["said_at"], fact["valid_from"], fact["id"]
 
 
 def _doubt(state: RevisionState, exclusion: MutualExclusion, winner: Fact, loser: Fact, later: Fact) -> str:
-    """Why both stay; where rank forbids the change, that is said instead."""
+    """Why both stay; empty if rank forbids the change, which `replace` then notes."""
     return "" if state.refusal(winner, winner, loser) else exclusion.doubt(winner, loser, later)
 
 
 def _leave_both(state: RevisionState, new: Fact, known: Fact, settings: ReviseSettings, reason: str) -> None:
-    """Both stay, and the pair waits for somebody who knows: a model's verdict, or a person."""
+    """Keep both facts; the pair waits for a model or a person."""
     _note(state, "refuse", new, known, settings, reason)
     state.doubts.append((new["id"], known["id"], ""))
 
 
 def judged(new: Fact, known: Fact, settings: ReviseSettings) -> str:
-    """Which of two holds; empty where both stay because a model is to say, or nobody can (S2-59)."""
+    """Id of the fact that holds; empty if both stay, for a model or because the order is not clear (S2-59)."""
     if settings.strategy == "llm":
         return BOTH
     surer = (new["confidence"] or 0.0) - (known["confidence"] or 0.0)
@@ -220,13 +220,13 @@ def replace(
     why: str,
     seen: Mapping[str, object] = NOTHING,
 ) -> None:
-    """The winner takes the place of the loser, unless rank, a circle or a full chain forbids it."""
+    """Supersede the loser by the winner, unless rank, a circle or a full chain forbids it."""
     new = winner if winner["place"] > loser["place"] else loser
     if refusal := state.refusal(winner, winner, loser):
         would = state.would(why, winner, winner, loser)
         _note(state, "refuse", winner, loser, settings, refusal, {**seen, **would})
         return
-    is_mistake = why == REASON and is_lasting(loser["predicate"])  # it never was: no time is left in which it held
+    is_mistake = why == REASON and is_lasting(loser["predicate"])  # it never held: its interval is empty
     ends = loser["valid_from"] if is_mistake else max(winner["valid_from"], loser["valid_from"])
     until = loser["valid_to"]
     is_linked = state.supersede(loser, winner, why, f"replaced by {winner['id']}", ends=ends)
@@ -251,7 +251,7 @@ def _reason(winner: Fact, loser: Fact, settings: ReviseSettings, why: str) -> st
 
 
 def come_late(state: RevisionState, new: Fact, known: Fact, settings: ReviseSettings) -> None:
-    """It was over when what holds began (§6.3)."""
+    """Note that the new fact was over when the known one began (§6.3)."""
     if refusal := state.refusal(known, known, new):
         _note(state, "refuse", known, new, settings, refusal, state.would(LATE, known, known, new))
         return
@@ -267,7 +267,7 @@ def _note(
     reason: str,
     seen: Mapping[str, object] = NOTHING,
 ) -> None:
-    """A decision about two facts: both values, when they began, how sure they are, and the strategy."""
+    """Note a decision about two facts, with their objects, beginnings, confidence and the strategy."""
     both = (loser, winner)
     out = [fact["id"] for fact in both] if action == "supersede" else []
     values = {

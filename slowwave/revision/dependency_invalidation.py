@@ -1,6 +1,6 @@
-"""What leans on a fact that stopped being true is marked suspect, and trusted again when it is said again.
+"""Dependents of a retired fact become suspect, and are trusted again after somebody repeats them.
 
-Redundancy makes nothing suspect: a fact that was absorbed says what its survivor says.
+A merge of duplicates makes no fact suspect: the representative says the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _READ = [
     "said_at", "message_id",
 ]  # fmt: skip
 _MIN_NAME = 3
-# What was said or done stays so, and who likes a place may like it from afar.
+# Past acts stay true, and a taste does not depend on other facts.
 _OF_ITS_OWN = frozenset(
     """said noted decided joined born_in created fixed caused_by turned_out root_cause fixed_by prefers dislikes knows
     wants_to plans_to considers used_to visited met left went_to released started finished signed""".split()
@@ -33,11 +33,12 @@ _MADE_FROM = ("consolidated", "dedup")
 def find_dependents(
     retired: pl.DataFrame, facts: pl.DataFrame, staying: pl.DataFrame, names: Mapping[str, frozenset[str]]
 ) -> pl.DataFrame:
-    """MARKS: live facts that lean on a retired one, by the retired fact; the first that ended, if several.
+    """MARKS: live facts that depend on a retired one; of several, on the one that ended first.
 
-    `retired` is RETIRED, `held` all facts near (the retired ones among them), `staying` those that go on being live.
-    Of one scope and subject, said before the end was told and by another message, and the object of the retired fact is
-    their own object or a name in their statement. What merely changed leaves alone what tells of the past.
+    `retired` is RETIRED, `facts` all facts near (with the retired ones), `staying` those that stay live. A dependent
+    has the scope and subject of the retired fact, was said before its end was known and in another message, and has the
+    object of the retired fact as its own object or as a name in its statement. A change (not a mistake) leaves
+    statements about the past alone.
     """
     if retired.is_empty():
         return pl.DataFrame(schema=MARKS)
@@ -58,14 +59,14 @@ def find_dependents(
 
 
 def find_derived(retired: pl.DataFrame, lineage: pl.DataFrame, staying: pl.DataFrame) -> pl.DataFrame:
-    """MARKS: live facts that consolidation made from one that is retired now."""
+    """MARKS: live facts that consolidation made from a retired fact."""
     made = lineage.filter(pl.col("reason").is_in(_MADE_FROM)).join(retired.select(old_id="id"), on="old_id")
     live = made.join(staying.select(new_id="id"), on="new_id").sort("old_id")
     return live.unique("new_id", keep="first", maintain_order=True).select(id="new_id", suspect_of="old_id")
 
 
 def _leans(row: Fact, names: Mapping[str, frozenset[str]]) -> bool:
-    """Whether a live fact (suffix _b where both have the column) names the object of a retired one and rests on it."""
+    """Whether a live fact (suffix _b where both have the column) depends on the object of a retired one."""
     known = _names(row["object_text"], row["object_id"], names)
     same = bool(row["object_id"] and row["object_id"] == row["object_id_b"])
     same = same or plain(row["object_text_b"] or "") in known
@@ -77,7 +78,7 @@ def _leans(row: Fact, names: Mapping[str, frozenset[str]]) -> bool:
 
 
 def _ends_with(row: Fact) -> bool:
-    """Whether it is a state that ends when the other does: the role in a job, not a liking for the place."""
+    """Whether the live fact is a state that ends with the other: a role ends with the job, a taste does not."""
     if row["predicate_b"] in _OF_ITS_OWN:
         return False
     domain = domain_of(row["predicate_b"])
@@ -86,7 +87,7 @@ def _ends_with(row: Fact) -> bool:
     return read_claim(row["statement"] or "", row["object_text"] or "").is_plain
 
 
-# Which states end with another: a role and a responsibility with the job, but no liking.
+# Domain of an ended state → domains of the states that end with it.
 _TIED: Mapping[str, frozenset[str]] = {
     "work": frozenset({"work", "role", "responsibility", "membership", "task"}),
     "home": frozenset({"home", "membership"}),
@@ -100,7 +101,7 @@ _TIED: Mapping[str, frozenset[str]] = {
 
 
 def _names(text: str | None, entity: str | None, names: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """The names of an object that are telling enough to be looked for."""
+    """The names of an object that are long enough for a search."""
     known = names.get(entity or "", frozenset()) | {plain(text or "")}
     return frozenset(name for name in known if len(name) >= _MIN_NAME)
 
@@ -110,7 +111,7 @@ def _speaks_of(statement: str, name: str) -> bool:
 
 
 def find_trusted(marked: pl.DataFrame, evidence: pl.DataFrame, ends: pl.DataFrame) -> list[str]:
-    """Ids of suspect facts (id, suspect_of) that somebody said again after what they lean on had ended.
+    """Ids of suspect facts (id, suspect_of) that somebody repeated after the end of the retired fact.
 
     `evidence` is the new evidence (fact_id, occurred_at), `ends` (id, valid_to) of the retired facts.
     """
@@ -129,10 +130,10 @@ def mark_dependents(
     evidence: pl.DataFrame,
     names: Mapping[str, frozenset[str]],
 ) -> tuple[pl.DataFrame, list[Mapping[str, object]]]:
-    """MARKS of facts that become suspect, null for those that are trusted again, and the decisions that tell of it.
+    """MARKS of facts that become suspect (null: trusted again), and the decisions.
 
-    `known` are the stored facts near (id, suspect_of, valid_to), `evidence` what was said now; see the finders for the
-    rest. What is suspect already stays suspect of what it was.
+    `known` are the stored facts near (id, suspect_of, valid_to), `evidence` the new rows; for the rest see
+    `find_dependents`. A fact that is suspect already keeps its mark.
     """
     marked = frames.conform(known, frames.FACTS).filter(pl.col("suspect_of").is_not_null()).select(*MARKS)
     found = [find_dependents(retired, facts, staying, names), find_derived(retired, lineage, staying)]

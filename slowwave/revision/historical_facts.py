@@ -1,7 +1,7 @@
-"""Candidates that are over before they come in, as another memory hands them over: they tell of the past alone.
+"""Historical facts: candidates that are over already when they arrive, for example from another memory.
 
-Such a candidate ends nothing by contradiction and is never what something new repeats. The one fact that it may end is
-the one that it is: the same words, believed to hold, and not said again since.
+Such a candidate ends no other fact by contradiction, and is never the target of a duplicate. It may end only a live
+fact with the same words that was not repeated since.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ from .supersession import KNOWN
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HistoricalChanges:
-    """What candidates of the past come to: which of them repeat (REPEATS), and what they end."""
+    """DUPLICATES among historical candidates, and the facts that they end."""
 
     duplicates: pl.DataFrame
     supersessions: Supersessions
 
 
 def is_past(now: datetime) -> pl.Expr:
-    """Whether it no longer held at `now`."""
+    """Whether the fact had ended at `now`."""
     return (pl.col("valid_to") <= now).fill_null(False)
 
 
 def settle_past(past: pl.DataFrame, facts: pl.DataFrame, gone: pl.Series, now: datetime) -> HistoricalChanges:
-    """Each candidate ends, or repeats, the fact that says the same words; else it stays as a stretch of its own.
+    """Each candidate ends or repeats the fact with the same words; else it stays as an interval of its own.
 
-    Frames are those of `close_facts`, with `from_`, `to` and the keys of repetition; `gone` are facts that others end.
+    Frames are those of `supersede_facts`, with `from_`, `to` and the comparison keys; `gone` are ids of facts that
+    other candidates end.
     """
     pairs = _pairs(past, facts, gone)
     ends = [*pairs["id"].unique(), *pairs["target_id"].unique()]
@@ -52,7 +53,7 @@ def settle_past(past: pl.DataFrame, facts: pl.DataFrame, gone: pl.Series, now: d
 
 
 def joined(one: Supersessions, other: Supersessions) -> Supersessions:
-    """What both close; no fact is closed by both."""
+    """The supersessions of both; no fact is in both."""
     return replace(
         one,
         facts=pl.concat([one.facts, other.facts]),
@@ -63,7 +64,7 @@ def joined(one: Supersessions, other: Supersessions) -> Supersessions:
 
 
 def _pairs(past: pl.DataFrame, facts: pl.DataFrame, gone: pl.Series) -> pl.DataFrame:
-    """(id, target_id, covers): candidates in their order and facts of the same words, those that hold first."""
+    """(id, target_id, covers): candidates in their order with facts of the same words, live facts first."""
     known = facts.filter(~pl.col("id").is_in(gone.implode())).select(
         *TEXT_KEY, "is_live", "from_", "to", target_id="id"
     )
@@ -74,7 +75,7 @@ def _pairs(past: pl.DataFrame, facts: pl.DataFrame, gone: pl.Series) -> pl.DataF
 
 
 def _inside(past: pl.DataFrame) -> pl.DataFrame:
-    """(id, target_id) of candidates that say the same of the same stretch as an earlier one of the batch."""
+    """(id, target_id) of candidates with the words and interval of an earlier one of the batch."""
     key = [*TEXT_KEY, "valid_from", "valid_to"]
     first = past.sort("place").unique(key, keep="first", maintain_order=True).select(*key, target_id="id")
     return (
@@ -83,7 +84,7 @@ def _inside(past: pl.DataFrame) -> pl.DataFrame:
 
 
 def _ends(state: RevisionState, new: Fact, known: Fact) -> bool:
-    """End a fact that holds where the candidate says that it is over, unless it was said again since or outranks it."""
+    """End a live fact where the candidate says that it is over, unless it was repeated since or outranks it."""
     until: datetime = new["valid_to"]
     if not state.is_open(known) or new["said_at"] < known["said_at"] or until < known["valid_from"]:
         return False
@@ -102,12 +103,12 @@ def _seen(known: Fact, until: datetime) -> Mapping[str, object]:
     return {"valid_to": [known["valid_to"], until], "known_said_at": known["said_at"]}
 
 
-# Chains of replacements: who came before whom, without going round in a circle (S2-55, T35).
+# Chains of supersession in order, without endless circles (S2-55, T35).
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Facts of one chain, oldest first; whether steps lead back, and whether facts are left out."""
+    """Facts of one chain, oldest first; whether the steps form a circle, and whether facts are left out."""
 
     ids: list[str]
     has_circle: bool
@@ -115,10 +116,10 @@ class Order:
 
 
 def oldest_first(start: str, steps: Iterable[tuple[str, str]]) -> Order:
-    """The facts that steps (old, new) connect with `start`, each once and after all that it replaced.
+    """The facts that steps (old, new) connect with `start`, each once and after all facts that it replaced.
 
-    At most 64: those fewest steps away from `start` (ties by id). Where steps form a circle, the order begins anew at
-    the smallest id that is left.
+    At most MAX_CHAIN: the nearest to `start` (ties by id). In a circle the order goes on at the smallest id that is
+    left.
     """
     forward: dict[str, set[str]] = {start: set()}
     back: dict[str, set[str]] = {start: set()}
@@ -140,7 +141,7 @@ def oldest_first(start: str, steps: Iterable[tuple[str, str]]) -> Order:
 
 
 def _nearest(start: str, forward: dict[str, set[str]], back: dict[str, set[str]]) -> list[str]:
-    """All that is connected with it, in order of distance, then of id."""
+    """All connected facts, by distance, then id."""
     near, ring = [start], [start]
     while ring:
         ring = sorted({other for name in ring for other in forward[name] | back[name]}.difference(near))

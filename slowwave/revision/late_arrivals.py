@@ -1,8 +1,8 @@
-"""What arrives late: the same messages give the same memory, in whatever order they come (§6.3, S1-21, S3-04).
+"""Late arrivals: the same messages give the same memory in any order of arrival (§6.3, S1-21, S3-04).
 
-A candidate may have been said before what is known already. Then three things are looked at once more: what somebody
-said later of such a fact (a directive is remembered), what was said before it and again after it (it may end in
-between), and what was said first only after it in the same words (one stretch of time, or two).
+A candidate may be older than known facts. Then three cases are decided again: stored directives about such a fact; a
+fact with evidence before and after the candidate (it may end in between); and a fact with the same words that was first
+said after the candidate (one interval, or two).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .revision_state import ENDED_BY, Supersessions
 from .supersession import READ, RETRACT, SUPERSEDE
 
 REPEATED = "repeats "
-"""How the reason of a candidate begins that was refused as a repetition; the fact that it repeats follows."""
+"""Start of the status_reason of a rejected duplicate; the id of the repeated fact follows."""
 _ABOUT = ["scope", "subject_id"]
 _ORDER = ("said_at", "valid_from", "id")
 _OWN = ["message_id", "valid_from", "statement", "statement_hash", "search_terms", "object_text", "object_id", "quote",
@@ -32,9 +32,9 @@ _OWN = ["message_id", "valid_from", "statement", "statement_hash", "search_terms
 
 @dataclass(frozen=True, slots=True)
 class ReplayScope:
-    """What is decided once more from the first statement on where a candidate comes late.
+    """Which classes of facts are decided again from the first statement on if a candidate comes late.
 
-    `single`: the relations that allow one object. `spared`: ids of facts whose class is not.
+    `single`: the relations that allow one object. `spared`: ids of facts whose class stays as it is.
     """
 
     single: frozenset[str] = frozenset()
@@ -42,19 +42,19 @@ class ReplayScope:
 
 
 def in_order(fresh: pl.DataFrame) -> pl.DataFrame:
-    """The candidates in the order in which they were said, with their place in it."""
+    """The candidates in message order, with their place."""
     return fresh.sort(*_ORDER).with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64))
 
 
 def unfold(
     fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame, evidence: pl.DataFrame, replay: ReplayScope
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Candidates and facts, with each fact as it was known when the next candidate about its subject was said.
+    """Candidates and facts, with each fact in its state at the time of the first candidate about its subject.
 
-    What was said of the fact after that is a candidate again (`again_of` names the fact, null for all others): if the
-    fact ended in between, it is a stretch of its own. `known` are FACTS of any status, `evidence` FACT_EVIDENCE. Of
-    relations that allow one object, all is decided once more from its first statement on where a candidate comes late:
-    `others` say by `is_replayed` which facts these are.
+    Later evidence of the fact becomes a candidate again (`again_of` is the id of the fact, null for other candidates):
+    if the fact ended in between, that candidate is an interval of its own. `known` are FACTS of any status, `evidence`
+    FACT_EVIDENCE. If a candidate of a relation that allows one object comes late, the whole class is decided again from
+    its first statement on: these facts have `is_replayed`.
     """
     fresh = fresh.with_columns(again_of=pl.lit(None, dtype=pl.String))
     statements = evidence.select(again_of="fact_id", message_id="message_id", at="occurred_at").drop_nulls()
@@ -77,9 +77,10 @@ def unfold(
 
 
 def _come_late(fresh: pl.DataFrame, others: pl.DataFrame, sayings: pl.DataFrame, replay: ReplayScope) -> pl.DataFrame:
-    """(id): the facts of a relation that allows one object of which more was said later than some candidate was.
+    """(id): the facts of classes for which a candidate comes late.
 
-    Or that ended later: somebody said so.
+    A class is a scope, subject and relation that allows one object. A candidate is late if a fact of its class has
+    later evidence, or a later end.
     """
     of_one = pl.col("predicate").is_in(list(replay.single)) & (pl.col("polarity") != "negated").fill_null(True)
     is_spared = pl.col("id").is_in(list(replay.spared)).any().over(*_ABOUT, "predicate")
@@ -92,7 +93,7 @@ def _come_late(fresh: pl.DataFrame, others: pl.DataFrame, sayings: pl.DataFrame,
 
 
 def replayed(others: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
-    """The facts, those that are decided once more as they were when first said: nothing has ended them yet."""
+    """The facts; replayed ones in their state at their first statement: live and without an end."""
     first = fresh.filter(pl.col("again_of").is_not_null()).sort("place").unique("again_of", keep="first")
     first = first.select("said_at", "place", id="again_of").join(others.filter("is_replayed"), on="id", how="semi")
     opened = pl.when(~_is_ended())
@@ -105,12 +106,12 @@ def replayed(others: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
 
 
 def revived_by(others: pl.DataFrame, supersessions: Supersessions) -> frozenset[str]:
-    """Ids of facts that were over and that nothing ends once all is decided again: their class must stay as it is."""
+    """Ids of ended facts that the replay would leave open: their class must stay as it is."""
     return frozenset(others.filter(_is_ended()).join(supersessions.facts, on="id", how="anti")["id"])
 
 
 def news(supersessions: Supersessions, others: pl.DataFrame) -> Supersessions:
-    """The closings without what was decided before, in the same way, of facts that were decided once more."""
+    """The supersessions without those of replayed facts that are the same as before."""
     again = others.filter("is_replayed")
     same = list(
         again.join(supersessions.facts, on=["id", "valid_to", "replaced_by"], how="semi", nulls_equal=True)["id"]
@@ -138,7 +139,7 @@ def news(supersessions: Supersessions, others: pl.DataFrame) -> Supersessions:
 
 
 def _since_stored(decision: Mapping[str, object], ends: Mapping[str, list[datetime]]) -> Mapping[str, object]:
-    """A decision that moves an end says which end was known until now, so that the past shows it as it was known."""
+    """The decision; one that moves an end also names the stored end, for questions about earlier knowledge."""
     id_ = str(decision["subject_id"])
     if id_ not in ends:
         return decision
@@ -146,14 +147,14 @@ def _since_stored(decision: Mapping[str, object], ends: Mapping[str, list[dateti
 
 
 def _is_ended() -> pl.Expr:
-    """Whether a fact that is decided once more was ended by what was said: by another fact, or by a directive."""
+    """Whether a replayed fact was ended by another fact or by a directive."""
     by_other = (pl.col("status") == "superseded") & pl.col("replaced_by").is_not_null()
     by_directive = pl.col("status_reason").fill_null("").str.starts_with(ENDED_BY)
     return pl.col("is_replayed") & pl.col("valid_to").is_not_null() & (by_other | by_directive)
 
 
 def _with_sayings(fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame, torn: pl.DataFrame) -> pl.DataFrame:
-    """The candidates and the sayings (again_of, message_id, at) of facts, in their own words where these are known."""
+    """The candidates, and evidence of facts (again_of, message_id, at) as candidates, with its own wording if known."""
     wording = known.filter(pl.col("status") == "rejected").select(*_OWN, again_of="similar_to_id")
     sayings = torn.join(wording, on=["again_of", "message_id"], how="left", maintain_order="left")
     sayings = sayings.unique(["again_of", "message_id"], keep="first", maintain_order=True).drop(_ABOUT)
@@ -181,15 +182,15 @@ def _with_sayings(fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame
 
 
 def sayings_of(fresh: pl.DataFrame) -> pl.DataFrame:
-    """OPTIONS: what was evidence of a fact is that still, as long as the fact did not end before it was said."""
+    """OPTIONS: evidence still belongs to its fact, unless the fact ended before that message."""
     again = fresh.filter(pl.col("again_of").is_not_null(), pl.col("segment").is_null())
     return in_words(again.select("id", target_id="again_of", rank=pl.lit(0)))
 
 
 def early(fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
-    """(id, next_id, next_from): candidates of which a fact says the same words, but was first said after them.
+    """(id, next_id, next_from): candidates older than a fact with the same words.
 
-    Unless another one said them before and still held: then they repeat that one.
+    Without candidates that repeat another fact, which was said before them and still held.
     """
     key = [name for name in TEXT_KEY if name != "segment"]
     mine = fresh.filter(pl.col("again_of").is_null()).select("id", "said_at", "valid_from", *key)
@@ -202,7 +203,7 @@ def early(fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
 
 
 def apart(fresh: pl.DataFrame, early_ones: pl.DataFrame) -> pl.DataFrame:
-    """The candidates, the early ones for themselves until it is known whether they lasted."""
+    """The candidates; early ones get a segment of their own until it is known whether they lasted."""
     mark = early_ones.select("id", mark=pl.lit("before ") + pl.col("next_id"))
     marked = fresh.join(mark, on="id", how="left", maintain_order="left")
     return marked.with_columns(segment=pl.coalesce("segment", "mark")).drop("mark")
@@ -211,7 +212,7 @@ def apart(fresh: pl.DataFrame, early_ones: pl.DataFrame) -> pl.DataFrame:
 def lasted(
     early_ones: pl.DataFrame, duplicates: pl.DataFrame, supersessions: Supersessions, joined: Mapping[str, str]
 ) -> dict[str, str]:
-    """The early candidates that nothing ended before the same words were said again, and the fact that says them."""
+    """Early candidates that held until the fact with the same words began → id of that fact."""
     roots = early_ones.join(duplicates, on="id", how="anti").filter(~pl.col("id").is_in([*joined]))
     ends = supersessions.facts.select("id", end="valid_to")
     still = roots.join(ends, on="id", how="left").filter((pl.col("end") >= pl.col("next_from")).fill_null(True))
@@ -219,14 +220,14 @@ def lasted(
 
 
 def joins_of(fresh: pl.DataFrame, joined: Mapping[str, str]) -> pl.DataFrame:
-    """OPTIONS: early candidates that lasted until a fact says the same."""
+    """OPTIONS: early candidates that lasted until a fact with the same words."""
     schema = {"id": pl.String, "target_id": pl.String}
     pairs = pl.DataFrame(list(joined.items()), schema=schema, orient="row").join(fresh, on="id", how="semi")
     return in_words(pairs.with_columns(rank=pl.lit(0)))
 
 
 def moved_back(others: pl.DataFrame, fresh: pl.DataFrame, joined: Mapping[str, str]) -> pl.DataFrame:
-    """The facts, those that hold longer than was known since the earlier time, at the place of who said so."""
+    """The facts; one that an early candidate joined begins at the time and place of that candidate."""
     if not joined:
         return others
     begun = fresh.filter(pl.col("id").is_in(list(joined))).sort("place", descending=True)
@@ -237,7 +238,7 @@ def moved_back(others: pl.DataFrame, fresh: pl.DataFrame, joined: Mapping[str, s
 
 
 def known_speakers(known: pl.DataFrame, directives: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
-    """(READ…, winner_id): who said of known facts that they are over; `times` are (message_id, said_at)."""
+    """(READ…, winner_id): known facts whose directives end others; `times` are (message_id, said_at)."""
     ending = directives.filter(pl.col("action").is_in([SUPERSEDE, RETRACT]))
     rows = frames.conform(known, frames.FACTS).join(ending.select(id="candidate_id").unique(), on="id", how="semi")
     repeated = pl.col("status_reason").fill_null("").str.starts_with(REPEATED)
@@ -250,7 +251,7 @@ def known_speakers(known: pl.DataFrame, directives: pl.DataFrame, times: pl.Data
 
 
 def times_of(evidence: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
-    """(message_id, said_at) of everything that was heard."""
+    """(message_id, said_at) of all evidence and messages."""
     times = [
         evidence.select("message_id", said_at="occurred_at"),
         messages.select(message_id="id", said_at="occurred_at"),
@@ -259,6 +260,6 @@ def times_of(evidence: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
 
 
 def remembered(directives: pl.DataFrame, speakers: pl.DataFrame) -> pl.DataFrame:
-    """(id, known_id, object, action, reason) of directives of known speakers."""
+    """(id, known_id, object, action, reason): ending directives of known speakers."""
     rows = frames.conform(directives, DIRECTIVES).rename({"candidate_id": "id"})
     return rows.filter(pl.col("action").is_in([SUPERSEDE, RETRACT])).join(speakers, on="id", how="semi")

@@ -1,4 +1,4 @@
-"""What a batch closes: what its directives say is over, then conflicts, then revisions (S1-21, S1-22, S2-14, §6.5)."""
+"""Supersession: a batch closes facts by its directives, then conflicts, then revisions (S1-21, S1-22, S2-14, §6.5)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from .mutual_exclusion import plain
 from .predicates import domain_of
 from .revision_state import ENDED_BY, Fact, RevisionState, Supersessions
 
-# Belief revision: a new fact about the same pair and the same kind of relation retires the old one (S2-62). Off
-# unless asked for. Likeness alone is also agreement (T10): what says the same is reinforcement and comes first.
+# Belief revision: a new fact about the same pair and the same kind of relation retires the old one (S2-62); off by
+# default. Similar facts may also agree (T10), so reinforcement comes first.
 
 
 REASON = "belief_revision"
@@ -41,10 +41,10 @@ _SIDES = [
 def find_revisions(
     fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame, settings: ReviseSettings
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """REVISIONS: what a candidate reinforces, and what it may revise.
+    """REVISIONS: the facts that a candidate reinforces, and the facts that it may revise.
 
-    `pairs` are (id, target_id, cosine) as `repeats.pairs_of` gives them; only those of the cosine of a revision count.
-    Both are relations between the same two things in the same direction, of one edge type, scope and domain.
+    `pairs` are (id, target_id, cosine) from `exact_duplicates.pairs_of`; only pairs above `revision_cosine` count. Both
+    sides are relations between the same two things in the same direction, of one edge type, scope and domain.
     """
     close = pairs.filter(pl.col("cosine") >= settings.revision_cosine)
     if not settings.belief_revision or close.is_empty():
@@ -77,12 +77,12 @@ def _agrees(sides: pl.DataFrame) -> pl.Series:
 
 @lru_cache(maxsize=65_536)
 def is_one_domain(a: str, b: str) -> bool:
-    """Whether two relations are of one domain: equal, one inside the other, or half of their letters alike (S2-62)."""
+    """Whether two relations are of one domain: equal, one inside the other, or half of their letters equal (S2-62)."""
     return a == b or (bool(a and b) and (a in b or b in a)) or Levenshtein.normalized_similarity(a, b) >= SAME_DOMAIN
 
 
 def revise_beliefs(state: RevisionState, new: Fact, known: Iterable[Fact], settings: ReviseSettings) -> None:
-    """Retire what a new fact revises; several may fall."""
+    """Retire the facts that a new fact revises."""
     for old in sorted(known, key=lambda fact: (fact["valid_from"], fact["id"])):
         if not state.is_open(new) or not state.is_open(old) or old["place"] >= new["place"]:
             continue
@@ -103,16 +103,16 @@ _MAX_SHORT = 2
 DIRECTIVE = "directive"
 SUPERSEDE, RETRACT, CONTRADICT, REPEAT = "supersede", "retract", "contradict", "repeat"
 ACTIONS = (SUPERSEDE, RETRACT, CONTRADICT, REPEAT)
-"""What a claim may say of a known fact: it takes its place, ends it, contradicts it, or says the same."""
+"""Actions of a claim on a known fact: replace it, end it, contradict it, or repeat it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SupersessionContext:
-    """What closing needs to know beside the facts: settings, and what decides conflicts.
+    """What `supersede_facts` needs beside the facts.
 
-    `names`: every normalised name of each entity. `rivals`: what makes objects exclude each other. `revisions`: the
-    facts that each candidate may revise, by its id (S2-62). `remembered`: known speakers (READ and winner_id) of whose
-    directives facts hear that arrive only now. `joined`: the fact by which each candidate is known to hold longer.
+    `names`: every normalised name of each entity. `exclusion`: the rules of conflicts. `revisions`: candidate id → ids
+    of facts that it may revise (S2-62). `remembered`: known speakers (READ and winner_id) whose stored directives apply
+    to facts that arrive only now. `joined`: early candidate → id of the fact that continues it.
     """
 
     settings: ReviseSettings
@@ -125,9 +125,9 @@ class SupersessionContext:
 
 @dataclass(slots=True)
 class _Index:
-    """Where the facts of a subject are found: by object, by its beginnings, by the sentence they come from.
+    """Facts of a subject by object, by the beginning of the object, and by sentence.
 
-    And those of a scope by the words that some directive asks for.
+    And facts of a scope by the words of directives.
     """
 
     by_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
@@ -157,11 +157,11 @@ def supersede_facts(
     tools: SupersessionContext,
     now: datetime,
 ) -> Supersessions:
-    """Carry out what each candidate says about known facts, first said first (§6.5 step 3).
+    """Apply each candidate to the known facts, in message order (§6.5 step 3).
 
-    `fresh` needs READ, `known` KNOWN; `directives` are (id, known_id, object, action, reason) in their
-    order, those of the remembered speakers among them. A candidate that repeats a fact speaks for that fact. What holds
-    no longer is closed by the first rule that means it.
+    `fresh` needs READ, `known` KNOWN; `directives` are (id, known_id, object, action, reason) in their order, with
+    those of the remembered speakers. A duplicate acts for the fact that it repeats. The first rule that applies closes
+    a fact.
     """
     roots = dict(duplicates.select("id", "target_id").iter_rows())
     given: dict[str, list[Fact]] = defaultdict(list)
@@ -210,7 +210,7 @@ def _set_up(
     tools: SupersessionContext,
     now: datetime,
 ) -> tuple[RevisionState, _Index]:
-    """The facts that the speakers may mean, and where to find them."""
+    """The state with all facts that the speakers may mean, and their index."""
     meant = {*directives["known_id"].drop_nulls(), *speakers["winner_id"]}
     meant |= {name for names in tools.revisions.values() for name in names}
     kept = fresh.filter(~pl.col("id").is_in(list(roots))).with_columns(status=pl.lit("active"), is_live=pl.lit(True))
@@ -241,7 +241,7 @@ def _carry_out(state: RevisionState, index: _Index, directive: Fact, speaker: Fa
 
 
 def _remember(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
-    """Carry out what was said later than facts that arrive only now; a pointer means what equals that fact."""
+    """Apply a stored directive to facts that arrive only now; a pointer also means facts equal to its target."""
     if pointed := state.facts.get(directive["known_id"] or ""):
         named = index.by_object[pointed["subject_id"], plain(pointed["object_text"] or "")]
         found = [
@@ -255,7 +255,7 @@ def _remember(state: RevisionState, index: _Index, directive: Fact, speaker: Fac
 
 
 def _targets(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
-    """The facts that a directive means: the one it points at, else those whose object it names."""
+    """The targets of a directive: the fact that it points at, else those whose object it names."""
     if directive["known_id"]:
         known = state.facts.get(directive["known_id"])
         is_meant = known and _may_be_meant(state, known, speaker, winner) and _share_an_end(known, speaker)
@@ -269,13 +269,13 @@ def _targets(state: RevisionState, index: _Index, directive: Fact, speaker: Fact
     shortened = [fact for fact in short if fact["predicate"] == speaker["predicate"]]
     by_name = _of_one_kind(named, speaker["predicate"]) or (shortened if len(shortened) == 1 else [])
     by_name = [fact for fact in by_name if not are_other_cases(fact, speaker, directive["object"])]
-    # Of several that it may mean by name, words choose none.
+    # If several are possible by name, words choose none.
     is_unsure = len(named) > 1 and speaker["kind"] == "relation"
     return by_name or ([] if is_unsure else _worded(state, index, directive, speaker, winner))
 
 
 def _worded(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
-    """The facts that a directive means by its words, whatever they are filed under."""
+    """The targets of a directive by its words alone, whatever their subject."""
     old = directive["object"] or ""
     lists = [index.by_word.get((speaker["scope"], word), []) for word in telling_words(old)]
     options = [fact for fact in min(lists, key=len, default=[]) if _may_be_meant(state, fact, speaker, winner)]
@@ -283,7 +283,7 @@ def _worded(state: RevisionState, index: _Index, directive: Fact, speaker: Fact,
 
 
 def _with_twins(state: RevisionState, index: _Index, targets: list[Fact], speaker: Fact, winner: Fact) -> list[Fact]:
-    """The targets and what was read from the very same sentence: it cannot go on being told as true."""
+    """The targets, and other facts from the same sentence, which is no longer true."""
     sentences = dict.fromkeys(
         (fact["subject_id"], fact["statement_hash"]) for fact in targets if fact["statement_hash"]
     )
@@ -293,7 +293,7 @@ def _with_twins(state: RevisionState, index: _Index, targets: list[Fact], speake
 
 
 def _may_be_meant(state: RevisionState, fact: Fact, speaker: Fact, winner: Fact) -> bool:
-    """Open when it was said, of the same scope, not the speaker's own, and not a candidate that is said later."""
+    """Whether a fact may be a target: open at that time, of the same scope, not the winner, not a later candidate."""
     is_later_candidate = fact["place"] >= 0 and fact["said_at"] > speaker["said_at"]
     return (
         state.was_open(fact, speaker["said_at"])
@@ -304,7 +304,7 @@ def _may_be_meant(state: RevisionState, fact: Fact, speaker: Fact, winner: Fact)
 
 
 def _of_one_kind(facts: list[Fact], predicate: str) -> list[Fact]:
-    """Those that the speaker's relation can succeed: the same, one of its domain, or the only lasting one."""
+    """The facts that the speaker's relation can succeed: the same relation, its domain, or the only lasting one."""
     domain = domain_of(predicate)
     close = [f for f in facts if f["predicate"] == predicate or (domain and domain_of(f["predicate"]) == domain)]
     lasting = [f for f in facts if domain_of(f["predicate"])]
@@ -312,7 +312,7 @@ def _of_one_kind(facts: list[Fact], predicate: str) -> list[Fact]:
 
 
 def _share_an_end(fact: Fact, speaker: Fact) -> bool:
-    """Whether two facts are about one entity; a pointer to a fact about something else is a mistake (T37)."""
+    """Whether two facts share an entity; a pointer to an unrelated fact is a mistake (T37)."""
     ends = {fact["subject_id"], fact["object_id"]} - {None}
     return bool(ends & {speaker["subject_id"], speaker["object_id"]})
 
@@ -321,7 +321,7 @@ _DATED = ("value", "scheduled_for")
 
 
 def close(state: RevisionState, directive: Fact, speaker: Fact, winner: Fact, target: Fact) -> None:
-    """Do to the target what a directive says, unless rank or the order of saying forbids it."""
+    """Apply a directive to the target, unless rank or message order forbids it."""
     ids = [target["id"], speaker["id"]]
     late = is_out_of_order(speaker["said_at"], target["said_at"])
     if refusal := state.refusal(speaker, winner, target):
@@ -340,11 +340,11 @@ def close(state: RevisionState, directive: Fact, speaker: Fact, winner: Fact, ta
 def _retire(
     state: RevisionState, directive: Fact, speaker: Fact, winner: Fact, target: Fact, measures: Mapping[str, object]
 ) -> None:
-    """Close the target: superseded by the winner, retracted as a mistake, or ended with its past kept."""
+    """Close the target: superseded by the winner, retracted as a mistake, or ended."""
     ids, reason = [target["id"], speaker["id"]], directive["reason"]
     is_mistake = reason == "correction"
-    # It ended no earlier than it began, no later than was known before, and with a plan when that is carried out; what
-    # was itself planned, and a value that is a date, ends when the new one is told.
+    # The end is not before its beginning, not after a known end, and, for a plan, at the time of the planned event. A
+    # target that is itself a plan, or a date, ends at the time of the message.
     is_planned = target["event_at"] or speaker["predicate"] in _DATED
     happens = speaker["valid_from"] if is_planned else speaker["event_at"] or speaker["valid_from"]
     ends = max(speaker["valid_from"], target["valid_from"], happens)
@@ -366,6 +366,6 @@ def _retire(
 
 
 def _beginnings(name: str) -> list[str]:
-    """The shorter forms of a name of several words: its first word, its first two …"""
+    """The short forms of a name of several words: its first word, its first two."""
     words = name.split()
     return [" ".join(words[:count]) for count in range(1, min(len(words), _MAX_SHORT + 1))]
