@@ -1,6 +1,6 @@
-"""Which facts are worth comparing: pairs that are close in meaning or share most of their words (S1-02, S1-03, S1-12).
+"""Blocking: pairs of facts that are close in meaning or share most of their words (S1-02, S1-03, S1-12).
 
-Facts of different scopes never pair (S1-09), nor do facts that only hold the graph together (T33).
+Facts of different scopes never pair (S1-09), nor do structural facts of the graph (T33).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from slowwave.settings import MergeSettings
 
 PAIRS = {"a_id": pl.String, "b_id": pl.String, "cosine": pl.Float64, "jaccard": pl.Float64}
 COMPARED = ("relation", "observation", "note")
-SEED_MATCHES = 32  # pairs of seeds that a seed brings at most; clusters are cut far below (S1-03)
-CROWD = 32  # seeds of one wording beyond which the others are compared with the first alone
+SEED_MATCHES = 32  # most pairs of seeds for one seed; clusters are much smaller (S1-03)
+CROWD = 32  # most seeds of one wording that are compared in full
 _MEASURED = 500_000
 _PLACES = {"first": pl.Int32, "second": pl.Int32}
 _MEASURES = {**_PLACES, "cosine": pl.Float64, "jaccard": pl.Float64}
@@ -40,11 +40,11 @@ def find_pairs(
     `facts` has id, scope, kind, statement and is_seed, its rows in the order of `vectors` (n, d), unit rows or zero
     where there is none. A seed keeps its best `max_existing_matches` facts that are not seeds, by (cosine desc, id),
     or with `rerank` those with the best 0.7 · cosine + 0.3 · Jaccard of `rerank_multiplier` times as many; other seeds
-    do not consume that (S1-02, S1-12).
+    do not count (S1-02, S1-12).
 
-    Where everything is a seed the number of pairs stays linear too: a pair of seeds stays where it is among the best
-    SEED_MATCHES of either, by cosine or by Jaccard; and of more than CROWD seeds with the same words, or the same
-    vector, those behind the first CROWD by id are paired with the first alone (a star, so that they stay connected).
+    The number of pairs is linear in the seeds: a pair of seeds stays if it is among the best SEED_MATCHES of either, by
+    cosine or by Jaccard; and of more than CROWD seeds with the same words, or the same vector, those after the first
+    CROWD by id are paired with the first alone (a star, so that they stay connected).
     The result is ordered by id and does not depend on the order of the rows.
     """
     ordered = _ordered(facts)
@@ -66,7 +66,7 @@ def find_nearest_pairs(
 ) -> pl.DataFrame:
     """PAIRS of one scope with cosine ≥ `least`, each among the `neighbors` nearest of a seed (S4-08).
 
-    Frames and rows are those of `find_pairs`; words are measured but bring no pair. Near is the higher cosine, then
+    Frames and rows are those of `find_pairs`; Jaccard is measured but adds no pair. Nearest: the higher cosine, then
     the seed, then the lower id.
     """
     ordered = _ordered(facts).with_columns(place=pl.int_range(pl.len(), dtype=pl.Int32))
@@ -86,14 +86,14 @@ def find_nearest_pairs(
 
 
 def _ordered(facts: pl.DataFrame) -> pl.DataFrame:
-    """What may be compared, seeds first, each part by id, with the row that it had."""
+    """The comparable facts, seeds first, each part by id, with `row`, their row before."""
     columns = ["id", "scope", "statement", "is_seed"]
     numbered = facts.with_row_index("row").filter(pl.col("kind").is_in(COMPARED))
     return numbered.select("row", *columns).sort(~pl.col("is_seed"), "id")
 
 
 def _crowds(facts: pl.DataFrame, rows: Vectors) -> tuple[pl.DataFrame, pl.Series]:
-    """Of seeds that say the same in crowds: the pairs of a star, and the places of those that have no others."""
+    """Star pairs of crowds (many equal seeds), and the places of seeds that have no other pairs."""
     seeds = int(facts["is_seed"].sum())
     keyed = facts.filter("is_seed").select("place", "scope", "wording", vector=_fingerprints(rows[:seeds]))
     stars = [pl.DataFrame(schema=_PLACES)]
@@ -131,7 +131,7 @@ def _by_meaning(facts: pl.DataFrame, rows: Vectors, least: float, per_seed: int,
 
 
 def _by_words(facts: pl.DataFrame, sets: pl.DataFrame, seeds: int, settings: MergeSettings) -> pl.DataFrame:
-    """Pairs of one scope that share enough words: those of the same words, and those of overlapping ones."""
+    """Pairs of one scope with equal or overlapping sets of words."""
     members = facts.select("wording", "place", "is_seed")
     has_seed = sets["set"].is_in(members.filter("is_seed")["wording"].implode())
     overlaps = shared_words(sets, has_seed, settings.text_dedup)
@@ -144,7 +144,7 @@ def _by_words(facts: pl.DataFrame, sets: pl.DataFrame, seeds: int, settings: Mer
         first=pl.min_horizontal("place", "place_b"), second=pl.max_horizontal("place", "place_b"), jaccard="jaccard"
     ).unique()
     first, second, measure = (unique[name].to_numpy() for name in ("first", "second", "jaccard"))
-    # Which of the facts that are not seeds stay is decided by cosine, with those found by meaning.
+    # Facts that are not seeds are cut later, by cosine, together with the pairs by meaning.
     stays = best_of(first, second, measure, seeds, SEED_MATCHES, len(unique))
     return unique[stays].select(*_PLACES)
 
@@ -162,7 +162,7 @@ def _measured(pairs: pl.DataFrame, facts: pl.DataFrame, rows: Vectors, sets: pl.
 
 
 def _cut(pairs: pl.DataFrame, seeds: int, settings: MergeSettings) -> pl.DataFrame:
-    """Of the facts that are not seeds only each seed's best (S1-02, S1-12)."""
+    """The pairs of seeds, and each seed's best pairs with other facts (S1-02, S1-12)."""
     limit = settings.max_existing_matches
     outer = pairs.filter(pl.col("second") >= seeds).sort("first", -pl.col("cosine"), "second")
     if settings.rerank:
@@ -182,23 +182,22 @@ def _named(pairs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     return named.sort("a_id", "b_id")
 
 
-# Which facts are about one matter, however it is put: they share words that few facts have (S1-02, S2-58, S2-62).
-# "The sprint ends on 1 April" and "the sprint was extended" are no near neighbours by meaning alone, nor are a denial
-# and what it denies.
+# Topics: pairs of facts about one matter, which share rare words (S1-02, S2-58, S2-62). "The sprint ends on 1 April"
+# and "the sprint was extended" are no near neighbours by meaning alone, nor are a statement and its denial.
 
 
 TOPICS = {"a_id": pl.String, "b_id": pl.String, "cosine": pl.Float64, "jaccard": pl.Float64, "shared": pl.Float64}
 LEAST_SHARED = 4.0  # one word that few facts have, or two that some have
-MATCHES = 12  # pairs that a seed brings at most
-_COMMON = 100  # a word of more facts says nothing about which of them belong together
-_BACKGROUND = 30  # facts that every store is taken to have besides, so that small stores are weighed like others
+MATCHES = 12  # most pairs of one seed
+_COMMON = 100  # a word of more facts is too common
+_BACKGROUND = 30  # added to the number of facts, so that weights in small stores are similar
 _WORD_WEIGHT, _MOST_WORDS = 0.03, 15.0
 _NUMBER_WEIGHT, _DENIAL_WEIGHT, _END_WEIGHT = 0.3, 0.15, 0.5
 _ENDS = ("never", "no longer", "used to")
 
 
 def find_topics(facts: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
-    """TOPICS: pairs of one scope, a seed among them, that share rare words; `shared` is how much these weigh.
+    """TOPICS: pairs of one scope with a seed that share rare words; `shared` is the sum of their weights.
 
     `facts` has id, scope, kind, statement and is_seed, its rows in the order of `vectors`, unit rows or zero.
     """
@@ -227,10 +226,10 @@ def find_topics(facts: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
 
 
 def with_score(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Pairs with the `score` by which a question is worth its tokens.
+    """Pairs with `score`, the priority of a question to a model.
 
-    They have cosine, shared, statement and statement_b. Another number or another negation in the same words may be a
-    change, or a contradiction; "never" and "no longer" on one side alone are the likeliest sign of one.
+    `pairs` have cosine, shared, statement and statement_b. Different numbers or negations in similar words may be a
+    change or a contradiction; "never" or "no longer" on one side alone is the strongest sign.
     """
     texts = [straight(pairs[name]) for name in ("statement", "statement_b")]
     (amounts, amounts_b), (denials, denials_b) = (
@@ -248,6 +247,6 @@ def with_score(pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _tells_an_end(denials: pl.Series) -> pl.Series:
-    """Whether a text says that something never was or is over; "do not stop" does not."""
+    """Whether a text says that something never was or is over; not so "do not stop"."""
     over = denials.list.set_intersection(list(_ENDS)).list.len() > 0
     return over | (denials.list.contains("stop") & ~denials.list.contains("not"))

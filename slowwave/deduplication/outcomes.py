@@ -1,4 +1,4 @@
-"""What is known of pairs from now on: what was judged, what clashes, what waits, and what waits no more (S1-13)."""
+"""Outcomes of pairs: verdicts, contradictions, pairs that wait, and pairs that no longer wait (S1-13)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .cluster_merge import ClusterMerge
 from .merging import CandidateSet, Merges, is_redundancy
 from .questions import CONTRADICTS, CORRECTS, UPDATES, JudgedPair, Merge
 
-# What a model's verdicts end: facts that something newer updates or corrects, and clashes that stay (S2-14, S2-58).
+# Verdicts that end facts (updates, corrections), and contradictions that stay (S2-14, S2-58).
 
 
 _REASONS = {UPDATES: "temporal_change", CORRECTS: "correction"}
@@ -33,9 +33,9 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Endings:
-    """What verdicts close, what becomes suspect with it, and the pairs that clash and stay.
+    """Facts that verdicts close, their suspect dependents, and the pairs that contradict each other and stay.
 
-    `marks`: (id, suspect_of). `decisions` are rows for the ledger as a board notes them.
+    `marks`: (id, suspect_of). `decisions` are rows as `RevisionState` notes them.
     """
 
     supersessions: Supersessions
@@ -46,7 +46,7 @@ class Endings:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The pairs that a model was asked about: its verdicts, the merges among them, and what they end."""
+    """The answers of a model about pairs: all verdicts, the merges among them, and the facts that they end."""
 
     judged: tuple[JudgedPair, ...]
     same: tuple[Merge, ...]
@@ -56,10 +56,10 @@ class Settled:
 def carry_out(
     judged: Sequence[JudgedPair], roots: Mapping[str, str], near: Surroundings, model: str, now: datetime
 ) -> Endings:
-    """End what newer facts update or correct, the earliest change first.
+    """End the facts that newer facts update or correct, the earliest change first.
 
-    `roots` lead from absorbed facts to their last survivor, which is meant in their place. What rank keeps from being
-    closed (S1-22) and what was said again since clashes with the other fact: both stay, and a person is asked.
+    `roots`: duplicate → last representative, which takes its place. If rank forbids the change (S1-22), or the older
+    fact was repeated since, both stay as a contradiction for a person.
     """
     known = known_facts(near, now)
     facts: dict[str, Fact] = {row["id"]: row for row in known.select(KNOWN).iter_rows(named=True)}
@@ -75,7 +75,9 @@ def carry_out(
             clash_rows.append(_clash(old, new, model))
         else:
             own = {name: facts[each.second][name] for name in ("said_at", "valid_from", "entrenchment")}
-            if own["valid_from"] <= old["valid_from"]:  # told later of a time before: it held until that was said
+            if (
+                own["valid_from"] <= old["valid_from"]
+            ):  # a later message about an earlier time: the old fact held until that message
                 own["valid_from"] = own["said_at"]
             kind = CORRECTS if is_lasting(old["predicate"] or "") else each.verdict  # nobody is born twice
             directive = {"action": "supersede", "reason": _REASONS[kind]}
@@ -120,9 +122,9 @@ def pair_rows(
     now: datetime,
     parts: bool = True,
 ) -> pl.DataFrame:
-    """PAIR_DECISIONS that are new or change: verdicts, failures, and without a model what waits for one.
+    """PAIR_DECISIONS that are new or change: verdicts, failures, and, without a model, pairs that wait for one.
 
-    With `parts` a pair that waited counts as kept where a model was asked about both its facts, but not about the pair.
+    With `parts` a waiting pair counts as kept if a model judged both its facts in other pairs, but not this pair.
     """
     measured = _measures(candidates, merges)
     judged = _judged_pairs(candidates, answers).join(measured, on=["a_id", "b_id"], how="left")
@@ -139,7 +141,7 @@ def pair_rows(
 
 
 def _measures(candidates: CandidateSet, merges: Merges) -> pl.DataFrame:
-    """(a_id, b_id, cosine, jaccard, guard) of every pair that was measured."""
+    """(a_id, b_id, cosine, jaccard, guard) of every measured pair."""
     a, b = pl.min_horizontal("a_id", "b_id"), pl.max_horizontal("a_id", "b_id")
     columns = ["a_id", "b_id", "cosine", "jaccard"]
     every = pl.concat([part.select(*columns) for part in (candidates.pairs, candidates.topics)])
@@ -148,12 +150,11 @@ def _measures(candidates: CandidateSet, merges: Merges) -> pl.DataFrame:
 
 
 def _judged_pairs(candidates: CandidateSet, answers: Settled) -> pl.DataFrame:
-    """(a_id, b_id, kind, outcome) of the pairs that were asked about.
+    """(a_id, b_id, kind, outcome) of the pairs with an answer.
 
-    What clashes waits as a contradiction until something settles it; what a rule left open and a verdict settles does
-    not.
+    A contradiction waits until something settles it; one that a rule left open is settled by a verdict.
     """
-    merged = {each.judged.ids for each in answers.same if each.winner}
+    merged = {each.judged.ids for each in answers.same if each.representative}
     closed = set(answers.ended.supersessions.facts["id"])
     rows: dict[tuple[str, str, str], str] = {(*pair, CONFLICT): PENDING for pair in answers.ended.clashes}
     flagged = candidates.decided.filter(kind=CONFLICT, outcome=PENDING)
@@ -172,7 +173,7 @@ def _judged_pairs(candidates: CandidateSet, answers: Settled) -> pl.DataFrame:
 def _waiting_pairs(
     candidates: CandidateSet, merges: Merges, done: ClusterMerge, settings: MergeSettings
 ) -> pl.DataFrame:
-    """The best undecided pair of each seed, with the guard that kept it from being merged."""
+    """The best undecided pair of each seed, with the guard that prevented the merge."""
     gone, seeds = pl.Series(list(done.steps), dtype=pl.String).implode(), candidates.seeds()
     alike = (pl.col("cosine") >= (settings.resolve_cosine or 0.0)) | (pl.col("jaccard") >= settings.text_dedup)
     there = merges.undecided.filter(alike.fill_null(False), ~pl.col("a_id").is_in(gone), ~pl.col("b_id").is_in(gone))
@@ -188,7 +189,7 @@ def _waiting_pairs(
 def _no_longer_pending(
     known: pl.DataFrame, candidates: CandidateSet, done: ClusterMerge, judged: Sequence[JudgedPair], parts: bool
 ) -> pl.DataFrame:
-    """Pairs that waited and need no more: one of them was absorbed, or others were more worth asking about."""
+    """Pairs that need not wait any longer: a side was merged, or other pairs of both sides were judged."""
     gone = pl.Series(list(done.supersessions()["id"]), dtype=pl.String).implode()
     waiting = known.filter(pl.col("outcome").is_in([PENDING, FAILED]))
     is_gone = pl.col("a_id").is_in(gone) | pl.col("b_id").is_in(gone)

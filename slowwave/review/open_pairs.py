@@ -23,7 +23,7 @@ from slowwave.deduplication.cluster_merge import (
     reworded_facts,
     with_merge_provenance,
 )
-from slowwave.deduplication.merging import LIKENESS, Merges, best_first, by_words, is_redundancy
+from slowwave.deduplication.merging import NOT_SIMILAR, Merges, best_first, by_words, is_redundancy
 from slowwave.deduplication.outcomes import SUPERSEDE
 from slowwave.deduplication.reconciliation import ReconciliationPlan, changed_facts
 from slowwave.settings import ConsolidateSettings
@@ -66,7 +66,7 @@ def open_pairs(
     """
     close = pairs.filter(
         is_redundancy(), pl.col("outcome") == "pending", pl.col("cosine") >= settings.propose_cosine
-    ).filter((pl.col("guard") != LIKENESS).fill_null(False))
+    ).filter((pl.col("guard") != NOT_SIMILAR).fill_null(False))
     sides = frames.conform(facts, frames.FACTS).select(
         "id", *_SAME, "statement", "object_id", is_relation=pl.col("kind") == "relation"
     )
