@@ -48,8 +48,8 @@ def clusters_of(
     """
     order = ids.arg_sort()
     links = _links(ids.gather(order), pairs, settings, resolve)
-    parting = _Parting(vectors[order.to_numpy()], links, settings, resolve)
-    parts = sorted((part for part in parting.parts() if len(part) > 1), key=lambda part: int(part[0]))
+    clustering = _Clustering(vectors[order.to_numpy()], links, settings, resolve)
+    parts = sorted((part for part in clustering.parts() if len(part) > 1), key=lambda part: int(part[0]))
     numbers = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     rows = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
     return pl.DataFrame({"cluster": numbers, "id": ids.gather(order).gather(rows)}, schema=CLUSTERS)
@@ -71,7 +71,7 @@ def _links(ids: pl.Series, pairs: pl.DataFrame, settings: MergeSettings, resolve
     return ends.filter(pl.col("a") != pl.col("b")).group_by("a", "b").agg(pl.all().max()).sort("a", "b")
 
 
-class _Parting:
+class _Clustering:
     """The vectors and links of the facts that are clustered, by place."""
 
     def __init__(self, vectors: Vectors, links: pl.DataFrame, settings: MergeSettings, resolve: float) -> None:
