@@ -227,16 +227,13 @@ def merge_provenance(done: ClusterMerge, evidence: pl.DataFrame) -> pl.DataFrame
     joined = worth
     for more in (counts, latest, words):
         joined = joined.join(more, on="target_id", how="left")
+    slugs = [pl.when(pl.col("slugs").list.contains(slug)).then(pl.lit(slug)) for slug in SLUGS]
     return joined.sort("target_id").select(
         "target_id", "root_id", "valid_from", "confidence", "supersedes_id", "search_terms",
         evidence_count=pl.max_horizontal("evidence_count", "messages"),
         entrenchment=entrenchment_named("rank"),
-        aspect_slugs=pl.concat_list(_ordered_slugs()).list.drop_nulls(),
+        aspect_slugs=pl.concat_list(slugs).list.drop_nulls(),
     )  # fmt: skip
-
-
-def _ordered_slugs() -> list[pl.Expr]:
-    return [pl.when(pl.col("slugs").list.contains(slug)).then(pl.lit(slug)) for slug in SLUGS]
 
 
 def with_merge_provenance(done: ClusterMerge, worth: pl.DataFrame, now: datetime) -> pl.DataFrame:

@@ -192,7 +192,8 @@ def merge_by(candidates: CandidateSet, rule: MergeRule) -> Merges:
     nothing (S4-10). Facts that only a duplicate was compared with are then compared with its representative.
     """
     pairs = _measured(candidates)
-    ranked = _ranked(candidates.facts, rule)
+    texts = candidates.facts.with_columns(pl.col("statement").fill_null(""))
+    ranked = best_first(with_keys(texts), rule)
     guarded = _guarded(pairs, ranked, rule)
     duplicates = _duplicates(guarded, ranked, rule)
     while len(more := _handed_on(guarded, duplicates, ranked, candidates, rule)):
@@ -213,11 +214,6 @@ def _measured(candidates: CandidateSet) -> pl.DataFrame:
     within = frames.beside(ordered, ends).filter(pl.col("scope").eq_missing(pl.col("scope_b")))
     unsettled = within.join(candidates.settled(), on=["a_id", "b_id"], how="anti")
     return unsettled.group_by("a_id", "b_id").agg(pl.col("cosine", "jaccard").max()).select(*PAIRS).sort("a_id", "b_id")
-
-
-def _ranked(facts: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
-    """The facts, best representative first, with the comparison keys."""
-    return best_first(with_keys(facts.with_columns(pl.col("statement").fill_null(""))), rule)
 
 
 def best_first(facts: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:

@@ -122,11 +122,7 @@ def named_by(prefix: str, ids: Collection[str]) -> list[str]:
     """
     if prefix in ids or len(prefix) < LEAST_OF_ID:
         return [prefix] if prefix in ids else []
-    return sorted(each for each in ids if each.startswith(prefix) or _short(each).startswith(prefix))
-
-
-def _short(id: str) -> str:
-    return id.rpartition("_")[2]
+    return sorted(each for each in ids if each.startswith(prefix) or each.rpartition("_")[2].startswith(prefix))
 
 
 def stale_flags(facts: pl.DataFrame, now: datetime) -> pl.DataFrame:

@@ -60,8 +60,9 @@ class MutualExclusion:
 
     def candidates(self, fresh: pl.DataFrame) -> set[str]:
         """Ids of candidates whose relation allows one object."""
-        rows = fresh.filter(pl.col("predicate").is_in(list(self.single)), pl.col("kind") == "relation", _is_affirmed())
-        return set(rows["id"])
+        is_affirmed = (pl.col("polarity") != "negated").fill_null(True) & (pl.col("object_text").fill_null("") != "")
+        is_single = pl.col("predicate").is_in(list(self.single)) & (pl.col("kind") == "relation")
+        return set(fresh.filter(is_single, is_affirmed)["id"])
 
     def place(self, facts: Iterable[Fact]) -> None:
         """Group facts into classes; of a class one fact can hold at a time."""
@@ -139,10 +140,6 @@ def single_valued(predicates: pl.Series, learned: pl.DataFrame) -> frozenset[str
     forms = canonicalise(predicates, learned)
     single = forms.filter((pl.col("cardinality") == "1") & (pl.col("canonical") == pl.col("raw")))
     return frozenset(single["raw"]) - {*_NEVER}
-
-
-def _is_affirmed() -> pl.Expr:
-    return (pl.col("polarity") != "negated").fill_null(True) & (pl.col("object_text").fill_null("") != "")
 
 
 def settle_conflicts(state: RevisionState, exclusion: MutualExclusion, new: Fact, settings: ReviseSettings) -> None:

@@ -53,7 +53,7 @@ def find_dependents(
         )
         .sort("ended_at", "suspect_of")
     )
-    found = [(row["id"], row["suspect_of"]) for row in pairs.iter_rows(named=True) if _leans(row, names)]
+    found = [(row["id"], row["suspect_of"]) for row in pairs.iter_rows(named=True) if _depends(row, names)]
     first = list(dict(reversed(found)).items())
     return pl.DataFrame(first, schema=MARKS, orient="row").sort("id")
 
@@ -65,14 +65,14 @@ def find_derived(retired: pl.DataFrame, lineage: pl.DataFrame, staying: pl.DataF
     return live.unique("new_id", keep="first", maintain_order=True).select(id="new_id", suspect_of="old_id")
 
 
-def _leans(row: Fact, names: Mapping[str, frozenset[str]]) -> bool:
+def _depends(row: Fact, names: Mapping[str, frozenset[str]]) -> bool:
     """Whether a live fact (suffix _b where both have the column) depends on the object of a retired one."""
-    known = _names(row["object_text"], row["object_id"], names)
+    known, statement = _names(row["object_text"], row["object_id"], names), (row["statement"] or "").lower()
     same = bool(row["object_id"] and row["object_id"] == row["object_id_b"])
     same = same or plain(row["object_text_b"] or "") in known
     if not same and row["predicate_b"] == row["predicate"]:
         return False  # "moved from Oslo to Bergen" names Oslo and stands
-    if not same and not any(_speaks_of(row["statement"] or "", name) for name in known):
+    if not same and not any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", statement) for name in known):
         return False
     return bool(row["is_mistake"]) or _ends_with(row)
 
@@ -104,10 +104,6 @@ def _names(text: str | None, entity: str | None, names: Mapping[str, frozenset[s
     """The names of an object that are long enough for a search."""
     known = names.get(entity or "", frozenset()) | {plain(text or "")}
     return frozenset(name for name in known if len(name) >= _MIN_NAME)
-
-
-def _speaks_of(statement: str, name: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", statement.lower()) is not None
 
 
 def find_trusted(marked: pl.DataFrame, evidence: pl.DataFrame, ends: pl.DataFrame) -> list[str]:
