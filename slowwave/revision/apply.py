@@ -25,30 +25,30 @@ from .evidence import evidence_rows, fact_sources, with_evidence, without_eviden
 from .exact_duplicates import (
     NEIGHBOURS,
     OPTIONS,
-    came_back,
     find_exact_duplicates,
     find_flags,
     pairs_of,
     stated_duplicates,
     with_keys,
+    with_new_segments,
 )
-from .historical_facts import is_past, joined, settle_past
+from .historical_facts import is_past, join_supersessions, settle_past
 from .late_arrivals import (
     ReplayScope,
-    apart,
-    early,
-    in_order,
-    joins_of,
-    known_speakers,
-    lasted,
-    moved_back,
-    news,
-    remembered,
-    replayed,
-    revived_by,
-    sayings_of,
+    changed_supersessions,
+    directive_facts,
+    early_candidates,
+    early_options,
+    evidence_options,
+    in_message_order,
+    lasting_candidates,
+    left_open,
+    reopened,
+    replay_evidence,
+    stored_directives,
     times_of,
-    unfold,
+    with_earlier_starts,
+    with_early_segments,
 )
 from .mutual_exclusion import names_of
 from .patches import DIRECTIVES, MESSAGES
@@ -206,19 +206,19 @@ def plan_application(
     single = single_valued(fresh["predicate"], near.predicates) if revise.conflicts else frozenset[str]()
     spared = frozenset[str]()
     while True:
-        unfolded, around = unfold(fresh, others, near.facts, near.evidence, ReplayScope(single, spared))
-        unfolded = with_keys(in_order(unfolded))
+        unfolded, around = replay_evidence(fresh, others, near.facts, near.evidence, ReplayScope(single, spared))
+        unfolded = with_keys(in_message_order(unfolded))
         pairs = pairs_of(unfolded, around, near.neighbours)
         outcome = _carry_out(unfolded, around, pairs, directives, messages, near, settings, revise, now)
-        if not (revived := revived_by(around, outcome.supersessions)):
+        if not (revived := left_open(around, outcome.supersessions)):
             break
         spared |= revived
-    others, outcome = around, replace(outcome, supersessions=news(outcome.supersessions, around))
+    others, outcome = around, replace(outcome, supersessions=changed_supersessions(outcome.supersessions, around))
     over = settle_past(past, others, outcome.supersessions.facts["id"], now)
-    fresh, duplicates = _but_old_sayings(outcome.fresh, outcome.duplicates)
+    fresh, duplicates = _without_replayed(outcome.fresh, outcome.duplicates)
     again = fresh.filter(pl.col("again_of").is_not_null()).select("id", "again_of")
     fresh, duplicates = pl.concat([fresh.drop("again_of"), past]), pl.concat([duplicates, over.duplicates])
-    supersessions = joined(outcome.supersessions, over.supersessions)
+    supersessions = join_supersessions(outcome.supersessions, over.supersessions)
     kept = fresh.join(duplicates, on="id", how="anti", maintain_order="left")
     gone = supersessions.facts["id"].implode()
     created = kept.filter(~pl.col("id").is_in(gone))
@@ -267,7 +267,7 @@ def plan_application(
     )
 
 
-def _but_old_sayings(fresh: pl.DataFrame, duplicates: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _without_replayed(fresh: pl.DataFrame, duplicates: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Candidates and duplicates without replayed evidence that still supports its own fact."""
     still = duplicates.join(fresh, left_on=["id", "target_id"], right_on=["id", "again_of"], how="semi")
     kept, left = (part.join(still, on="id", how="anti", maintain_order="left") for part in (fresh, duplicates))
@@ -290,14 +290,14 @@ def _carry_out(
     types = dict(near.entities.select("id", "entity_type").iter_rows())
     ordered = directives_of(directives, fresh)
     stated, unlike = stated_duplicates(fresh, known, ordered.filter(pl.col("action") == REPEAT))
-    speakers = known_speakers(near.facts, near.directives, times_of(near.evidence, messages))
-    ordered = pl.concat([ordered, remembered(near.directives, speakers).select(ordered.columns)])
-    early_ones, joined = early(fresh, known), dict[str, str]()
-    fresh = apart(fresh, early_ones)
+    speakers = directive_facts(near.facts, near.directives, times_of(near.evidence, messages))
+    ordered = pl.concat([ordered, stored_directives(near.directives, speakers).select(ordered.columns)])
+    early_ones, joined = early_candidates(fresh, known), dict[str, str]()
+    fresh = with_early_segments(fresh, early_ones)
     for _ in range(1 + 2 * fresh.height):
-        others = moved_back(known, fresh, joined)
+        others = with_earlier_starts(known, fresh, joined)
         reinforced, doubts = find_revisions(fresh, others, pairs, revise)
-        given = [reinforced.select(*OPTIONS), stated, sayings_of(fresh), joins_of(fresh, joined)]
+        given = [reinforced.select(*OPTIONS), stated, evidence_options(fresh), early_options(fresh, joined)]
         duplicates = find_exact_duplicates(fresh, others, pairs, settings, pl.concat(given))
         doubts = doubts.join(duplicates, on="id", how="anti").sort("id", "target_id")
         sources = fact_sources(fresh, duplicates, near.evidence, messages)
@@ -306,12 +306,17 @@ def _carry_out(
         may_revise = {id_: tuple(ids) for id_, ids in revisions.items()}
         tools = SupersessionContext(revise, names, exclusion, may_revise, speakers, joined)
         supersessions = supersede_facts(
-            fresh, duplicates, moved_back(replayed(known, fresh), fresh, joined), ordered, tools, now
+            fresh,
+            duplicates,
+            with_earlier_starts(reopened(known, fresh), fresh, joined),
+            ordered,
+            tools,
+            now,
         )
-        again = came_back(fresh, duplicates, supersessions.ended, others)
+        again = with_new_segments(fresh, duplicates, supersessions.ended, others)
         is_settled = again["segment"].equals(fresh["segment"], null_equal=True)
         # A candidate that begins a new interval may end an early one, so early ones are joined last.
-        more = lasted(early_ones, duplicates, supersessions, joined) if is_settled else {}
+        more = lasting_candidates(early_ones, duplicates, supersessions, joined) if is_settled else {}
         if is_settled and not more:
             break
         fresh, joined = again, joined | more
@@ -349,7 +354,7 @@ def _undecided(passed: pl.DataFrame, known: pl.DataFrame, messages: pl.DataFrame
         .with_columns(said_at=pl.coalesce("said_at", "valid_from"))
         .with_columns(first_at="said_at")
     )
-    return with_keys(in_order(fresh))
+    return with_keys(in_message_order(fresh))
 
 
 def known_facts(near: Surroundings, now: datetime) -> pl.DataFrame:

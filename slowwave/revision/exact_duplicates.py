@@ -25,7 +25,7 @@ TEXT_KEY = ["scope", "subject_id", "statement_hash", "polarity", "object_key", "
 def with_keys(facts: pl.DataFrame) -> pl.DataFrame:
     """Adds the comparison keys: object_key, segment, and the day for statements about one day.
 
-    The segment is null; `came_back` sets it where the same words begin a new interval.
+    The segment is null; `with_new_segments` sets it where the same words begin a new interval.
     """
     plain = facts["statement"].fill_null("").str.replace_all(_LASTING, "")
     return facts.with_columns(
@@ -35,7 +35,9 @@ def with_keys(facts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def came_back(fresh: pl.DataFrame, duplicates: pl.DataFrame, ended: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+def with_new_segments(
+    fresh: pl.DataFrame, duplicates: pl.DataFrame, ended: pl.DataFrame, others: pl.DataFrame
+) -> pl.DataFrame:
     """The candidates; one that repeats a fact after its end gets a segment, a new interval (S2-57).
 
     "At Acme", "left Acme", "at Acme again": the last is a second interval, not a duplicate of the first. `ended` are

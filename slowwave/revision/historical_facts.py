@@ -52,7 +52,7 @@ def settle_past(past: pl.DataFrame, facts: pl.DataFrame, gone: pl.Series, now: d
     return HistoricalChanges(pl.DataFrame(found, schema=DUPLICATES, orient="row"), state.supersessions())
 
 
-def joined(one: Supersessions, other: Supersessions) -> Supersessions:
+def join_supersessions(one: Supersessions, other: Supersessions) -> Supersessions:
     """The supersessions of both; no fact is in both."""
     return replace(
         one,

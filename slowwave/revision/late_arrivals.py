@@ -41,12 +41,12 @@ class ReplayScope:
     spared: frozenset[str] = frozenset()
 
 
-def in_order(fresh: pl.DataFrame) -> pl.DataFrame:
+def in_message_order(fresh: pl.DataFrame) -> pl.DataFrame:
     """The candidates in message order, with their place."""
     return fresh.sort(*_ORDER).with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64))
 
 
-def unfold(
+def replay_evidence(
     fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame, evidence: pl.DataFrame, replay: ReplayScope
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Candidates and facts, with each fact in its state at the time of the first candidate about its subject.
@@ -92,7 +92,7 @@ def _come_late(fresh: pl.DataFrame, others: pl.DataFrame, sayings: pl.DataFrame,
     return classes.join(late, on=[*_ABOUT, "predicate"], how="semi").select("id")
 
 
-def replayed(others: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
+def reopened(others: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
     """The facts; replayed ones in their state at their first statement: live and without an end."""
     first = fresh.filter(pl.col("again_of").is_not_null()).sort("place").unique("again_of", keep="first")
     first = first.select("said_at", "place", id="again_of").join(others.filter("is_replayed"), on="id", how="semi")
@@ -105,12 +105,12 @@ def replayed(others: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
     ).update(first, on="id")
 
 
-def revived_by(others: pl.DataFrame, supersessions: Supersessions) -> frozenset[str]:
+def left_open(others: pl.DataFrame, supersessions: Supersessions) -> frozenset[str]:
     """Ids of ended facts that the replay would leave open: their class must stay as it is."""
     return frozenset(others.filter(_is_ended()).join(supersessions.facts, on="id", how="anti")["id"])
 
 
-def news(supersessions: Supersessions, others: pl.DataFrame) -> Supersessions:
+def changed_supersessions(supersessions: Supersessions, others: pl.DataFrame) -> Supersessions:
     """The supersessions without those of replayed facts that are the same as before."""
     again = others.filter("is_replayed")
     same = list(
@@ -181,13 +181,13 @@ def _with_sayings(fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame
     return pl.concat([fresh, rows.select([name for name in fresh.columns if name in rows.columns])], how="diagonal")
 
 
-def sayings_of(fresh: pl.DataFrame) -> pl.DataFrame:
+def evidence_options(fresh: pl.DataFrame) -> pl.DataFrame:
     """OPTIONS: evidence still belongs to its fact, unless the fact ended before that message."""
     again = fresh.filter(pl.col("again_of").is_not_null(), pl.col("segment").is_null())
     return in_words(again.select("id", target_id="again_of", rank=pl.lit(0)))
 
 
-def early(fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+def early_candidates(fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
     """(id, next_id, next_from): candidates older than a fact with the same words.
 
     Without candidates that repeat another fact, which was said before them and still held.
@@ -202,14 +202,14 @@ def early(fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
     return first.select("id", "next_id", next_from="from_")
 
 
-def apart(fresh: pl.DataFrame, early_ones: pl.DataFrame) -> pl.DataFrame:
+def with_early_segments(fresh: pl.DataFrame, early_ones: pl.DataFrame) -> pl.DataFrame:
     """The candidates; early ones get a segment of their own until it is known whether they lasted."""
     mark = early_ones.select("id", mark=pl.lit("before ") + pl.col("next_id"))
     marked = fresh.join(mark, on="id", how="left", maintain_order="left")
     return marked.with_columns(segment=pl.coalesce("segment", "mark")).drop("mark")
 
 
-def lasted(
+def lasting_candidates(
     early_ones: pl.DataFrame, duplicates: pl.DataFrame, supersessions: Supersessions, joined: Mapping[str, str]
 ) -> dict[str, str]:
     """Early candidates that held until the fact with the same words began → id of that fact."""
@@ -219,14 +219,14 @@ def lasted(
     return dict(still.select("id", "next_id").iter_rows())
 
 
-def joins_of(fresh: pl.DataFrame, joined: Mapping[str, str]) -> pl.DataFrame:
+def early_options(fresh: pl.DataFrame, joined: Mapping[str, str]) -> pl.DataFrame:
     """OPTIONS: early candidates that lasted until a fact with the same words."""
     schema = {"id": pl.String, "target_id": pl.String}
     pairs = pl.DataFrame(list(joined.items()), schema=schema, orient="row").join(fresh, on="id", how="semi")
     return in_words(pairs.with_columns(rank=pl.lit(0)))
 
 
-def moved_back(others: pl.DataFrame, fresh: pl.DataFrame, joined: Mapping[str, str]) -> pl.DataFrame:
+def with_earlier_starts(others: pl.DataFrame, fresh: pl.DataFrame, joined: Mapping[str, str]) -> pl.DataFrame:
     """The facts; one that an early candidate joined begins at the time and place of that candidate."""
     if not joined:
         return others
@@ -237,7 +237,7 @@ def moved_back(others: pl.DataFrame, fresh: pl.DataFrame, joined: Mapping[str, s
     return others.update(first.with_columns(from_="valid_from"), on="id")
 
 
-def known_speakers(known: pl.DataFrame, directives: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
+def directive_facts(known: pl.DataFrame, directives: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
     """(READ…, winner_id): known facts whose directives end others; `times` are (message_id, said_at)."""
     ending = directives.filter(pl.col("action").is_in([SUPERSEDE, RETRACT]))
     rows = frames.conform(known, frames.FACTS).join(ending.select(id="candidate_id").unique(), on="id", how="semi")
@@ -259,7 +259,7 @@ def times_of(evidence: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(times).drop_nulls().unique("message_id")
 
 
-def remembered(directives: pl.DataFrame, speakers: pl.DataFrame) -> pl.DataFrame:
+def stored_directives(directives: pl.DataFrame, speakers: pl.DataFrame) -> pl.DataFrame:
     """(id, known_id, object, action, reason): ending directives of known speakers."""
     rows = frames.conform(directives, DIRECTIVES).rename({"candidate_id": "id"})
     return rows.filter(pl.col("action").is_in([SUPERSEDE, RETRACT])).join(speakers, on="id", how="semi")
