@@ -14,7 +14,7 @@ import polars as pl
 from inference.embedding import open_embedder
 from slowwave import frames
 from slowwave.deduplication.blocking import find_nearest_pairs
-from slowwave.deduplication.merging import Pool, by_use, merge_by
+from slowwave.deduplication.merging import CandidateSet, by_use, merge_by
 from slowwave.settings import StewardSettings
 
 from .big_store import fact_rows
@@ -88,7 +88,7 @@ def _by_steward(facts: pl.DataFrame, vectors: Any) -> tuple[int, Merged]:
     met = pl.concat([pairs["a_id"], pairs["b_id"]]).unique()
     rows = facts.select(is_met=pl.col("id").is_in(met.implode()))["is_met"].arg_true()
     near = facts[rows]
-    found = merge_by(Pool(near, pairs), by_use(SETTINGS, near["id"], vectors[rows.to_numpy()])).losers
+    found = merge_by(CandidateSet(near, pairs), by_use(SETTINGS, near["id"], vectors[rows.to_numpy()])).duplicates
     said = dict(near.select("id", "statement").iter_rows())
     return len(pairs), {said[a]: said[b] for a, b in found.select("loser_id", "winner_id").iter_rows()}
 

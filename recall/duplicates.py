@@ -7,8 +7,8 @@ from datetime import datetime
 
 import polars as pl
 
-from slowwave.comparison.similarity_joins import Likeness
-from slowwave.deduplication.observations import KINDS, Duplicates, find_duplicates, unit_rows
+from slowwave.comparison.similarity_joins import SimilarityThresholds
+from slowwave.deduplication.observations import KINDS, SimilarObservations, find_duplicates, unit_rows
 from slowwave.errors import UnusableInput
 from slowwave.types import DuplicatePair, DuplicateReport, Observation
 from slowwave.validity import live_sql
@@ -39,7 +39,9 @@ def duplicates_of(
             raise UnusableInput(f"A threshold of {given} is out of range.", "It is a number from 0 to 1.")
     entity = find_entity(snapshot, now, name)
     facts = _observations(snapshot, now, f"owner_entity_id = {quoted(entity.id)}")
-    return _reviewed(facts, snapshot.dims, entity.id, entity.name, Likeness(threshold, containment_threshold), limit)
+    return _reviewed(
+        facts, snapshot.dims, entity.id, entity.name, SimilarityThresholds(threshold, containment_threshold), limit
+    )
 
 
 def duplicates_among(
@@ -51,7 +53,7 @@ def duplicates_among(
     facts = _observations(snapshot, now, f"owner_entity_id IN ({', '.join(map(quoted, entities))})")
     parts = facts.partition_by("owner_entity_id", as_dict=True)
     return tuple(
-        _reviewed(parts.get((id_,), facts.clear()), snapshot.dims, id_, name, Likeness(), limit)
+        _reviewed(parts.get((id_,), facts.clear()), snapshot.dims, id_, name, SimilarityThresholds(), limit)
         for id_, name in entities.items()
     )
 
@@ -63,7 +65,7 @@ def _observations(snapshot: Snapshot, now: datetime, whose: str) -> pl.DataFrame
 
 
 def _reviewed(
-    facts: pl.DataFrame, dims: int, entity_id: str, name: str, likeness: Likeness, limit: int | None
+    facts: pl.DataFrame, dims: int, entity_id: str, name: str, likeness: SimilarityThresholds, limit: int | None
 ) -> DuplicateReport:
     vectors = unit_rows(facts["vector"], dims)
     found = find_duplicates(facts.drop("vector"), vectors, likeness, limit)
@@ -75,7 +77,7 @@ def _reviewed(
     return DuplicateReport(name, entity_id, found.total, found.found, _pairs(found, told), clusters)
 
 
-def _pairs(found: Duplicates, told: dict[str, Observation]) -> tuple[DuplicatePair, ...]:
+def _pairs(found: SimilarObservations, told: dict[str, Observation]) -> tuple[DuplicatePair, ...]:
     rounded = found.pairs.with_columns(pl.col("cosine", "containment").round(DIGITS))
     return tuple(
         DuplicatePair(told[a], told[b], cosine, share, match_type, one_sentence)

@@ -1,1 +1,1 @@
-"""Comparison: how alike two statements are, and what must agree before they count as one."""
+"""Comparison: similarity of statements, and guards that must agree before two count as one."""

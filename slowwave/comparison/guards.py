@@ -1,7 +1,7 @@
-"""What must agree before two statements may be merged without a model: likeness alone never suffices (§6.2, T29).
+"""Guards: what must agree before two statements are merged without a model; similarity is not enough (§6.2, T29).
 
-A guard reads *marks* out of every text and says whether the two sides of a pair agree. A merge that is missed costs a
-pair in a queue, a false one costs a memory: every doubt is a "no". The next guard is one more entry in `GUARDS`.
+A guard reads *marks* from both texts of a pair and decides whether they agree. A missed merge costs a pair in a queue,
+a wrong merge costs a memory: every doubt is a "no". A new guard is one more entry in `GUARDS`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from slowwave.lexicon.statement_words import (
 
 from .normal_forms import WORD, as_article, base, read_forms, spelling
 
-# What a guard reads out of texts: negations, amounts, times, names, owners, ends of scales (§6.2 G1, G2). A reader
-# takes a series of straight texts and gives a list of marks per text; equal marks are spelt alike.
+# Readers of marks: negations, amounts, times, names, owners, ends of scales (§6.2 G1, G2). A reader takes a series of
+# texts (from `straight`) and gives a list of marks per text; equal marks have one spelling.
 
 
 _ANY_UNIT = "|".join(re.escape(unit) for unit in sorted(UNITS, key=len, reverse=True) if unit[0].isalpha())
@@ -61,12 +61,12 @@ _OTHER_END = str.maketrans("+-", "-+")
 
 
 def _marks(texts: pl.Series, pattern: str, canonical: Callable[[str], str | None]) -> pl.Series:
-    """Per text what the pattern finds, in one spelling each, in the order of the text; None drops a find."""
+    """Per text the matches of the pattern in their canonical spelling, in text order; None drops a match."""
     return _spelt(texts.str.extract_all(pattern), canonical)
 
 
 def _spelt(found: pl.Series, canonical: Callable[[str], str | None]) -> pl.Series:
-    """Lists of finds with each in its one spelling."""
+    """Lists of matches in their canonical spelling."""
     raw = found.explode(empty_as_null=True).drop_nulls().unique().to_list()
     if not raw:
         return found
@@ -118,7 +118,7 @@ def _opposite(ends: str | None) -> str | None:
 
 
 def _turned(found: str) -> str | None:
-    """The word that this one turns round: of "unhappy" "happy", of "useless" "useful"."""
+    """The opposite that a word is made from: of "unhappy" "happy", of "useless" "useful"."""
     word = _base(found)
     if whole := _TURNING.fullmatch(word):
         return whole[1]
@@ -133,7 +133,7 @@ _FRAME = (
 
 
 def unframed(texts: pl.Series) -> pl.Series:
-    """The texts without an opening or an ending that only says that something is said: "By the way: …"."""
+    """The texts without a phrase at the start or end that adds nothing: "By the way: …"."""
     bare = texts.str.replace(
         rf"(?i)^([^:\n]{{1,60}}: )?(?:(?:{_FRAME}|also|and|oh|well|so|yes)(?:, that|[,:;]| -)\s+)+", "$1"
     )
@@ -146,7 +146,7 @@ def straight(texts: pl.Series) -> pl.Series:
 
 
 def read_polarities(texts: pl.Series) -> pl.Series:
-    """The negation markers of each text, sorted, each as often as it stands there."""
+    """The negation markers of each text, sorted, with repetitions."""
     return _together(_marks(texts.str.to_lowercase(), _POLARITY, _polarity_name))
 
 
@@ -163,7 +163,7 @@ def read_amounts(texts: pl.Series) -> pl.Series:
 
 
 def reader_of_kinds(kinds: Mapping[str, str]) -> Callable[[pl.Series], pl.Series]:
-    """A reader of the kinds of word that occur in a text, each once."""
+    """A reader of the kinds of words in a text, each once."""
     return lambda texts: _marks(texts, WORD, lambda found: kinds.get(found.lower())).list.eval(
         pl.element().unique().sort()
     )
@@ -181,19 +181,19 @@ def read_names(texts: pl.Series) -> pl.Series:
 
 
 def read_owners(texts: pl.Series) -> pl.Series:
-    """Whose something is: "Ana's", sorted."""
+    """Owners in a text ("Ana's"), sorted."""
     return _marks(texts, _OWNER, lambda found: None if _bare(found) in FUNCTION_WORDS else _bare(found)).list.eval(
         pl.element().sort()
     )
 
 
 def read_questions(texts: pl.Series) -> pl.Series:
-    """Whether each text asks."""
+    """Whether each text has a question mark."""
     return texts.str.contains("[?？]")
 
 
 def read_ends(texts: pl.Series) -> pl.Series:
-    """Structs of the `words`, the `ends` of scales that they stand at, the `opposites`, and what they turn round."""
+    """Structs of `words`, `ends` (of scales), `opposites` (the other ends), and `turned` (words made negative)."""
     found = texts.str.extract_all(WORD)
     read = {
         "ends": _spelt(found, lambda word: ENDS.get(_base(word))).list.join(" ").str.extract_all(r"\S+"),
@@ -207,7 +207,7 @@ def read_ends(texts: pl.Series) -> pl.Series:
 
 
 def is_time_bound(texts: pl.Series) -> pl.Series:
-    """Which texts speak of a time relative to when they were said: the same words on another day say something else."""
+    """Whether each text has a time relative to its message: the same words on another day say something else."""
     return straight(texts).str.to_lowercase().str.contains(rf"\b(?:{RELATIVE_TIME})\b")
 
 
@@ -229,7 +229,7 @@ Codes = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """One thing that must agree: how it is read from texts, and how two readings are compared."""
+    """A reader of marks, and the comparison of two marks."""
 
     name: str
     read: Callable[[pl.Series], pl.Series]
@@ -237,7 +237,7 @@ class Guard:
 
 
 def _names_known(a: pl.Expr, b: pl.Expr) -> pl.Expr:
-    """Every name of either side is a word of the other: a capital at a sentence's start may be just that."""
+    """Every name of either side is a word of the other; a capital may only be the start of a sentence."""
     names_a, words_a = a.struct.field("names"), a.struct.field("words")
     names_b, words_b = b.struct.field("names"), b.struct.field("words")
     return (names_a.list.set_difference(words_b).list.len() == 0) & (
@@ -246,7 +246,7 @@ def _names_known(a: pl.Expr, b: pl.Expr) -> pl.Expr:
 
 
 def _not_opposed(a: pl.Expr, b: pl.Expr) -> pl.Expr:
-    """Neither side has the other end of a scale ("hot", "cold"), nor a word of the other turned round ("un-")."""
+    """Neither side has the opposite end of a scale ("hot", "cold"), or the negative of the other's word ("un-")."""
     fields = ("ends", "opposites", "words", "turned")
     (ends_a, opposites_a, words_a, turned_a), (ends_b, opposites_b, words_b, turned_b) = (
         tuple(side.struct.field(name) for name in fields) for side in (a, b)
@@ -260,7 +260,7 @@ def _not_opposed(a: pl.Expr, b: pl.Expr) -> pl.Expr:
 
 
 def _same_members(a: pl.Expr, b: pl.Expr) -> pl.Expr:
-    """Lists that share a member have the same members: "tea and milk" is not "tea and rum"."""
+    """Lists with a common member have the same members: "tea and milk" is not "tea and rum"."""
     first, second = (side.struct.field("members") for side in (a, b))
     return (first == second) | (first.list.set_intersection(second).list.len() == 0)
 
@@ -289,10 +289,10 @@ GUARDS: tuple[Guard, ...] = (
 
 
 def guards_pass(a: pl.Series, b: pl.Series, guards: tuple[Guard, ...] = GUARDS) -> pl.DataFrame:
-    """Per pair `passes` and `failed_guard`, the first guard whose marks do not agree (null where all do).
+    """Per pair `passes` and `failed_guard`, the first guard that fails (null: none).
 
-    A passing pair says the same, neither side more than the other, whatever its cosine. A guard reads only the texts
-    of pairs that the guards before it let through.
+    Both sides of a passing pair say the same, neither more than the other. A guard reads only the texts of pairs that
+    passed the guards before it.
     """
     first, second = unframed(straight(a)), unframed(straight(b))
     texts, codes = _coded(first, second)
@@ -313,7 +313,7 @@ def guards_pass(a: pl.Series, b: pl.Series, guards: tuple[Guard, ...] = GUARDS) 
 
 
 def _coded(first: pl.Series, second: pl.Series) -> tuple[pl.Series, Codes]:
-    """The distinct texts of both sides, and per side and pair which of them it is: (2, pairs)."""
+    """The distinct texts of both sides, and the number of the text per side and pair: (2, pairs)."""
     both = pl.concat([first, second])
     codes = both.rank("dense").cast(pl.Int64).to_numpy() - 1
     return both.unique().sort(), codes.reshape(2, len(first))
@@ -321,7 +321,7 @@ def _coded(first: pl.Series, second: pl.Series) -> tuple[pl.Series, Codes]:
 
 @dataclass
 class _Marks:
-    """What one reader read last; readers that follow one another share it."""
+    """The marks of the last reader; guards with the same reader in sequence share them."""
 
     texts: pl.Series
     reader: Callable[[pl.Series], pl.Series] | None = None
@@ -340,7 +340,7 @@ class _Marks:
 def is_same_identity(suffix: str = "_b") -> pl.Expr:
     """G3 over a frame of fact pairs: one scope, kind and subject; of relations also one predicate, object and polarity.
 
-    The other side's columns bear the suffix: scope, kind, subject_id, predicate, object_id, object_text, polarity.
+    The columns of the other side have the suffix: scope, kind, subject_id, predicate, object_id, object_text, polarity.
     """
 
     def same(column: str) -> pl.Expr:
@@ -356,9 +356,9 @@ def is_same_identity(suffix: str = "_b") -> pl.Expr:
 
 
 def may_yield(suffix: str = "_b") -> pl.Expr:
-    """G4 over a frame of fact pairs: the loser (plain columns) is not pinned, no axiom, not better entrenched.
+    """G4 over a frame of fact pairs: the duplicate (plain columns) is not pinned, no axiom, not better entrenched.
 
-    Needs `pinned` and `entrenchment` of the loser and `entrenchment` with the suffix of the winner.
+    Needs `pinned` and `entrenchment` of the duplicate, and `entrenchment` with the suffix of the representative.
     """
     loser, winner = (entrenchment_rank(column) for column in ("entrenchment", f"entrenchment{suffix}"))
     return ~pl.col("pinned").fill_null(False) & (loser < AXIOM) & (loser <= winner)
@@ -369,7 +369,7 @@ def _of_one(read: Callable[[pl.Series], pl.Series], text: str) -> Marks:
 
 
 def polarity(text: str) -> Marks:
-    """The negation markers of a text, sorted, each as often as it stands there (G1)."""
+    """The negation markers of a text, sorted, with repetitions (G1)."""
     return _of_one(read_polarities, text)
 
 

@@ -1,7 +1,7 @@
-"""Statements as ordered lines of stems: equal lines say the same, whoever is "eaten by" or "eating" (§6.2, T29).
+"""Normal forms: statements as ordered lines of stems; equal lines say the same, active or passive (§6.2, T29).
 
-Everything counts but articles, words of degree and the "is" of "is playing". A text has several lines where grammar
-offers several: "X is eaten by Y" is also "Y eats X". Two statements are one form if they share a line.
+All words count except articles, words of degree and the "is" of "is playing". A text has several lines if grammar
+allows several readings: "X is eaten by Y" is also "Y eats X". Two statements with a common line say the same.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import polars as pl
 
 from slowwave.lexicon.statement_words import DOUBLETS, NUMBER_WORDS, PHRASES, UNITS
 
-# One spelling per word for comparing statements: "plays" and "playing" are one, "played" is another (T29). Two words
-# that are different must never get one spelling; one word with two spellings merely costs a merge.
+# One spelling per word: "plays" and "playing" are equal, "played" is not (T29). Two different words must never get one
+# spelling; one word with two spellings only costs a merge.
 
 
 # base, past, participle where it is another word
@@ -73,13 +73,13 @@ _SINGULAR: Mapping[str, str] = dict(zip(_PLURALS.split()[::2], _PLURALS.split()[
 
 
 def stem(word: str) -> str:
-    """The one spelling of a lower-cased word; that of a past form ends in "+ed", so that "lived" is not "lives"."""
+    """The spelling of a lower-case word; that of a past form ends in "+ed", so that "lived" is not "lives"."""
     own, ending = _parts(word)
     return (DOUBLETS.get(own) or DOUBLETS.get(word) or own) + ending
 
 
 def base(word: str) -> str:
-    """The word without its ending, and in its own spelling: of "opened" "open", of "kids" "kid"."""
+    """The word without its ending: of "opened" "open", of "kids" "kid"."""
     return _parts(word)[0]
 
 
@@ -117,7 +117,7 @@ def _singular(word: str) -> str:
 
 
 def _restored(stump: str) -> str:
-    """A verb's base from what is left without its ending: "rid" is "ride", "runn" is "run"."""
+    """The base of a verb from its stump without ending: "ride" of "rid", "run" of "runn"."""
     if _DOUBLED.search(stump):
         is_whole = len(stump) == 3 or stump.endswith("ll")  # "add", "fall"
         return stump if is_whole else stump[:-1]
@@ -125,14 +125,14 @@ def _restored(stump: str) -> str:
     return stump + "e" if needs_e else stump
 
 
-# Words without which a statement says the same: articles, and words of degree.
+# Words that do not change a statement: articles, words of degree, greetings.
 EMPTY_WORDS = frozenset("a an the some any very really quite also yes yeah hey hi hello wow oh".split())
-# What begins an adjunct of place, means or direction.
+# Prepositions of place, means or direction.
 PLACES = (
     "in on at with under over behind outside inside above below near beside into onto from to for through across "
     "against along around between towards"
 ).split()
-# What "of" belongs to: "a glass of wine" is no "wine glass".
+# Nouns before "of" that stay: "a glass of wine" is no "wine glass".
 CONTAINERS = (
     "glass glasses bottle bottles cup cups mug mugs bowl bowls box boxes can cans jar jars bag bags pot pots pan pans "
     "tank tanks bucket buckets basket baskets barrel barrels pack packs packet packets case cases plate plates spoon "
@@ -148,9 +148,9 @@ _AUX = "is|are|was|were|gets|got"
 _BE = "is|are|am|be"
 _CONTAINER = "|".join(CONTAINERS)
 _PARTICIPLE = "|".join(PARTICIPLES)
-_LONGEST = 240  # a passive or an adverb is looked for in one short sentence
+_LONGEST = 240  # passives and adverbs are handled in one short sentence only
 
-# "One man" is "a man", but for "at least one", "one or two", "one of them".
+# "One man" is "a man", but not in "at least one", "one or two", "one of them".
 _AS_ARTICLE = (
     (r"\b(least|most|only|just|than|about|another|each|every|no|this|that|or|to|any|which) one\b", "$1 1"),
     (r"\bone (or|to|of|and|more|less|in|is|are|was|has|who|hundred|thousand|million)\b", "1 $1"),
@@ -166,7 +166,7 @@ _BOTH_QUALITIES = r"(,? (?:which|who|that) (?:is|are) )(\w+) and (\w+)\b"
 _ITEM = r"(?:(?:an?|the|is|are) )?[\p{L}\p{N}\p{M}'-]+"
 _LIST = rf"{_ITEM}(?:, {_ITEM})*,? (?:and|and'a|or|und|oder|y|o) {_ITEM}"
 _BETWEEN_ITEMS = re.compile(r",? (?:and|and'a|or|und|oder|y|o) |, ")
-# Each is one step from what is written to what is compared, in this order.
+# Rewriting steps, in this order.
 _REWRITES: tuple[tuple[str, str], ...] = (
     (r"(\d),(\d{3})\b", "$1$2"),
     (r"(\d),(\d{3})\b", "$1$2"),
@@ -221,7 +221,7 @@ _CLAUSES = (
 
 
 def as_article(texts: pl.Series) -> pl.Series:
-    """Lower-cased texts with "a" for the "one" that only stands for an article."""
+    """Lower-case texts with "a" for "one" used as an article."""
     for pattern, replacement in _AS_ARTICLE:
         texts = texts.str.replace_all(pattern, replacement)
     return texts
@@ -273,7 +273,7 @@ def _named_members(found: str) -> list[str]:
 
 
 def _active(frame: pl.DataFrame) -> pl.DataFrame:
-    """The active readings of passive sentences: who ends where in "by the man with a hat on a horse" is left open."""
+    """Active readings of passive sentences, one for each possible end of the agent ("by the man with a hat")."""
     short = (pl.col("text").str.len_chars() <= _LONGEST) & ~pl.col("text").str.contains(_ENDS_INSIDE)
     passive = frame.filter(short & pl.col("text").str.contains(" by ", literal=True))
     parts = passive.with_columns(pl.col("text").str.extract_groups(_PASSIVE).struct.unnest()).drop_nulls("verb")
@@ -299,7 +299,7 @@ def _active(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _split(parts: pl.DataFrame, count: int) -> pl.DataFrame:
-    """The agent ends before its preposition number `count`; what has not so many is left out."""
+    """The agent ends before its preposition number `count`; agents with fewer are left out."""
     pattern = rf"^(.+?(?: (?:{_PLACE}) .+?){{{count}}}) ((?:{_PLACE}) .+|(?:{_HERE})(?: .+)?)$"
     split = parts.with_columns(who=pl.col("y").str.extract(pattern, 1), rest=pl.col("y").str.extract(pattern, 2))
     return split.drop_nulls("who")
@@ -319,7 +319,7 @@ def _finished(text: pl.Expr) -> pl.Expr:
 
 
 def _stems(texts: pl.Series) -> pl.Series:
-    """Per text its stems, without the words that say nothing."""
+    """Per text its stems, without EMPTY_WORDS."""
     found = texts.str.extract_all(_TOKEN)
     words = found.explode(empty_as_null=True).drop_nulls().unique().to_list()
     if not words:
@@ -329,7 +329,7 @@ def _stems(texts: pl.Series) -> pl.Series:
 
 
 def spelling(word: str) -> str | None:
-    """The one spelling of a lower-cased word, number or unit; None for one that says nothing."""
+    """The spelling of a lower-case word, number or unit; None for one of EMPTY_WORDS."""
     if word in EMPTY_WORDS:
         return None
     return NUMBER_WORDS.get(word) or UNITS.get(word) or _SUBJECTS.get(word) or stem(word)

@@ -1,4 +1,4 @@
-"""How alike two texts or vectors are: shared words, containment, cosine (S0-02, S0-03, §6.2)."""
+"""Similarity of two texts or vectors: shared words, containment, cosine (S0-02, S0-03, §6.2)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PAIR_BLOCK = 500_000
 
 
 class Similarity(NamedTuple):
-    """What the combined measure saw, and by which of its two ways it passed, if it did."""
+    """The combined measure: its values, and which of the two ways passed, if any."""
 
     match_type: MatchType | None
     cosine: float
@@ -29,12 +29,12 @@ class Similarity(NamedTuple):
 
     @property
     def is_similar(self) -> bool:
-        """Whether either way passed."""
+        """Whether one of the two ways passed."""
         return self.match_type is not None
 
 
 def containment(a: str, b: str) -> float:
-    """Share of the shorter text's words that the longer one has; 1.0 where the shorter has none (S0-03)."""
+    """Share of the shorter text's words that the longer one has; 1.0 if the shorter has none (S0-03)."""
     shorter, longer = (a, b) if len(a) <= len(b) else (b, a)
     words = tokens(shorter)
     return len(words & tokens(longer)) / len(words) if words else 1.0
@@ -48,7 +48,7 @@ def jaccard(a: str, b: str) -> float:
 
 
 def similarity(a: str, b: str, cosine: float, settings: EvaluateSettings | None = None) -> Similarity:
-    """The combined measure: cosine, or containment where one text is much longer (S0-03)."""
+    """The combined measure: cosine, or containment if one text is much longer (S0-03)."""
     settings = settings or EvaluateSettings()
     if cosine >= settings.flag_cosine:
         return Similarity("cosine", cosine, None)
@@ -59,7 +59,7 @@ def similarity(a: str, b: str, cosine: float, settings: EvaluateSettings | None 
 
 
 def is_similar(a: str, b: str, cosine: float, settings: EvaluateSettings | None = None) -> bool:
-    """Whether two texts look like one; a signal, never a reason to merge (S0-03, T4)."""
+    """Whether two texts are similar; a signal, never a reason to merge (S0-03, T4)."""
     return similarity(a, b, cosine, settings).is_similar
 
 
@@ -107,7 +107,7 @@ def top_of(products: Vectors, width: int) -> tuple[npt.NDArray[np.int64], Vector
     if width < available:
         chosen = np.argpartition(-products, width - 1, axis=1)[:, :width]
         least = np.take_along_axis(products, chosen, axis=1).min(axis=1)
-        # A tie at the cut would be broken by chance: those rows are sorted whole.
+        # Rows with a tie at the cut are sorted whole, so that the choice is deterministic.
         for row in np.flatnonzero((products >= least[:, None]).sum(axis=1) > width):
             chosen[row] = np.argsort(-products[row], kind="stable")[:width]
     else:
@@ -118,12 +118,12 @@ def top_of(products: Vectors, width: int) -> tuple[npt.NDArray[np.int64], Vector
     return np.take_along_axis(chosen, order, axis=1), np.take_along_axis(values, order, axis=1)
 
 
-# What a cosine means depends on who made the vectors: thresholds by embedding model (§6.2, T45).
+# Thresholds by embedding model, because cosines of different models are not comparable (§6.2, T45).
 
 
 @dataclass(frozen=True, slots=True)
 class SimilarityProfile:
-    """Cosines of one embedding model: `resolve` is where two facts may say the same and a model is asked (§6.2 S7)."""
+    """Thresholds of one embedding model: `resolve` is the least cosine for a question to a model (§6.2 S7)."""
 
     resolve: float = 0.60
 
@@ -131,8 +131,8 @@ class SimilarityProfile:
 _PROFILES: Mapping[str, SimilarityProfile] = {
     # Where as many unrelated pairs of sentences pass as .60 lets pass for all-MiniLM-L6-v2, of which the vectors are
     # distilled: 3.3 of 1,000 on LoCoMo, 2.1 on BEAM. Of SICK's near-identical entailments (relatedness >= 4.8) 96 %
-    # are above it, of all its entailments 83 % (the transformer: 100 % and 96 %). A lower cosine would ask a model
-    # about chance: at .64, which keeps 95 % of the entailments, 70 of 1,000 unrelated LoCoMo pairs pass.
+    # are above it, of all its entailments 83 % (the transformer: 100 % and 96 %). A lower threshold passes
+    # too many: at .64, which keeps 95 % of the entailments, 70 of 1,000 unrelated LoCoMo pairs pass.
     DEFAULT_EMBEDDER: SimilarityProfile(resolve=0.77),
 }
 
@@ -143,5 +143,5 @@ def has_profile(model: str) -> bool:
 
 
 def profile_of(model: str) -> SimilarityProfile:
-    """The thresholds of an embedding model; those of a transformer where it is not known."""
+    """The thresholds of an embedding model; the default, for unknown ones, fits a transformer."""
     return _PROFILES.get(model, SimilarityProfile())

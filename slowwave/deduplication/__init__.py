@@ -1,1 +1,1 @@
-"""Merging: what says the same becomes one, guarded."""
+"""Deduplication: facts that say the same are merged, if the guards agree."""

@@ -1,4 +1,4 @@
-"""How documents and pasted texts relate: one text twice, versions of one, made from another, or not (S1-16 … S1-19)."""
+"""Relations of documents and pasted texts: duplicates, versions, derivatives, or none (S1-16 … S1-19)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,6 @@ from slowwave.records import ArtifactQuestion
 from slowwave.settings import ArtifactSettings
 from slowwave.text import as_json, timed_id
 
-# How alike two documents or pasted texts are, and what follows from it by rule (S1-16 … S1-18).
-
-
 SHINGLE_WORDS = 5
 WEIGHTS: Mapping[str, float] = {"cosine": 0.5, "shingle_jaccard": 0.3, "title_jaccard": 0.2}
 NEAR = {"id": pl.String, "head_id": pl.String, "cosine": pl.Float64}
@@ -37,7 +34,7 @@ _ENDING = r"\.[A-Za-z][A-Za-z0-9]{0,7}$"
 
 
 def shingle_jaccard(a: pl.Series, b: pl.Series) -> pl.Series:
-    """Shared runs of five words over all such runs, pair by pair; a shorter text is one run (S1-17)."""
+    """Jaccard of the runs of five words, pair by pair; a shorter text is one run (S1-17)."""
     texts = pl.concat([a.alias("text"), b.alias("text")]).unique()
     known = pl.DataFrame({"text": texts, "runs": _shingles(texts)})
     pairs = pl.DataFrame({"text": a, "text_b": b})
@@ -47,15 +44,15 @@ def shingle_jaccard(a: pl.Series, b: pl.Series) -> pl.Series:
 
 
 def title_jaccard(a: pl.Series, b: pl.Series) -> pl.Series:
-    """Shared words over all words of two titles, without file endings and what only tells the edition (S1-18)."""
+    """Jaccard of the words of two titles, without file endings and words of the edition (S1-18)."""
     return _jaccard(pl.DataFrame({"a": _title_words(a), "b": _title_words(b)}), "a", "b")
 
 
 def measure_pairs(artifacts: pl.DataFrame, near: pl.DataFrame, settings: ArtifactSettings) -> pl.DataFrame:
-    """Every near pair of one scope once (id < head_id): its measures, and `relation` by rule (null: none).
+    """Near pairs of one scope, each once (id < head_id), with measures and `relation` by rule (null: none).
 
-    `artifacts` holds both sides: id, title, type, content, scope, conversation_id, message_id. Cosines below
-    `similar_cosine` are no pairs (S1-16).
+    `artifacts` has both sides: id, title, type, content, scope, conversation_id, message_id. Pairs with a cosine below
+    `similar_cosine` are left out (S1-16).
     """
     first, second = pl.min_horizontal("id", "head_id"), pl.max_horizontal("id", "head_id")
     pairs = near.filter((pl.col("cosine") >= settings.similar_cosine) & (pl.col("id") != pl.col("head_id")))
@@ -129,10 +126,9 @@ def _measured(pairs: pl.DataFrame, settings: ArtifactSettings) -> pl.DataFrame:
 
 
 def _changed(pairs: pl.DataFrame, settings: ArtifactSettings) -> pl.Series:
-    """Of pairs alike enough to be one text: the guard by which what differs is another statement, "" where none is; of
-    others null.
+    """The guard that fails on the differing lines of a pair with nearly the same text, "" if none does; else null.
 
-    A long text with one number or name changed shares nearly all of its runs, and yet it is news (G1, G2, T29).
+    A long text with one changed number or name shares nearly all of its runs, but it is a new version (G1, G2, T29).
     """
     alike = pairs.with_row_index("row").filter(pl.col("shingle_jaccard") >= settings.text_dedup)
     differing = [_differing(a, b) for a, b in alike.select("content", "content_b").iter_rows()]
@@ -144,13 +140,13 @@ def _changed(pairs: pl.DataFrame, settings: ArtifactSettings) -> pl.Series:
 
 
 def _differing(a: str, b: str) -> tuple[str, str]:
-    """The lines that only one side has, as often as it has more of them."""
+    """The lines that only one side has, with their surplus count."""
     first, second = (Counter(line.strip() for line in text.splitlines()) for text in (a, b))
     return "\n".join((first - second).elements()), "\n".join((second - first).elements())
 
 
 def _relation(settings: ArtifactSettings) -> pl.Expr:
-    is_one_text = pl.col("changed") == ""  # null where too little is shared for one text
+    is_one_text = pl.col("changed") == ""  # null where the texts share too little
     is_sure = pl.col("confidence") >= settings.link_confidence
     is_titled_so = pl.col("is_same_type") & (pl.col("title_jaccard") >= settings.title_jaccard)
     return (
@@ -164,10 +160,10 @@ LINKED = (
     "group_id", "version_no", "parent_id", "link", "derived_from", "is_head", "status", "replaced_by", "confidence",
     "consolidated_at",
 )  # fmt: skip
-"""The columns that linking writes."""
+"""The columns that linking sets."""
 
-ASKED_FROM = 0.5  # cosine alone cannot reach it: a pair that shares neither words nor title is not worth a question
-ASKED_PER_ARTIFACT = 3
+QUESTION_FROM = 0.5  # above what the cosine alone can reach: a pair without common words in text or title is not asked
+QUESTIONS_PER_ARTIFACT = 3
 EXCERPT_CHARS = 1500
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -175,28 +171,28 @@ _RANKS = {"duplicate": 0, "version": 1, "derivative": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a model said of a pair: version, derivative or unrelated, how surely, and who it was."""
+class ArtifactVerdict:
+    """Answer of a model about a pair: version, derivative or unrelated, and its confidence."""
 
     relation: str
     confidence: float
     model: str = ""
 
 
-Verdicts = Mapping[tuple[str, str], Verdict]
-"""By the ids of a pair, the smaller one first."""
+ArtifactVerdicts = Mapping[tuple[str, str], ArtifactVerdict]
+"""Keys are the ids of a pair, the smaller one first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArtifactPlan:
-    """`artifacts`: id and the LINKED columns of every row that is to change; `decisions`: one for each link."""
+    """`artifacts`: id and LINKED of every row that changes; `decisions`: DECISIONS, one for each link."""
 
     artifacts: pl.DataFrame
     decisions: pl.DataFrame
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many links of each kind."""
+        """Number of links of each kind."""
         made = Counter(self.decisions["action"].to_list())
         named = {"versions": "link_version", "derivatives": "link_derivative", "duplicates": "link_duplicate"}
         return {what: made[action] for what, action in named.items()}
@@ -216,21 +212,21 @@ def as_filed(drafts: pl.DataFrame) -> pl.DataFrame:
 def find_questions(
     artifacts: pl.DataFrame, pairs: pl.DataFrame, new_ids: Sequence[str]
 ) -> tuple[tuple[tuple[str, str], ...], tuple[ArtifactQuestion, ...]]:
-    """The pairs a model should judge, best first for each new artifact, and their questions: a is the newer one.
+    """The pairs for a model, best first for each new artifact, and their questions; `a` is the newer one.
 
-    Left out is what rules settle (one text twice, one file again) and what shares neither words nor title.
+    Without pairs that rules settle (duplicates, one file again), and pairs that share neither words nor title.
     """
     open_pairs = pairs.filter((pl.col("relation").fill_null("") != "duplicate") & ~pl.col("is_same_file"))
-    likely = open_pairs.filter(pl.col("confidence") >= ASKED_FROM).sort(
+    likely = open_pairs.filter(pl.col("confidence") >= QUESTION_FROM).sort(
         "confidence", "id", "head_id", descending=[True, False, False]
     )
     fresh = frozenset(new_ids)
-    asked: dict[str, int] = Counter()
+    question_counts: dict[str, int] = Counter()
     keys: list[tuple[str, str]] = []
     for a, b in likely.select("id", "head_id").iter_rows():
         mine = [each for each in (a, b) if each in fresh]
-        if any(asked[each] < ASKED_PER_ARTIFACT for each in mine):
-            asked.update(mine)
+        if any(question_counts[each] < QUESTIONS_PER_ARTIFACT for each in mine):
+            question_counts.update(mine)
             keys.append((a, b))
     rows = {row["id"]: row for row in artifacts.to_dicts()}
     cosines = {(a, b): cosine for a, b, cosine in pairs.select("id", "head_id", "cosine").iter_rows()}
@@ -243,20 +239,20 @@ def plan_artifacts(
     heads: pl.DataFrame,
     near: pl.DataFrame,
     settings: ArtifactSettings,
-    verdicts: Verdicts,
+    verdicts: ArtifactVerdicts,
     now: datetime,
 ) -> ArtifactPlan:
-    """Where each new artifact belongs, in the order in which they were made (S1-17 … S1-19).
+    """Place each new artifact in a chain, in the order of `made_at` (S1-17 … S1-19).
 
-    `new` and `heads` have ARTIFACTS columns: the unlinked ones, and every active row of the groups they may join, older
-    versions too. `near` is NEAR: the cosines of new ones to heads, and to each other. Every link but a duplicate's
-    leads to something older, so there are no cycles; a chain's order is that of `made_at`, whoever came in first. Where
-    they have the stamp `created_at`, it decides between equal times.
+    `new` and `heads` have ARTIFACTS columns: the unlinked ones, and all active rows of the groups that they may join,
+    with older versions. `near` is NEAR: the cosines of new ones to heads and to each other. Every link except that of a
+    duplicate leads to an older artifact, so there are no cycles. A chain is ordered by `made_at`, and at equal times by
+    `created_at` if it is there, whatever arrived first.
     """
     new, heads = conform(new, ARTIFACTS), conform(heads, ARTIFACTS)
     both = pl.concat([new.select(*ARTIFACTS), heads.select(*ARTIFACTS)])
     judged = _by_artifact(_judged(measure_pairs(both, near, settings), settings, verdicts))
-    shelf = _Shelf(heads, now)
+    shelf = _Chains(heads, now)
     for row in sorted(new.to_dicts(), key=_age):
         shelf.place(row, judged.get(row["id"], ()), settings)
     return shelf.plan()
@@ -272,22 +268,22 @@ def _question(number: int, rows: Mapping[str, Any], key: tuple[str, str], cosine
     )  # fmt: skip
 
 
-def _judged(pairs: pl.DataFrame, settings: ArtifactSettings, verdicts: Verdicts) -> list[dict[str, Any]]:
-    """The pairs that are linked, by rule or by a model's word, which counts for more."""
+def _judged(pairs: pl.DataFrame, settings: ArtifactSettings, verdicts: ArtifactVerdicts) -> list[dict[str, Any]]:
+    """The linked pairs, by rule or by a model's verdict, which has precedence."""
     linked = []
     for pair in pairs.to_dicts():
         verdict = verdicts.get((pair["id"], pair["head_id"]))
         if verdict is not None and pair["relation"] != "duplicate":
             is_sure = verdict.confidence >= settings.link_confidence and verdict.relation in _RANKS
-            said = {"relation": verdict.relation if is_sure else None, "confidence": verdict.confidence}
-            pair = {**pair, **said, "model": verdict.model or "model"}
+            answer = {"relation": verdict.relation if is_sure else None, "confidence": verdict.confidence}
+            pair = {**pair, **answer, "model": verdict.model or "model"}
         if pair["relation"]:
             linked.append(pair)
     return linked
 
 
 def _by_artifact(pairs: Sequence[dict[str, Any]]) -> dict[str, list[tuple[str, dict[str, Any]]]]:
-    """For each artifact the others it is linked with, the surest first."""
+    """Artifact id → linked artifacts with the pair, the surest first."""
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for pair in sorted(pairs, key=lambda each: (_RANKS[each["relation"]], -each["confidence"])):
         found.setdefault(pair["id"], []).append((pair["head_id"], pair))
@@ -298,13 +294,13 @@ def _by_artifact(pairs: Sequence[dict[str, Any]]) -> dict[str, list[tuple[str, d
 
 
 def _age(row: Mapping[str, Any]) -> tuple[datetime, datetime, str]:
-    """When it was made; of one time, what came in first is older: a file may be edited and keep its date."""
+    """Sort key by age; at equal times the first to arrive is older (an edited file may keep its date)."""
     return row["made_at"], row.get("created_at") or _LONG_AGO, row["id"]
 
 
 @dataclass
-class _Shelf:
-    """Artifacts that have their place, and the chains they form, oldest first."""
+class _Chains:
+    """Placed artifacts and their chains, oldest first."""
 
     known: pl.DataFrame
     now: datetime
@@ -322,7 +318,7 @@ class _Shelf:
     def place(
         self, row: dict[str, Any], linked: Sequence[tuple[str, dict[str, Any]]], settings: ArtifactSettings
     ) -> None:
-        """Put one artifact where its surest link to something that has its place leads, else alone."""
+        """Place one artifact by its surest link to a placed one, else in a chain of its own."""
         alone = {
             "group_id": row["id"],
             "parent_id": None,
@@ -344,7 +340,7 @@ class _Shelf:
             self._decide(subject, row["id"], kept["id"], pair, settings)
 
     def _into(self, row: dict[str, Any], group: str) -> None:
-        """Into a chain, which is numbered anew by age (S1-19)."""
+        """Add a row to a chain and number the chain by age (S1-19)."""
         row["group_id"] = group
         chain = self.chains.setdefault(group, [])
         chain.append(row["id"])
@@ -358,7 +354,7 @@ class _Shelf:
             before = key
 
     def _repeat(self, row: dict[str, Any], kept: dict[str, Any], confidence: float) -> dict[str, Any]:
-        """The same text again is no version of its own (S1-17)."""
+        """Link a row as a duplicate, which is no version (S1-17)."""
         row |= {"link": "duplicate", "status": "superseded", "replaced_by": kept["id"], "group_id": kept["group_id"]}
         row |= {"is_head": False, "version_no": None, "confidence": confidence}
         return row
@@ -369,7 +365,7 @@ class _Shelf:
         return row
 
     def _derive(self, row: dict[str, Any], kept: dict[str, Any], confidence: float) -> dict[str, Any] | None:
-        """The younger was made from the older, as it was then; None where that one has a source already."""
+        """Link the younger to the version of the other at that time; None if it has a source already."""
         chain = self.chains[kept["group_id"]]
         older = [key for key in chain if _age(self.rows[key]) < _age(row)]
         made, source = (row, older[-1]) if older else (self.rows[chain[0]], row["id"])

@@ -1,6 +1,6 @@
-"""Which facts are worth comparing: pairs that are close in meaning or share most of their words (S1-02, S1-03, S1-12).
+"""Blocking: pairs of facts that are close in meaning or share most of their words (S1-02, S1-03, S1-12).
 
-Facts of different scopes never pair (S1-09), nor do facts that only hold the graph together (T33).
+Facts of different scopes never pair (S1-09), nor do structural facts of the graph (T33).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from slowwave.settings import MergeSettings
 
 PAIRS = {"a_id": pl.String, "b_id": pl.String, "cosine": pl.Float64, "jaccard": pl.Float64}
 COMPARED = ("relation", "observation", "note")
-SEED_MATCHES = 32  # pairs of seeds that a seed brings at most; clusters are cut far below (S1-03)
-CROWD = 32  # seeds of one wording beyond which the others are compared with the first alone
+SEED_MATCHES = 32  # most pairs of seeds for one seed; clusters are much smaller (S1-03)
+CROWD = 32  # most seeds of one wording that are compared in full
 _MEASURED = 500_000
 _PLACES = {"first": pl.Int32, "second": pl.Int32}
 _MEASURES = {**_PLACES, "cosine": pl.Float64, "jaccard": pl.Float64}
@@ -40,25 +40,25 @@ def find_pairs(
     `facts` has id, scope, kind, statement and is_seed, its rows in the order of `vectors` (n, d), unit rows or zero
     where there is none. A seed keeps its best `max_existing_matches` facts that are not seeds, by (cosine desc, id),
     or with `rerank` those with the best 0.7 · cosine + 0.3 · Jaccard of `rerank_multiplier` times as many; other seeds
-    do not consume that (S1-02, S1-12).
+    do not count (S1-02, S1-12).
 
-    Where everything is a seed the number of pairs stays linear too: a pair of seeds stays where it is among the best
-    SEED_MATCHES of either, by cosine or by Jaccard; and of more than CROWD seeds with the same words, or the same
-    vector, those behind the first CROWD by id are paired with the first alone (a star, so that they stay connected).
+    The number of pairs is linear in the seeds: a pair of seeds stays if it is among the best SEED_MATCHES of either, by
+    cosine or by Jaccard; and of more than CROWD seeds with the same words, or the same vector, those after the first
+    CROWD by id are paired with the first alone (a star, so that they stay connected).
     The result is ordered by id and does not depend on the order of the rows.
     """
-    held = _ordered(facts)
-    seeds = int(held["is_seed"].sum())
-    rows = vectors[held["row"].to_numpy()]
-    wording, sets = distinct_words(held["statement"], held["scope"])
-    held = held.with_columns(wording=wording, place=pl.int_range(pl.len(), dtype=pl.Int32))
-    stars, crowd = _crowds(held, rows)
-    others = held.filter(~pl.col("place").is_in(crowd.implode()))
-    pool = settings.max_existing_matches * (settings.rerank_multiplier if settings.rerank else 1)
-    near = _by_meaning(others, rows, resolve, SEED_MATCHES, pool)
+    ordered = _ordered(facts)
+    seeds = int(ordered["is_seed"].sum())
+    rows = vectors[ordered["row"].to_numpy()]
+    wording, sets = distinct_words(ordered["statement"], ordered["scope"])
+    ordered = ordered.with_columns(wording=wording, place=pl.int_range(pl.len(), dtype=pl.Int32))
+    stars, crowd = _crowds(ordered, rows)
+    others = ordered.filter(~pl.col("place").is_in(crowd.implode()))
+    per_row = settings.max_existing_matches * (settings.rerank_multiplier if settings.rerank else 1)
+    near = _by_meaning(others, rows, resolve, SEED_MATCHES, per_row)
     alike = _by_words(others, sets, seeds, settings)
     pairs = pl.concat([stars, near, alike]).unique()
-    return _named(_cut(_measured(pairs, held, rows, sets), seeds, settings), held)
+    return _named(_cut(_measured(pairs, ordered, rows, sets), seeds, settings), ordered)
 
 
 def find_nearest_pairs(
@@ -66,36 +66,36 @@ def find_nearest_pairs(
 ) -> pl.DataFrame:
     """PAIRS of one scope with cosine ≥ `least`, each among the `neighbors` nearest of a seed (S4-08).
 
-    Frames and rows are those of `find_pairs`; words are measured but bring no pair. Near is the higher cosine, then
+    Frames and rows are those of `find_pairs`; Jaccard is measured but adds no pair. Nearest: the higher cosine, then
     the seed, then the lower id.
     """
-    held = _ordered(facts).with_columns(place=pl.int_range(pl.len(), dtype=pl.Int32))
-    is_in_order = len(held) == len(vectors) and held["row"].is_sorted()
-    rows = vectors if is_in_order else vectors[held["row"].to_numpy()]
-    near = _by_meaning(held, rows, least, neighbors, neighbors)
+    ordered = _ordered(facts).with_columns(place=pl.int_range(pl.len(), dtype=pl.Int32))
+    is_in_order = len(ordered) == len(vectors) and ordered["row"].is_sorted()
+    rows = vectors if is_in_order else vectors[ordered["row"].to_numpy()]
+    near = _by_meaning(ordered, rows, least, neighbors, neighbors)
     first, second = near["first"], near["second"]
-    words = word_overlap(held["statement"].gather(first), held["statement"].gather(second))
+    words = word_overlap(ordered["statement"].gather(first), ordered["statement"].gather(second))
     exact = pl.Series(cosines(rows, first.to_numpy(), second.to_numpy()), dtype=pl.Float64)
     pairs = near.with_columns(words["jaccard"], cosine=exact)
     both = pl.concat(
         [pairs.with_columns(owner="first", other="second"), pairs.with_columns(owner="second", other="first")]
     )
-    own = both.filter(pl.col("owner") < int(held["is_seed"].sum())).sort("owner", -pl.col("cosine"), "other")
+    own = both.filter(pl.col("owner") < int(ordered["is_seed"].sum())).sort("owner", -pl.col("cosine"), "other")
     best = own.group_by("owner", maintain_order=True).head(neighbors)
-    return _named(best.unique(["first", "second"], maintain_order=True), held)
+    return _named(best.unique(["first", "second"], maintain_order=True), ordered)
 
 
 def _ordered(facts: pl.DataFrame) -> pl.DataFrame:
-    """What may be compared, seeds first, each part by id, with the row that it had."""
+    """The comparable facts, seeds first, each part by id, with `row`, their row before."""
     columns = ["id", "scope", "statement", "is_seed"]
     numbered = facts.with_row_index("row").filter(pl.col("kind").is_in(COMPARED))
     return numbered.select("row", *columns).sort(~pl.col("is_seed"), "id")
 
 
-def _crowds(held: pl.DataFrame, rows: Vectors) -> tuple[pl.DataFrame, pl.Series]:
-    """Of seeds that say the same in crowds: the pairs of a star, and the places of those that have no others."""
-    seeds = int(held["is_seed"].sum())
-    keyed = held.filter("is_seed").select("place", "scope", "wording", vector=_fingerprints(rows[:seeds]))
+def _crowds(facts: pl.DataFrame, rows: Vectors) -> tuple[pl.DataFrame, pl.Series]:
+    """Star pairs of crowds (many equal seeds), and the places of seeds that have no other pairs."""
+    seeds = int(facts["is_seed"].sum())
+    keyed = facts.filter("is_seed").select("place", "scope", "wording", vector=_fingerprints(rows[:seeds]))
     stars = [pl.DataFrame(schema=_PLACES)]
     for key in ("wording", "vector"):
         same = [key, "scope"]
@@ -118,10 +118,10 @@ def _fingerprints(rows: Vectors) -> pl.Series:
     return pl.select(pl.when(pl.Series(rows.any(axis=1))).then(pl.Series(numbers))).to_series()
 
 
-def _by_meaning(held: pl.DataFrame, rows: Vectors, least: float, per_seed: int, per_row: int) -> pl.DataFrame:
+def _by_meaning(facts: pl.DataFrame, rows: Vectors, least: float, per_seed: int, per_row: int) -> pl.DataFrame:
     """Pairs of one scope at the cosine, scope by scope."""
     parts = [pl.DataFrame(schema=_PLACES)]
-    for scope in held.filter(pl.col("is_seed").any().over("scope")).partition_by("scope", maintain_order=True):
+    for scope in facts.filter(pl.col("is_seed").any().over("scope")).partition_by("scope", maintain_order=True):
         places = scope["place"].to_numpy()
         # The usual store has one scope: its vectors are not copied.
         own = rows if len(places) == len(rows) else rows[places]
@@ -130,51 +130,51 @@ def _by_meaning(held: pl.DataFrame, rows: Vectors, least: float, per_seed: int, 
     return pl.concat(parts)
 
 
-def _by_words(held: pl.DataFrame, sets: pl.DataFrame, seeds: int, settings: MergeSettings) -> pl.DataFrame:
-    """Pairs of one scope that share enough words: those of the same words, and those of overlapping ones."""
-    members = held.select("wording", "place", "is_seed")
-    asked = sets["set"].is_in(members.filter("is_seed")["wording"].implode())
-    overlaps = shared_words(sets, asked, settings.text_dedup)
+def _by_words(facts: pl.DataFrame, sets: pl.DataFrame, seeds: int, settings: MergeSettings) -> pl.DataFrame:
+    """Pairs of one scope with equal or overlapping sets of words."""
+    members = facts.select("wording", "place", "is_seed")
+    has_seed = sets["set"].is_in(members.filter("is_seed")["wording"].implode())
+    overlaps = shared_words(sets, has_seed, settings.text_dedup)
     same = members.filter("is_seed").select(first="wording", second="wording", jaccard=1.0).unique()
     wordings = pl.concat([overlaps, same.cast(overlaps.schema)])
     both = wordings.join(members, left_on="first", right_on="wording")
     both = both.join(members, left_on="second", right_on="wording", suffix="_b")
     pairs = both.filter((pl.col("is_seed") | pl.col("is_seed_b")) & (pl.col("place") != pl.col("place_b")))
-    told = pairs.select(
+    unique = pairs.select(
         first=pl.min_horizontal("place", "place_b"), second=pl.max_horizontal("place", "place_b"), jaccard="jaccard"
     ).unique()
-    first, second, measure = (told[name].to_numpy() for name in ("first", "second", "jaccard"))
-    # Which of the facts that are not seeds stay is decided by cosine, with those found by meaning.
-    stays = best_of(first, second, measure, seeds, SEED_MATCHES, len(told))
-    return told[stays].select(*_PLACES)
+    first, second, measure = (unique[name].to_numpy() for name in ("first", "second", "jaccard"))
+    # Facts that are not seeds are cut later, by cosine, together with the pairs by meaning.
+    stays = best_of(first, second, measure, seeds, SEED_MATCHES, len(unique))
+    return unique[stays].select(*_PLACES)
 
 
-def _measured(pairs: pl.DataFrame, held: pl.DataFrame, rows: Vectors, sets: pl.DataFrame) -> pl.DataFrame:
+def _measured(pairs: pl.DataFrame, facts: pl.DataFrame, rows: Vectors, sets: pl.DataFrame) -> pl.DataFrame:
     """Both measures of every pair, exact."""
     words = sets["words"]
     parts = [pl.DataFrame(schema=_MEASURES)]
     for part in pairs.iter_slices(_MEASURED):
         first, second = part["first"], part["second"]
-        told = [words.gather(held["wording"].gather(ends)) for ends in (first, second)]
+        sides = [words.gather(facts["wording"].gather(ends)) for ends in (first, second)]
         cosine = pl.Series(cosines(rows, first.to_numpy(), second.to_numpy()), dtype=pl.Float64)
-        parts.append(part.with_columns(cosine=cosine, jaccard=overlap_of(*told)))
+        parts.append(part.with_columns(cosine=cosine, jaccard=overlap_of(*sides)))
     return pl.concat(parts)
 
 
 def _cut(pairs: pl.DataFrame, seeds: int, settings: MergeSettings) -> pl.DataFrame:
-    """Of the facts that are not seeds only each seed's best (S1-02, S1-12)."""
+    """The pairs of seeds, and each seed's best pairs with other facts (S1-02, S1-12)."""
     limit = settings.max_existing_matches
     outer = pairs.filter(pl.col("second") >= seeds).sort("first", -pl.col("cosine"), "second")
     if settings.rerank:
-        pool = outer.group_by("first", maintain_order=True).head(limit * settings.rerank_multiplier)
+        nearest = outer.group_by("first", maintain_order=True).head(limit * settings.rerank_multiplier)
         score = 0.7 * pl.col("cosine") + 0.3 * pl.col("jaccard")
-        outer = pool.sort("first", -score, "second")
+        outer = nearest.sort("first", -score, "second")
     best = outer.group_by("first", maintain_order=True).head(limit)
     return pl.concat([pairs.filter(pl.col("second") < seeds), best.select(pairs.columns)])
 
 
-def _named(pairs: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
-    ids = held["id"]
+def _named(pairs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
+    ids = facts["id"]
     ends = pairs.select("cosine", "jaccard", one=ids.gather(pairs["first"]), two=ids.gather(pairs["second"]))
     named = ends.select(
         a_id=pl.min_horizontal("one", "two"), b_id=pl.max_horizontal("one", "two"), cosine="cosine", jaccard="jaccard"
@@ -182,23 +182,22 @@ def _named(pairs: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
     return named.sort("a_id", "b_id")
 
 
-# Which facts are about one matter, however it is put: they share words that few facts have (S1-02, S2-58, S2-62).
-# "The sprint ends on 1 April" and "the sprint was extended" are no near neighbours by meaning alone, nor are a denial
-# and what it denies.
+# Topics: pairs of facts about one matter, which share rare words (S1-02, S2-58, S2-62). "The sprint ends on 1 April"
+# and "the sprint was extended" are no near neighbours by meaning alone, nor are a statement and its denial.
 
 
 TOPICS = {"a_id": pl.String, "b_id": pl.String, "cosine": pl.Float64, "jaccard": pl.Float64, "shared": pl.Float64}
 LEAST_SHARED = 4.0  # one word that few facts have, or two that some have
-MATCHES = 12  # pairs that a seed brings at most
-_COMMON = 100  # a word of more facts says nothing about which of them belong together
-_BACKGROUND = 30  # facts that every store is taken to have besides, so that small stores are weighed like others
+MATCHES = 12  # most pairs of one seed
+_COMMON = 100  # a word of more facts is too common
+_BACKGROUND = 30  # added to the number of facts, so that weights in small stores are similar
 _WORD_WEIGHT, _MOST_WORDS = 0.03, 15.0
 _NUMBER_WEIGHT, _DENIAL_WEIGHT, _END_WEIGHT = 0.3, 0.15, 0.5
 _ENDS = ("never", "no longer", "used to")
 
 
 def find_topics(facts: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
-    """TOPICS: pairs of one scope, a seed among them, that share rare words; `shared` is how much these weigh.
+    """TOPICS: pairs of one scope with a seed that share rare words; `shared` is the sum of their weights.
 
     `facts` has id, scope, kind, statement and is_seed, its rows in the order of `vectors`, unit rows or zero.
     """
@@ -227,10 +226,10 @@ def find_topics(facts: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
 
 
 def with_score(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Pairs with the `score` by which a question is worth its tokens.
+    """Pairs with `score`, the priority of a question to a model.
 
-    They have cosine, shared, statement and statement_b. Another number or another negation in the same words may be a
-    change, or a contradiction; "never" and "no longer" on one side alone are the likeliest sign of one.
+    `pairs` have cosine, shared, statement and statement_b. Different numbers or negations in similar words may be a
+    change or a contradiction; "never" or "no longer" on one side alone is the strongest sign.
     """
     texts = [straight(pairs[name]) for name in ("statement", "statement_b")]
     (amounts, amounts_b), (denials, denials_b) = (
@@ -248,6 +247,6 @@ def with_score(pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _tells_an_end(denials: pl.Series) -> pl.Series:
-    """Whether a text says that something never was or is over; "do not stop" does not."""
+    """Whether a text says that something never was or is over; not so "do not stop"."""
     over = denials.list.set_intersection(list(_ENDS)).list.len() > 0
     return over | (denials.list.contains("stop") & ~denials.list.contains("not"))

@@ -1,4 +1,4 @@
-"""Who absorbs whom: merges and verdicts carried out one after the other, each fact at most once (T35, T36)."""
+"""Cluster merge: merges and verdicts carried out in order, each fact merged at most once (T35, T36)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slowwave.validity import successors
 
 from .merging import Merges
 
-# Combining: two notes that become one keep every word of both (S4-09).
+# Notes that are merged keep all words of both (S4-09).
 
 
 LEAST_OVERLAP = 20  # characters; a shorter overlap may be chance
@@ -29,9 +29,9 @@ LEAST_OVERLAP = 20  # characters; a shorter overlap may be chance
 def combine(keep: str, drop: str, least_overlap: int = LEAST_OVERLAP) -> str:
     """One text that contains both.
 
-    The longer one where it contains the other. Else the two joined where one ends as the other begins, over at least
-    `least_overlap` characters and as many as there are; that `keep` comes first is tried first. Else the longer one, a
-    blank line, the shorter one.
+    The longer one if it contains the other. Else both, joined at the longest overlap of one's end with the other's
+    beginning, of at least `least_overlap` characters; `keep` first, if possible. Else the longer one, an empty line,
+    the shorter one.
     """
     longer, shorter = (keep, drop) if len(keep) >= len(drop) else (drop, keep)
     if shorter in longer:
@@ -43,16 +43,16 @@ def combine(keep: str, drop: str, least_overlap: int = LEAST_OVERLAP) -> str:
 
 
 def _overlap(first: str, second: str, least: int) -> int:
-    """Characters of the longest end of the first text that begins the second; 0 where there are fewer than `least`."""
+    """Length of the longest end of the first text that begins the second; 0 below `least`."""
     lengths = range(min(len(first), len(second)), least - 1, -1)
     return next((length for length in lengths if first.endswith(second[:length])), 0)
 
 
 def combined_notes(pairs: pl.DataFrame) -> dict[str, str]:
-    """The new text of each note (id, keep) that drops others (drop), where one of them has a word that it lacks.
+    """New texts of notes (id, keep) that absorb others (drop) with further words.
 
-    Notes that only differ in endings, articles or marks go on as they are: nothing would be gained but a repetition. So
-    do those whose texts together would be longer than a statement may be.
+    Notes that differ only in endings, articles or punctuation keep their text, and so do notes whose joined text would
+    be too long for a statement.
     """
     lacks = content_stems("drop").list.set_difference(content_stems("keep")).list.len() > 0
     texts: dict[str, str] = {}
@@ -71,11 +71,11 @@ MEMBERS = {"target_id": pl.String(), "root_id": pl.String(), "id": pl.String()}
 
 
 @dataclass(slots=True)
-class Absorption:
-    """What merges and verdicts come to.
+class ClusterMerge:
+    """The result of merges and verdicts.
 
-    `steps` lead from each absorbed fact to the one that absorbed it, `how` says who decided it: a rule, or a model or a
-    person. `wordings` are the new statements of notes that go on with the words of others.
+    `steps`: duplicate → the fact that absorbed it; `how`: duplicate → DEDUP (a rule) or CONSOLIDATED (a model or a
+    person). `wordings`: note → new statement with the words of others.
     """
 
     facts: pl.DataFrame
@@ -85,14 +85,14 @@ class Absorption:
     wordings: dict[str, str] = field(default_factory=dict)
 
     def roots(self) -> dict[str, str]:
-        """The last survivor of every absorbed fact."""
+        """Duplicate → its last representative."""
         ends: dict[str, str] = {}
-        for id_ in reversed(self.steps):  # whoever was absorbed later stands nearer to the end
+        for id_ in reversed(self.steps):  # later steps are nearer to the end
             ends[id_] = ends.get(self.steps[id_], self.steps[id_])
         return ends
 
     def reworded(self) -> pl.DataFrame:
-        """TARGETS: the survivors that go on as a new fact with its id (deterministic: a retry makes the same one)."""
+        """TARGETS: representatives that get a new row with a new statement; its id is deterministic, for retries."""
         if not self.wordings:
             return pl.DataFrame(schema=TARGETS)
         starts = dict(self.facts.select("id", "valid_from").iter_rows())
@@ -105,15 +105,18 @@ class Absorption:
         ]
         return pl.DataFrame(rows, schema=TARGETS, orient="row").sort("root_id")
 
-    def closings(self) -> pl.DataFrame:
-        """STEPS of every fact that is closed: who absorbed it, in which row that one goes on, and who decided."""
+    def supersessions(self) -> pl.DataFrame:
+        """STEPS of every closed fact: its representative, the row of that now, and who decided."""
         new = dict(self.reworded().select("root_id", "target_id").iter_rows())
-        rows = [(id_, winner, new.get(winner, winner), self.how[id_]) for id_, winner in self.steps.items()]
+        rows = [
+            (id_, representative, new.get(representative, representative), self.how[id_])
+            for id_, representative in self.steps.items()
+        ]
         rows += [(root, root, target, DEDUP) for root, target in new.items()]
         return pl.DataFrame(rows, schema=STEPS, orient="row").sort("id")
 
     def members(self) -> pl.DataFrame:
-        """MEMBERS: everything that goes on in each target, the survivor with its old wording among it."""
+        """MEMBERS: all facts of each target, with the representative in its old wording."""
         roots = self.roots()
         new = dict(self.reworded().select("root_id", "target_id").iter_rows())
         everyone = {**roots, **{root: root for root in (*roots.values(), *new)}}
@@ -121,30 +124,32 @@ class Absorption:
         return pl.DataFrame(rows, schema=MEMBERS, orient="row").sort("target_id", "id")
 
 
-def absorb(facts: pl.DataFrame, merges: Merges, verdicts: Iterable[tuple[str, str]] = ()) -> Absorption:
-    """Carry out merges, then what a model or a person said of pairs (loser, winner), in their order.
+def merge_clusters(facts: pl.DataFrame, merges: Merges, verdicts: Iterable[tuple[str, str]] = ()) -> ClusterMerge:
+    """Carry out merges by rule, then verdicts (duplicate, representative) of a model or a person, in their order.
 
-    `facts` are live. A loser that is closed already, a winner that is, and a circle are left out (T35, T36).
+    `facts` are live. A step with a side that is merged already, and one that forms a circle, is left out (T35, T36).
     """
     stored = dict(facts.drop_nulls("replaced_by").select("id", "replaced_by").iter_rows())
-    done = Absorption(frames.conform(facts, frames.FACTS), stored)
-    for loser, winner in merges.losers.select("loser_id", "winner_id").iter_rows():
-        _take(done, loser, winner, DEDUP)
-    for loser, winner in verdicts:
-        _take(done, loser, winner, CONSOLIDATED)
+    done = ClusterMerge(frames.conform(facts, frames.FACTS), stored)
+    for duplicate, representative in merges.duplicates.select("loser_id", "winner_id").iter_rows():
+        _take(done, duplicate, representative, DEDUP)
+    for duplicate, representative in verdicts:
+        _take(done, duplicate, representative, CONSOLIDATED)
     if merges.joins_notes:
         _join_notes(done)
     return done
 
 
-def _join_notes(done: Absorption) -> None:
-    """A note goes on in a new row that also says what the notes say that it absorbed by rule, in their order (S4-09).
+def _join_notes(done: ClusterMerge) -> None:
+    """Give notes a new wording with the words of the notes that they absorbed by rule, in their order (S4-09).
 
-    Not where it was absorbed itself, or where it is pinned or an axiom.
+    Not notes that were absorbed, are pinned, or are axioms.
     """
     notes = done.facts.filter(pl.col("kind") == "note")
     free = notes.filter(may_yield(""), ~pl.col("id").is_in(list(done.steps)))
-    steps = [(winner, loser) for loser, winner in done.steps.items() if done.how[loser] == DEDUP]
+    steps = [
+        (representative, duplicate) for duplicate, representative in done.steps.items() if done.how[duplicate] == DEDUP
+    ]
     pairs = (
         pl.DataFrame(steps, schema={"id": pl.String, "loser_id": pl.String}, orient="row")
         .join(free.select("id", keep="statement"), on="id", maintain_order="left")
@@ -153,48 +158,48 @@ def _join_notes(done: Absorption) -> None:
     done.wordings |= combined_notes(pairs)
 
 
-def _take(done: Absorption, loser: str, winner: str, how: str) -> None:
-    """Note a step, unless one of the two was absorbed already or the loser itself took the winner's place (T35)."""
-    if loser == winner or loser in done.steps or winner in done.steps:
+def _take(done: ClusterMerge, duplicate: str, representative: str, how: str) -> None:
+    """Note a step, unless one of the two was absorbed already or the step forms a circle (T35)."""
+    if duplicate == representative or duplicate in done.steps or representative in done.steps:
         return
-    if loser not in successors(winner, {**done.stored, **done.steps} if done.stored else done.steps):
-        done.steps[loser] = winner
-        done.how[loser] = how
+    if duplicate not in successors(representative, {**done.stored, **done.steps} if done.stored else done.steps):
+        done.steps[duplicate] = representative
+        done.how[duplicate] = how
 
 
-# What a survivor takes over: time, confidence, evidence, aspects of all it absorbs; nothing is lost (S1-06, C13).
+# Merge provenance: a representative takes over time, confidence, evidence and aspects of its cluster (S1-06, C13).
 
 
-def evidence_of(done: Absorption, evidence: pl.DataFrame) -> pl.DataFrame:
-    """FACT_EVIDENCE of survivors: every message that one of theirs was said in, once, where it is not there yet."""
-    held = frames.conform(evidence, frames.FACT_EVIDENCE).select(*frames.FACT_EVIDENCE)
+def evidence_of(done: ClusterMerge, evidence: pl.DataFrame) -> pl.DataFrame:
+    """FACT_EVIDENCE of representatives: every message of their clusters, once, without stored rows."""
+    known = frames.conform(evidence, frames.FACT_EVIDENCE).select(*frames.FACT_EVIDENCE)
     heirs = done.members().select("target_id", fact_id="id")
-    said = held.join(heirs, on="fact_id").sort("target_id", "occurred_at", "id", nulls_last=True)
-    first = said.unique(["target_id", "message_id"], keep="first", maintain_order=True).drop("fact_id")
+    every = known.join(heirs, on="fact_id").sort("target_id", "occurred_at", "id", nulls_last=True)
+    first = every.unique(["target_id", "message_id"], keep="first", maintain_order=True).drop("fact_id")
     named = first.rename({"target_id": "fact_id"})
-    new = named.join(held, on=["fact_id", "message_id"], how="anti", maintain_order="left")
+    new = named.join(known, on=["fact_id", "message_id"], how="anti", maintain_order="left")
     ids = [row_id("v", *pair) for pair in new.select("fact_id", "message_id").iter_rows()]
     rows = new.with_columns(id=pl.Series(ids, dtype=pl.String))
     return frames.conform(rows, frames.FACT_EVIDENCE).select(*frames.FACT_EVIDENCE)
 
 
-def aspects_of(done: Absorption, tags: pl.DataFrame) -> pl.DataFrame:
-    """FACT_ASPECTS of survivors: those of all they absorbed, where they are not there yet."""
-    held = frames.conform(tags, frames.FACT_ASPECTS).select(*frames.FACT_ASPECTS)
+def aspects_of(done: ClusterMerge, tags: pl.DataFrame) -> pl.DataFrame:
+    """FACT_ASPECTS of representatives: those of their clusters, without stored rows."""
+    known = frames.conform(tags, frames.FACT_ASPECTS).select(*frames.FACT_ASPECTS)
     heirs = done.members().select("target_id", fact_id="id")
-    named = held.join(heirs, on="fact_id").sort("target_id", "slug", "id").drop("fact_id")
+    named = known.join(heirs, on="fact_id").sort("target_id", "slug", "id").drop("fact_id")
     first = named.unique(["target_id", "slug"], keep="first", maintain_order=True).rename({"target_id": "fact_id"})
-    new = first.join(held, on=["fact_id", "slug"], how="anti", maintain_order="left")
+    new = first.join(known, on=["fact_id", "slug"], how="anti", maintain_order="left")
     ids = [row_id("as", *pair) for pair in new.select("fact_id", "slug").iter_rows()]
     rows = new.with_columns(id=pl.Series(ids, dtype=pl.String))
     return frames.conform(rows, frames.FACT_ASPECTS).select(*frames.FACT_ASPECTS)
 
 
-def inherited(done: Absorption, evidence: pl.DataFrame) -> pl.DataFrame:
-    """Per survivor (root_id, target_id) what it is worth with all it absorbed, under the names of FACTS.
+def merge_provenance(done: ClusterMerge, evidence: pl.DataFrame) -> pl.DataFrame:
+    """Per representative (root_id, target_id) the values of its cluster, under the names of FACTS.
 
-    Earliest valid_from, highest confidence, strongest entrenchment, messages counted once, aspects in the order of the
-    taxonomy, as supersedes_id the latest of its predecessors, and the general words of all.
+    Earliest valid_from, highest confidence, strongest entrenchment, each message counted once, aspects in the order of
+    the taxonomy, the latest predecessor as supersedes_id, and the general words of all.
     """
     members = done.members()
     rows = members.join(done.facts, on="id").with_columns(rank=entrenchment_rank("entrenchment"))
@@ -202,9 +207,9 @@ def inherited(done: Absorption, evidence: pl.DataFrame) -> pl.DataFrame:
         frames.conform(evidence, frames.FACT_EVIDENCE)
         .join(members.select("target_id", fact_id="id"), on="fact_id")
         .group_by("target_id")
-        .agg(heard=pl.col("message_id").n_unique().cast(pl.Int64))
+        .agg(messages=pl.col("message_id").n_unique().cast(pl.Int64))
     )
-    # A reworded survivor takes the place of its old wording, everything else that of what it absorbed.
+    # A reworded representative replaces its old wording, any other one the facts that it absorbed.
     older = rows.filter((pl.col("id") != pl.col("root_id")) | (pl.col("root_id") != pl.col("target_id")))
     latest = older.sort("valid_from", "id").group_by("target_id").agg(supersedes_id=pl.col("id").last())
     worth = rows.group_by("target_id", "root_id").agg(
@@ -214,33 +219,30 @@ def inherited(done: Absorption, evidence: pl.DataFrame) -> pl.DataFrame:
         pl.col("rank").max(),
         slugs=pl.col("aspect_slugs").explode().drop_nulls().unique(),
     )
-    said = done.facts.select(root_id="id", known="statement")
-    said = members.select("target_id", "root_id").unique().join(said, on="root_id")
-    said = said.join(done.reworded(), on=["target_id", "root_id"], how="left")
-    said = said.select(id="target_id", statement=pl.coalesce("statement", "known"))
-    words = joined_words(rows.select("search_terms", id="target_id"), said).rename({"id": "target_id"})
+    statements = done.facts.select(root_id="id", known="statement")
+    statements = members.select("target_id", "root_id").unique().join(statements, on="root_id")
+    statements = statements.join(done.reworded(), on=["target_id", "root_id"], how="left")
+    statements = statements.select(id="target_id", statement=pl.coalesce("statement", "known"))
+    words = joined_words(rows.select("search_terms", id="target_id"), statements).rename({"id": "target_id"})
     joined = worth
     for more in (counts, latest, words):
         joined = joined.join(more, on="target_id", how="left")
+    slugs = [pl.when(pl.col("slugs").list.contains(slug)).then(pl.lit(slug)) for slug in SLUGS]
     return joined.sort("target_id").select(
         "target_id", "root_id", "valid_from", "confidence", "supersedes_id", "search_terms",
-        evidence_count=pl.max_horizontal("evidence_count", "heard"),
+        evidence_count=pl.max_horizontal("evidence_count", "messages"),
         entrenchment=entrenchment_named("rank"),
-        aspect_slugs=pl.concat_list(_ordered_slugs()).list.drop_nulls(),
+        aspect_slugs=pl.concat_list(slugs).list.drop_nulls(),
     )  # fmt: skip
 
 
-def _ordered_slugs() -> list[pl.Expr]:
-    return [pl.when(pl.col("slugs").list.contains(slug)).then(pl.lit(slug)) for slug in SLUGS]
+def with_merge_provenance(done: ClusterMerge, worth: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    """All facts: representatives with the values of their cluster, duplicates closed; valid_to stays (§6.3).
 
-
-def with_inheritance(done: Absorption, worth: pl.DataFrame, now: datetime) -> pl.DataFrame:
-    """All facts, survivors with what they inherit and absorbed ones closed; valid_to is untouched (§6.3).
-
-    Redundancy is no change: an absorbed fact was as true as the other, and questions about the past still see one.
+    A duplicate was as true as its representative, so questions about the past still see one fact.
     """
     own = worth.filter(pl.col("target_id") == pl.col("root_id")).drop("root_id").rename({"target_id": "id"})
-    closed = done.closings().select(
+    closed = done.supersessions().select(
         "id",
         status=pl.lit("superseded"),
         status_reason=pl.format("{}: absorbed by {}", "how", "target_id"),
@@ -250,10 +252,10 @@ def with_inheritance(done: Absorption, worth: pl.DataFrame, now: datetime) -> pl
     return done.facts.update(own, on="id").update(closed, on="id")
 
 
-def reworded_facts(done: Absorption, worth: pl.DataFrame, facts: pl.DataFrame, batch_id: str) -> pl.DataFrame:
-    """FACTS: the new rows of survivors in better words; what they are about is what the old ones were about (C14).
+def reworded_facts(done: ClusterMerge, worth: pl.DataFrame, facts: pl.DataFrame, batch_id: str) -> pl.DataFrame:
+    """FACTS: new rows of reworded representatives, without vector; subject and object stay (C14).
 
-    They have no vector yet. `facts` are all facts as they will be, for the marks of the old rows.
+    `facts` are all facts after the merge, for the marks of the old rows.
     """
     new = done.reworded()
     hashes = pl.Series([statement_hash(text) for text in new["statement"]], dtype=pl.String)
@@ -278,8 +280,8 @@ def reworded_facts(done: Absorption, worth: pl.DataFrame, facts: pl.DataFrame, b
     return activated(frames.conform(rows, frames.FACTS).select(*frames.FACTS), "consolidated")
 
 
-def lineage_of(done: Absorption) -> pl.DataFrame:
-    """LINEAGE: one step per closed fact, to the row that took its place."""
-    rows = done.closings().select(old_id="id", new_id="target_id", reason="how")
+def lineage_of(done: ClusterMerge) -> pl.DataFrame:
+    """LINEAGE: one step per closed fact, to the row that replaces it."""
+    rows = done.supersessions().select(old_id="id", new_id="target_id", reason="how")
     ids = [row_id("l", *pair) for pair in rows.select("old_id", "new_id").iter_rows()]
     return frames.conform(rows.with_columns(id=pl.Series(ids, dtype=pl.String)), frames.LINEAGE)

@@ -1,7 +1,7 @@
-"""What is looked at, and what says the same so plainly that nobody need be asked (S1-01, S1-04, S1-10, §6.2).
+"""Merging by rule: seeds, rules, and duplicates that need no model (S1-01, S1-04, S1-10, §6.2).
 
-A merge needs words or meaning nearly equal *and* every guard. It is never handed on: whatever a fact absorbs was
-compared with that fact itself.
+A merge needs nearly equal words or meaning *and* every guard. It is not transitive: a fact absorbs only facts that were
+compared with it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from slowwave.settings import MergeSettings, StewardSettings
 
 from .blocking import TOPICS
 
-# Rules of merging: how alike facts must be, and which of two that say the same survives (S1-04, S1-10, S4-08).
+# Rules of merging: the least similarity, and the choice of the representative (S1-04, S1-10, S4-08).
 
 
 BY_WORDS, BY_MEANING, BY_USE = "text", "meaning", "use"
@@ -31,12 +31,11 @@ Measure = Callable[[pl.DataFrame], pl.DataFrame]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MergeRule:
-    """When nothing but guards keeps two facts apart, and who survives among those of one rank.
+    """When two facts are similar enough for the guards, and which of them is the representative.
 
-    `is_alike`, over PAIRS: worth showing to the guards. `order`, over FACTS with created_at: best survivor first; what
-    is pinned, then what is better entrenched, comes before all of it. `measure`: pairs (a_id, b_id, cosine where it is
-    known, statement, statement_b) that nobody compared before, with cosine and jaccard. `stage`, over PAIRS: what the
-    ledger says the merge was made by.
+    `is_alike`, over PAIRS: similar enough. `order`, over FACTS with created_at: best representative first, after pinned
+    and better entrenched facts. `measure` adds cosine and jaccard to new pairs (a_id, b_id, cosine where it is known,
+    statement, statement_b). `stage`, over PAIRS: the stage of the merge for the ledger.
     """
 
     is_alike: pl.Expr
@@ -46,9 +45,9 @@ class MergeRule:
 
 
 def by_words(settings: MergeSettings) -> MergeRule:
-    """Consolidation: alike in words or in meaning; more evidence survives, then what is surer, shorter, older.
+    """Consolidation: similar words or meaning; more evidence is better, then surer, shorter, older.
 
-    Neither says more than the other, the guards see to that: of "By the way: X" and "X" the plain one stays.
+    By the guards neither says more than the other: of "By the way: X" and "X" the plain one stays.
     """
     has_same_words = pl.col("jaccard") >= settings.text_dedup
     return MergeRule(
@@ -66,7 +65,7 @@ def by_words(settings: MergeSettings) -> MergeRule:
 
 
 def by_use(settings: StewardSettings, ids: pl.Series, vectors: Vectors) -> MergeRule:
-    """The steward: alike in meaning alone; what was recalled more survives, then what fitted better, then the older.
+    """The steward: similar meaning; more recalls are better, then a higher retrieval score, then the older.
 
     Facts need hit_count and avg_retrieval_score, null where they were never recalled (S4-08). `vectors` (n, d) are the
     unit rows of the facts `ids`.
@@ -96,18 +95,18 @@ def _with_words(pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 KINDS = ("relation", "observation", "note")
-"""Kinds of fact that can say the same as another; structure and similarity are no knowledge (T33)."""
+"""Kinds of fact that can be duplicates; not structure and similarity (T33)."""
 PAIRS: frames.Schema = {"a_id": frames.TEXT, "b_id": frames.TEXT, "cosine": frames.NUMBER, "jaccard": frames.NUMBER}
 UNDECIDED: frames.Schema = {**PAIRS, "guard": frames.TEXT}
-LOSERS: frames.Schema = {
+DUPLICATES: frames.Schema = {
     "loser_id": frames.TEXT,
     "winner_id": frames.TEXT,
     "cosine": frames.NUMBER,
     "jaccard": frames.NUMBER,
     "stage": frames.TEXT,
 }
-LIKENESS = "likeness"
-"""The guard of a pair that is not alike enough to be merged without a model."""
+NOT_SIMILAR = "likeness"
+"""The guard of a pair that is not similar enough for a merge without a model."""
 _EQUAL = 1.0 - 1e-6  # cosine of equal vectors in float32
 _COMPARED = (
     "id kind scope subject_id predicate object_id object_text polarity statement entrenchment pinned valid_to day"
@@ -115,13 +114,12 @@ _COMPARED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
-    """The facts of one consolidation and what is known about their pairs.
+class CandidateSet:
+    """The facts of one consolidation and their pairs.
 
-    `facts`: FACTS with created_at and is_seed, live, seeds and neighbours. `pairs`: PAIRS among them, those worth a
-    look. `decided`: PAIR_DECISIONS about these pairs. `topics`: TOPICS, pairs that may be about one matter, and
-    `people` the entities that are persons, where a model is asked. `prompt_version`: of the prompt that it will be
-    asked with; empty where nobody can be asked.
+    `facts`: FACTS with created_at and is_seed, live, seeds and neighbours. `pairs`: similar PAIRS among them.
+    `decided`: PAIR_DECISIONS about these pairs. For questions to a model: `topics`, TOPICS about one matter, `people`,
+    ids of entities that are persons, and `prompt_version`, empty if there is no model.
     """
 
     facts: pl.DataFrame
@@ -146,34 +144,33 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Merges:
-    """`losers`: LOSERS, each absorbed by its winner without a model. `undecided`: UNDECIDED, what else is alike.
+    """`duplicates`: DUPLICATES, merged without a model. `undecided`: UNDECIDED, the other similar pairs.
 
-    With `joins_notes` a note that survives goes on in the words of those it absorbs, too (S4-09).
+    With `joins_notes` a note also takes over the words of the notes that it absorbs (S4-09).
     """
 
-    losers: pl.DataFrame = field(default_factory=lambda: frames.empty(LOSERS))
+    duplicates: pl.DataFrame = field(default_factory=lambda: frames.empty(DUPLICATES))
     undecided: pl.DataFrame = field(default_factory=lambda: frames.empty(UNDECIDED))
     joins_notes: bool = False
 
 
 def is_redundancy() -> pl.Expr:
-    """Rows of PAIR_DECISIONS that are about saying the same, not about contradicting."""
+    """Rows of PAIR_DECISIONS about duplicates, not about contradictions."""
     return pl.col("kind").fill_null("redundant") == "redundant"
 
 
 def is_open_pair() -> pl.Expr:
-    """Rows of PAIR_DECISIONS that wait for a verdict: kept apart, asked about in vain, or left open by a rule."""
+    """Rows of PAIR_DECISIONS that wait for a verdict: undecided, failed, or left open by a rule."""
     pending = pl.col("outcome") == "pending"
     left_open = ~is_redundancy() & pending & (pl.col("decided_by") == "rule")
     return (is_redundancy() & (pending | (pl.col("outcome") == "failed")) | left_open).fill_null(False)
 
 
 def select_seeds(facts: pl.DataFrame, pending: pl.DataFrame, has_model: bool, max_attempts: int = 3) -> pl.Series:
-    """Ids of the facts to consolidate, oldest first: those that nobody looked at yet (S1-01).
+    """Ids of the facts to consolidate, oldest first: those without consolidated_at (S1-01).
 
-    `facts` are all live facts, with created_at; `pending` are PAIR_DECISIONS. With a model, the facts of a
-    pair that waits for one are looked at again although they are marked, and those of a pair that it failed to decide
-    while attempts are left.
+    `facts` are all live facts, with created_at; `pending` are PAIR_DECISIONS. With a model also the facts of pairs that
+    wait for a verdict, and of failed pairs while attempts are left.
     """
     ours = frames.conform(facts, frames.FACTS).filter(pl.col("kind").is_in(KINDS))
     fresh = pl.col("consolidated_at").is_null()
@@ -188,49 +185,45 @@ def select_seeds(facts: pl.DataFrame, pending: pl.DataFrame, has_model: bool, ma
     return ours.filter(fresh).sort("created_at", "id")["id"]
 
 
-def merge_by(pool: Pool, rule: MergeRule) -> Merges:
-    """What is merged without a model under a rule; the guards stand in front of each.
+def merge_by(candidates: CandidateSet, rule: MergeRule) -> Merges:
+    """The merges of a rule without a model, each checked by the guards.
 
-    In order of rank every fact that was not absorbed absorbs what may yield to it directly: who was absorbed absorbs
-    nobody (S4-10). What a loser alone was compared with is then compared with the one that absorbed it.
+    In order of rank every fact that is not merged yet absorbs the facts that may yield to it; a duplicate absorbs
+    nothing (S4-10). Facts that only a duplicate was compared with are then compared with its representative.
     """
-    pairs = _measured(pool)
-    ranked = _ranked(pool.facts, rule)
+    pairs = _measured(candidates)
+    texts = candidates.facts.with_columns(pl.col("statement").fill_null(""))
+    ranked = best_first(with_keys(texts), rule)
     guarded = _guarded(pairs, ranked, rule)
-    losers = _losers(guarded, ranked, rule)
-    while len(more := _handed_on(guarded, losers, ranked, pool, rule)):
+    duplicates = _duplicates(guarded, ranked, rule)
+    while len(more := _handed_on(guarded, duplicates, ranked, candidates, rule)):
         guarded = pl.concat([guarded, _guarded(more, ranked, rule)])
-        losers = _losers(guarded, ranked, rule)
-    gone = losers["loser_id"].implode()
+        duplicates = _duplicates(guarded, ranked, rule)
+    gone = duplicates["loser_id"].implode()
     left = guarded.filter(~pl.col("a_id").is_in(gone), ~pl.col("b_id").is_in(gone)).sort("a_id", "b_id")
-    return Merges(losers, left.select(*UNDECIDED))
+    return Merges(duplicates, left.select(*UNDECIDED))
 
 
-def _measured(pool: Pool) -> pl.DataFrame:
-    """PAIRS of comparable facts of one scope, with a seed, that nobody settled; smaller id first, each once."""
-    seeds = pool.seeds().implode()
-    ends = pool.facts.filter(pl.col("kind").is_in(KINDS)).select("id", "scope")
-    ordered = pool.pairs.select(
+def _measured(candidates: CandidateSet) -> pl.DataFrame:
+    """Unsettled PAIRS of comparable facts of one scope, with a seed; smaller id first, each once."""
+    seeds = candidates.seeds().implode()
+    ends = candidates.facts.filter(pl.col("kind").is_in(KINDS)).select("id", "scope")
+    ordered = candidates.pairs.select(
         "cosine", "jaccard", a_id=pl.min_horizontal("a_id", "b_id"), b_id=pl.max_horizontal("a_id", "b_id")
     ).filter(pl.col("a_id") != pl.col("b_id"), pl.col("a_id").is_in(seeds) | pl.col("b_id").is_in(seeds))
     within = frames.beside(ordered, ends).filter(pl.col("scope").eq_missing(pl.col("scope_b")))
-    unsettled = within.join(pool.settled(), on=["a_id", "b_id"], how="anti")
+    unsettled = within.join(candidates.settled(), on=["a_id", "b_id"], how="anti")
     return unsettled.group_by("a_id", "b_id").agg(pl.col("cosine", "jaccard").max()).select(*PAIRS).sort("a_id", "b_id")
 
 
-def _ranked(facts: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
-    """The facts, best survivor first, with the keys of repetition."""
-    return best_first(with_keys(facts.with_columns(pl.col("statement").fill_null(""))), rule)
-
-
 def best_first(facts: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
-    """The facts in the order in which they survive."""
+    """The facts, best representative first."""
     return facts.sort(~pl.col("pinned").fill_null(False), -entrenchment_rank("entrenchment"), *rule.order)
 
 
 def _guarded(pairs: pl.DataFrame, facts: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
-    """The pairs with `guard`, the first that keeps them apart (null: none), and which side may yield to the other."""
-    far = pairs.filter(~rule.is_alike).with_columns(guard=pl.lit(LIKENESS))
+    """The pairs with `guard`, the first one that fails (null: none), and a_yields, b_yields."""
+    far = pairs.filter(~rule.is_alike).with_columns(guard=pl.lit(NOT_SIMILAR))
     close = _about_one(pairs.filter(rule.is_alike), facts)
     apart = pl.concat([far, close.filter(pl.col("guard").is_not_null())])
     read = _read(close.filter(pl.col("guard").is_null()).drop("guard"), facts)
@@ -238,14 +231,14 @@ def _guarded(pairs: pl.DataFrame, facts: pl.DataFrame, rule: MergeRule) -> pl.Da
 
 
 def _about_one(pairs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
-    """The pairs with `guard` where polarity or subject differ: most of them do, and whole rows of facts are wide."""
+    """The pairs with `guard` where polarity or subject differ; a cheap check that decides most pairs."""
     codes = facts.select("id", *(pl.col(name).rank("dense").fill_null(0) for name in ("polarity", "subject_id")))
     apart = pl.coalesce(_unless_same("polarity", "polarity"), _unless_same("subject_id", "identity"))
     return frames.beside(pairs, codes).select(*PAIRS, guard=apart)
 
 
 def _read(pairs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
-    """Pairs about one thing as `_guarded` has them; texts are read only where nothing else keeps them apart."""
+    """Pairs as in `_guarded`; texts are read only where no other guard fails."""
     sides = frames.beside(pairs, facts.select(_COMPARED))
     flipped = sides.select(
         **{name: f"{name}_b" for name in _COMPARED[1:]}, **{f"{name}_b": name for name in _COMPARED[1:]}
@@ -269,7 +262,7 @@ def _unless_same(column: str, guard: str) -> pl.Expr:
     return pl.when(pl.col(column).ne_missing(pl.col(f"{column}_b"))).then(pl.lit(guard))
 
 
-def _losers(pairs: pl.DataFrame, ranked: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
+def _duplicates(pairs: pl.DataFrame, ranked: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
     """LOSERS: in order of rank, every fact that was not absorbed absorbs what may yield to it directly."""
     passing = pairs.filter(pl.col("guard").is_null())
     edges = pl.concat(
@@ -284,33 +277,33 @@ def _losers(pairs: pl.DataFrame, ranked: pl.DataFrame, rule: MergeRule) -> pl.Da
     taken = dict(_stars(downhill.select("winner_id", "loser_id").iter_rows()))
     found = pl.DataFrame(list(taken.items()), schema={"loser_id": pl.String, "winner_id": pl.String}, orient="row")
     rows = found.join(edges, on=["loser_id", "winner_id"], maintain_order="left").with_columns(stage=rule.stage)
-    return frames.conform(rows, LOSERS).select(*LOSERS).sort("loser_id")
+    return frames.conform(rows, DUPLICATES).select(*DUPLICATES).sort("loser_id")
 
 
 def _stars(edges: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """(loser, winner) of edges (winner, loser) sorted by rank of the winner: who was taken takes nobody."""
+    """(duplicate, representative) from edges (representative, duplicate) by rank; a duplicate takes no others."""
     taken: set[str] = set()
-    for winner, loser in edges:
-        if winner not in taken and loser not in taken:
-            taken.add(loser)
-            yield loser, winner
+    for representative, duplicate in edges:
+        if representative not in taken and duplicate not in taken:
+            taken.add(duplicate)
+            yield duplicate, representative
 
 
 def _handed_on(
-    guarded: pl.DataFrame, losers: pl.DataFrame, ranked: pl.DataFrame, pool: Pool, rule: MergeRule
+    guarded: pl.DataFrame, duplicates: pl.DataFrame, ranked: pl.DataFrame, candidates: CandidateSet, rule: MergeRule
 ) -> pl.DataFrame:
-    """PAIRS not measured before: a survivor and what one of its losers could have absorbed.
+    """New PAIRS: a representative, and a fact that one of its duplicates could have absorbed.
 
-    Of a crowd of twins not every pair is measured. Who was measured with the loser alone would be left behind.
+    Of a crowd of equal facts not every pair is measured; a fact measured only with a duplicate would be left out.
     """
-    seeds = pool.seeds().implode()
+    seeds = candidates.seeds().implode()
     alike = guarded.filter(pl.col("guard").is_null())
     both = pl.concat(
         [
             alike.select("cosine", loser_id="a_id", other="b_id"),
             alike.select("cosine", loser_id="b_id", other="a_id"),
         ]
-    ).join(losers.select("loser_id", "winner_id", twin="cosine"), on="loser_id")
+    ).join(duplicates.select("loser_id", "winner_id", twin="cosine"), on="loser_id")
     named = both.filter(pl.col("other") != pl.col("winner_id")).select(
         a_id=pl.min_horizontal("winner_id", "other"),
         b_id=pl.max_horizontal("winner_id", "other"),
@@ -323,8 +316,8 @@ def _handed_on(
 
 
 def standing(merges: Merges, facts: pl.DataFrame) -> Merges:
-    """The merges whose both sides are still among the facts, with a loser that may still yield (T40)."""
-    sides = frames.beside(merges.losers, facts.select("id", "pinned", "entrenchment"), "loser_id", "winner_id")
+    """The merges with both sides still among the facts, and a duplicate that may still yield (T40)."""
+    sides = frames.beside(merges.duplicates, facts.select("id", "pinned", "entrenchment"), "loser_id", "winner_id")
     there = facts["id"].implode()
     open_ = merges.undecided.filter(pl.col("a_id").is_in(there), pl.col("b_id").is_in(there))
-    return replace(merges, losers=sides.filter(may_yield()).select(*LOSERS), undecided=open_)
+    return replace(merges, duplicates=sides.filter(may_yield()).select(*DUPLICATES), undecided=open_)

@@ -1,6 +1,6 @@
-"""Observations of an entity: which say something new, which are flagged, which go (S0-01, S0-02, S0-05, T3, T4).
+"""Observations of an entity: new, known, refused, or flagged as similar (S0-01, S0-02, S0-05, T3, T4).
 
-A flag is a signal for people. It hides nothing, and nothing is merged or retired because of it.
+A flag is a signal for people; it neither hides, merges nor retires a fact.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.comparison.similarity import Vectors, word_overlap
-from slowwave.comparison.similarity_joins import FOUND, Likeness, similar_pairs
+from slowwave.comparison.similarity_joins import FOUND, SimilarityThresholds, similar_pairs
 from slowwave.extraction.requests import only_acknowledges
 from slowwave.filters.injection import injection_reasons
 from slowwave.filters.redaction import redact_all
@@ -43,10 +43,10 @@ def plan_flags(
     live_vectors: Vectors,
     settings: EvaluateSettings | None = None,
 ) -> pl.DataFrame:
-    """What S0-02 says of new observations, in their order.
+    """Similarity flags of new observations, in their order (S0-02).
 
-    Both frames have `id`, `owner` (whose observation it is) and `text`; vectors are unit rows in the same order.
-    Returns `id`, `is_duplicate` (byte-equal to an earlier one of its owner: not to be inserted), `similarity_flag`,
+    Both frames have `id`, `owner` (the id of its entity) and `text`; vectors are unit rows in the same order. Returns
+    `id`, `is_duplicate` (byte-equal to an earlier one of its owner: not to be inserted), `similarity_flag`,
     `similar_to_id` and `similarity_score` (of the best match: cosine, then containment, then id). A new one without a
     vector (zero row) is not flagged.
     """
@@ -58,8 +58,8 @@ def plan_flags(
     new = marked.filter("is_new")
     mine = marked.filter(pl.col("owner").is_in(new["owner"].implode()) & (pl.col("is_first") | ~pl.col("is_new")))
     kept, first_new = every[mine["row"].to_numpy()], int((~mine["is_new"]).sum())
-    likeness = Likeness.of(settings or EvaluateSettings())
-    found = similar_pairs(mine["text"], kept, likeness, group=mine["owner"], first_new=first_new)
+    thresholds = SimilarityThresholds.of(settings or EvaluateSettings())
+    found = similar_pairs(mine["text"], kept, thresholds, group=mine["owner"], first_new=first_new)
     pairs = pl.concat([pl.DataFrame(schema=FOUND), *found])
     best = _best(mine, pairs.filter(pl.Series(kept[pairs["b"].to_numpy()].any(axis=1), dtype=pl.Boolean)))
     return new.join(best, on="row", how="left", maintain_order="left").select(
@@ -85,11 +85,11 @@ def _best(rows: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def screen(texts: Sequence[str], held: Collection[str]) -> pl.DataFrame:
-    """SCREENED: each text as it would be stored, and whether it is `new`, `known` or `refused` with a reason.
+def screen(texts: Sequence[str], known: Collection[str]) -> pl.DataFrame:
+    """SCREENED: each text as it would be stored, with outcome `new`, `known` or `refused` and the reason.
 
-    What only thanks, greets or agrees is refused. Known is what the entity is byte-equally held to be, or what an
-    earlier text of the call says (S0-02). Secrets are taken out before anything looks at a text (T39).
+    `known` are the observations of the entity. A text is known if it is byte-equal to one of them or to an earlier text
+    of the call (S0-02). A text that only thanks, greets or agrees is refused. Secrets are redacted first (T39).
     """
     plain = pl.Series([" ".join(readable(text).split()) for text in texts], dtype=pl.String)
     clean, kinds = redact_all(plain)
@@ -107,7 +107,7 @@ def screen(texts: Sequence[str], held: Collection[str]) -> pl.DataFrame:
         .then(pl.lit(_TELLS_NOTHING))
         .otherwise("order")
     )
-    repeats = pl.col("content").is_in(list(held)) | ~pl.col("content").is_first_distinct()
+    repeats = pl.col("content").is_in(list(known)) | ~pl.col("content").is_first_distinct()
     outcome = pl.when(pl.col("reason").is_not_null()).then(pl.lit("refused"))
     return rows.select(
         "content", outcome.when(repeats).then(pl.lit("known")).otherwise(pl.lit("new")).alias("outcome"),
@@ -115,24 +115,20 @@ def screen(texts: Sequence[str], held: Collection[str]) -> pl.DataFrame:
     ).cast(pl.Schema(SCREENED))  # fmt: skip
 
 
-def named_by(asked: str, ids: Collection[str]) -> list[str]:
-    """The ids that are what was asked for, or begin with it, in whole or behind their last `_`.
+def named_by(prefix: str, ids: Collection[str]) -> list[str]:
+    """The ids that equal `prefix`, or begin with it, in whole or after their last `_`.
 
-    Fewer than six characters are no beginning: a slip of the pen must not name anything.
+    A prefix has at least LEAST_OF_ID characters, so that a typing error names nothing.
     """
-    if asked in ids or len(asked) < LEAST_OF_ID:
-        return [asked] if asked in ids else []
-    return sorted(each for each in ids if each.startswith(asked) or _short(each).startswith(asked))
-
-
-def _short(id: str) -> str:
-    return id.rpartition("_")[2]
+    if prefix in ids or len(prefix) < LEAST_OF_ID:
+        return [prefix] if prefix in ids else []
+    return sorted(each for each in ids if each.startswith(prefix) or each.rpartition("_")[2].startswith(prefix))
 
 
 def stale_flags(facts: pl.DataFrame, now: datetime) -> pl.DataFrame:
-    """The live facts whose flag points at a fact that is no longer live, with the flag cleared (S0-01).
+    """The live facts whose flag points at a fact that is not live, with the flag cleared (S0-01).
 
-    `facts` holds the flagged facts and their partners; a partner that is not among them is no longer live.
+    `facts` are the flagged facts and their partners; a partner that is not there is not live.
     """
     live = facts.filter(is_live(now))["id"].implode()
     flagged = facts.filter(is_live(now) & pl.col("similarity_flag").fill_null(False))
@@ -140,7 +136,7 @@ def stale_flags(facts: pl.DataFrame, now: datetime) -> pl.DataFrame:
 
 
 def cleared(facts: pl.DataFrame) -> pl.DataFrame:
-    """The facts without their mark of likeness."""
+    """The facts without their similarity flag."""
     none = [pl.lit(None, dtype=facts.schema[name]).alias(name) for name in MARKS if name in facts.columns]
     return facts.with_columns(none).with_columns(similarity_flag=pl.lit(False))
 
@@ -148,14 +144,13 @@ def cleared(facts: pl.DataFrame) -> pl.DataFrame:
 def unit_rows(column: pl.Series, dims: int) -> Vectors:
     """A vector column as an (n, dims) float32 matrix; rows without a vector are zero."""
     rows = np.zeros((len(column), dims), np.float32)
-    told = column.is_not_null().to_numpy()
-    if told.any():
-        rows[told] = column.drop_nulls().explode().to_numpy().reshape(-1, dims)
+    has_vector = column.is_not_null().to_numpy()
+    if has_vector.any():
+        rows[has_vector] = column.drop_nulls().explode().to_numpy().reshape(-1, dims)
     return rows
 
 
-# Observations of an entity that look alike, for a person to review: pairs, and the clusters they form (S0-04). What a
-# flag says when an observation comes in, this says of all that are there; neither ever merges anything (T4).
+# Review of similar observations of an entity: all pairs and their clusters (S0-04); nothing is merged (T4).
 
 
 Rows = npt.NDArray[np.int64]
@@ -170,11 +165,11 @@ PAIRS: frames.Schema = {
 
 
 @dataclass(frozen=True, slots=True)
-class Duplicates:
-    """What looks alike among the observations of one entity.
+class SimilarObservations:
+    """Similar pairs among the observations of one entity.
 
-    `pairs` has PAIRS, a said before b, the nearest first and two readings of one sentence last; it holds at most as
-    many as were asked for, `found` counts all. `clusters` are the ids that all pairs together connect, largest first.
+    `pairs` has PAIRS, a said before b, the nearest first and two readings of one sentence last, up to the limit;
+    `found` counts all. `clusters` are the ids that all pairs connect, largest first.
     """
 
     total: int
@@ -184,9 +179,9 @@ class Duplicates:
 
 
 def find_duplicates(
-    facts: pl.DataFrame, vectors: Vectors, likeness: Likeness | None = None, limit: int | None = None
-) -> Duplicates:
-    """All unordered pairs of one scope that S0-03 calls similar, flagged or not, and their clusters (S0-04).
+    facts: pl.DataFrame, vectors: Vectors, thresholds: SimilarityThresholds | None = None, limit: int | None = None
+) -> SimilarObservations:
+    """All unordered similar pairs of one scope (S0-03), flagged or not, and their clusters (S0-04).
 
     `facts`: id, statement, scope, message_id, valid_from; `vectors`: unit rows in the same order, zero for none.
     """
@@ -194,21 +189,21 @@ def find_duplicates(
     rows, ordered = facts[order], vectors[order.to_numpy()]
     text, sentence = rows["statement"].fill_null(""), _sentences(rows)
     labels, found, best = np.arange(len(rows)), 0, pl.DataFrame(schema={**FOUND, "one_sentence": pl.Boolean()})
-    for part in similar_pairs(text, ordered, likeness or Likeness(), group=rows["scope"]):
+    for part in similar_pairs(text, ordered, thresholds or SimilarityThresholds(), group=rows["scope"]):
         a, b = part["a"].to_numpy(), part["b"].to_numpy()
         labels, found = connected(labels, a, b), found + len(part)
-        told = part.with_columns(one_sentence=pl.Series(sentence[a] == sentence[b], dtype=pl.Boolean))
-        ranked = pl.concat([best, told]).sort("one_sentence", -pl.col("cosine"), "a", "b")
+        marked = part.with_columns(one_sentence=pl.Series(sentence[a] == sentence[b], dtype=pl.Boolean))
+        ranked = pl.concat([best, marked]).sort("one_sentence", -pl.col("cosine"), "a", "b")
         best = ranked if limit is None else ranked.head(limit)
     share = word_overlap(text[best["a"]], text[best["b"]])["containment"]
     shown = best.with_columns(share, a_id=rows["id"][best["a"]], b_id=rows["id"][best["b"]])
-    return Duplicates(len(rows), found, shown.select(*PAIRS), _clusters(rows["id"], labels))
+    return SimilarObservations(len(rows), found, shown.select(*PAIRS), _clusters(rows["id"], labels))
 
 
 def _sentences(rows: pl.DataFrame) -> Rows:
-    """A number for each sentence of a message: two readings of it have the same."""
-    told = pl.struct(pl.coalesce("message_id", "id"), "statement").rank("dense")
-    return rows.select(told.cast(pl.Int64).alias("sentence"))["sentence"].to_numpy()
+    """A number per row, equal for two readings of one sentence of a message."""
+    numbers = pl.struct(pl.coalesce("message_id", "id"), "statement").rank("dense")
+    return rows.select(numbers.cast(pl.Int64).alias("sentence"))["sentence"].to_numpy()
 
 
 def connected(labels: Rows, a: Rows, b: Rows) -> Rows:
@@ -224,7 +219,7 @@ def connected(labels: Rows, a: Rows, b: Rows) -> Rows:
 
 
 def _clusters(ids: pl.Series, labels: Rows) -> tuple[tuple[str, ...], ...]:
-    """The ids of each label that more than one row has, in the order of the rows; largest first."""
+    """The ids of each label with more than one row, in the order of the rows; largest first."""
     grouped = (
         pl.DataFrame({"id": ids, "label": labels})
         .group_by("label", maintain_order=True)

@@ -1,4 +1,4 @@
-"""What is known of pairs from now on: what was judged, what clashes, what waits, and what waits no more (S1-13)."""
+"""Outcomes of pairs: verdicts, contradictions, pairs that wait, and pairs that no longer wait (S1-13)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import polars as pl
 from slowwave import frames
 from slowwave.revision.apply import Surroundings, known_facts
 from slowwave.revision.contradictions import KIND as CONFLICT
-from slowwave.revision.dependency_invalidation import mark_suspects
+from slowwave.revision.dependency_invalidation import mark_dependents
 from slowwave.revision.mutual_exclusion import is_lasting, names_of
-from slowwave.revision.revision_state import Board, Closings, Fact
+from slowwave.revision.revision_state import Fact, RevisionState, Supersessions
 from slowwave.revision.supersession import KNOWN, READ, close
 from slowwave.settings import MergeSettings
 from slowwave.text import row_id
 from slowwave.validity import is_out_of_order
 
-from .cluster_merge import Absorption
-from .merging import Merges, Pool, is_redundancy
-from .questions import CONTRADICTS, CORRECTS, UPDATES, Judged, Merge
+from .cluster_merge import ClusterMerge
+from .merging import CandidateSet, Merges, is_redundancy
+from .questions import CONTRADICTS, CORRECTS, UPDATES, JudgedPair, Merge
 
-# What a model's verdicts end: facts that something newer updates or corrects, and clashes that stay (S2-14, S2-58).
+# Verdicts that end facts (updates, corrections), and contradictions that stay (S2-14, S2-58).
 
 
 _REASONS = {UPDATES: "temporal_change", CORRECTS: "correction"}
@@ -33,12 +33,12 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Endings:
-    """What verdicts close, what becomes suspect with it, and the pairs that clash and stay.
+    """Facts that verdicts close, their suspect dependents, and the pairs that contradict each other and stay.
 
-    `marks`: (id, suspect_of). `decisions` are rows for the ledger as a board notes them.
+    `marks`: (id, suspect_of). `decisions` are rows as `RevisionState` notes them.
     """
 
-    closings: Closings
+    supersessions: Supersessions
     marks: pl.DataFrame
     decisions: tuple[Row, ...]
     clashes: frozenset[tuple[str, str]]
@@ -46,46 +46,48 @@ class Endings:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The pairs that a model was asked about: its verdicts, the merges among them, and what they end."""
+    """The answers of a model about pairs: all verdicts, the merges among them, and the facts that they end."""
 
-    judged: tuple[Judged, ...]
+    judged: tuple[JudgedPair, ...]
     same: tuple[Merge, ...]
     ended: Endings
 
 
 def carry_out(
-    judged: Sequence[Judged], roots: Mapping[str, str], near: Surroundings, model: str, now: datetime
+    judged: Sequence[JudgedPair], roots: Mapping[str, str], near: Surroundings, model: str, now: datetime
 ) -> Endings:
-    """End what newer facts update or correct, the earliest change first.
+    """End the facts that newer facts update or correct, the earliest change first.
 
-    `roots` lead from absorbed facts to their last survivor, which is meant in their place. What rank keeps from being
-    closed (S1-22) and what was said again since clashes with the other fact: both stay, and a person is asked.
+    `roots`: duplicate → last representative, which takes its place. If rank forbids the change (S1-22), or the older
+    fact was repeated since, both stay as a contradiction for a person.
     """
     known = known_facts(near, now)
     facts: dict[str, Fact] = {row["id"]: row for row in known.select(KNOWN).iter_rows(named=True)}
-    board, clashes, clash_rows = Board(now, facts), set[tuple[str, str]](), list[Row]()
+    state, clashes, clash_rows = RevisionState(now, facts), set[tuple[str, str]](), list[Row]()
     pairs = [
         each for each in judged if each.verdict in (UPDATES, CORRECTS, CONTRADICTS) and {*each.ids} <= facts.keys()
     ]
     for each in sorted(pairs, key=lambda each: (facts[each.second]["said_at"], facts[each.first]["said_at"], each.ids)):
         old, new = (facts[roots.get(id_, id_)] for id_ in (each.first, each.second))
-        if old is new or not (board.is_open(old) and board.is_open(new)):
+        if old is new or not (state.is_open(old) and state.is_open(new)):
             continue
         if each.verdict == CONTRADICTS or is_out_of_order(facts[each.second]["said_at"], old["said_at"]):
             clash_rows.append(_clash(old, new, model))
         else:
             own = {name: facts[each.second][name] for name in ("said_at", "valid_from", "entrenchment")}
-            if own["valid_from"] <= old["valid_from"]:  # told later of a time before: it held until that was said
+            if (
+                own["valid_from"] <= old["valid_from"]
+            ):  # a later message about an earlier time: the old fact held until that message
                 own["valid_from"] = own["said_at"]
             kind = CORRECTS if is_lasting(old["predicate"] or "") else each.verdict  # nobody is born twice
             directive = {"action": "supersede", "reason": _REASONS[kind]}
-            close(board, directive, {**new, **own}, new, old)
-        if board.is_open(old) and board.is_open(new):
+            close(state, directive, {**new, **own}, new, old)
+        if state.is_open(old) and state.is_open(new):
             clashes.add((min(old["id"], new["id"]), max(old["id"], new["id"])))
-    closings = board.closings()
-    gone = [*closings.facts["id"], *roots]
-    marks, suspects = mark_suspects(
-        closings.retired,
+    supersessions = state.supersessions()
+    gone = [*supersessions.facts["id"], *roots]
+    marks, suspects = mark_dependents(
+        supersessions.retired,
         known.select(READ),
         known.filter("is_live", ~pl.col("id").is_in(gone)).select(READ),
         near.facts,
@@ -94,8 +96,8 @@ def carry_out(
         names_of(near.entities, near.aliases),
     )
     by_model = {"decided_by": "model", "model": model}
-    closed = [{**row, **by_model} if row["ids_out"] else row for row in closings.decisions]
-    return Endings(closings, marks, (*closed, *clash_rows, *suspects), frozenset(clashes))
+    closed = [{**row, **by_model} if row["ids_out"] else row for row in supersessions.decisions]
+    return Endings(supersessions, marks, (*closed, *clash_rows, *suspects), frozenset(clashes))
 
 
 def _clash(old: Fact, new: Fact, model: str) -> Row:
@@ -111,54 +113,53 @@ _OUTCOMES = {"a_id": pl.String, "b_id": pl.String, "kind": pl.String, "outcome":
 
 
 def pair_rows(
-    pool: Pool,
+    candidates: CandidateSet,
     merges: Merges,
-    done: Absorption,
-    asked: Settled,
+    done: ClusterMerge,
+    answers: Settled,
     settings: MergeSettings,
     prompt_version: str,
     now: datetime,
     parts: bool = True,
 ) -> pl.DataFrame:
-    """PAIR_DECISIONS that are new or change: verdicts, failures, and without a model what waits for one.
+    """PAIR_DECISIONS that are new or change: verdicts, failures, and, without a model, pairs that wait for one.
 
-    With `parts` a pair that waited counts as kept where a model was asked about both its facts, but not about the pair.
+    With `parts` a waiting pair counts as kept if a model judged both its facts in other pairs, but not this pair.
     """
-    measured = _measures(pool, merges)
-    told = _judged_pairs(pool, asked).join(measured, on=["a_id", "b_id"], how="left")
-    told = told.with_columns(decided_by=pl.lit("model"), prompt_version=pl.lit(prompt_version))
-    left = pl.DataFrame(schema=told.schema) if prompt_version else _waiting_pairs(pool, merges, done, settings)
-    known = pool.decided.filter(is_redundancy())
-    fresh = frames.conform(left, told.schema).join(known, on=["a_id", "b_id"], how="anti")
-    rest = known.join(told, on=["a_id", "b_id"], how="anti")
-    settled = _no_longer_pending(rest, pool, done, asked.judged, parts and bool(prompt_version))
-    rows = pl.concat([part.select(*told.columns) for part in (told, fresh, settled)]).sort("a_id", "b_id", "kind")
+    measured = _measures(candidates, merges)
+    judged = _judged_pairs(candidates, answers).join(measured, on=["a_id", "b_id"], how="left")
+    judged = judged.with_columns(decided_by=pl.lit("model"), prompt_version=pl.lit(prompt_version))
+    left = pl.DataFrame(schema=judged.schema) if prompt_version else _waiting_pairs(candidates, merges, done, settings)
+    known = candidates.decided.filter(is_redundancy())
+    fresh = frames.conform(left, judged.schema).join(known, on=["a_id", "b_id"], how="anti")
+    rest = known.join(judged, on=["a_id", "b_id"], how="anti")
+    settled = _no_longer_pending(rest, candidates, done, answers.judged, parts and bool(prompt_version))
+    rows = pl.concat([part.select(*judged.columns) for part in (judged, fresh, settled)]).sort("a_id", "b_id", "kind")
     ids = [row_id("pd", *key) for key in rows.select("a_id", "b_id", "kind").iter_rows()]
     stamped = rows.with_columns(id=pl.Series(ids, dtype=pl.String), at=pl.lit(now, dtype=frames.TIME))
     return frames.conform(stamped, frames.PAIR_DECISIONS).select(*frames.PAIR_DECISIONS)
 
 
-def _measures(pool: Pool, merges: Merges) -> pl.DataFrame:
-    """(a_id, b_id, cosine, jaccard, guard) of every pair that was measured."""
+def _measures(candidates: CandidateSet, merges: Merges) -> pl.DataFrame:
+    """(a_id, b_id, cosine, jaccard, guard) of every measured pair."""
     a, b = pl.min_horizontal("a_id", "b_id"), pl.max_horizontal("a_id", "b_id")
     columns = ["a_id", "b_id", "cosine", "jaccard"]
-    every = pl.concat([part.select(*columns) for part in (pool.pairs, pool.topics)])
+    every = pl.concat([part.select(*columns) for part in (candidates.pairs, candidates.topics)])
     pairs = every.group_by(a.alias("a_id"), b.alias("b_id")).agg(pl.col("cosine", "jaccard").max())
     return pairs.join(merges.undecided.select("a_id", "b_id", "guard"), on=["a_id", "b_id"], how="left")
 
 
-def _judged_pairs(pool: Pool, asked: Settled) -> pl.DataFrame:
-    """(a_id, b_id, kind, outcome) of the pairs that were asked about.
+def _judged_pairs(candidates: CandidateSet, answers: Settled) -> pl.DataFrame:
+    """(a_id, b_id, kind, outcome) of the pairs with an answer.
 
-    What clashes waits as a contradiction until something settles it; what a rule left open and a verdict settles does
-    not.
+    A contradiction waits until something settles it; one that a rule left open is settled by a verdict.
     """
-    merged = {each.judged.ids for each in asked.same if each.winner}
-    closed = set(asked.ended.closings.facts["id"])
-    rows: dict[tuple[str, str, str], str] = {(*pair, CONFLICT): PENDING for pair in asked.ended.clashes}
-    flagged = pool.decided.filter(kind=CONFLICT, outcome=PENDING)
+    merged = {each.judged.ids for each in answers.same if each.representative}
+    closed = set(answers.ended.supersessions.facts["id"])
+    rows: dict[tuple[str, str, str], str] = {(*pair, CONFLICT): PENDING for pair in answers.ended.clashes}
+    flagged = candidates.decided.filter(kind=CONFLICT, outcome=PENDING)
     open_ = set(flagged.select("a_id", "b_id").iter_rows())
-    for each in asked.judged:
+    for each in answers.judged:
         if each.verdict:
             outcome = SUPERSEDE if each.ids in merged or closed & {*each.ids} else KEEP_ALL
             rows[*each.ids, "redundant"] = outcome
@@ -169,9 +170,11 @@ def _judged_pairs(pool: Pool, asked: Settled) -> pl.DataFrame:
     return pl.DataFrame([(*key, outcome) for key, outcome in rows.items()], schema=_OUTCOMES, orient="row")
 
 
-def _waiting_pairs(pool: Pool, merges: Merges, done: Absorption, settings: MergeSettings) -> pl.DataFrame:
-    """The best undecided pair of each seed, with the guard that kept it from being merged."""
-    gone, seeds = pl.Series(list(done.steps), dtype=pl.String).implode(), pool.seeds()
+def _waiting_pairs(
+    candidates: CandidateSet, merges: Merges, done: ClusterMerge, settings: MergeSettings
+) -> pl.DataFrame:
+    """The best undecided pair of each seed, with the guard that prevented the merge."""
+    gone, seeds = pl.Series(list(done.steps), dtype=pl.String).implode(), candidates.seeds()
     alike = (pl.col("cosine") >= (settings.resolve_cosine or 0.0)) | (pl.col("jaccard") >= settings.text_dedup)
     there = merges.undecided.filter(alike.fill_null(False), ~pl.col("a_id").is_in(gone), ~pl.col("b_id").is_in(gone))
     both = pl.concat([there.with_columns(seed="a_id"), there.with_columns(seed="b_id")])
@@ -184,14 +187,14 @@ def _waiting_pairs(pool: Pool, merges: Merges, done: Absorption, settings: Merge
 
 
 def _no_longer_pending(
-    known: pl.DataFrame, pool: Pool, done: Absorption, judged: Sequence[Judged], parts: bool
+    known: pl.DataFrame, candidates: CandidateSet, done: ClusterMerge, judged: Sequence[JudgedPair], parts: bool
 ) -> pl.DataFrame:
-    """Pairs that waited and need no more: one of them was absorbed, or others were more worth asking about."""
-    gone = pl.Series(list(done.closings()["id"]), dtype=pl.String).implode()
+    """Pairs that need not wait any longer: a side was merged, or other pairs of both sides were judged."""
+    gone = pl.Series(list(done.supersessions()["id"]), dtype=pl.String).implode()
     waiting = known.filter(pl.col("outcome").is_in([PENDING, FAILED]))
     is_gone = pl.col("a_id").is_in(gone) | pl.col("b_id").is_in(gone)
     open_ = [id_ for each in judged if not each.verdict for id_ in each.ids]
-    looked = pool.seeds().filter(~pool.seeds().is_in(open_)).implode()
+    looked = candidates.seeds().filter(~candidates.seeds().is_in(open_)).implode()
     is_parted = pl.lit(parts) & pl.col("a_id").is_in(looked) & pl.col("b_id").is_in(looked)
     return waiting.filter(is_gone | is_parted).with_columns(
         kind=pl.lit("redundant"),

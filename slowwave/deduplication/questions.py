@@ -1,4 +1,4 @@
-"""Which pairs a model is asked about: few, those where something may repeat, change or clash (S1-03, S1-13, S1-14)."""
+"""Questions for a model: the few pairs that may be duplicates, changes or contradictions (S1-03, S1-13, S1-14)."""
 
 from __future__ import annotations
 
@@ -18,37 +18,38 @@ from slowwave.frames import beside
 from slowwave.settings import MergeSettings
 
 from .blocking import TOPICS, with_score
-from .merging import Merges, Pool, is_open_pair
+from .merging import CandidateSet, Merges, is_open_pair
 
-# Which facts belong before a model together: connected, and never too many (S1-03, T28). Two facts that share a
-# neighbour are joined through it. What becomes too large that way is cut by average linkage, a little higher each
-# time until every part fits.
+# Clusters for a model: connected facts, and never too many (S1-03, T28). Two facts with a common neighbour are
+# connected. A component that is too large is cut by average linkage, at a higher threshold each time, until every part
+# fits.
 
 
 CLUSTERS = {"cluster": pl.Int64(), "id": pl.String()}
 STEP = 0.05
 LARGEST_PARTITION = 5000
-"""Average linkage keeps all distances at once: 5,000 facts are 200 MB, and eight seconds of HDBSCAN."""
-_DIGITS = 6  # a cosine of float32 is known no better, and equal vectors are to have exactly 1
+"""Average linkage has all distances in memory: 200 MB for 5,000 facts, and eight seconds of HDBSCAN."""
+_DIGITS = 6  # the precision of a cosine in float32; equal vectors get exactly 1
 _EVEN = 1e-9
 
 Rows = npt.NDArray[np.int64]
-Likeness = npt.NDArray[np.float64]
+Similarities = npt.NDArray[np.float64]
 
 
 def clusters_of(
     ids: pl.Series, vectors: Vectors, pairs: pl.DataFrame, settings: MergeSettings, resolve: float
 ) -> pl.DataFrame:
-    """(cluster, id): facts that may say the same, 2 to `max_cluster_size` of them; who stands alone is left out.
+    """(cluster, id): clusters of 2 to `max_cluster_size` facts that may say the same, without single facts.
 
     `ids` are distinct; `vectors` are their unit rows, in the same order. `pairs` (a_id, b_id, cosine, jaccard) connect
-    two facts whose cosine reaches `resolve` or whose words reach `text_dedup`; others are ignored. The members of what
-    had to be cut reach `resolve` on average. Clusters are numbered from 0 by their smallest id, members sorted by id.
+    two facts if the cosine reaches `resolve` or the Jaccard `text_dedup`; other pairs are ignored. The members of a
+    part that was cut reach `resolve` on average. Clusters are numbered from 0 by their smallest id, members sorted by
+    id.
     """
     order = ids.arg_sort()
     links = _links(ids.gather(order), pairs, settings, resolve)
-    parting = _Parting(vectors[order.to_numpy()], links, settings, resolve)
-    parts = sorted((part for part in parting.parts() if len(part) > 1), key=lambda part: int(part[0]))
+    clustering = _Clustering(vectors[order.to_numpy()], links, settings, resolve)
+    parts = sorted((part for part in clustering.parts() if len(part) > 1), key=lambda part: int(part[0]))
     numbers = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     rows = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
     return pl.DataFrame({"cluster": numbers, "id": ids.gather(order).gather(rows)}, schema=CLUSTERS)
@@ -70,18 +71,18 @@ def _links(ids: pl.Series, pairs: pl.DataFrame, settings: MergeSettings, resolve
     return ends.filter(pl.col("a") != pl.col("b")).group_by("a", "b").agg(pl.all().max()).sort("a", "b")
 
 
-class _Parting:
-    """One parting of facts: their vectors and links, by place."""
+class _Clustering:
+    """The vectors and links of the facts that are clustered, by place."""
 
     def __init__(self, vectors: Vectors, links: pl.DataFrame, settings: MergeSettings, resolve: float) -> None:
         self.vectors, self.settings, self.resolve = vectors, settings, resolve
         self.ends: Rows = links.select("a", "b").to_numpy().astype(np.int64).reshape(-1, 2)
-        self.likeness: Likeness = links["likeness"].to_numpy()
+        self.similarities: Similarities = links["likeness"].to_numpy()
         self.is_text: npt.NDArray[np.bool_] = links["is_text"].to_numpy()
         self.first: Rows = np.searchsorted(self.ends[:, 0], np.arange(len(vectors) + 1))
 
     def parts(self) -> Iterator[Rows]:
-        """Sorted places of each part; singletons among them."""
+        """Sorted places of each part, with single facts."""
         every = np.arange(len(self.vectors))
         for component in self._connected(every, self.resolve):
             if len(component) <= self.settings.max_cluster_size:
@@ -90,12 +91,12 @@ class _Parting:
                 yield from self._cohesive(component, self.resolve)
 
     def _connected(self, members: Rows, cut: float) -> Iterator[Rows]:
-        """What links of at least `cut` connect within the members; links by text always count up to likeness 1."""
+        """Components of the members by links of at least `cut`; at `resolve`, links by text count too."""
         from scipy.sparse import coo_array  # half a second that most runs do not need
         from scipy.sparse.csgraph import connected_components
 
         a, b, link = self._inside(members)
-        strong = self.likeness[link] >= cut - _EVEN
+        strong = self.similarities[link] >= cut - _EVEN
         if cut <= self.resolve:
             strong |= self.is_text[link]
         graph = coo_array((np.ones(strong.sum(), dtype=np.int8), (a[strong], b[strong])), shape=(len(members),) * 2)
@@ -103,7 +104,7 @@ class _Parting:
         yield from _groups(members, labels)
 
     def _inside(self, members: Rows) -> tuple[Rows, Rows, Rows]:
-        """Both ends, by place among the sorted members, of the links between them, and which links these are."""
+        """The links between the sorted members: both ends by place among them, and the numbers of the links."""
         starts, counts = self.first[members], self.first[members + 1] - self.first[members]
         a = np.repeat(np.arange(len(members)), counts)
         link = np.arange(counts.sum()) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
@@ -113,7 +114,7 @@ class _Parting:
         return a[known], b[known], link[known]
 
     def _cohesive(self, members: Rows, cut: float) -> Iterator[Rows]:
-        """The parts of a component; one that is too large for average linkage is parted first."""
+        """The parts of a component; one that is too large for average linkage is divided first."""
         if len(members) < 2:
             return
         if cut > 1.0:
@@ -129,7 +130,7 @@ class _Parting:
             yield from self._linked(members)
 
     def _linked(self, members: Rows) -> Iterator[Rows]:
-        """Average linkage, cut at the threshold and, where a part is too large, a step higher and again (S1-03)."""
+        """Average linkage, cut at the threshold, and a part that is too large again one step higher (S1-03)."""
         if len(members) <= 2:
             yield members
             return
@@ -149,15 +150,15 @@ class _Parting:
 
         yield from cut_at(np.arange(len(members)), self.resolve)
 
-    def _distances(self, members: Rows) -> Likeness:
-        """1 − likeness of all pairs of members, condensed; words count where they are nearly the same."""
+    def _distances(self, members: Rows) -> Similarities:
+        """1 − similarity of all pairs of members, condensed; by Jaccard where the link is by text."""
         rows = self.vectors[members].astype(np.float64)
         alike = np.round(rows @ rows.T, _DIGITS)
         a, b, link = self._inside(members)
         by_text = self.is_text[link]
         a, b, link = a[by_text], b[by_text], link[by_text]
-        alike[a, b] = np.maximum(alike[a, b], self.likeness[link])
-        condensed: Likeness = 1.0 - alike[np.triu_indices(len(members), 1)]
+        alike[a, b] = np.maximum(alike[a, b], self.similarities[link])
+        condensed: Similarities = 1.0 - alike[np.triu_indices(len(members), 1)]
         return condensed.clip(0.0)
 
 
@@ -170,15 +171,16 @@ def _groups(members: Rows, labels: npt.NDArray[np.integer]) -> Iterator[Rows]:
 
 
 def _by_place(members: Rows, size: int) -> Iterator[Rows]:
-    """Facts that nothing tells apart, in even portions of at most `size`."""
+    """Indistinguishable facts in equal parts of at most `size`."""
     yield from np.array_split(members, -(-len(members) // size))
 
 
 def _partition(members: Rows, vectors: Vectors, cut: float) -> Iterator[Rows]:
-    """The members by HDBSCAN; a point that is noise stands alone.
+    """The members by HDBSCAN; a noise point is a part of its own.
 
     On unit vectors a cosine c is the distance sqrt(2(1 − c)). With `min_samples` 1 a point with one near neighbour is
-    no noise: a single pair is what is looked for. Equal vectors are one point: HDBSCAN takes a heap of them for noise.
+    not noise, because a single pair is a cluster here. Equal vectors are one point; HDBSCAN takes many of them for
+    noise.
     """
     from hdbscan import HDBSCAN
 
@@ -198,53 +200,59 @@ def _partition(members: Rows, vectors: Vectors, cut: float) -> Iterator[Rows]:
 Mode = Literal["auto", "pairwise", "cluster"]
 PER_FACT = 4  # pairs of one new fact
 NEAR_SHARE = 0.7
-"""The share of the pairs that are the nearest of all: who read the messages saw what changed, but not what repeats."""
+"""The share of pairs chosen by cosine alone: the extractor finds changes itself, but not duplicates."""
 _SHOWN = ("id", "statement", "subject_id", "object_id")
 
 
 def uses_pairs(seeds: int, mode: Mode, settings: MergeSettings) -> bool:
-    """Whether facts are compared pair by pair: a small batch, or because it was asked for (S1-14)."""
+    """Whether facts are compared pair by pair: in a small batch, or in mode `pairwise` (S1-14)."""
     return mode == "pairwise" or (mode == "auto" and seeds <= settings.pairwise_max_batch)
 
 
 def choose_pairs(
-    pool: Pool, merges: Merges, vectors: Vectors, settings: MergeSettings, resolve: float, *, by_pairs: bool
+    candidates: CandidateSet,
+    merges: Merges,
+    vectors: Vectors,
+    settings: MergeSettings,
+    resolve: float,
+    *,
+    by_pairs: bool,
 ) -> pl.DataFrame:
-    """TOPICS with score: the pairs to ask about, best first, each with a seed.
+    """TOPICS with score: the pairs for a model, best first, each with a seed.
 
-    They are alike (in a cluster of facts that are, unless `by_pairs`), or about one matter, or wait for a verdict. A
-    fact brings its best few, and all together no more than `pairs_per_fact` for each seed; those that wait are always
-    among them. `vectors` are unit rows in the order of `pool.facts`; `resolve` is the cosine of what is alike.
+    They are similar (in one cluster, unless `by_pairs`), or about one topic, or wait for a verdict. Each fact has its
+    best PER_FACT pairs, and all seeds together `pairs_per_fact` for each; waiting pairs are always among them.
+    `vectors` are unit rows in the order of `candidates.facts`; `resolve` is the least cosine of similar pairs.
     """
-    facts = pool.facts.filter(~pl.col("id").is_in(merges.losers["loser_id"].implode()))
-    waiting = open_pairs_of(pool)
-    found = [_alike(pool, merges, vectors, settings, resolve, by_pairs=by_pairs), pool.topics, waiting]
+    facts = candidates.facts.filter(~pl.col("id").is_in(merges.duplicates["loser_id"].implode()))
+    waiting = open_pairs_of(candidates)
+    found = [_alike(candidates, merges, vectors, settings, resolve, by_pairs=by_pairs), candidates.topics, waiting]
     every = pl.concat([part.select(*TOPICS) for part in found]).group_by("a_id", "b_id").agg(pl.all().max())
-    fresh = every.join(pool.settled(), on=["a_id", "b_id"], how="anti")
+    fresh = every.join(candidates.settled(), on=["a_id", "b_id"], how="anti")
     sides = beside(fresh, facts.select(_SHOWN))
     marked = sides.join(waiting.select("a_id", "b_id", waits=pl.lit(True)), on=["a_id", "b_id"], how="left")
-    related = with_score(marked.filter(_are_related(pool.people) | pl.col("waits").is_not_null()))
-    most = max(settings.per_call, ceil(len(pool.seeds()) * settings.pairs_per_fact))
-    near = _first(related, "cosine", pool.seeds(), ceil(most * NEAR_SHARE))
-    changed = _first(related, "score", pool.seeds(), most).join(near, on=["a_id", "b_id"], how="anti")
+    related = with_score(marked.filter(_are_related(candidates.people) | pl.col("waits").is_not_null()))
+    most = max(settings.per_call, ceil(len(candidates.seeds()) * settings.pairs_per_fact))
+    near = _first(related, "cosine", candidates.seeds(), ceil(most * NEAR_SHARE))
+    changed = _first(related, "score", candidates.seeds(), most).join(near, on=["a_id", "b_id"], how="anti")
     return pl.concat([near, changed.head(max(0, most - len(near)))]).select(*TOPICS, "score")
 
 
 def _first(related: pl.DataFrame, measure: str, seeds: pl.Series, most: int) -> pl.DataFrame:
-    """The pairs that wait, and so many others, those first of which the measure is greatest."""
+    """The waiting pairs, and others up to `most`, by the greatest measure."""
     ranked = related.sort(pl.col("waits").is_null(), -pl.col(measure).fill_null(0.0), "a_id", "b_id")
     best = _best(ranked, seeds)
     return best.filter(pl.col("waits").is_not_null() | (pl.int_range(pl.len()) < most))
 
 
-def open_pairs_of(pool: Pool) -> pl.DataFrame:
-    """TOPICS: the pairs that wait for a verdict."""
-    open_ = pool.decided.filter(is_open_pair()).with_columns(shared=pl.lit(0.0))
+def open_pairs_of(candidates: CandidateSet) -> pl.DataFrame:
+    """TOPICS of the pairs that wait for a verdict."""
+    open_ = candidates.decided.filter(is_open_pair()).with_columns(shared=pl.lit(0.0))
     return open_.select(*TOPICS).unique(["a_id", "b_id"])
 
 
 def _best(ranked: pl.DataFrame, seeds: pl.Series) -> pl.DataFrame:
-    """The pairs that are among the best of a seed, or wait; in their order."""
+    """The pairs that wait or are among the best of a seed, in their order."""
     placed = ranked.with_row_index("place")
     ends = pl.concat([placed.select("place", "waits", seed="a_id"), placed.select("place", "waits", seed="b_id")])
     mine = ends.filter(pl.col("seed").is_in(seeds.implode())).sort("place")
@@ -254,30 +262,36 @@ def _best(ranked: pl.DataFrame, seeds: pl.Series) -> pl.DataFrame:
 
 
 def _alike(
-    pool: Pool, merges: Merges, vectors: Vectors, settings: MergeSettings, resolve: float, *, by_pairs: bool
+    candidates: CandidateSet,
+    merges: Merges,
+    vectors: Vectors,
+    settings: MergeSettings,
+    resolve: float,
+    *,
+    by_pairs: bool,
 ) -> pl.DataFrame:
-    """TOPICS of undecided pairs that may say the same, of one cluster each where facts are compared in clusters."""
+    """TOPICS of undecided similar pairs; unless `by_pairs`, both sides are in one cluster."""
     is_alike = (pl.col("cosine") >= resolve) | (pl.col("jaccard") >= settings.text_dedup)
     pairs = merges.undecided.filter(is_alike.fill_null(False)).with_columns(shared=pl.lit(0.0))
     if by_pairs or pairs.is_empty():
         return pairs.select(*TOPICS)
     ends = pl.concat([pairs["a_id"], pairs["b_id"]])
-    rows = pool.facts.select(keep=pl.col("id").is_in(ends.implode()))["keep"].arg_true()
-    clusters = clusters_of(pool.facts["id"].gather(rows), vectors[rows.to_numpy()], pairs, settings, resolve)
+    rows = candidates.facts.select(keep=pl.col("id").is_in(ends.implode()))["keep"].arg_true()
+    clusters = clusters_of(candidates.facts["id"].gather(rows), vectors[rows.to_numpy()], pairs, settings, resolve)
     return pairs.join(clusters, left_on="a_id", right_on="id").join(
         clusters, left_on=["b_id", "cluster"], right_on=["id", "cluster"], how="semi"
     ).select(*TOPICS)  # fmt: skip
 
 
 def _are_related(people: frozenset[str]) -> pl.Expr:
-    """Not about two persons, neither of whom the other fact relates to: both may well be so."""
+    """Not about two different persons without a relation between them; such facts may both be true."""
     a, b = pl.col("subject_id"), pl.col("subject_id_b")
     two_persons = a.is_in(list(people)) & b.is_in(list(people)) & (a != b)
     met = pl.any_horizontal((pl.col("object_id") == b).fill_null(False), (pl.col("object_id_b") == a).fill_null(False))
     return ~two_persons.fill_null(False) | met
 
 
-# What a model's verdict about a pair may do: guards bound what says the same, not what changed (S1-05, S1-22, T37).
+# Effects of a verdict: guards limit merges, but not updates and corrections (S1-05, S1-22, T37).
 
 
 SAME, UPDATES, CORRECTS, CONTRADICTS = "same", "updates", "corrects", "contradicts"
@@ -288,11 +302,11 @@ _WAYS = {"pair": pl.Int64, "turn": pl.Int64, "loser": pl.String, "winner": pl.St
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """A pair of facts, the one said first first, and what became of the question about it.
+class JudgedPair:
+    """A pair of facts in message order, with the result of the question about it.
 
-    A `verdict` (for `same` with the sentence that is kept, 1 or 2); or an `error`, where the answer could not be used;
-    or neither, where nobody was asked: the budget was spent.
+    Either a `verdict` (for `same` with the sentence to keep, 1 or 2); or an `error`, if the answer was not usable; or
+    neither, if the budget was spent before the question.
     """
 
     first: str
@@ -309,19 +323,19 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """A pair that a model calls the same: which fact goes on in which, or the guard that keeps them apart."""
+    """A pair with the verdict `same`: duplicate and representative, or the guard that prevents the merge."""
 
-    judged: Judged
-    loser: str = ""
-    winner: str = ""
+    judged: JudgedPair
+    duplicate: str = ""
+    representative: str = ""
     guard: str = ""
 
 
-def allowed_merges(judged: Sequence[Judged], facts: pl.DataFrame) -> tuple[Merge, ...]:
-    """What becomes of the pairs called the same, in their order. `facts` are FACTS, both sides among them.
+def allowed_merges(judged: Sequence[JudgedPair], facts: pl.DataFrame) -> tuple[Merge, ...]:
+    """A merge for each pair with the verdict `same`, in their order. `facts` are FACTS with both sides.
 
-    The sentence that the model would keep stays, unless rank forbids it or words of the other one would be lost; then
-    the other one does. Where neither may go, both stay.
+    The sentence that the model keeps is the representative, unless rank forbids it or the other one's words would be
+    lost; then it is the other one. If both ways are forbidden, both facts stay.
     """
     same = [each for each in judged if each.verdict == SAME]
     ways = [
@@ -331,7 +345,10 @@ def allowed_merges(judged: Sequence[Judged], facts: pl.DataFrame) -> tuple[Merge
     ]
     read = _guarded(pl.DataFrame(ways, schema=_WAYS, orient="row"), facts)
     open_ = read.filter(pl.col("guard").is_null()).unique("pair", keep="first", maintain_order=True)
-    chosen = {pair: (loser, winner) for pair, loser, winner in open_.select("pair", "loser", "winner").iter_rows()}
+    chosen = {
+        pair: (duplicate, representative)
+        for pair, duplicate, representative in open_.select("pair", "loser", "winner").iter_rows()
+    }
     guards = dict(read.filter(pl.col("turn") == 0).select("pair", "guard").iter_rows())
     return tuple(
         Merge(each, *chosen[row]) if row in chosen else Merge(each, guard=guards[row]) for row, each in enumerate(same)
@@ -366,12 +383,12 @@ def _guarded(ways: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
 
 
 def lost(texts: pl.Series, heirs: pl.Series) -> pl.Series:
-    """Per pair the first number, identifier, date, time or name of the text that its heir does not say, or null."""
-    told, kept = straight(texts), straight(heirs)
+    """Per pair the first number, identifier, date, time or name of `texts` that `heirs` lacks, or null."""
+    texts_, kept = straight(texts), straight(heirs)
     sides = (
-        (read_amounts(told), read_amounts(kept)),
-        (read_times(told), read_times(kept)),
-        (read_names(told).struct.field("names"), read_names(kept).struct.field("words")),
+        (read_amounts(texts_), read_amounts(kept)),
+        (read_times(texts_), read_times(kept)),
+        (read_names(texts_).struct.field("names"), read_names(kept).struct.field("words")),
     )
     gone = pl.DataFrame({str(place): own.list.set_difference(other) for place, (own, other) in enumerate(sides)})
     return gone.select(lost=pl.coalesce(pl.all().list.sort().list.first()))["lost"]

@@ -1,8 +1,8 @@
-"""One authoritative fact per concept: everything that a reconciliation changes, as one plan (S1-01 … S1-14, S1-20).
+"""Reconciliation: all changes of a consolidation as one plan (S1-01 … S1-14, S1-20).
 
-Rules retire what is redundant, never what is contradicted; a model's verdicts may also end what something newer updates
-or corrects. What rules decide is in `merges`, what a model is asked in `questions`, what its verdicts may do in
-`verdicts`, who absorbs whom in `absorption`, what survivors take over in `inheritance`, what ends in `endings`.
+Rules retire duplicates, never contradictions; a model's verdicts may also end facts that newer ones update or correct.
+Merges by rule are in `merging`, questions and verdicts in `questions`, clusters and merge provenance in
+`cluster_merge`, ended facts and pair decisions in `outcomes`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
-from slowwave.revision.apply import Surroundings, told_rows, with_closings, with_marks
+from slowwave.revision.apply import Surroundings, ledger_rows, with_marks, with_supersessions
 from slowwave.settings import MergeSettings
 from slowwave.text import as_json, row_id, timed_id
 from slowwave.validity import is_live
@@ -22,83 +22,84 @@ from slowwave.validity import is_live
 from .cluster_merge import (
     CONSOLIDATED,
     DEDUP,
-    Absorption,
-    absorb,
+    ClusterMerge,
     aspects_of,
     evidence_of,
-    inherited,
     lineage_of,
+    merge_clusters,
+    merge_provenance,
     reworded_facts,
-    with_inheritance,
+    with_merge_provenance,
 )
-from .merging import BY_USE, BY_WORDS, Merges, Pool, standing
+from .merging import BY_USE, BY_WORDS, CandidateSet, Merges, standing
 from .outcomes import Settled, carry_out, pair_rows
-from .questions import Judged, Merge, allowed_merges
-
-# What the ledger tells of a reconciliation: what was seen, what was done, who decided, why.
-
+from .questions import JudgedPair, Merge, allowed_merges
 
 MAX_REASON = 500
 _Row = dict[str, object]
 
 
 def decisions_of(
-    done: Absorption,
+    done: ClusterMerge,
     merges: Merges,
-    asked: Settled,
+    answers: Settled,
     settings: MergeSettings,
     prompt_version: str,
     model: str,
     now: datetime,
 ) -> pl.DataFrame:
-    """DECISIONS: one per survivor of a rule, one per pair that a model merged, ended or could not judge, or whose merge
-    a guard refused, one per new wording. Pairs that are kept apart are told by PAIR_DECISIONS alone."""
+    """DECISIONS: one per representative of a rule, one per pair that a model merged, ended or could not judge, or whose
+    merge a guard refused, one per new wording. Pairs that are kept apart are only in PAIR_DECISIONS."""
     new = dict(done.reworded().select("root_id", "target_id").iter_rows())
     by_model = {"decided_by": "model", "model": model, "measures": {"prompt_version": prompt_version}}
-    taken = {(loser, winner) for loser, winner in done.steps.items() if done.how[loser] == CONSOLIDATED}
+    taken = {
+        (duplicate, representative)
+        for duplicate, representative in done.steps.items()
+        if done.how[duplicate] == CONSOLIDATED
+    }
     rows = [
         *_merged(done, merges, settings, new),
-        *(_absorbed(each, new) | by_model for each in asked.same if (each.loser, each.winner) in taken),
-        *(_kept(each) | by_model for each in asked.same if each.guard),
-        *(_failed(each, done, settings, prompt_version) | {"model": model} for each in asked.judged if each.error),
+        *(_absorbed(each, new) | by_model for each in answers.same if (each.duplicate, each.representative) in taken),
+        *(_kept(each) | by_model for each in answers.same if each.guard),
+        *(_failed(each, done, settings, prompt_version) | {"model": model} for each in answers.judged if each.error),
         *(_created(root, target) for root, target in new.items()),
     ]
     for row in rows:
         row["id"] = timed_id("d", now, row["action"], row["subject_id"], row["ids_in"])
         row["measures"] = as_json(row["measures"])
         row["at"] = now
-    told = told_rows(list(asked.ended.decisions), now)
+    ended = ledger_rows(list(answers.ended.decisions), now)
     made = pl.DataFrame(rows, schema=dict(frames.DECISIONS)).unique("id", keep="last", maintain_order=True)
-    return pl.concat([made, told.select(*frames.DECISIONS)])
+    return pl.concat([made, ended.select(*frames.DECISIONS)])
 
 
-def _merged(done: Absorption, merges: Merges, settings: MergeSettings, new: dict[str, str]) -> list[_Row]:
+def _merged(done: ClusterMerge, merges: Merges, settings: MergeSettings, new: dict[str, str]) -> list[_Row]:
     taken = [id_ for id_, how in done.how.items() if how == DEDUP]
-    groups = merges.losers.filter(pl.col("loser_id").is_in(taken)).sort("winner_id", "loser_id")
+    groups = merges.duplicates.filter(pl.col("loser_id").is_in(taken)).sort("winner_id", "loser_id")
     return [
         {
             "action": "absorb",
-            "subject_id": new.get(winner, winner),
-            "ids_in": [winner, *losers],
-            "ids_out": [new.get(winner, winner), *losers],
+            "subject_id": new.get(representative, representative),
+            "ids_in": [representative, *duplicates],
+            "ids_out": [new.get(representative, representative), *duplicates],
             "measures": {
                 "cosine": cosines,
                 "jaccard": jaccards,
-                **_seen(set(stages), [winner, *losers], done, settings),
+                **_seen(set(stages), [representative, *duplicates], done, settings),
                 "stage": sorted(set(stages)),
             },
             "decided_by": "rule",
             "model": None,
             "reason": _reason(set(stages)),
         }
-        for winner, losers, cosines, jaccards, stages in groups.group_by("winner_id", maintain_order=True)
+        for representative, duplicates, cosines, jaccards, stages in groups.group_by("winner_id", maintain_order=True)
         .agg("loser_id", "cosine", "jaccard", "stage")
         .iter_rows()
     ]
 
 
-def _seen(stages: set[str], ids: list[str], done: Absorption, settings: MergeSettings) -> dict[str, object]:
-    """The thresholds of the rule, and what it ordered the facts by where that is not in the rows themselves."""
+def _seen(stages: set[str], ids: list[str], done: ClusterMerge, settings: MergeSettings) -> dict[str, object]:
+    """The thresholds of the rule, and the hit counts that ordered the facts, which are not in FACTS."""
     if stages != {BY_USE}:
         return {"merge_cosine": settings.merge_cosine, "text_dedup": settings.text_dedup}
     hits = dict(done.facts.filter(pl.col("id").is_in(ids)).select("id", pl.col("hit_count").fill_null(0)).iter_rows())
@@ -114,9 +115,9 @@ def _reason(stages: set[str]) -> str:
 
 
 def _absorbed(each: Merge, new: dict[str, str]) -> _Row:
-    winner = new.get(each.winner, each.winner)
+    representative = new.get(each.representative, each.representative)
     same = "A model says that they say the same."
-    return _row("absorb", winner, [each.winner, each.loser], [winner, each.loser], same)
+    return _row("absorb", representative, [each.representative, each.duplicate], [representative, each.duplicate], same)
 
 
 def _kept(each: Merge) -> _Row:
@@ -124,7 +125,7 @@ def _kept(each: Merge) -> _Row:
     return _row("keep", each.judged.first, [each.judged.first, each.judged.second], [], reason)
 
 
-def _failed(each: Judged, done: Absorption, settings: MergeSettings, prompt_version: str) -> _Row:
+def _failed(each: JudgedPair, done: ClusterMerge, settings: MergeSettings, prompt_version: str) -> _Row:
     tried = done.facts.filter(pl.col("id").is_in(list(each.ids)))["consolidation_attempts"].fill_null(0).max()
     measures = {
         "attempts": 1 + int(str(tried or 0)),
@@ -154,11 +155,7 @@ _COMPARED = (
 
 @dataclass(frozen=True, slots=True)
 class ReconciliationPlan:
-    """Rows to upsert. `facts` are full rows of facts that change; `reworded` are new ones, without vector.
-
-    `counts`: how many facts were looked at, merged, updated, corrected, reworded; of the pairs asked about, how many
-    clash, were kept apart, or got no usable answer; and how many wait.
-    """
+    """Rows to upsert: `facts` are full rows of changed facts, `reworded` are new ones without vector."""
 
     facts: pl.DataFrame
     reworded: pl.DataFrame
@@ -171,7 +168,7 @@ class ReconciliationPlan:
     looked_at: int
 
     def summary(self) -> dict[str, int]:
-        """What it comes to."""
+        """Number of facts looked at, merged, updated, corrected, reworded; of pairs clashing, kept, failed, pending."""
         ends, outcomes = self.lineage["reason"], self.pairs["outcome"]
         actions, by_model = self.decisions["action"], self.pairs["decided_by"] == "model"
         redundant = self.pairs["kind"] == "redundant"
@@ -189,22 +186,22 @@ class ReconciliationPlan:
 
 
 def only_live(
-    pool: Pool, merges: Merges, judged: Sequence[Judged], live_ids: pl.Series
-) -> tuple[Pool, Merges, tuple[Judged, ...]]:
-    """The same without facts that died meanwhile; a question about one of them counts as not asked (T40).
+    candidates: CandidateSet, merges: Merges, judged: Sequence[JudgedPair], live_ids: pl.Series
+) -> tuple[CandidateSet, Merges, tuple[JudgedPair, ...]]:
+    """The arguments without facts that are no longer live; a question about one of them counts as not asked (T40).
 
-    For rows that changed but live, give the pool the fresh ones first: `replace(pool, facts=…)`.
+    For live facts with changes, first replace the rows: `replace(candidates, facts=…)`.
     """
     there = set(live_ids)
-    left = replace(pool, facts=pool.facts.filter(pl.col("id").is_in(live_ids.implode())))
-    answers = tuple(each if there.issuperset(each.ids) else Judged(each.first, each.second) for each in judged)
+    left = replace(candidates, facts=candidates.facts.filter(pl.col("id").is_in(live_ids.implode())))
+    answers = tuple(each if there.issuperset(each.ids) else JudgedPair(each.first, each.second) for each in judged)
     return left, standing(merges, left.facts), answers
 
 
 def plan_reconciliation(
-    pool: Pool,
+    candidates: CandidateSet,
     merges: Merges,
-    judged: Sequence[Judged],
+    judged: Sequence[JudgedPair],
     evidence: pl.DataFrame,
     aspects: pl.DataFrame,
     settings: MergeSettings,
@@ -216,24 +213,24 @@ def plan_reconciliation(
     near: Surroundings = _NOWHERE,
     marks: bool = True,
 ) -> ReconciliationPlan:
-    """Everything that merges and verdicts change.
+    """All changes by merges and verdicts.
 
-    `evidence` is FACT_EVIDENCE and `aspects` FACT_ASPECTS of the pool's facts, `near` what else is known of the facts
-    that verdicts are about. `judged` holds every question that was planned, also those that were not asked: their facts
-    stay unmarked, for the next run. With an empty `prompt_version` nobody could be asked: the best pair of each seed
-    waits. Without `marks` no fact counts as consolidated or tried: a later consolidation decides that (§6.5).
+    `evidence` is FACT_EVIDENCE and `aspects` FACT_ASPECTS of the candidate set, `near` the stored rows near the facts
+    of verdicts. `judged` has every planned question, also unasked ones, whose facts stay unmarked for the next run.
+    With an empty `prompt_version` there is no model: the best pair of each seed waits. Without `marks` no fact counts
+    as consolidated or tried: a later consolidation decides that (§6.5).
     """
-    live = pool.facts.filter(is_live(now))
-    pool, merges, judged = only_live(pool, merges, judged, live["id"])
+    live = candidates.facts.filter(is_live(now))
+    candidates, merges, judged = only_live(candidates, merges, judged, live["id"])
     same = allowed_merges(judged, live)
-    done = absorb(live, merges, [(each.loser, each.winner) for each in same if each.winner])
+    done = merge_clusters(live, merges, [(each.duplicate, each.representative) for each in same if each.representative])
     ended = carry_out(judged, done.roots(), near, model, now)
-    asked = Settled(tuple(judged), same, ended)
-    worth = inherited(done, evidence)
-    facts = with_inheritance(done, worth, now)
+    answers = Settled(tuple(judged), same, ended)
+    worth = merge_provenance(done, evidence)
+    facts = with_merge_provenance(done, worth, now)
     if marks:
-        facts = _marked(facts, pool, done, judged, settings, now)
-    facts = with_marks(with_closings(facts, ended.closings), ended.marks)
+        facts = _marked(facts, candidates, done, judged, settings, now)
+    facts = with_marks(with_supersessions(facts, ended.supersessions), ended.marks)
     others = frames.conform(near.facts, frames.FACTS).join(facts, on="id", how="anti")
     batch = row_id("p", "consolidate", run_id)
     reworded = reworded_facts(done, worth, facts, batch)
@@ -244,23 +241,28 @@ def plan_reconciliation(
         ),
         reworded,
         evidence_of(done, evidence),
-        pl.concat([lineage_of(done).select(*frames.LINEAGE), ended.closings.lineage.select(*frames.LINEAGE)]),
+        pl.concat([lineage_of(done).select(*frames.LINEAGE), ended.supersessions.lineage.select(*frames.LINEAGE)]),
         aspects_of(done, aspects),
-        pair_rows(pool, merges, done, asked, settings, prompt_version, now, marks),
+        pair_rows(candidates, merges, done, answers, settings, prompt_version, now, marks),
         _batches(batch, run_id, done),
-        decisions_of(done, merges, asked, settings, prompt_version, model, now),
-        len(pool.seeds()),
+        decisions_of(done, merges, answers, settings, prompt_version, model, now),
+        len(candidates.seeds()),
     )
 
 
 def _marked(
-    facts: pl.DataFrame, pool: Pool, done: Absorption, judged: Sequence[Judged], settings: MergeSettings, now: datetime
+    facts: pl.DataFrame,
+    candidates: CandidateSet,
+    done: ClusterMerge,
+    judged: Sequence[JudgedPair],
+    settings: MergeSettings,
+    now: datetime,
 ) -> pl.DataFrame:
-    """The facts with the marks of S1-08: what was decided is not looked at again, what failed counts one attempt more.
+    """The facts with the marks of S1-08: decided facts are not seeds again, failed ones count one more attempt.
 
-    Absorbed facts are done whatever else happens. A seed with an open question is not, even if it absorbed another.
+    Duplicates are always done. A seed with an open question is not done, even if it absorbed another fact.
     """
-    absorbed, seeds = set(done.steps), set(pool.seeds())
+    absorbed, seeds = set(done.steps), set(candidates.seeds())
     errors = {id_: each.error for each in judged if each.error for id_ in each.ids if id_ in seeds - absorbed}
     waiting = {id_ for each in judged if not (each.verdict or each.error) for id_ in each.ids if id_ in seeds}
     answered = {id_ for each in judged if each.verdict for id_ in each.ids}
@@ -287,15 +289,15 @@ def _marked(
 
 
 def changed_facts(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
-    """The rows that differ from what was there, with the columns of a fact."""
+    """The rows that differ from `before`, with the columns of FACTS."""
     old = before.select("id", *_COMPARED)
     rows = facts.join(old, on=["id", *_COMPARED], how="anti", nulls_equal=True, maintain_order="left")
-    kept = [name for name in ("created_at",) if name in rows.columns]  # when it became known stays as it is
+    kept = [name for name in ("created_at",) if name in rows.columns]  # keep the time when the fact became known
     return rows.select(*frames.FACTS, *kept).sort("id")
 
 
-def _batches(id_: str, run_id: str, done: Absorption) -> pl.DataFrame:
-    """The patch that new wordings of notes come with, applied; none where there are none."""
+def _batches(id_: str, run_id: str, done: ClusterMerge) -> pl.DataFrame:
+    """PATCH_BATCHES: the applied batch of new wordings, if there are any."""
     count = len(done.reworded())
     row = {
         "id": id_,

@@ -18,7 +18,7 @@ import polars as pl
 from slowwave import frames
 from slowwave.comparison.guards import GUARDS, guards_pass, is_time_bound, read_names, read_polarities, straight
 from slowwave.comparison.similarity import Vectors
-from slowwave.comparison.similarity_joins import FOUND, Likeness, similar_pairs
+from slowwave.comparison.similarity_joins import FOUND, SimilarityThresholds, similar_pairs
 from slowwave.deduplication.blocking import find_pairs
 from slowwave.foreign.records import Foreign
 from slowwave.lexicon.statement_words import MONTHS, NUMBER_WORDS, POLARITY, RELATIVE_TIME, UNITS, WEEKDAYS
@@ -253,7 +253,7 @@ def _near(
         a=pl.col("a_id").cast(pl.UInt32), b=pl.col("b_id").cast(pl.UInt32), cosine="cosine", jaccard="jaccard"
     )
     contained = [part.filter(pl.col("match_type") == "containment") for part in similar_pairs(
-        crowd["statement"], own, Likeness.of(evaluate), group=crowd["about"]
+        crowd["statement"], own, SimilarityThresholds.of(evaluate), group=crowd["about"]
     )]  # fmt: skip
     rows = crowd["row"].cast(pl.UInt32)
     parts = pl.concat([pl.DataFrame(schema=FOUND), *contained])

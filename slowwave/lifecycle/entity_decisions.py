@@ -10,9 +10,9 @@ from typing import Any
 import polars as pl
 
 from slowwave.revision.beliefs import JoinedBeliefs
-from slowwave.revision.conflicts import Rivals
+from slowwave.revision.conflicts import MutualExclusion
 from slowwave.revision.contradictions import KIND, flag_doubts
-from slowwave.revision.evidence import Heard
+from slowwave.revision.evidence import FactSources
 from slowwave.revision.mutual_exclusion import names_of
 from slowwave.settings import ReviseSettings
 from slowwave.text import as_json, timed_id
@@ -86,7 +86,7 @@ def find_conflicts(
     rows = pl.concat(said, how="diagonal").sort("valid_from", "id")
     names = names_of(held.objects, pl.concat([held.object_aliases, aliases], how="diagonal"))
     types = dict(held.objects.select("id", "entity_type").iter_rows())
-    rivals = Rivals(rows["predicate"], held.predicates, names, types, _heard(held.evidence))
+    rivals = MutualExclusion(rows["predicate"], held.predicates, names, types, _heard(held.evidence))
     known, moved = ([*rows.filter(pl.col("place") == place).iter_rows(named=True)] for place in (0, 1))
     rivals.place(known)
     found = [
@@ -101,9 +101,9 @@ def find_conflicts(
     return tuple(found), doubts.join(decided, on="id", how="anti")
 
 
-def _heard(evidence: pl.DataFrame) -> Heard:
+def _heard(evidence: pl.DataFrame) -> FactSources:
     said = evidence.group_by("fact_id").agg("message_id")
-    return Heard({fact: frozenset(messages) for fact, messages in said.iter_rows()}, {}, {})
+    return FactSources({fact: frozenset(messages) for fact, messages in said.iter_rows()}, {}, {})
 
 
 def settled_pairs(held: Holdings, facts: pl.DataFrame, archived: Sequence[str]) -> list[str]:

@@ -15,15 +15,15 @@ import polars as pl
 from slowwave import frames
 from slowwave.comparison.guards import GUARDS, guards_pass
 from slowwave.deduplication.cluster_merge import (
-    absorb,
     aspects_of,
     evidence_of,
-    inherited,
     lineage_of,
+    merge_clusters,
+    merge_provenance,
     reworded_facts,
-    with_inheritance,
+    with_merge_provenance,
 )
-from slowwave.deduplication.merging import LIKENESS, Merges, best_first, by_words, is_redundancy
+from slowwave.deduplication.merging import NOT_SIMILAR, Merges, best_first, by_words, is_redundancy
 from slowwave.deduplication.outcomes import SUPERSEDE
 from slowwave.deduplication.reconciliation import ReconciliationPlan, changed_facts
 from slowwave.settings import ConsolidateSettings
@@ -66,7 +66,7 @@ def open_pairs(
     """
     close = pairs.filter(
         is_redundancy(), pl.col("outcome") == "pending", pl.col("cosine") >= settings.propose_cosine
-    ).filter((pl.col("guard") != LIKENESS).fill_null(False))
+    ).filter((pl.col("guard") != NOT_SIMILAR).fill_null(False))
     sides = frames.conform(facts, frames.FACTS).select(
         "id", *_SAME, "statement", "object_id", is_relation=pl.col("kind") == "relation"
     )
@@ -114,10 +114,10 @@ def plan_open_pairs(
 
     `facts` are FACTS with created_at, `evidence` FACT_EVIDENCE and `aspects` FACT_ASPECTS of theirs.
     """
-    done = absorb(facts, Merges(), pairs.select("loser_id", "winner_id").iter_rows())
+    done = merge_clusters(facts, Merges(), pairs.select("loser_id", "winner_id").iter_rows())
     mine = pairs.filter(pl.col("loser_id").is_in(list(done.steps)))
-    worth = inherited(done, evidence)
-    after = with_inheritance(done, worth, now)
+    worth = merge_provenance(done, evidence)
+    after = with_merge_provenance(done, worth, now)
     return ReconciliationPlan(
         changed_facts(after, done.facts),
         reworded_facts(done, worth, after, ""),

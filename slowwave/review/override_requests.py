@@ -15,11 +15,18 @@ from datetime import datetime
 import polars as pl
 
 from slowwave.entrenchment import rank_of
-from slowwave.revision.apply import Surroundings, changed_facts, known_facts, told_rows, with_closings, with_marks
+from slowwave.revision.apply import (
+    Surroundings,
+    changed_facts,
+    known_facts,
+    ledger_rows,
+    with_marks,
+    with_supersessions,
+)
 from slowwave.revision.conflicts import LATE, come_late, replace
-from slowwave.revision.dependency_invalidation import mark_suspects
+from slowwave.revision.dependency_invalidation import mark_dependents
 from slowwave.revision.mutual_exclusion import names_of
-from slowwave.revision.revision_state import Board, Closings, Fact
+from slowwave.revision.revision_state import Fact, RevisionState, Supersessions
 from slowwave.revision.supersession import DIRECTIVE, READ, close
 from slowwave.settings import ReviseSettings
 from slowwave.timestamps import in_utc
@@ -92,7 +99,7 @@ def overrule(refused: Iterable[Refused], near: Surroundings, settings: ReviseSet
     held = known_facts(near, now)
     facts = {row["id"]: row for row in held.select(*READ, "is_live").iter_rows(named=True)}
     before = {each.loser: dict(facts[each.loser]) for each in asked if each.loser in facts}
-    board = Board(now, facts, permitted=frozenset((each.winner, each.loser) for each in asked))
+    board = RevisionState(now, facts, permitted=frozenset((each.winner, each.loser) for each in asked))
     for each in asked:
         _carry_out(board, each, settings)
     board.close_late()
@@ -102,7 +109,7 @@ def overrule(refused: Iterable[Refused], near: Surroundings, settings: ReviseSet
     )
 
 
-def _carry_out(board: Board, each: Refused, settings: ReviseSettings) -> None:
+def _carry_out(board: RevisionState, each: Refused, settings: ReviseSettings) -> None:
     loser, winner = board.facts.get(each.loser), board.facts.get(each.winner)
     if loser is None or winner is None or not (board.is_open(loser) and board.is_open(winner)):
         return
@@ -116,12 +123,12 @@ def _carry_out(board: Board, each: Refused, settings: ReviseSettings) -> None:
 
 
 def _rows(
-    board: Board, done: list[Refused], held: pl.DataFrame, near: Surroundings, now: datetime
+    board: RevisionState, done: list[Refused], held: pl.DataFrame, near: Surroundings, now: datetime
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """Facts, lineage and decisions: what a person said yes to, and what becomes suspect with it."""
-    closings, losers = board.closings(), {each.loser for each in done}
+    closings, losers = board.supersessions(), {each.loser for each in done}
     going_on = held.filter(pl.col("is_live"), ~pl.col("id").is_in(list(losers)))
-    marks, told = mark_suspects(
+    marks, told = mark_dependents(
         closings.retired,
         held.select(READ),
         going_on.select(READ),
@@ -130,18 +137,18 @@ def _rows(
         near.evidence.clear(),
         names_of(near.entities, near.aliases),
     )
-    facts = changed_facts(with_marks(with_closings(near.facts, closings), marks), near.facts)
-    decisions = told_rows([*_by_a_person(closings, losers), *told], now)
+    facts = changed_facts(with_marks(with_supersessions(near.facts, closings), marks), near.facts)
+    decisions = ledger_rows([*_by_a_person(closings, losers), *told], now)
     return facts, closings.lineage, decisions
 
 
-def _by_a_person(closings: Closings, losers: set[str]) -> Iterator[Mapping[str, object]]:
+def _by_a_person(closings: Supersessions, losers: set[str]) -> Iterator[Mapping[str, object]]:
     for row in closings.decisions:
         if row["ids_out"] and (row["subject_id"] in losers or row["action"] == "prefer"):
             yield {**row, "decided_by": "person", "model": ""}
 
 
-def _told(board: Board, each: Refused, before: Fact) -> Told:
+def _told(board: RevisionState, each: Refused, before: Fact) -> Told:
     """What a person is asked, and why no rule may do it."""
     old, winner = board.facts[each.loser], board.facts[each.winner]
     says = {"old": in_quotes(before["statement"] or ""), "new": in_quotes(winner["statement"] or "")}

@@ -1,7 +1,7 @@
-"""Passed candidates become knowledge: repeats, replacements, ends, and the row that tells of each (S3-11, §6.2, §6.3).
+"""Application of candidates that passed: duplicates, supersessions, and a decision for each (S3-11, §6.2, §6.3).
 
-The only rule that makes a fact active. It never retires a fact for being similar: only what a claim says is over is
-closed (T10, T21), by nothing weaker (S1-22), and never by what was said before it (§6.3).
+Only this rule makes a fact active. Similarity never retires a fact: a fact is closed only if a claim says that it is
+over (T10, T21), the claim is not weaker (S1-22), and it was not said earlier (§6.3).
 """
 
 from __future__ import annotations
@@ -18,47 +18,44 @@ from slowwave.settings import EvaluateSettings, ReviseSettings
 from slowwave.text import as_json, timed_id
 from slowwave.validity import is_live
 
-from .conflicts import Rivals, single_valued
+from .conflicts import MutualExclusion, single_valued
 from .contradictions import find_implicit_conflicts, flag_doubts, settle_flags
-from .dependency_invalidation import mark_suspects
-from .evidence import evidence_rows, heard_of, with_evidence, without_evidence
+from .dependency_invalidation import mark_dependents
+from .evidence import evidence_rows, fact_sources, with_evidence, without_evidence
 from .exact_duplicates import (
     NEIGHBOURS,
     OPTIONS,
-    came_back,
+    find_exact_duplicates,
     find_flags,
-    find_repeats,
     pairs_of,
-    stated_repeats,
+    stated_duplicates,
     with_keys,
+    with_new_segments,
 )
-from .historical_facts import is_past, joined, settle_past
+from .historical_facts import is_past, join_supersessions, settle_past
 from .late_arrivals import (
-    Replay,
-    apart,
-    early,
-    in_order,
-    joins_of,
-    known_speakers,
-    lasted,
-    moved_back,
-    news,
-    remembered,
-    replayed,
-    revived_by,
-    sayings_of,
+    ReplayScope,
+    changed_supersessions,
+    directive_facts,
+    early_candidates,
+    early_options,
+    evidence_options,
+    in_message_order,
+    lasting_candidates,
+    left_open,
+    reopened,
+    replay_evidence,
+    stored_directives,
     times_of,
-    unfold,
+    with_earlier_starts,
+    with_early_segments,
 )
 from .mutual_exclusion import names_of
 from .patches import DIRECTIVES, MESSAGES
-from .revision_state import Closings
-from .supersession import ACTIONS, READ, REPEAT, Tools, close_facts, find_revisions
+from .revision_state import Supersessions
+from .supersession import ACTIONS, READ, REPEAT, SupersessionContext, find_revisions, supersede_facts
 
-# The decisions of an application: what was created, repeated, closed, doubted, and why (the ledger).
-
-
-_TOLD = pl.Schema(
+_LEDGER_COLUMNS = pl.Schema(
     {
         "action": pl.String(),
         "subject_id": pl.String(),
@@ -74,13 +71,13 @@ _TOLD = pl.Schema(
 
 def decision_rows(
     staying: pl.DataFrame,
-    repeats: pl.DataFrame,
+    duplicates: pl.DataFrame,
     flags: pl.DataFrame,
-    told: list[Mapping[str, object]],
+    decisions: list[Mapping[str, object]],
     settings: EvaluateSettings,
     now: datetime,
 ) -> pl.DataFrame:
-    """One row per candidate and per closed or spared fact: what was seen, what was done, why."""
+    """DECISIONS: one row per candidate and per fact that was closed or kept, with measures and reason."""
     alone = pl.lit("It passed and nothing says the same.")
     beside = pl.format("It passed and looks like {}: both are kept.", "similar_to_id")
     created = staying.select("id", "confidence").join(flags, on="id", maintain_order="left")
@@ -95,7 +92,7 @@ def decision_rows(
         reason=pl.when(pl.col("similar_to_id").is_null()).then(alone).otherwise(beside),
     )
     again = pl.when(pl.col("stage") == "text").then(pl.lit("The same words again."))
-    reasserted = repeats.select(
+    reasserted = duplicates.select(
         action=pl.lit("reassert"),
         subject_id="target_id",
         ids_in=pl.concat_list("id"),
@@ -108,36 +105,36 @@ def decision_rows(
         .otherwise(pl.lit("The same in other words, and every guard agrees.")),
     )
     by_rule = [part.with_columns(decided_by=pl.lit("rule"), model=pl.lit("")) for part in (created, reasserted)]
-    return _identified(pl.concat([*by_rule, _as_rows(told)]), now)
+    return _identified(pl.concat([*by_rule, _as_rows(decisions)]), now)
 
 
-def told_rows(told: list[Mapping[str, object]], now: datetime) -> pl.DataFrame:
-    """DECISIONS of what was noted while facts were closed."""
-    return _identified(_as_rows(told), now)
+def ledger_rows(decisions: list[Mapping[str, object]], now: datetime) -> pl.DataFrame:
+    """DECISIONS from the decisions that a revision state noted."""
+    return _identified(_as_rows(decisions), now)
 
 
-def _as_rows(told: list[Mapping[str, object]]) -> pl.DataFrame:
-    return pl.DataFrame([{**row, "measures": as_json(row["measures"])} for row in told], schema=_TOLD)
+def _as_rows(decisions: list[Mapping[str, object]]) -> pl.DataFrame:
+    return pl.DataFrame([{**row, "measures": as_json(row["measures"])} for row in decisions], schema=_LEDGER_COLUMNS)
 
 
 def _identified(rows: pl.DataFrame, now: datetime) -> pl.DataFrame:
-    """The rows with their ids; what two rules refused alike, a directive and a conflict, is told once."""
+    """The rows with ids; where two rules (a directive and a conflict) refused the same, one row is kept."""
     keys = rows.select("action", "subject_id", pl.col("ids_in").list.join(" ")).iter_rows()
     ids = pl.Series([timed_id("d", now, *key) for key in keys], dtype=pl.String)
-    told = rows.with_columns(id=ids, model=pl.col("model").replace("", None), at=pl.lit(now, dtype=frames.TIME))
-    return frames.conform(told.unique("id", keep="first", maintain_order=True), frames.DECISIONS)
+    stamped = rows.with_columns(id=ids, model=pl.col("model").replace("", None), at=pl.lit(now, dtype=frames.TIME))
+    return frames.conform(stamped.unique("id", keep="first", maintain_order=True), frames.DECISIONS)
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What memory holds near a batch of candidates. Every frame may be wider than its schema.
+    """The stored rows near a batch of candidates. A frame may have more columns than its schema.
 
     `facts`: rows with a candidate's id, statement_hash, subject or directive's known_id, and its neighbours, of any
     status. `evidence`: FACT_EVIDENCE of those facts. `neighbours`: (candidate_id, fact_id, cosine) to facts and among
     candidates.
-    `entities`, `aliases`: those that the facts and candidates are about. `lineage`: steps from those facts.
-    `predicates`: what was learned about relations. `directives`: DIRECTIVES of those facts, and of the candidates that
-    repeat them, which are then among the facts too. `flags`: PAIR_DECISIONS of facts that contradict them.
+    `entities`, `aliases`: of the subjects and objects. `lineage`: steps from those facts. `predicates`: learned rows.
+    `directives`: DIRECTIVES of those facts and of rejected candidates that repeat them (which are in `facts` too).
+    `flags`: PAIR_DECISIONS of facts that contradict them.
     """
 
     facts: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.FACTS))
@@ -153,10 +150,10 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationPlan:
-    """Rows to upsert: decided candidates and changed facts in one frame, and everything that hangs on them.
+    """Rows to upsert: decided candidates and changed facts in one frame, and the rows that belong to them.
 
-    `pairs` are PAIR_DECISIONS that are new or settled: what no rule settles is left to a model or a person.
-    `again`: (new id, known id) of facts that hold once more, of what was evidence of the known one.
+    `pairs`: PAIR_DECISIONS that are new or settled; a model or a person settles the rest. `again`: (new id, known id)
+    of new intervals made from evidence of the known fact.
     """
 
     facts: pl.DataFrame
@@ -175,11 +172,11 @@ class ApplicationPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What a batch comes to: which candidates repeat, and what is closed."""
+    """Which candidates of a batch are duplicates, and which facts are closed."""
 
     fresh: pl.DataFrame
-    repeats: pl.DataFrame
-    closings: Closings
+    duplicates: pl.DataFrame
+    supersessions: Supersessions
     refusals: list[Mapping[str, object]]
     begun: pl.DataFrame
 
@@ -195,12 +192,12 @@ def plan_application(
     *,
     revise: ReviseSettings | None = None,
 ) -> ApplicationPlan:
-    """Decide every passed candidate, in the order in which they were said (§6.5 step 3).
+    """Decide every passed candidate, in the order of the messages (§6.5 step 3).
 
-    It ends active; or rejected with reason `repeats <fact>`, its message being evidence of that fact; or superseded at
-    once, because what it would replace was said later. One that is over already stands for the past alone. What it
-    replaces is closed by the first rule that means it: a directive, a conflict, a revision. A candidate that is already
-    decided in `near.facts` is left alone, so a second application changes nothing.
+    A candidate becomes active; or rejected with reason `repeats <fact>`, and its message is evidence of that fact; or
+    superseded at once, because the fact that it would replace was said later. A candidate that is already over is a
+    historical fact. The first rule that applies closes the facts that it replaces: a directive, a conflict, a revision.
+    A candidate that `near.facts` shows as decided does not change, so a second application changes nothing.
     """
     revise = revise or ReviseSettings()
     others = known_facts(near, now)
@@ -209,37 +206,43 @@ def plan_application(
     single = single_valued(fresh["predicate"], near.predicates) if revise.conflicts else frozenset[str]()
     spared = frozenset[str]()
     while True:
-        unfolded, around = unfold(fresh, others, near.facts, near.evidence, Replay(single, spared))
-        unfolded = with_keys(in_order(unfolded))
+        unfolded, around = replay_evidence(fresh, others, near.facts, near.evidence, ReplayScope(single, spared))
+        unfolded = with_keys(in_message_order(unfolded))
         pairs = pairs_of(unfolded, around, near.neighbours)
         outcome = _carry_out(unfolded, around, pairs, directives, messages, near, settings, revise, now)
-        if not (revived := revived_by(around, outcome.closings)):
+        if not (revived := left_open(around, outcome.supersessions)):
             break
         spared |= revived
-    others, outcome = around, replace(outcome, closings=news(outcome.closings, around))
-    over = settle_past(past, others, outcome.closings.facts["id"], now)
-    fresh, repeats = _but_old_sayings(outcome.fresh, outcome.repeats)
+    others, outcome = around, replace(outcome, supersessions=changed_supersessions(outcome.supersessions, around))
+    over = settle_past(past, others, outcome.supersessions.facts["id"], now)
+    fresh, duplicates = _without_replayed(outcome.fresh, outcome.duplicates)
     again = fresh.filter(pl.col("again_of").is_not_null()).select("id", "again_of")
-    fresh, repeats = pl.concat([fresh.drop("again_of"), past]), pl.concat([repeats, over.repeats])
-    closings = joined(outcome.closings, over.closings)
-    kept = fresh.join(repeats, on="id", how="anti", maintain_order="left")
-    gone = closings.facts["id"].implode()
+    fresh, duplicates = pl.concat([fresh.drop("again_of"), past]), pl.concat([duplicates, over.duplicates])
+    supersessions = join_supersessions(outcome.supersessions, over.supersessions)
+    kept = fresh.join(duplicates, on="id", how="anti", maintain_order="left")
+    gone = supersessions.facts["id"].implode()
     created = kept.filter(~pl.col("id").is_in(gone))
     staying = created.filter(~is_past(now))
     live = others.filter(pl.col("is_live") & ~pl.col("id").is_in(gone))
     alike = find_flags(staying, live, pairs, settings)
     flags = created.select("id").join(alike, on="id", how="left", maintain_order="left")
-    evidence = evidence_rows(fresh, repeats, near.evidence, near.facts, again)
+    evidence = evidence_rows(fresh, duplicates, near.evidence, near.facts, again)
     going_on, everyone = (
         pl.concat([part.select(READ) for part in pair]) for pair in ((live, staying), (others, fresh))
     )
-    marks, suspected = mark_suspects(
-        closings.retired, everyone, going_on, near.facts, near.lineage, evidence, names_of(near.entities, near.aliases)
+    marks, suspected = mark_dependents(
+        supersessions.retired,
+        everyone,
+        going_on,
+        near.facts,
+        near.lineage,
+        evidence,
+        names_of(near.entities, near.aliases),
     )
-    decided = _decided(fresh, repeats, flags)
-    facts = with_evidence(pl.concat([decided, near.facts], how="diagonal"), fresh, repeats, evidence)
+    decided = _decided(fresh, duplicates, flags)
+    facts = with_evidence(pl.concat([decided, near.facts], how="diagonal"), fresh, duplicates, evidence)
     facts = without_evidence(facts.update(outcome.begun, on="id"), again)
-    facts = with_closings(facts, closings)
+    facts = with_supersessions(facts, supersessions)
     facts = changed_facts(with_marks(facts, marks), near.facts)
     typed = _typed(
         facts.filter((pl.col("status") == "active") & pl.col("id").is_in(kept["id"].implode())), near.entities
@@ -247,25 +250,27 @@ def plan_application(
     return ApplicationPlan(
         facts,
         evidence,
-        closings.lineage,
+        supersessions.lineage,
         aspects.aspect_rows(typed),
         _applied(batches, fresh),
-        decision_rows(created, repeats, flags, [*outcome.refusals, *closings.decisions, *suspected], settings, now),
+        decision_rows(
+            created, duplicates, flags, [*outcome.refusals, *supersessions.decisions, *suspected], settings, now
+        ),
         pl.concat(
             [
                 find_implicit_conflicts(staying, live, revise, now),
-                flag_doubts(closings.doubts, closings.facts["id"], revise, now),
-                settle_flags(near.flags.select(*frames.PAIR_DECISIONS), closings.facts["id"], now),
+                flag_doubts(supersessions.doubts, supersessions.facts["id"], revise, now),
+                settle_flags(near.flags.select(*frames.PAIR_DECISIONS), supersessions.facts["id"], now),
             ]
         ).unique("id", maintain_order=True),
         tuple(again.iter_rows()),
     )
 
 
-def _but_old_sayings(fresh: pl.DataFrame, repeats: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Candidates and repetitions without what was known already: a saying that is still evidence of its fact."""
-    still = repeats.join(fresh, left_on=["id", "target_id"], right_on=["id", "again_of"], how="semi")
-    kept, left = (part.join(still, on="id", how="anti", maintain_order="left") for part in (fresh, repeats))
+def _without_replayed(fresh: pl.DataFrame, duplicates: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Candidates and duplicates without replayed evidence that still supports its own fact."""
+    still = duplicates.join(fresh, left_on=["id", "target_id"], right_on=["id", "again_of"], how="semi")
+    kept, left = (part.join(still, on="id", how="anti", maintain_order="left") for part in (fresh, duplicates))
     return kept, left
 
 
@@ -280,36 +285,43 @@ def _carry_out(
     revise: ReviseSettings,
     now: datetime,
 ) -> _Outcome:
-    """Repetitions, then what the rest closes; again while that ends what a later candidate repeats."""
+    """Find duplicates, then close facts; repeat while a closing ends a fact that a later candidate repeats."""
     names = names_of(near.entities, near.aliases)
     types = dict(near.entities.select("id", "entity_type").iter_rows())
     ordered = directives_of(directives, fresh)
-    stated, unlike = stated_repeats(fresh, known, ordered.filter(pl.col("action") == REPEAT))
-    speakers = known_speakers(near.facts, near.directives, times_of(near.evidence, messages))
-    ordered = pl.concat([ordered, remembered(near.directives, speakers).select(ordered.columns)])
-    early_ones, joined = early(fresh, known), dict[str, str]()
-    fresh = apart(fresh, early_ones)
+    stated, unlike = stated_duplicates(fresh, known, ordered.filter(pl.col("action") == REPEAT))
+    speakers = directive_facts(near.facts, near.directives, times_of(near.evidence, messages))
+    ordered = pl.concat([ordered, stored_directives(near.directives, speakers).select(ordered.columns)])
+    early_ones, joined = early_candidates(fresh, known), dict[str, str]()
+    fresh = with_early_segments(fresh, early_ones)
     for _ in range(1 + 2 * fresh.height):
-        others = moved_back(known, fresh, joined)
+        others = with_earlier_starts(known, fresh, joined)
         reinforced, doubts = find_revisions(fresh, others, pairs, revise)
-        given = [reinforced.select(*OPTIONS), stated, sayings_of(fresh), joins_of(fresh, joined)]
-        repeats = find_repeats(fresh, others, pairs, settings, pl.concat(given))
-        doubts = doubts.join(repeats, on="id", how="anti").sort("id", "target_id")
-        heard = heard_of(fresh, repeats, near.evidence, messages)
-        rivals = Rivals(fresh["predicate"], near.predicates, names, types, heard)
+        given = [reinforced.select(*OPTIONS), stated, evidence_options(fresh), early_options(fresh, joined)]
+        duplicates = find_exact_duplicates(fresh, others, pairs, settings, pl.concat(given))
+        doubts = doubts.join(duplicates, on="id", how="anti").sort("id", "target_id")
+        sources = fact_sources(fresh, duplicates, near.evidence, messages)
+        exclusion = MutualExclusion(fresh["predicate"], near.predicates, names, types, sources)
         revisions = dict(doubts.group_by("id", maintain_order=True).agg("target_id").iter_rows())
         may_revise = {id_: tuple(ids) for id_, ids in revisions.items()}
-        tools = Tools(revise, names, rivals, may_revise, speakers, joined)
-        closings = close_facts(fresh, repeats, moved_back(replayed(known, fresh), fresh, joined), ordered, tools, now)
-        again = came_back(fresh, repeats, closings.ended, others)
+        tools = SupersessionContext(revise, names, exclusion, may_revise, speakers, joined)
+        supersessions = supersede_facts(
+            fresh,
+            duplicates,
+            with_earlier_starts(reopened(known, fresh), fresh, joined),
+            ordered,
+            tools,
+            now,
+        )
+        again = with_new_segments(fresh, duplicates, supersessions.ended, others)
         is_settled = again["segment"].equals(fresh["segment"], null_equal=True)
-        # What comes back may end an early one, so whether that lasted is seen once all that came back is known.
-        more = lasted(early_ones, repeats, closings, joined) if is_settled else {}
+        # A candidate that begins a new interval may end an early one, so early ones are joined last.
+        more = lasting_candidates(early_ones, duplicates, supersessions, joined) if is_settled else {}
         if is_settled and not more:
             break
         fresh, joined = again, joined | more
     begun = others.filter(pl.col("id").is_in(list(joined.values()))).select("id", "valid_from")
-    return _Outcome(fresh, repeats, closings, [_not_repeated(*each) for each in unlike], begun)
+    return _Outcome(fresh, duplicates, supersessions, [_not_repeated(*each) for each in unlike], begun)
 
 
 def _not_repeated(candidate: str, known: str, reason: str) -> Mapping[str, object]:
@@ -320,33 +332,33 @@ def _not_repeated(candidate: str, known: str, reason: str) -> Mapping[str, objec
 
 
 def activated(candidates: pl.DataFrame, reason: str) -> pl.DataFrame:
-    """Candidates that another rule of the house has decided about already, as active facts: a reworded survivor."""
+    """The candidates as active facts, where another rule decided already (reworded representatives)."""
     return candidates.with_columns(status=pl.lit("active"), status_reason=pl.lit(reason))
 
 
 def directives_of(directives: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
-    """The directives of these candidates in their order, first said first; what no rule knows is no directive."""
+    """The directives of these candidates in message order, only those with a known action."""
     rows = frames.conform(directives, DIRECTIVES).rename({"candidate_id": "id"}).filter(pl.col("action").is_in(ACTIONS))
     return rows.join(fresh.select("id", "place"), on="id").sort("place", maintain_order=True).drop("place")
 
 
 def _undecided(passed: pl.DataFrame, known: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
-    """Candidates that nobody decided yet in order of being said, with said_at, place and the keys of repetition."""
+    """Candidates without a decision in message order, with said_at, place and the comparison keys."""
     decided = known.filter(pl.col("status") != "candidate")
-    said = frames.conform(messages, MESSAGES).select(message_id="id", said_at="occurred_at").unique("message_id")
+    times = frames.conform(messages, MESSAGES).select(message_id="id", said_at="occurred_at").unique("message_id")
     fresh = (
         passed.filter(pl.col("status") == "candidate")
         .unique("id", keep="first", maintain_order=True)
         .join(decided, on="id", how="anti", maintain_order="left")
-        .join(said, on="message_id", how="left", maintain_order="left")
+        .join(times, on="message_id", how="left", maintain_order="left")
         .with_columns(said_at=pl.coalesce("said_at", "valid_from"))
         .with_columns(first_at="said_at")
     )
-    return with_keys(in_order(fresh))
+    return with_keys(in_message_order(fresh))
 
 
 def known_facts(near: Surroundings, now: datetime) -> pl.DataFrame:
-    """Facts that hold or held, with said_at and first_at (latest, earliest evidence), place -1, keys of repetition."""
+    """Active and superseded facts with said_at, first_at (latest, earliest evidence), place -1 and comparison keys."""
     at = pl.col("occurred_at")
     times = near.evidence.group_by(id="fact_id").agg(said_at=at.max(), first_at=at.min())
     facts = frames.conform(near.facts, frames.FACTS).unique("id", keep="first", maintain_order=True)
@@ -363,13 +375,13 @@ def known_facts(near: Surroundings, now: datetime) -> pl.DataFrame:
     )
 
 
-def _decided(fresh: pl.DataFrame, repeats: pl.DataFrame, flags: pl.DataFrame) -> pl.DataFrame:
-    """The candidates with their new status and what they resemble, without the columns of this rule."""
+def _decided(fresh: pl.DataFrame, duplicates: pl.DataFrame, flags: pl.DataFrame) -> pl.DataFrame:
+    """The candidates with their new status and similar facts, without the columns of this rule."""
     own = ["said_at", "first_at", "place", "object_key", "day", "segment"]
     marks = ["similar_to_id", "similarity_score", "related_id"]
     rows = fresh.drop(own).drop(marks, strict=False)
     rows = rows.join(
-        repeats.select("id", repeated="target_id", how="cosine"), on="id", how="left", maintain_order="left"
+        duplicates.select("id", repeated="target_id", how="cosine"), on="id", how="left", maintain_order="left"
     )
     rows = rows.join(flags, on="id", how="left", maintain_order="left")
     is_repeat = pl.col("repeated").is_not_null()
@@ -382,13 +394,13 @@ def _decided(fresh: pl.DataFrame, repeats: pl.DataFrame, flags: pl.DataFrame) ->
     ).drop("repeated", "how")
 
 
-def with_closings(facts: pl.DataFrame, closings: Closings) -> pl.DataFrame:
-    """The facts with the changes of `closings` where those have a value."""
-    return facts.update(closings.facts, on="id").update(closings.predecessors, on="id")
+def with_supersessions(facts: pl.DataFrame, supersessions: Supersessions) -> pl.DataFrame:
+    """The facts with the changes of `supersessions` where these have a value."""
+    return facts.update(supersessions.facts, on="id").update(supersessions.predecessors, on="id")
 
 
 def with_marks(facts: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
-    """The facts with `suspect_of` as the marks say; a mark without a fact takes the mark away."""
+    """The facts with `suspect_of` from the marks; a null mark clears it."""
     marked = frames.conform(facts, frames.FACTS).join(
         marks.rename({"suspect_of": "mark"}).with_columns(is_marked=True), on="id", how="left", maintain_order="left"
     )
@@ -397,7 +409,7 @@ def with_marks(facts: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
 
 
 def changed_facts(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
-    """The rows that are new or differ from what was there before; the order of columns is that of a fact."""
+    """The rows that are new or differ from `before`, with the columns of FACTS."""
     columns = (
         "status status_reason valid_from valid_to expired_at replaced_by supersedes_id confidence "
         "evidence_count entrenchment suspect_of search_terms"
@@ -408,7 +420,7 @@ def changed_facts(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
 
 
 def _typed(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
-    """The facts with the types of their ends, as the classifier of aspects reads them."""
+    """The facts with subject_type and object_type, for the classifier of aspects."""
     types = entities.select("id", "entity_type").unique("id")
     for end in ("subject", "object"):
         named = types.rename({"id": f"{end}_id", "entity_type": f"{end}_type"})
@@ -417,7 +429,7 @@ def _typed(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
 
 
 def _applied(batches: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
-    """The batches of these candidates, applied."""
+    """The batches of these candidates, with state `applied`."""
     return batches.filter(pl.col("id").is_in(fresh["patch_batch_id"].unique().to_list())).with_columns(
         state=pl.lit("applied")
     )

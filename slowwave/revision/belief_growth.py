@@ -17,18 +17,15 @@ from slowwave.text import as_json, normalise_statement, row_id
 
 from .patches import DIRECTIVES, MESSAGES
 
-# Which way a candidate goes: on to the gate, or to the belief that it hints at (S2-63, S2-64, S2-70).
-
-
 _SAME = ("subject_id", "predicate", "object_key", "scope", "polarity")
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What memory holds near a batch of candidates.
+class BeliefContext:
+    """The stored rows near a batch of candidates.
 
     `beliefs`: PENDING_BELIEFS of the candidates' subjects, and every pending one; `evidence`: BELIEF_EVIDENCE of the
-    former; `facts`: live FACTS of the candidates' subjects; `waiting`: promoted candidates that are not decided yet.
+    former; `facts`: live FACTS of the candidates' subjects; `waiting`: ids of promoted candidates without a decision.
     """
 
     beliefs: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PENDING_BELIEFS))
@@ -37,20 +34,22 @@ class Held:
     waiting: frozenset[str] = frozenset()
 
 
-def routes(facts: pl.DataFrame, messages: pl.DataFrame, held: Held, settings: BeliefSettings) -> pl.DataFrame:
-    """The candidates in order of being said, with said_at, belief_id and route.
+def routes(
+    facts: pl.DataFrame, messages: pl.DataFrame, context: BeliefContext, settings: BeliefSettings
+) -> pl.DataFrame:
+    """The candidates in message order, with said_at, belief_id and route (S2-63).
 
-    `gate`: surer than the threshold, or said by a live fact already, so that it only repeats what is known. `belief`:
-    unsure, or sure and about what an open belief says, which it settles. `ignored`: too unsure to be held (S2-64).
-    `seen`: its message hinted at the belief before, or does so more surely (S2-70).
+    `gate`: confidence above the threshold, or a live fact says the same. `belief`: low confidence, or high confidence
+    that settles an open belief. `ignored`: confidence too low (S2-64). `seen`: its message is evidence of the belief
+    already, or has a surer claim for it (S2-70).
     """
-    rows = _marked(facts, messages, held)
+    rows = _marked(facts, messages, context)
     sure = pl.col("confidence") >= settings.promote_threshold
     enters = (pl.col("confidence") >= settings.min_entry) & (pl.col("confidence") > 0.0)
     hints = rows.filter(enters & ~sure & ~pl.col("is_known"))["belief_id"]
     promoted = pl.col("promoted_at").is_not_null()
-    open_ = pl.concat([hints, held.beliefs.filter(~promoted)["id"]]).unique().to_list()
-    closed = held.beliefs.filter(promoted)["id"].to_list()
+    open_ = pl.concat([hints, context.beliefs.filter(~promoted)["id"]]).unique().to_list()
+    closed = context.beliefs.filter(promoted)["id"].to_list()
     settles = pl.col("belief_id").is_in(open_) & ~pl.col("belief_id").is_in(closed) & ~pl.col("is_seen")
     route = (
         pl.when(pl.col("is_known") | (sure & ~settles)).then(pl.lit("gate"))
@@ -61,22 +60,22 @@ def routes(facts: pl.DataFrame, messages: pl.DataFrame, held: Held, settings: Be
     return _once(rows.with_columns(route=route)).drop("is_known", "is_seen").sort("said_at", "id")
 
 
-def _marked(facts: pl.DataFrame, messages: pl.DataFrame, held: Held) -> pl.DataFrame:
-    """The candidates with said_at, belief_id, is_known (by a live fact), is_seen (as evidence of that belief)."""
-    said = frames.conform(messages, MESSAGES).select(
+def _marked(facts: pl.DataFrame, messages: pl.DataFrame, context: BeliefContext) -> pl.DataFrame:
+    """The candidates with said_at, belief_id, is_known (a live fact says it), is_seen (is evidence of the belief)."""
+    times = frames.conform(messages, MESSAGES).select(
         "conversation_id", message_id="id", said_at="occurred_at"
     ).unique("message_id")  # fmt: skip
-    rows = _keyed(facts.join(said, on="message_id", how="left", maintain_order="left"))
-    rows = rows.with_columns(_belief_ids(rows, held), said_at=pl.coalesce("said_at", "valid_from"))
-    known = _keyed(held.facts).select(*_SAME, is_known=pl.lit(True)).unique()
-    seen = held.evidence.select("belief_id", "message_id", is_seen=pl.lit(True)).unique()
+    rows = _keyed(facts.join(times, on="message_id", how="left", maintain_order="left"))
+    rows = rows.with_columns(_belief_ids(rows, context), said_at=pl.coalesce("said_at", "valid_from"))
+    known = _keyed(context.facts).select(*_SAME, is_known=pl.lit(True)).unique()
+    seen = context.evidence.select("belief_id", "message_id", is_seen=pl.lit(True)).unique()
     for marks, key in ((known, list(_SAME)), (seen, ["belief_id", "message_id"])):
         rows = rows.join(marks, on=key, how="left", maintain_order="left")
     return rows.with_columns(pl.col("is_known", "is_seen").fill_null(False))
 
 
 def _once(rows: pl.DataFrame) -> pl.DataFrame:
-    """A message hints at a belief once, by its surest claim."""
+    """A message counts once for a belief, with its surest claim."""
     ranked = rows.sort(-pl.col("confidence"), "id")
     again = pl.int_range(pl.len()).over("route", "belief_id", "message_id") > 0
     return ranked.with_columns(
@@ -85,7 +84,7 @@ def _once(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _keyed(facts: pl.DataFrame) -> pl.DataFrame:
-    """The facts with object_key; an observation is about its whole statement, whatever its object."""
+    """The facts with object_key; that of an observation is its whole statement."""
     texts = facts["object_text"].drop_nulls().unique().to_list()
     text = pl.col("object_text").replace({each: normalise_statement(each) for each in texts})
     thing = pl.coalesce("object_id", pl.lit("text ") + text)
@@ -95,17 +94,17 @@ def _keyed(facts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _belief_ids(rows: pl.DataFrame, held: Held) -> pl.Series:
-    """The belief that each candidate hints at: a new one where the one before became something that has ended."""
-    became = held.beliefs.filter(pl.col("promoted_id").is_not_null()).select("id", "promoted_id").iter_rows()
-    over = {belief: fact for belief, fact in became if fact not in held.waiting}
+def _belief_ids(rows: pl.DataFrame, context: BeliefContext) -> pl.Series:
+    """The belief of each candidate; a new one where the candidate of the earlier belief has a decision."""
+    became = context.beliefs.filter(pl.col("promoted_id").is_not_null()).select("id", "promoted_id").iter_rows()
+    over = {belief: fact for belief, fact in became if fact not in context.waiting}
     keys = [*_SAME, "edge_type"]
     ids = {key: _current(row_id("b", *key), over) for key in rows.select(keys).unique().iter_rows()}
     return pl.Series("belief_id", [ids[key] for key in rows.select(keys).iter_rows()], dtype=pl.String)
 
 
 def belief_ids(facts: pl.DataFrame, over: Mapping[str, str]) -> list[str]:
-    """The belief that each of these FACTS hints at; `over` names beliefs whose candidate is decided, with its id."""
+    """The belief of each of these FACTS; `over`: belief id → id of its candidate, where this has a decision."""
     keys = [*_SAME, "edge_type"]
     return [_current(row_id("b", *key), over) for key in _keyed(facts).select(keys).iter_rows()]
 
@@ -117,7 +116,7 @@ def _current(belief: str, over: Mapping[str, str]) -> str:
 
 
 CLAMPED = 0.99
-"""What evidence counts for that claims to be certain (S2-64, T11)."""
+"""The greatest weight of one piece of evidence (S2-64, T11)."""
 
 _ALMOST_ONE = math.nextafter(1.0, 0.0)
 _DAY = timedelta(days=1)
@@ -127,24 +126,24 @@ Row = dict[str, Any]
 
 
 def noisy_or(prior: float, evidence: float) -> float:
-    """Probability after independent evidence, 1 − (1 − prior)(1 − evidence), never quite 1 (S2-65)."""
+    """Probability after independent evidence, 1 − (1 − prior)(1 − evidence), always below 1 (S2-65)."""
     return min(prior + min(evidence, CLAMPED) * (1.0 - prior), _ALMOST_ONE)
 
 
 def decayed(probability: float, age_days: float, rate: float) -> float:
-    """Probability after so many days without evidence, probability / (1 + days · rate); no age is negative (S2-66)."""
+    """Probability after `age_days` without evidence, probability / (1 + days · rate); a negative age is 0 (S2-66)."""
     return probability / (1.0 + max(age_days, 0.0) * rate)
 
 
 def decayed_at(now: datetime, rate: float) -> pl.Expr:
-    """`decayed` of the columns `probability` and `last_at` at a moment."""
+    """`decayed` for the columns `probability` and `last_at`."""
     days = (pl.lit(now, dtype=frames.TIME) - pl.col("last_at")).dt.total_microseconds() / (_DAY / timedelta.resolution)
     return pl.col("probability") / (1.0 + pl.max_horizontal(days, pl.lit(0.0)) * rate)
 
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """Beliefs after new evidence (PENDING_BELIEFS), that evidence, and those of them that became sure, as rows."""
+    """Beliefs after new evidence (PENDING_BELIEFS), that evidence, and rows of beliefs that reached the threshold."""
 
     beliefs: pl.DataFrame
     evidence: pl.DataFrame
@@ -152,19 +151,19 @@ class Grown:
 
 
 def grow(
-    mentions: pl.DataFrame, directives: pl.DataFrame, held: Held, settings: BeliefSettings, now: datetime
+    mentions: pl.DataFrame, directives: pl.DataFrame, context: BeliefContext, settings: BeliefSettings, now: datetime
 ) -> Grown:
-    """Every belief that is hinted at, after its hints in order of time."""
-    known = {row["id"]: row for row in held.beliefs.iter_rows(named=True)}
-    said: dict[str, list[Row]] = {}
+    """Each belief after its mentions, in message order."""
+    known = {row["id"]: row for row in context.beliefs.iter_rows(named=True)}
+    given: dict[str, list[Row]] = {}
     for row in frames.conform(directives, DIRECTIVES).select(*DIRECTIVES).iter_rows(named=True):
-        said.setdefault(row.pop("candidate_id"), []).append(row)
+        given.setdefault(row.pop("candidate_id"), []).append(row)
     beliefs, evidence, sure = [], [], []
     for (belief_id,), rows in mentions.group_by("belief_id", maintain_order=True):
         hints = rows.to_dicts()
         before = known.get(str(belief_id)) or _new_belief(hints[0])
         belief, steps = _after(before, hints, settings.decay_rate)
-        claim = _claim(before, hints, said)
+        claim = _claim(before, hints, given)
         belief |= {"claim": as_json(claim), "statement": claim["fact"]["statement"]}
         if before["promoted_at"] is None and (place := _first_sure(hints, steps, settings)) is not None:
             belief |= {"promoted_at": now, "promoted_id": claim["fact"]["id"]}
@@ -176,7 +175,6 @@ def grow(
 
 
 def _new_belief(hint: Row) -> Row:
-    """A belief that nothing hinted at yet."""
     ends = ("subject_id", "predicate", "object_id", "object_text", "edge_type", "scope")
     times = {"first_at": hint["said_at"], "last_at": hint["said_at"], "promoted_at": None, "promoted_id": None}
     start = {"id": hint["belief_id"], "probability": 0.0, "evidence_count": 0, "claim": None}
@@ -184,7 +182,7 @@ def _new_belief(hint: Row) -> Row:
 
 
 def _after(before: Row, hints: Sequence[Row], rate: float) -> tuple[Row, list[Row]]:
-    """The belief after these hints, and the step that each made (S2-65); one that comes late finds it as it is now."""
+    """The belief after these hints, and one step for each (S2-65); a late hint starts from the current probability."""
     belief, steps = dict(before), []
     for hint in hints:
         at = hint["said_at"]
@@ -199,14 +197,14 @@ def _after(before: Row, hints: Sequence[Row], rate: float) -> tuple[Row, list[Ro
     return belief, steps
 
 
-def _claim(before: Row, hints: Sequence[Row], said: Mapping[str, Sequence[Row]]) -> Row:
-    """The surest hint as the candidate to be, the earliest of equals, and everything that any hint does away with."""
+def _claim(before: Row, hints: Sequence[Row], given: Mapping[str, Sequence[Row]]) -> Row:
+    """The surest hint (the earliest of equals) as the future candidate, with the directives of all hints."""
     if before["promoted_at"] is not None:
         return dict(json.loads(before["claim"]))
     known = [json.loads(before["claim"])] if before["claim"] else []
-    told = [{"fact": {n: hint[n] for n in frames.FACTS}, "directives": said.get(hint["id"], [])} for hint in hints]
-    surest = max([*known, *told], key=lambda each: each["fact"]["confidence"])
-    directives = {as_json(each): each for claim in (*known, *told) for each in claim["directives"]}
+    new = [{"fact": {n: hint[n] for n in frames.FACTS}, "directives": given.get(hint["id"], [])} for hint in hints]
+    surest = max([*known, *new], key=lambda each: each["fact"]["confidence"])
+    directives = {as_json(each): each for claim in (*known, *new) for each in claim["directives"]}
     return {"fact": _as_text(surest["fact"]), "directives": list(directives.values())}
 
 
@@ -215,7 +213,7 @@ def _as_text(fact: Row) -> Row:
 
 
 def _first_sure(hints: Sequence[Row], steps: Sequence[Row], settings: BeliefSettings) -> int | None:
-    """The place of the hint with which the belief was sure enough; a sure claim is enough by itself."""
+    """The place of the hint that brought the belief to the threshold; one sure claim is enough."""
     for place, (hint, step) in enumerate(zip(hints, steps, strict=True)):
         if max(step["posterior"], hint["confidence"]) >= settings.promote_threshold:
             return place
@@ -228,7 +226,7 @@ def frame_of(rows: Sequence[Row], schema: frames.Schema) -> pl.DataFrame:
 
 
 def restored(belief: Row) -> tuple[Row, list[Row]]:
-    """The candidate and the directives of a belief's claim; its ends are those of the row, which merges may move."""
+    """The candidate and the directives of a belief's claim; subject and object are those of the row (merges)."""
     claim = json.loads(belief["claim"])
     times = {name: datetime.fromisoformat(claim["fact"][name]) for name in _TIMES if claim["fact"][name]}
     ends = {"subject_id": belief["subject_id"], "object_id": belief["object_id"]}

@@ -1,7 +1,7 @@
-"""Pending beliefs: what is said unsurely gathers evidence until it is sure enough for a candidate (S2-63 … S2-70).
+"""Pending beliefs: unsure claims gather evidence until a belief is sure enough for a candidate (S2-63 … S2-70).
 
-A belief is a triple with its scope and polarity, and each message that hints at it counts once. It never becomes a fact
-by itself: at the threshold it becomes a candidate, and evaluation decides as always (S2-67).
+A belief is a triple with its scope and polarity; each message counts once for it. At the threshold it becomes a
+candidate, and evaluation decides about that as about any other (S2-67).
 """
 
 from __future__ import annotations
@@ -18,7 +18,18 @@ from slowwave import frames
 from slowwave.settings import BeliefSettings
 from slowwave.text import as_json, row_id, timed_id
 
-from .belief_growth import Grown, Held, belief_ids, decayed, decayed_at, frame_of, grow, noisy_or, restored, routes
+from .belief_growth import (
+    BeliefContext,
+    Grown,
+    belief_ids,
+    decayed,
+    decayed_at,
+    frame_of,
+    grow,
+    noisy_or,
+    restored,
+    routes,
+)
 from .patches import DIRECTIVES, Candidates
 
 SUPPORT: frames.Schema = {**frames.FACT_EVIDENCE, "statement": pl.String()}
@@ -28,11 +39,11 @@ _FULL = "More beliefs are pending than are kept, and nothing has hinted at it fo
 
 @dataclass(frozen=True, slots=True)
 class BeliefPlan:
-    """`candidates` go to the gate: the sure ones as they were, and those that beliefs became (origin `belief`).
+    """`candidates` go to the gate: the sure ones unchanged, and those from promoted beliefs (origin `belief`).
 
     `beliefs` and `evidence` are rows to upsert, `evicted` ids of beliefs to delete with their evidence. `support`
-    (SUPPORT, without id and quote) are the other messages that hinted at what was promoted. `counts` says how many
-    claims were held, too unsure, or counted before, and how many beliefs were promoted or evicted.
+    (SUPPORT, without quote) are the other messages behind the promoted candidates. `counts`: claims that were held,
+    too unsure or counted before; beliefs that were promoted or evicted.
     """
 
     candidates: Candidates
@@ -45,27 +56,27 @@ class BeliefPlan:
 
 
 def plan_beliefs(
-    candidates: Candidates, messages: pl.DataFrame, held: Held, settings: BeliefSettings, now: datetime
+    candidates: Candidates, messages: pl.DataFrame, context: BeliefContext, settings: BeliefSettings, now: datetime
 ) -> BeliefPlan:
-    """Decide about a batch of candidates which go to the gate, and what the others do to the beliefs they hint at.
+    """Send sure candidates to the gate, and count the others as evidence of their beliefs.
 
-    `messages` needs id, conversation_id and occurred_at: a belief ages by when things were said. A sure candidate
-    settles the belief that it repeats. A belief is promoted once; when what it became has ended, the next hint begins a
-    new one. The same batch again, with the outcome in `held`, changes nothing (S2-70).
+    `messages` needs id, conversation_id and occurred_at: a belief ages by message time. A sure candidate settles the
+    belief that it repeats. A belief is promoted once; when its candidate has a decision, the next hint begins a new
+    belief. The same batch again, with the outcome in `context`, changes nothing (S2-70).
     """
-    routed = routes(candidates.facts, messages, held, settings)
+    routed = routes(candidates.facts, messages, context, settings)
     mentions = routed.filter(pl.col("route") == "belief")
-    grown = grow(mentions, candidates.directives, held, settings, now)
+    grown = grow(mentions, candidates.directives, context, settings, now)
     promoted = _promoted(grown)
-    pending = pl.concat([held.beliefs.join(grown.beliefs, on="id", how="anti"), grown.beliefs], how="diagonal")
+    pending = pl.concat([context.beliefs.join(grown.beliefs, on="id", how="anti"), grown.beliefs], how="diagonal")
     evicted = crowded_out(pending.filter(pl.col("promoted_at").is_null()), settings, now)
     gone = evicted["id"].to_list()
     return BeliefPlan(
         _to_gate(candidates, routed.filter(pl.col("route") == "gate"), promoted),
         grown.beliefs.filter(~pl.col("id").is_in(gone)),
         grown.evidence.filter(~pl.col("belief_id").is_in(gone)),
-        _support(grown, held.evidence),
-        tuple(held.beliefs.filter(pl.col("id").is_in(gone))["id"]),
+        _support(grown, context.evidence),
+        tuple(context.beliefs.filter(pl.col("id").is_in(gone))["id"]),
         pl.concat([_promotions(grown, settings, now), eviction_rows(evicted, settings, now)]),
         {
             "held": mentions.height,
@@ -78,7 +89,7 @@ def plan_beliefs(
 
 
 def _promoted(grown: Grown) -> Candidates:
-    """What beliefs became: a patch for each conversation that made some of them sure enough (S2-67)."""
+    """Candidates of promoted beliefs, one patch for each conversation that promoted some (S2-67)."""
     sources: dict[str, list[str]] = {}
     for belief in grown.sure:
         sources.setdefault(belief["conversation_id"] or "", []).append(belief["id"])
@@ -86,7 +97,7 @@ def _promoted(grown: Grown) -> Candidates:
     facts, directives = [], []
     for belief in grown.sure:
         patch = patches[belief["conversation_id"] or ""]
-        fact, said = restored(belief)
+        fact, given = restored(belief)
         facts.append(
             {
                 **fact,
@@ -95,7 +106,7 @@ def _promoted(grown: Grown) -> Candidates:
                 "evidence_count": belief["evidence_count"],
             }
         )
-        directives += [{**each, "candidate_id": fact["id"]} for each in said]
+        directives += [{**each, "candidate_id": fact["id"]} for each in given]
     batches = [
         {"id": patches[source], "origin": "belief", "source_key": source, "state": "open", "candidates": len(ids),
          "passed": 0, "decided_by": "rule"}
@@ -106,7 +117,7 @@ def _promoted(grown: Grown) -> Candidates:
 
 
 def _to_gate(candidates: Candidates, sure: pl.DataFrame, promoted: Candidates) -> Candidates:
-    """The candidates that go on as they are, in their order and their patches, and those that beliefs became."""
+    """The sure candidates, in their order and their patches, and those of promoted beliefs."""
     facts = candidates.facts.join(sure.select("id"), on="id", how="semi", maintain_order="left")
     counts = facts.group_by(id="patch_batch_id").agg(candidates=pl.len().cast(pl.Int64))
     batches = candidates.batches.drop("candidates").join(counts, on="id", maintain_order="left")
@@ -121,12 +132,12 @@ def _to_gate(candidates: Candidates, sure: pl.DataFrame, promoted: Candidates) -
 
 
 def _support(grown: Grown, before: pl.DataFrame) -> pl.DataFrame:
-    """Every message that hinted at what beliefs became, but the one it is told by; once promoted, the new ones only."""
+    """SUPPORT: messages behind promoted candidates, without its own; of an earlier promotion only new ones."""
     now_sure = [belief["id"] for belief in grown.sure]
     beliefs = grown.beliefs.filter(pl.col("promoted_id").is_not_null())
-    told_by = [json.loads(claim)["fact"]["message_id"] for claim in beliefs["claim"]]
+    sources = [json.loads(claim)["fact"]["message_id"] for claim in beliefs["claim"]]
     became = beliefs.select("statement", belief_id="id", fact_id="promoted_id").with_columns(
-        pl.Series("told_by", told_by, dtype=pl.String)
+        pl.Series("told_by", sources, dtype=pl.String)
     )
     earlier = frames.conform(before, frames.BELIEF_EVIDENCE).filter(pl.col("belief_id").is_in(now_sure))
     hints = pl.concat([earlier.select(*frames.BELIEF_EVIDENCE), grown.evidence]).join(became, on="belief_id")
@@ -140,9 +151,9 @@ def _support(grown: Grown, before: pl.DataFrame) -> pl.DataFrame:
 
 
 def crowded_out(pending: pl.DataFrame, settings: BeliefSettings, now: datetime) -> pl.DataFrame:
-    """Pending beliefs beyond the caps: the least probable of a group, then those not hinted at for longest (S2-68).
+    """Pending beliefs beyond the caps: the least probable of a group, then those with the oldest hints (S2-68).
 
-    `pending` are rows of PENDING_BELIEFS; `current` is added, what they amount to now (S2-66), and `reason`.
+    `pending` are rows of PENDING_BELIEFS; adds `current`, the decayed probability (S2-66), and `reason`.
     """
     current = pending.with_columns(current=decayed_at(now, settings.decay_rate))
     likely = current.sort("current", "last_at", "id", descending=[True, True, False])
@@ -176,7 +187,7 @@ def _promotions(grown: Grown, settings: BeliefSettings, now: datetime) -> pl.Dat
 
 
 def eviction_rows(evicted: pl.DataFrame, settings: BeliefSettings, now: datetime) -> pl.DataFrame:
-    """One decision for each of what `crowded_out` found."""
+    """DECISIONS: one row for each belief from `crowded_out`."""
     caps = {"max_pending": settings.max_pending, "max_per_group": settings.max_per_group}
     rows = [
         {
@@ -195,9 +206,9 @@ def eviction_rows(evicted: pl.DataFrame, settings: BeliefSettings, now: datetime
     return frame_of(rows, frames.DECISIONS)
 
 
-# Beliefs of entities that became one: what hinted at either hints at both (S2-63, S2-65, S2-70). A belief is found by
-# its key, so those of the entity that went get the key that they have from now on. Where the other one is believed
-# the same, the evidence of both is put together, each message once, and counted anew in order of time.
+# Beliefs of merged entities (S2-63, S2-65, S2-70). A belief is found by its key, so the beliefs of the entity that is
+# gone get new keys. Where a belief with that key exists, the evidence of both is joined, each message once, and the
+# probability is computed again in message order.
 
 
 _DAY = timedelta(days=1)
@@ -208,8 +219,8 @@ Row = dict[str, Any]
 class JoinedBeliefs:
     """Whole rows to upsert, by id, and the ids of rows that go.
 
-    `joined` are the pairs of beliefs that became one, as (gone, left); `void` those that came to be about an entity
-    and itself, as (id, statement).
+    `joined`: pairs of beliefs that became one, as (gone id, kept id). `void`: beliefs whose subject and object are now
+    one entity, as (id, statement).
     """
 
     beliefs: dict[str, Row] = field(default_factory=dict)
@@ -223,11 +234,11 @@ class JoinedBeliefs:
 def join_beliefs(
     beliefs: pl.DataFrame, evidence: pl.DataFrame, loser: str, winner: str, waiting: frozenset[str], decay_rate: float
 ) -> JoinedBeliefs:
-    """What becomes of the beliefs about `loser`, which is `winner` from now on.
+    """Move the beliefs about the entity `loser` to the entity `winner`.
 
-    `beliefs` holds those that name the loser and all of the subjects that these have afterwards, `evidence` theirs,
-    `waiting` the candidates that beliefs became and that nobody decided about. A belief that became something which is
-    decided stays beside a later one of its key. Nothing is promoted: the next hint does that.
+    `beliefs`: those that name the loser, and all beliefs of their new subjects; `evidence`: of these; `waiting`: ids of
+    promoted candidates without a decision. A belief whose candidate has a decision stays beside a later belief with the
+    same key. Nothing is promoted here; the next hint does that.
     """
     made = JoinedBeliefs()
     hints: dict[str, list[Row]] = {}
@@ -260,10 +271,10 @@ def _is_decided(belief: Row, waiting: frozenset[str]) -> bool:
 
 
 def _target(belief: Row, over: dict[str, str]) -> str:
-    """The id under which the next hint will look for it."""
-    told = json.loads(belief["claim"])["fact"] if belief["claim"] else {}
+    """The id of the belief after the merge."""
+    claimed = json.loads(belief["claim"])["fact"] if belief["claim"] else {}
     ends = {name: belief[name] for name in ("subject_id", "object_id", "predicate", "edge_type", "scope")}
-    fact = {name: value for name, value in told.items() if frames.FACTS.get(name) == frames.TEXT} | ends
+    fact = {name: value for name, value in claimed.items() if frames.FACTS.get(name) == frames.TEXT} | ends
     return belief_ids(frames.conform(pl.DataFrame([fact]), frames.FACTS), over)[0]
 
 
@@ -282,7 +293,7 @@ def _moved(made: JoinedBeliefs, belief: Row, target: str, hints: dict[str, list[
 
 
 def _joined(made: JoinedBeliefs, left: Row, gone: Row, hints: dict[str, list[Row]], decay_rate: float) -> Row:
-    """The belief that is left with the evidence of both, its probability counted anew (S2-65)."""
+    """The kept belief with the evidence of both and a new probability (S2-65)."""
     own, more = hints.get(left["id"], []), hints.get(gone["id"], [])
     steps = _counted([*own, *(_step(row, left["id"]) for row in more)], decay_rate)
     _drop(made, gone["id"], hints)
@@ -305,7 +316,7 @@ def _joined(made: JoinedBeliefs, left: Row, gone: Row, hints: dict[str, list[Row
 
 
 def _claim(left: Row, gone: Row) -> Row:
-    """The surer of two claims, the first of equals, with everything that either does away with."""
+    """The surer of two claims (the first of equals), with the directives of both."""
     surest = max((left, gone), key=lambda claim: claim["fact"]["confidence"] or 0.0)
     directives = {as_json(each): each for claim in (left, gone) for each in claim["directives"]}
     return {"fact": surest["fact"], "directives": list(directives.values())}
@@ -316,7 +327,7 @@ def _step(row: Row, belief: str) -> Row:
 
 
 def _counted(rows: Sequence[Row], decay_rate: float) -> list[Row]:
-    """The steps in order of time, each message once by its surest hint, with what was believed before and after."""
+    """The steps in order of time, each message once with its surest hint, with prior and posterior."""
     surest: dict[str, Row] = {}
     for row in rows:
         known = surest.get(row["id"])
@@ -331,7 +342,7 @@ def _counted(rows: Sequence[Row], decay_rate: float) -> list[Row]:
 
 
 def _drop(made: JoinedBeliefs, belief: str, hints: dict[str, list[Row]]) -> None:
-    """A belief that is no longer there under this id, with its evidence; what this merge made of it goes, too."""
+    """Remove a belief id and its evidence, from the rows to upsert too."""
     made.gone.add(belief)
     made.beliefs.pop(belief, None)
     for row in hints.pop(belief, []):

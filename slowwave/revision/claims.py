@@ -1,4 +1,4 @@
-"""Claims: what an extractor said about windows of messages, as frames that the rules read."""
+"""Claims: the answers of an extractor about windows of messages, as frames for the rules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ IN_PLAY: frames.Schema = {
     "entity_type": frames.TEXT,
     "seen_at": frames.TIME,
 }
-"""Which stored entity a name means in a window."""
+"""The stored entity that a name means in a window."""
 NAMES: frames.Schema = {
     "scope": frames.TEXT,
     "entity_id": frames.TEXT,
@@ -40,16 +40,16 @@ NAMES: frames.Schema = {
 }
 """A name that a text gives to an entity of the roster; `entity_id` is empty for a speaker who is not stored yet."""
 OBSERVED = "said"
-"""The relation of an observation, which is its sentence alone."""
+"""The relation of an observation, which has only a sentence."""
 MADE = frozenset({"person", "organization", "project", "tool", "language"})
-"""Types of what has an identity also without a name of its own, if a model lists it so: "Jon's dance studio"."""
+"""Types that a model may list without a proper name: "Jon's dance studio" is an entity."""
 VERDICTS = {
     "updates": ("supersede", "temporal_change"),
     "corrects": ("supersede", "correction"),
     "ends": ("retract", "temporal_change"),
     "contradicts": ("contradict", "temporal_change"),
 }
-"""What a verdict about a known fact does to it."""
+"""Action and reason of a verdict about a known fact."""
 
 
 class Dumps(Protocol):
@@ -60,10 +60,10 @@ class Dumps(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CollectedClaims:
     """CLAIMS, mentions (JUDGED) and JUDGEMENTS of a batch, the entities IN_PLAY that claims name, and learned NAMES.
 
-    `invalid` counts what pointed at nothing that was shown (T37).
+    `invalid` counts references to messages and facts that were not shown (T37).
     """
 
     claims: pl.DataFrame
@@ -76,21 +76,21 @@ class Said:
 
 def collect(
     answered: Iterable[tuple[PlannedWindow, Dumps]], max_entities_per_message: int, *, by_model: bool = False
-) -> Said:
-    """One frame of each kind from all answers; only what was shown is trusted, and only new messages (T37).
+) -> CollectedClaims:
+    """One frame of each kind from all answers, which may only refer to messages and facts that were shown (T37).
 
-    What a claim does away with must have been shown as well, by its index or in some of its words: no answer, whatever
-    a text made the model say, ends what was not before it. A name is learned only where the window's people say it.
+    A claim may end only a fact that was shown, by its index or by some of its words, so that no text can make a model
+    end other facts. A name is learned only if a person of the window says it.
 
-    The subject of a claim counts as a mention even where it is not listed, so that no claim is lost for that; one that
-    is no entity (`is_entity`) and has no value (`has_value`) gives way to who speaks, or is answered, and the claim is
-    an observation. An object that is not listed, or is no entity, stays text.
+    The subject of a claim is a mention even if the answer does not list it. A subject that is no entity (`is_entity`)
+    and has no value (`has_value`) is replaced by the speaker, or by the person whom the assistant answers; the claim
+    becomes an observation. An object that is not listed, or is no entity, stays text.
 
-    A relation that a model takes from outside the list is none: the claim is an observation. Documents
-    of a domain may have relations of their own (S2-61).
+    If a model uses a relation outside the list, the claim becomes an observation. Documents of a domain may have
+    relations of their own (S2-61).
     """
     parts = [_Window(n, *each, by_model=by_model) for n, each in enumerate(answered) if each[0].window.turns]
-    return Said(
+    return CollectedClaims(
         pl.DataFrame([row for part in parts for row in part.claims], schema=dict(CLAIMS)),
         pl.DataFrame([row for part in parts for row in part.mentions(max_entities_per_message)], schema=JUDGED),
         pl.DataFrame([row for part in parts for row in part.judgements()], schema=dict(JUDGEMENTS)).unique(
@@ -105,7 +105,7 @@ def collect(
 
 
 class _Window:
-    """What one answer says about one window."""
+    """One answer about one window."""
 
     def __init__(self, number: int, planned: PlannedWindow, response: Dumps, *, by_model: bool) -> None:
         self._number, self._window = number, planned.window
@@ -136,7 +136,7 @@ class _Window:
             {**self.claims[n], "message_id": self._rows[more], "resolves": []}
             for n, (_, claim) in enumerate(valid)
             for more in dict.fromkeys(claim.get("also", ()))
-            if more != claim["message"] and by.get(more) == by[claim["message"]]  # what others say is no proof of it
+            if more != claim["message"] and by.get(more) == by[claim["message"]]  # others are no evidence
         ]
         again = [each for each in self._answer.get("repeats", ()) if each["message"] in self._rows]
         repeated = [(self._known[str(each["known"])], each) for each in again if str(each["known"]) in self._known]
@@ -166,7 +166,7 @@ class _Window:
         return (known_relation(relation) if self._by_model and not self._is_document else relation) or OBSERVED
 
     def _repetition(self, fact: KnownFact, each: Mapping[str, Any]) -> dict[str, Any]:
-        """A known fact as its own claim, which says itself that it repeats: it becomes one more piece of evidence."""
+        """A claim that repeats a known fact and becomes one more piece of evidence for it."""
         return {
             "window": self._number,
             "message_id": self._rows[each["message"]],
@@ -183,13 +183,13 @@ class _Window:
         }
 
     def _name(self, reference: str) -> str:
-        """The name of what is meant: numbers are those of the roster."""
+        """The name for a reference; numbers are those of the roster."""
         number, name = reference.strip().lstrip("#").strip(), normalise_name(reference)
         entry = self._entries.get(number) or (None if name in self._by_name else self._by_alias.get(name))
         return entry.name if entry is not None else reference
 
     def _directive(self, given: Mapping[str, Any]) -> dict[str, Any] | None:
-        """One earlier fact and what becomes of it; None where a model does not say what."""
+        """The action on one earlier fact; None if a model gives neither verdict nor object."""
         verdict = given.get("verdict")
         if self._by_model and verdict is None and given["object"] is None:
             return None
@@ -205,7 +205,7 @@ class _Window:
         }
 
     def _shown(self, object_: str | None) -> str | None:
-        """The words for what is over, if any that tells something was shown; else they are the model's own."""
+        """The words for the fact that is over, if some of them were shown; None if the model invented them."""
         words = normalise_statement(object_ or "").split()
         telling = [word for word in words if len(word) > 3]
         if telling:
@@ -218,13 +218,13 @@ class _Window:
         return normalise_statement("\n".join(texts))
 
     def _is_known(self, name: str, kind: str) -> bool:
-        """Whether a name means somebody or something with an identity."""
+        """Whether a name means an entity."""
         if name in self._people or normalise_name(name) in self._by_name or (self._by_model and kind in MADE):
             return True
         return is_entity(name, kind, self._texts, is_document=self._is_document)
 
     def _with_subjects(self, claims: list[dict[str, Any]], listed: Mapping[str, str]) -> list[dict[str, Any]]:
-        """The claims as far as their subjects are entities, else about who speaks."""
+        """The claims; where the subject is no entity, the speaker is the subject."""
         speakers = _speakers(self._window.turns)
         by_row = {row: speakers[index] for index, row in self._rows.items()}
         self._valued |= {
@@ -242,14 +242,14 @@ class _Window:
                 **claim,
                 **aside,
                 "subject": by_row[claim["message_id"]],
-                # What several others do ("my parents moved") ends nothing that is known of who speaks.
+                # What other people do ("my parents moved") ends no fact about the speaker.
                 "resolves": [] if is_role(claim["subject"].rpartition(" ")[2]) else claim["resolves"],
             }
             for claim in claims
         ]
 
     def mentions(self, max_per_message: int) -> list[dict[str, Any]]:
-        """The names that are listed as new, and the subjects that no list has."""
+        """The names that the answer lists as new, and subjects that it does not list."""
         listed: dict[str, tuple[str, str | None]] = {}
         for each in self._answer["entities"][: max_per_message * len(self._rows)]:
             listed.setdefault(each["name"], (each["type"], each["summary"]))
@@ -283,7 +283,7 @@ class _Window:
         return frozenset(name for name, entry in self._by_name.items() if entry.entity_id)
 
     def in_play(self) -> list[dict[str, Any]]:
-        """Which stored entities the names of the roster mean in this window."""
+        """IN_PLAY: the stored entities of the roster that claims of this window name."""
         used = {normalise_name(each[end] or "") for each in self.claims for end in ("subject", "object")}
         return [
             {
@@ -298,7 +298,7 @@ class _Window:
         ]
 
     def learned(self) -> list[dict[str, Any]]:
-        """Names of entities of the roster, as far as people said them in the window; the owner's, as far as he did."""
+        """NAMES for entities of the roster that a person of the window said; for the owner, that the owner said."""
         found = [
             (self._entries.get(each["entity"].strip().lstrip("#")), " ".join(each["name"].split()))
             for each in self._answer.get("names", ())
@@ -310,7 +310,7 @@ class _Window:
         ]
 
     def _is_given(self, name: str, by: str) -> bool:
-        """Whether the words of a name were said by a person of the window, or by this one."""
+        """Whether a person of the window (`by`: only this one) said the name."""
         texts = [
             turn.text for turn in self._window.turns if turn.role == "user" and turn.speaker == (by or turn.speaker)
         ]
@@ -318,7 +318,7 @@ class _Window:
         return bool(words and re.search(rf"(?<!\w){words}(?!\w)", normalise_name(" ".join(texts))))
 
     def judgements(self) -> list[dict[str, Any]]:
-        """Which messages are not worth remembering: as the extractor says, else all if it found nothing in any."""
+        """JUDGEMENTS of the extractor; if it gave none and found no claim, no message is durable."""
         judged = self._answer["messages"]
         if judged:
             return [
@@ -336,7 +336,7 @@ def _is_owner(entry: RosterEntry) -> bool:
 
 
 def _speakers(turns: Sequence[Turn]) -> dict[int, str]:
-    """Whom what each turn says is about where it names nobody: who speaks, and for an assistant whom it answers."""
+    """The default subject of each turn: the speaker; for an assistant the person whom it answers."""
     people = [turn for turn in turns if turn.role != "assistant"]
     found = {}
     for turn in turns:

@@ -1,9 +1,9 @@
-"""Of two objects of a relation that allows one at a time, one holds: which, and since when (S2-58b, S2-59).
+"""Conflicts: a relation allows one object at a time, so one of two facts supersedes the other (S2-58b, S2-59).
 
-What is said later and began later takes the place of what was said before, whichever of the two arrives first (§6.3);
-what merely tells of an earlier beginning is over already. Both stay, for a person or a model to settle, where being
-said and beginning disagree, where a relation never changes in life, where one place may be a part of the other and
-nothing says that somebody moved, and where somebody else speaks of a subject that spoke for itself.
+The fact that was said later and began later wins, in whatever order the two arrive (§6.3); a fact with an earlier
+beginning is history. Both facts stay, for a model or a person to settle, if the order of the messages and the order of
+the beginnings disagree, if the relation never changes in life, if one place may be a part of the other and no text says
+that somebody moved, or if another person contradicts the subject's own words.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import polars as pl
 
 from slowwave.settings import ReviseSettings
 
-from .evidence import Heard
+from .evidence import FactSources
 from .mutual_exclusion import (
     Claim,
     Forms,
@@ -29,21 +29,21 @@ from .mutual_exclusion import (
     tells_what_ended,
 )
 from .predicates import canonicalise, domain_of
-from .revision_state import NOTHING, Board, Fact
+from .revision_state import NOTHING, Fact, RevisionState
 
 REASON, LATE = "conflict", "late"
 BOTH = ""
 _LIFELONG = "It never changes, so one of the two is wrong: both stay."
 _PART = "One may be a part of the other, and nothing says that it changed: both stay."
 _HEARSAY = "Its subject said it, and somebody else says otherwise, so both stay."
-_ASKED = "A model is asked which of them holds; until then both stay."
+_MODEL_DECIDES = "A model is asked which of them holds; until then both stay."
 _UNCLEAR = "It was said later but began earlier: which holds is not clear, so both stay."
 # Parts of parts are parts: two wholes are no conflict, and `contains` is structure, no knowledge (T33).
 _NEVER = ("part_of", "contains", "similar_to")
 
 
-class Rivals:
-    """What is known about objects: which relations allow one, what objects are called, what was said in one breath."""
+class MutualExclusion:
+    """Which facts exclude each other: single-valued relations, names of objects, messages of facts."""
 
     def __init__(
         self,
@@ -51,35 +51,36 @@ class Rivals:
         learned: pl.DataFrame,
         names: Mapping[str, frozenset[str]],
         types: Mapping[str, str],
-        heard: Heard,
+        sources: FactSources,
     ) -> None:
         self.single = single_valued(predicates, learned)
-        self._names, self._types, self._heard = names, types, heard
+        self._names, self._types, self._sources = names, types, sources
         self._classes: dict[tuple[str, str, str], list[Fact]] = defaultdict(list)
         self._claims: dict[str, tuple[Claim, Forms]] = {}
 
     def candidates(self, fresh: pl.DataFrame) -> set[str]:
         """Ids of candidates whose relation allows one object."""
-        rows = fresh.filter(pl.col("predicate").is_in(list(self.single)), pl.col("kind") == "relation", _is_said())
-        return set(rows["id"])
+        is_affirmed = (pl.col("polarity") != "negated").fill_null(True) & (pl.col("object_text").fill_null("") != "")
+        is_single = pl.col("predicate").is_in(list(self.single)) & (pl.col("kind") == "relation")
+        return set(fresh.filter(is_single, is_affirmed)["id"])
 
     def place(self, facts: Iterable[Fact]) -> None:
-        """Sort facts into classes of which one at a time can hold."""
+        """Group facts into classes; of a class one fact can hold at a time."""
         for fact in facts:
             if fact["predicate"] in self.single and fact["polarity"] != "negated" and fact["object_text"]:
                 self._classes[fact["scope"], fact["subject_id"], fact["predicate"]].append(fact)
 
     def of(self, fact: Fact) -> list[Fact]:
-        """The others of its class that were there before it and whose object excludes its own."""
+        """Earlier facts of its class whose object excludes its own."""
         mates = self._classes.get((fact["scope"], fact["subject_id"], fact["predicate"]), [])
         return [mate for mate in mates if mate["place"] < fact["place"] and self._exclude(fact, mate)]
 
     def is_event(self, fact: Fact) -> bool:
-        """Whether it tells of a beginning, not of the time when it was said."""
+        """Whether the statement tells of a beginning ("moved to Oslo in October"), not of the present."""
         return self._read(fact)[0].is_event
 
     def doubt(self, winner: Fact, loser: Fact, later: Fact) -> str:
-        """Why the winner may not end the loser by itself; empty if it may. `later` is the one that followed."""
+        """Why the winner may not end the loser; empty if it may. `later` is the later of the two."""
         until = max(winner["said_at"], loser["said_at"])
         if self._is_own(loser, until) and not self._is_own(winner, until):
             return _HEARSAY
@@ -89,28 +90,28 @@ class Rivals:
         return _PART if self._may_be_part(later, earlier) and not self._tells_change(later, earlier) else ""
 
     def _is_own(self, fact: Fact, until: datetime) -> bool:
-        """Whether its subject had said it by then."""
+        """Whether the subject of the fact said it, until that time."""
         names = self._names.get(fact["subject_id"], frozenset())
-        said = [message for message in self._messages(fact) if self._heard.at.get(message, until) <= until]
-        return any(plain(self._heard.speakers.get(message, "")) in names for message in said)
+        messages = [message for message in self._messages(fact) if self._sources.at.get(message, until) <= until]
+        return any(plain(self._sources.speakers.get(message, "")) in names for message in messages)
 
     def _tells_change(self, later: Fact, earlier: Fact) -> bool:
-        """Whether it says that this is new: in words, or by a beginning of its own after the other one's."""
+        """Whether the later fact says that something changed: in words, or by a later beginning."""
         claim, others = self._read(later)[0], self._read(earlier)[1].names
         if claim.is_event and later["valid_from"] < earlier["valid_from"]:
             return False
-        times = self._heard.times.get(later["id"], frozenset()) | {later["said_at"]}
+        times = self._sources.times.get(later["id"], frozenset()) | {later["said_at"]}
         has_beginning = later["valid_from"] not in times and later["valid_from"] > earlier["valid_from"]
         return claim.tells_change or has_beginning or tells_what_ended(later["statement"] or "", others)
 
     def _may_be_part(self, a: Fact, b: Fact) -> bool:
-        """Whether one may be a part of the other: two places, of which not both are known well enough."""
+        """Whether the objects are places and one may be a part of the other."""
         forms, others = self._read(a)[1], self._read(b)[1]
         are_places = forms.type == others.type == "place" or domain_of(a["predicate"]) == "home"
         return are_places and may_overlap(forms, others)
 
     def _exclude(self, new: Fact, known: Fact) -> bool:
-        """Whether the two cannot both hold: both plainly so, of the same time, not said in one message."""
+        """Whether the two cannot both hold: plain statements about the same time, from different messages."""
         is_same = new["object_id"] and new["object_id"] == known["object_id"]
         if is_same or self._messages(new) & self._messages(known):
             return False
@@ -124,7 +125,7 @@ class Rivals:
         return not (names_both(new["statement"], other_forms.names) or names_both(known["statement"], forms.names))
 
     def _messages(self, fact: Fact) -> frozenset[str]:
-        return self._heard.messages.get(fact["id"], frozenset()) | ({fact["message_id"]} - {None})
+        return self._sources.messages.get(fact["id"], frozenset()) | ({fact["message_id"]} - {None})
 
     def _read(self, fact: Fact) -> tuple[Claim, Forms]:
         if fact["id"] not in self._claims:
@@ -135,73 +136,71 @@ class Rivals:
 
 
 def single_valued(predicates: pl.Series, learned: pl.DataFrame) -> frozenset[str]:
-    """Those of these canonical predicates that allow one object at a time (S2-61)."""
+    """The canonical predicates among these that allow one object at a time (S2-61)."""
     forms = canonicalise(predicates, learned)
     single = forms.filter((pl.col("cardinality") == "1") & (pl.col("canonical") == pl.col("raw")))
     return frozenset(single["raw"]) - {*_NEVER}
 
 
-def _is_said() -> pl.Expr:
-    return (pl.col("polarity") != "negated").fill_null(True) & (pl.col("object_text").fill_null("") != "")
-
-
-def settle_conflicts(board: Board, rivals: Rivals, new: Fact, settings: ReviseSettings) -> None:
-    """Carry out what a new fact means for the others of its class, oldest first."""
-    mates = sorted(rivals.of(new), key=lambda fact: (fact["valid_from"], fact["id"]))
+def settle_conflicts(state: RevisionState, exclusion: MutualExclusion, new: Fact, settings: ReviseSettings) -> None:
+    """Settle the conflicts of a new fact with the others of its class, oldest first."""
+    mates = sorted(exclusion.of(new), key=lambda fact: (fact["valid_from"], fact["id"]))
     for known in mates:
-        if not board.is_open(new):
+        if not state.is_open(new):
             break
-        if board.is_open_at(known, new["valid_from"]) and not board.is_contradicted(new, known):
-            _settle(board, rivals, new, known, settings)
+        if state.is_open_at(known, new["valid_from"]) and not state.is_contradicted(new, known):
+            _settle(state, exclusion, new, known, settings)
 
 
-def say_again(board: Board, rivals: Rivals, fact: Fact, saying: Fact, settings: ReviseSettings) -> None:
-    """A known fact is said once more: of what was left beside it in doubt until then, this may settle which holds."""
+def say_again(
+    state: RevisionState, exclusion: MutualExclusion, fact: Fact, saying: Fact, settings: ReviseSettings
+) -> None:
+    """A known fact was repeated: this may settle conflicts with facts that stayed beside it."""
     again = {**fact, **{name: saying[name] for name in ("place", "said_at", "valid_from")}}
-    for known in rivals.of(again):
-        is_open = known["said_at"] < again["said_at"] and board.is_open_at(known, again["valid_from"])
-        if is_open and not board.is_contradicted(again, known):
+    for known in exclusion.of(again):
+        is_open = known["said_at"] < again["said_at"] and state.is_open_at(known, again["valid_from"])
+        if is_open and not state.is_contradicted(again, known):
             holds = judged(again, known, settings) == fact["id"]
-            if holds and not board.refusal(again, again, known) and not rivals.doubt(again, known, again):
-                replace(board, known, again, settings, REASON)
+            if holds and not state.refusal(again, again, known) and not exclusion.doubt(again, known, again):
+                replace(state, known, again, settings, REASON)
 
 
-def _settle(board: Board, rivals: Rivals, new: Fact, known: Fact, settings: ReviseSettings) -> None:
-    """One new fact and one that holds, by the order in which they were said, not that in which they arrived."""
-    later, earlier = sorted((new, known), key=said_order, reverse=True)
-    is_history = rivals.is_event(later) and later["valid_from"] < earlier["valid_from"]
+def _settle(state: RevisionState, exclusion: MutualExclusion, new: Fact, known: Fact, settings: ReviseSettings) -> None:
+    """Settle a new fact and a live one, in message order, not in order of arrival."""
+    later, earlier = sorted((new, known), key=statement_order, reverse=True)
+    is_history = exclusion.is_event(later) and later["valid_from"] < earlier["valid_from"]
     holds = earlier["id"] if is_history else judged(later, earlier, settings)
     winner, loser = (earlier, later) if holds == earlier["id"] else (later, earlier)
-    if board.is_late(winner):  # surer, but over already
+    if state.is_late(winner):  # surer, but over already
         winner, loser = loser, winner
     if holds == BOTH:
-        _leave_both(board, new, known, settings, _ASKED if settings.strategy == "llm" else _UNCLEAR)
-    elif doubt := _doubt(board, rivals, winner, loser, earlier if is_history else later):
-        _leave_both(board, new, known, settings, doubt)
+        _leave_both(state, new, known, settings, _MODEL_DECIDES if settings.strategy == "llm" else _UNCLEAR)
+    elif doubt := _doubt(state, exclusion, winner, loser, earlier if is_history else later):
+        _leave_both(state, new, known, settings, doubt)
     elif loser is new and (is_history or later is known):
-        come_late(board, new, known, settings)
+        come_late(state, new, known, settings)
     else:
-        replace(board, loser, winner, settings, REASON)
+        replace(state, loser, winner, settings, REASON)
 
 
-def said_order(fact: Fact) -> tuple[datetime, datetime, str]:
-    """The order in which facts were said; it does not depend on when they arrived."""
+def statement_order(fact: Fact) -> tuple[datetime, datetime, str]:
+    """Sort key of facts in message order; it does not depend on the order of arrival."""
     return fact["said_at"], fact["valid_from"], fact["id"]
 
 
-def _doubt(board: Board, rivals: Rivals, winner: Fact, loser: Fact, later: Fact) -> str:
-    """Why both stay; where rank forbids the change, that is said instead."""
-    return "" if board.refusal(winner, winner, loser) else rivals.doubt(winner, loser, later)
+def _doubt(state: RevisionState, exclusion: MutualExclusion, winner: Fact, loser: Fact, later: Fact) -> str:
+    """Why both stay; empty if rank forbids the change, which `replace` then notes."""
+    return "" if state.refusal(winner, winner, loser) else exclusion.doubt(winner, loser, later)
 
 
-def _leave_both(board: Board, new: Fact, known: Fact, settings: ReviseSettings, reason: str) -> None:
-    """Both stay, and the pair waits for somebody who knows: a model's verdict, or a person."""
-    _note(board, "refuse", new, known, settings, reason)
-    board.doubts.append((new["id"], known["id"], ""))
+def _leave_both(state: RevisionState, new: Fact, known: Fact, settings: ReviseSettings, reason: str) -> None:
+    """Keep both facts; the pair waits for a model or a person."""
+    _note(state, "refuse", new, known, settings, reason)
+    state.doubts.append((new["id"], known["id"], ""))
 
 
 def judged(new: Fact, known: Fact, settings: ReviseSettings) -> str:
-    """Which of two holds; empty where both stay because a model is to say, or nobody can (S2-59)."""
+    """Id of the fact that holds; empty if both stay, for a model or because the order is not clear (S2-59)."""
     if settings.strategy == "llm":
         return BOTH
     surer = (new["confidence"] or 0.0) - (known["confidence"] or 0.0)
@@ -211,33 +210,33 @@ def judged(new: Fact, known: Fact, settings: ReviseSettings) -> str:
 
 
 def replace(
-    board: Board,
+    state: RevisionState,
     loser: Fact,
     winner: Fact,
     settings: ReviseSettings,
     why: str,
     seen: Mapping[str, object] = NOTHING,
 ) -> None:
-    """The winner takes the place of the loser, unless rank, a circle or a full chain forbids it."""
+    """Supersede the loser by the winner, unless rank, a circle or a full chain forbids it."""
     new = winner if winner["place"] > loser["place"] else loser
-    if refusal := board.refusal(winner, winner, loser):
-        would = board.would(why, winner, winner, loser)
-        _note(board, "refuse", winner, loser, settings, refusal, {**seen, **would})
+    if refusal := state.refusal(winner, winner, loser):
+        would = state.would(why, winner, winner, loser)
+        _note(state, "refuse", winner, loser, settings, refusal, {**seen, **would})
         return
-    is_mistake = why == REASON and is_lasting(loser["predicate"])  # it never was: no time is left in which it held
+    is_mistake = why == REASON and is_lasting(loser["predicate"])  # it never held: its interval is empty
     ends = loser["valid_from"] if is_mistake else max(winner["valid_from"], loser["valid_from"])
     until = loser["valid_to"]
-    is_linked = board.supersede(loser, winner, why, f"replaced by {winner['id']}", ends=ends)
+    is_linked = state.supersede(loser, winner, why, f"replaced by {winner['id']}", ends=ends)
     if loser is not new:
-        board.retire(loser, winner, new, is_mistake=is_mistake)
+        state.retire(loser, winner, new, is_mistake=is_mistake)
     if not is_linked:
         return
     moved = {"valid_to": [until, loser["valid_to"]]}
-    _note(board, "supersede", winner, loser, settings, _reason(winner, loser, settings, why), {**seen, **moved})
+    _note(state, "supersede", winner, loser, settings, _reason(winner, loser, settings, why), {**seen, **moved})
     if settings.retain_alternatives and why == REASON:
         kept = {name: loser[name] for name in ("id", "object_text", "valid_from", "confidence")}
         seen = {"strategy": settings.strategy, "alternatives": [kept]}
-        board.decide("prefer", winner["id"], [loser["id"]], [winner["id"]], "What it was preferred to.", seen)
+        state.decide("prefer", winner["id"], [loser["id"]], [winner["id"]], "What it was preferred to.", seen)
 
 
 def _reason(winner: Fact, loser: Fact, settings: ReviseSettings, why: str) -> str:
@@ -248,16 +247,16 @@ def _reason(winner: Fact, loser: Fact, settings: ReviseSettings, why: str) -> st
     return "Its relation allows one object at a time, and the other one began later."
 
 
-def come_late(board: Board, new: Fact, known: Fact, settings: ReviseSettings) -> None:
-    """It was over when what holds began (§6.3)."""
-    if refusal := board.refusal(known, known, new):
-        _note(board, "refuse", known, new, settings, refusal, board.would(LATE, known, known, new))
+def come_late(state: RevisionState, new: Fact, known: Fact, settings: ReviseSettings) -> None:
+    """Note that the new fact was over when the known one began (§6.3)."""
+    if refusal := state.refusal(known, known, new):
+        _note(state, "refuse", known, new, settings, refusal, state.would(LATE, known, known, new))
         return
-    board.comes_late(new, known, max(known["valid_from"], new["valid_from"]), REASON)
+    state.comes_late(new, known, max(known["valid_from"], new["valid_from"]), REASON)
 
 
 def _note(
-    board: Board,
+    state: RevisionState,
     action: str,
     winner: Fact,
     loser: Fact,
@@ -265,7 +264,7 @@ def _note(
     reason: str,
     seen: Mapping[str, object] = NOTHING,
 ) -> None:
-    """A decision about two facts: both values, when they began, how sure they are, and the strategy."""
+    """Note a decision about two facts, with their objects, beginnings, confidence and the strategy."""
     both = (loser, winner)
     out = [fact["id"] for fact in both] if action == "supersede" else []
     values = {
@@ -276,4 +275,4 @@ def _note(
         "confidence": [fact["confidence"] for fact in both],
         "entrenchment": [fact["entrenchment"] for fact in both],
     }
-    board.decide(action, loser["id"], [fact["id"] for fact in both], out, reason, {**values, **seen})
+    state.decide(action, loser["id"], [fact["id"] for fact in both], out, reason, {**values, **seen})

@@ -1,7 +1,8 @@
-"""What contradicts each other, or may, and no rule settles: flagged until something settles it (S2-75).
+"""Flags for possible contradictions that no rule settles (S2-75).
 
-Relations of one subject that are spelt almost alike, two objects where one is allowed and which holds is not clear, and
-what a statement itself says. A flag of the last kind stays as long as both facts do, the others some days.
+Three kinds: relations of one subject with almost the same spelling; two objects where one is allowed and the order is
+not clear; and a statement that says itself that it contradicts a fact. A flag of the last kind stays as long as both
+facts do, the others expire after some days.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ _SIDES = ["id", "scope", "subject_id", "predicate", "object_key"]
 def find_implicit_conflicts(
     fresh: pl.DataFrame, live: pl.DataFrame, settings: ReviseSettings, now: datetime
 ) -> pl.DataFrame:
-    """PAIR_DECISIONS, pending for some days: relations of one subject, not equal but spelt alike, with other objects.
+    """PAIR_DECISIONS, pending for some days: relations of one subject with similar spelling and different objects.
 
-    `fresh` are the candidates that stay, `live` the facts that held before them and still do. Nothing unless asked for.
+    `fresh` are the candidates that stay, `live` the facts that were there before and still hold. Empty if the setting
+    is off.
     """
     if not settings.implicit_conflicts or fresh.is_empty():
         return frames.empty(frames.PAIR_DECISIONS)
@@ -51,21 +53,21 @@ def find_implicit_conflicts(
 
 
 def flag_doubts(doubts: Iterable[Doubt], gone: pl.Series, settings: ReviseSettings, now: datetime) -> pl.DataFrame:
-    """PAIR_DECISIONS, pending: facts that no rule settles, or that a statement sets against each other; none of `gone`.
+    """PAIR_DECISIONS, pending: conflicts that no rule settles, and stated contradictions; without facts of `gone`.
 
-    The guard of the latter is STATED, and it is not forgotten.
+    The guard of a stated contradiction is STATED, and it does not expire.
     """
     rows = [(*sorted(pair), guard or None) for *pair, guard in doubts]
     found = pl.DataFrame(rows, schema={"a_id": pl.String, "b_id": pl.String, "guard": pl.String}, orient="row")
     there = found.filter(~pl.any_horizontal(pl.col("a_id", "b_id").is_in(gone.implode())))
     flagged = _flagged(there.sort("guard", nulls_last=True).unique(["a_id", "b_id"], keep="first"), settings, now)
     stays = (pl.col("guard") == STATED).fill_null(False)
-    by = pl.when(stays).then(pl.lit("model")).otherwise("decided_by")  # who read it said so: nobody is asked again
+    by = pl.when(stays).then(pl.lit("model")).otherwise("decided_by")  # the extractor said so: no second question
     return flagged.with_columns(expires_at=pl.when(~stays).then("expires_at"), decided_by=by)
 
 
 def settle_flags(pending: pl.DataFrame, gone: pl.Series, now: datetime) -> pl.DataFrame:
-    """The pending flags (PAIR_DECISIONS) of facts of which one is `gone` now: a later statement settled them."""
+    """The pending flags (PAIR_DECISIONS) with a fact of `gone`, as settled by a later statement."""
     is_pending = (pl.col("kind") == KIND) & (pl.col("outcome") == PENDING)
     over = pl.any_horizontal(pl.col("a_id", "b_id").is_in(gone.implode()))
     return pending.filter(is_pending, over).with_columns(
@@ -88,24 +90,22 @@ def _flagged(found: pl.DataFrame, settings: ReviseSettings, now: datetime) -> pl
 
 
 def _spelt_alike(pairs: pl.DataFrame, least: float) -> pl.DataFrame:
-    """(predicate, predicate_b) whose Levenshtein similarity is at least `least`."""
+    """(predicate, predicate_b) with a Levenshtein similarity of at least `least`."""
     names = pairs.select("predicate", "predicate_b").unique()
     alike = [Levenshtein.normalized_similarity(a, b) >= least for a, b in names.iter_rows()]
     return names.filter(pl.Series(alike, dtype=pl.Boolean))
 
 
-# What a statement may contradict or bring up to date: facts about the same thing, whatever they say of it. A
-# redundant fact says the same; a counterpart says something else of the same matter. So what differs between the two
-# is left out of the comparison (numbers, denials), and what names the matter is weighed by how rare it is (BM25),
-# with the meaning beside it. A text of several claims asks once for each: a denial in a long request is a small part
-# of its words and of its vector. The weight of the cosine was chosen among 0, 4 and 8 on the development pairs, of
-# which it moves one at most.
+# Counterparts: facts about the same matter that a statement may contradict or update. They differ in numbers and
+# denials, so these are left out of the comparison; the other words are weighed by BM25, with the cosine beside it. A
+# text of several claims is searched once for each claim, because a denial is a small part of a long text and of its
+# vector. The weight of the cosine was chosen among 0, 4 and 8 on the development pairs; it moves one of them at most.
 
 
 CANDIDATES = {"id": pl.String, "candidate_id": pl.String, "place": pl.Int64, "score": pl.Float64}
-MEANING_WEIGHT = 4.0  # a shared word of middling rarity weighs as much in BM25
+MEANING_WEIGHT = 4.0  # about the BM25 weight of one shared word of medium frequency
 _SATURATION, _LENGTH = 1.2, 0.75  # the usual k1 and b
-_CELLS = 20_000_000  # scores held at once
+_CELLS = 20_000_000  # scores in memory at once
 _DENIALS = word_set(
     "not never no none nothing nobody cannot can't don't doesn't didn't haven't hasn't hadn't isn't aren't wasn't "
     "weren't won't wouldn't couldn't shouldn't"
@@ -123,46 +123,50 @@ _ASKING = re.compile(
 
 
 def claims_of(text: str) -> list[str]:
-    """The clauses of a text that tell what was or is, without what is asked; the whole prose where none does.
+    """The clauses of a text that state something, without questions; the whole prose if there is none.
 
     For texts longer than a fact; a fact is one claim.
     """
-    told = prose(text)
-    clauses = [_ASKING.sub("", clause) for sentence in sentences(told) for _, clause in split(sentence)]
+    plain = prose(text)
+    clauses = [_ASKING.sub("", clause) for sentence in sentences(plain) for _, clause in split(sentence)]
     claims = [clause for clause in clauses if _CLAIMED.search(clause) and not clause.rstrip().endswith("?")]
-    return claims or [told]
+    return claims or [plain]
 
 
 def find_counterparts(
-    asked: pl.DataFrame, asked_vectors: Vectors, pool: pl.DataFrame, pool_vectors: Vectors, k: int = 20
+    questions: pl.DataFrame,
+    question_vectors: Vectors,
+    candidates: pl.DataFrame,
+    candidate_vectors: Vectors,
+    k: int = 20,
 ) -> pl.DataFrame:
-    """CANDIDATES: for each id of `asked` the `k` of `pool` that are most about the same, best first.
+    """CANDIDATES: for each id of `questions` the `k` of `candidates` that are most about the same matter, best first.
 
-    Only of its scope, and never itself. Both frames have id, scope and statement, rows in the order of their vectors
-    (unit, or zero where there is none).
-    An id may be asked about in several rows, one for each claim: its candidates are then taken from the claims in turn,
-    and `score` is the best claim's: BM25 of the words in common + MEANING_WEIGHT · cosine. Ties end in id.
+    Only of its scope, and never itself. Both frames have id, scope and statement, with rows in the order of their
+    vectors (unit, or zero if there is none). An id may have several rows, one for each claim: its candidates are then
+    taken from the claims in turn, and `score` is the best: BM25 of shared words + MEANING_WEIGHT · cosine. Ties are
+    broken by id.
     """
     parts = [pl.DataFrame(schema=CANDIDATES)]
-    held = pool.with_row_index("row").sort("id")
-    asking = asked.with_row_index("row")
-    for (scope,), questions in asking.partition_by("scope", as_dict=True, maintain_order=True).items():
-        options = held.filter(pl.col("scope") == scope)
+    ordered = candidates.with_row_index("row").sort("id")
+    numbered = questions.with_row_index("row")
+    for (scope,), part in numbered.partition_by("scope", as_dict=True, maintain_order=True).items():
+        options = ordered.filter(pl.col("scope") == scope)
         if len(options):
-            vectors = pool_vectors[options["row"].to_numpy()]
-            parts.append(_in_scope(questions, asked_vectors, options, vectors, k))
+            vectors = candidate_vectors[options["row"].to_numpy()]
+            parts.append(_in_scope(part, question_vectors, options, vectors, k))
     found = pl.concat(parts)
-    order = asked.select("id").unique(maintain_order=True).with_row_index("order")
+    order = questions.select("id").unique(maintain_order=True).with_row_index("order")
     return found.join(order, on="id").sort("order", "place").select(*CANDIDATES)
 
 
 def _in_scope(
-    questions: pl.DataFrame, asked_vectors: Vectors, options: pl.DataFrame, vectors: Vectors, k: int
+    questions: pl.DataFrame, question_vectors: Vectors, options: pl.DataFrame, vectors: Vectors, k: int
 ) -> pl.DataFrame:
     weights = _postings(options["statement"])
     width = min(k + 1, len(options))  # one more: it may be itself
     parts = [
-        _best(part, asked_vectors[part["row"].to_numpy()] @ vectors.T, weights, options["id"], width)
+        _best(part, question_vectors[part["row"].to_numpy()] @ vectors.T, weights, options["id"], width)
         for part in questions.iter_slices(max(1, _CELLS // len(options)))
     ]
     ranked = pl.concat(parts).filter(pl.col("id") != pl.col("candidate_id"))
@@ -195,7 +199,7 @@ def _best(
 
 
 def _postings(statements: pl.Series) -> pl.DataFrame:
-    """(word, place, weight): what each word of each statement adds to BM25."""
+    """(word, place, weight): the BM25 weight of each word in each statement."""
     words = pl.DataFrame({"place": np.arange(len(statements)), "word": subject_words(statements)})
     counted = words.explode("word").drop_nulls("word").group_by("place", "word").len("count")
     length = pl.col("count").sum().over("place")
@@ -207,7 +211,7 @@ def _postings(statements: pl.Series) -> pl.DataFrame:
 
 
 def subject_words(texts: pl.Series) -> pl.Series:
-    """Per text the words that name what it is about, without common endings: no function words, denials, numbers."""
+    """Per text the stems of its subject words: no function words, denials, numbers."""
     word = pl.element()
     return (
         texts.cast(pl.String)

@@ -1,9 +1,9 @@
-"""Which facts a directive means by its words alone, whoever or whatever they are about (S1-21).
+"""Which facts a directive means by its words alone, without a common subject (S1-21).
 
-"The shop's database is MariaDB" is filed under who said it, and "We use SQLite instead of MariaDB" may name no subject
-at all: what joins them is the thing that is taken back, and the matter that both tell of. A truth that is closed is
-hard to find again, so every doubt keeps it: other words about another matter, another person's habit, what was, what
-is merely weighed, and more than one matter that could be meant.
+"The shop's database is MariaDB" has the speaker as subject, and "We use SQLite instead of MariaDB" may name no subject:
+the two share the old thing (MariaDB) and the matter (the database). A true fact that is closed is hard to find again,
+so every doubt keeps it: another matter, another person's habit, the past, a plan under consideration, or several
+possible matters.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .revision_state import Fact
 
 Names = Mapping[str, frozenset[str]]
 
-_SAID = re.compile(r"^[^\"“:]{2,80}:\s[\"“]?|[\"”]$")
+_QUOTED_BY = re.compile(r"^[^\"“:]{2,80}:\s[\"“]?|[\"”]$")
 _FIRST = re.compile(r"\b(?:I|i|my|My|mine|me|I['’]\w+)\b")
 _REASON = re.compile(r"\s(?:because|since|so\sthat|as\sit|due\sto|which|although|though)\s|;\s|[.!?]\s")
 _PARTS = re.compile(r"(?:,\s)?\s(?:and|but|while|whereas|y|pero|und|aber)\s|[;.!?]\s")
@@ -85,19 +85,19 @@ _GENERIC = word_set(
 
 
 def tells(fact: Fact, words: str) -> bool:
-    """Whether the statement of a fact has the words for a thing, as something that is so: not as what was left."""
-    bare = said_words(fact["statement"])
+    """Whether the statement of a fact names the thing as present, not as something that was left."""
+    bare = unquoted(fact["statement"])
     found = _place(bare, words)
     return found is not None and not re.search(_DROPPED + r"$", bare[: found[0]], re.IGNORECASE)
 
 
 def telling_words(words: str) -> list[str]:
-    """The words by which statements are found, in small letters."""
+    """The content words of a text in lower case, for the search in statements."""
     return [word.lower() for word in telling(words)]
 
 
 def means(old: str, action: str, speaker: Fact, facts: Iterable[Fact], names: Names) -> list[Fact]:
-    """The facts that words for what is over mean: all of one matter, or none where several could be meant.
+    """The facts that the words `old` mean: all of one matter, or none if several matters are possible.
 
     `names`: every normalised name of each entity.
     """
@@ -111,7 +111,7 @@ def means(old: str, action: str, speaker: Fact, facts: Iterable[Fact], names: Na
 def _may_mean(fact: Fact, speaker: Fact, old: str, action: str, names: Names) -> bool:
     if fact["polarity"] == "negated" or not tells(fact, old):
         return False
-    bare = said_words(fact["statement"])
+    bare = unquoted(fact["statement"])
     was = bool(_PAST.search(bare)) and not _PLANNED.search(bare)
     if was or _tells_more(fact, bare, old) or are_other_cases(fact, speaker, old):
         return False
@@ -126,24 +126,24 @@ def _may_mean(fact: Fact, speaker: Fact, old: str, action: str, names: Names) ->
         return False
     if is_other and not shared and not any(name in old.lower() for name in names.get(speaker["subject_id"], ())):
         return False
-    if _opens(bare, old) and not shared and not _opens(said_words(speaker["statement"]), old):
-        return False  # it tells of the thing itself: "MariaDB is slow"
+    if _opens(bare, old) and not shared and not _opens(unquoted(speaker["statement"]), old):
+        return False  # it is about the thing itself: "MariaDB is slow"
     return shared or not matter or not own.rest
 
 
 def are_other_cases(fact: Fact, speaker: Fact, old: str) -> bool:
-    """Whether two statements tell of different cases: of the shop and the blog, or of a taste and no taste."""
-    words = said_words(speaker["statement"])
+    """Whether two statements are about different cases: the shop and the blog, or a taste and no taste."""
+    words = unquoted(speaker["statement"])
     is_withdrawn = fact["predicate"] == "wants" and _WITHDRAWN.match(words)
     if fact["predicate"] in _TASTES and not _OF_TASTE.search(words) and not is_withdrawn:
         return True
-    one, other = _qualified(said_words(fact["statement"]), old), _qualified(words, old)
+    one, other = _qualified(unquoted(fact["statement"]), old), _qualified(words, old)
     return any(one[by].isdisjoint(other[by]) for by in one.keys() & other.keys())
 
 
 @lru_cache(maxsize=65_536)
 def _qualified(words: str, old: str) -> Mapping[str, frozenset[str]]:
-    """What a statement is limited to, by preposition: "for the shop", "to Austria"."""
+    """The stems that limit a statement, by preposition: "for the shop", "to Austria"."""
     if "from " in words.lower():
         return {}
     dropped = {part.lower() for part in WORD.findall(old)}
@@ -156,7 +156,7 @@ def _qualified(words: str, old: str) -> Mapping[str, frozenset[str]]:
 
 
 def _tells_more(fact: Fact, bare: str, old: str) -> bool:
-    """Whether the statement goes on to something else, which would be lost: "A runs on X and B runs on Y"."""
+    """Whether the statement has a second part that would be lost: "A runs on X and B runs on Y"."""
     parts = [part for part in _PARTS.split(bare) if part.strip()]
     others = [part for part in parts if not _place(part, old)]
     if len(others) == len(parts):
@@ -168,20 +168,20 @@ def _tells_more(fact: Fact, bare: str, old: str) -> bool:
 
 
 def _opens(statement: str, words: str) -> bool:
-    """Whether a statement begins with the words: it tells of the thing itself."""
+    """Whether a statement begins with the words, so it is about the thing itself."""
     found = _place(statement, words)
     return found is not None and statement[: found[0]].strip().lower() in ("", "the", "a", "an", "our", "my", "this")
 
 
 def _is_open_to_all(fact: Fact, names: Names) -> bool:
-    """Whether others may know as well: it is no habit, wish or possession that a person tells of himself."""
-    bare, own = said_words(fact["statement"]), names.get(fact["subject_id"], frozenset())
+    """Whether other people may know it too: no habit, wish or possession of the speaker."""
+    bare, own = unquoted(fact["statement"]), names.get(fact["subject_id"], frozenset())
     is_retold = bare == fact["statement"] and any(bare.lower().startswith(name) for name in own)
     return not _FIRST.search(bare) and not is_retold
 
 
 def is_value(words: str) -> bool:
-    """Whether words are an amount, a time or a date, which many things may have at once."""
+    """Whether words are an amount, a time or a date; many things may share one."""
     parts = WORD.findall(words.lower())
     return any(mark.isdigit() for mark in words) and all(
         any(mark.isdigit() for mark in part) or part in MONTHS or part in _UNITS for part in parts
@@ -189,25 +189,25 @@ def is_value(words: str) -> bool:
 
 
 @lru_cache(maxsize=65_536)
-def said_words(statement: str) -> str:
-    """A statement without the name of who is quoted."""
-    return _SAID.sub("", statement)
+def unquoted(statement: str) -> str:
+    """A statement without the name of the quoted speaker and the quotation marks."""
+    return _QUOTED_BY.sub("", statement)
 
 
 @dataclass(frozen=True, slots=True)
 class _Own:
-    """What a statement that takes something back is about: `rest` is without what it puts in its place."""
+    """The matter of a directive: `whole`, and `rest` without the replacement."""
 
     whole: frozenset[str]
     rest: frozenset[str]
 
 
 def _matter(fact: Fact, old: str, names: Names) -> frozenset[str]:
-    return _stems(said_words(fact["statement"]), old, " ".join(sorted(names.get(fact["subject_id"], ()))))
+    return _stems(unquoted(fact["statement"]), old, " ".join(sorted(names.get(fact["subject_id"], ()))))
 
 
 def _own_matter(speaker: Fact, old: str, names: Names, action: str) -> _Own:
-    own, words = " ".join(sorted(names.get(speaker["subject_id"], ()))), said_words(speaker["statement"])
+    own, words = " ".join(sorted(names.get(speaker["subject_id"], ()))), unquoted(speaker["statement"])
     if action != "supersede":
         words = next((clause for clause in _CLAUSE.split(words) if _place(clause, old)), words)
     new = " ".join(part for found in _BESIDE.findall(words) for part in found)
@@ -216,9 +216,9 @@ def _own_matter(speaker: Fact, old: str, names: Names, action: str) -> _Own:
 
 @lru_cache(maxsize=65_536)
 def _stems(words: str, old: str, left_out: str, *, is_counted: bool = False) -> frozenset[str]:
-    """Stems of the telling words beside the thing itself, without amounts and reasons.
+    """Stems of the content words beside the thing itself, without amounts and reasons.
 
-    `is_counted`: also without the word behind it, the unit of an amount.
+    `is_counted`: also without the next word, the unit of an amount.
     """
     reason = _REASON.search(words)
     bare = words[: reason.start()] if reason else words
@@ -240,7 +240,7 @@ def _stems(words: str, old: str, left_out: str, *, is_counted: bool = False) -> 
 
 
 def _place(statement: str, words: str) -> tuple[int, int] | None:
-    """Where the words stand in a statement as a whole phrase; else where all their telling words do."""
+    """Span of the words in a statement as a phrase; else the span of all their content words."""
     phrase = r"\s+".join(map(re.escape, words.split()))
     if not phrase:
         return None

@@ -1,4 +1,4 @@
-"""What a candidate must pass: grounded confidence and quality; and what becomes of its batch (S3-09 a and c, S3-10)."""
+"""Evaluation of candidates: grounded confidence, quality, and the state of the batch (S3-09 a and c, S3-10)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ MIN_ALNUM_RATIO = 0.40
 _MONTHS = [name.lower() for name in month_name if name]
 _DATE_NUMBERS = map(str, (*range(1, 32), *range(1950, 2101)))
 _DATE_WORDS = pl.lit(pl.Series([[*_DATE_NUMBERS, *(without_ending(name, 4) for name in _MONTHS), *_MONTHS]]))
-"""What a sentence says of a date that its message gives in other words: "yesterday"."""
+"""Words of dates; the message may give the date in other words ("yesterday")."""
 _HARD = ("self_loop", "secret")
 _OPEN_TEXTS = ("statement", "object_text", "search_terms")
-"""What a candidate says in words of its own; its quote was cleaned with its message."""
-# In the order in which a failure is named: what decides alone first.
+"""Texts of a candidate that are not its quote; the quote was redacted with the message."""
+# In the order in which a failure is named; a check that decides alone comes first.
 _SENTENCES = {
     "self_loop": "Subject and object are the same.",
     "secret": "It still holds something that looks like a secret.",
@@ -39,8 +39,8 @@ _SENTENCES = {
 class EvaluationPlan:
     """`verdicts`: id, passes, confidence (grounded), grounding, quality, failed, reason.
 
-    `passed` are candidates with that confidence, `rejected` full rows to store with their reason, `refusals` the rows
-    that say why, `batches` the new states.
+    `passed`: candidates with that confidence. `rejected`: full rows with their reason. `refusals`: REFUSALS. `batches`:
+    PATCH_BATCHES with new states.
     """
 
     verdicts: pl.DataFrame
@@ -58,13 +58,13 @@ def evaluate(
     *,
     content_gate: float,
 ) -> EvaluationPlan:
-    """Judge each candidate on its own (S3-09 a, c); contradictions are settled when the batch is applied.
+    """Judge each candidate alone (S3-09 a, c); contradictions are settled when the batch is applied.
 
-    One flaw of seven is forgiven where all seven could be looked at; a message whose worth nobody measured vouches for
-    nothing, so then a single flaw is too much.
+    A candidate may fail one of the seven checks if all seven were possible. Without a content score of the message six
+    are possible, and it may fail none.
 
-    `messages` needs id, content and speaker. What passes stays a candidate until it is applied; nothing that is
-    rejected comes back.
+    `messages` needs id, content and speaker. A candidate that passes stays a candidate until it is applied; a rejected
+    one never comes back.
     """
     open_ = candidates.filter(pl.col("status") == "candidate")
     verdicts = _verdicts(open_, messages, settings, content_gate)
@@ -73,7 +73,7 @@ def evaluate(
     )
     passed = judged.filter("passes").with_columns(confidence="grounded").select(open_.columns)
     rejected = judged.filter(~pl.col("passes")).with_columns(status=pl.lit("rejected"), status_reason="reason")
-    # A rejected row is stored: what it was rejected for must not be in it (T39).
+    # A rejected row is stored, so the secret that it was rejected for must be redacted (T39).
     rejected = rejected.with_columns(redact_all(rejected[text])[0] for text in (*_OPEN_TEXTS, "quote")).select(
         open_.columns
     )
@@ -83,22 +83,22 @@ def evaluate(
 
 
 def grounding(candidates: pl.DataFrame, messages: pl.DataFrame) -> pl.Series:
-    """Share of each statement's content words that its conversation has, 0 to 1, dates and the speaker apart (S3-09a).
+    """Share of each statement's content words that its conversation has, 0 to 1, without dates and speaker (S3-09a).
 
-    A statement may gather what several messages say, so those of one conversation that facts came from count together,
-    each with the end of the turn that it answers.
+    A statement may join several messages, so all messages of one conversation count together, each with the end of the
+    turn that it answers (`search_text`).
     """
-    heard = content_stems("content")
+    stems = content_stems("content")
     if "search_text" in messages.columns:
-        heard = heard.list.set_union(content_stems("search_text"))
+        stems = stems.list.set_union(content_stems("search_text"))
     place = "conversation_id" if "conversation_id" in messages.columns else "id"
-    rows = messages.select(message_id="id", place=pl.coalesce(place, "id"), speaker="speaker", heard=heard)
-    together = rows.explode("heard").group_by("place").agg(pl.col("heard").drop_nulls().unique())
-    spoken = rows.drop("heard").join(together, on="place", how="left", maintain_order="left")
+    rows = messages.select(message_id="id", place=pl.coalesce(place, "id"), speaker="speaker", known=stems)
+    together = rows.explode("known").group_by("place").agg(pl.col("known").drop_nulls().unique())
+    spoken = rows.drop("known").join(together, on="place", how="left", maintain_order="left")
     claims = candidates.select("message_id", "statement")
     pairs = claims.join(spoken, on="message_id", how="left", maintain_order="left")
-    words = pairs.select("heard", stems=content_stems("statement", drop="speaker").list.set_difference(_DATE_WORDS))
-    shared = pl.col("stems").list.set_intersection(pl.col("heard").fill_null([])).list.len()
+    words = pairs.select("known", stems=content_stems("statement", drop="speaker").list.set_difference(_DATE_WORDS))
+    shared = pl.col("stems").list.set_intersection(pl.col("known").fill_null([])).list.len()
     count = pl.col("stems").list.len()
     return words.select(grounding=pl.when(count > 0).then(shared / count).otherwise(1.0))["grounding"]
 
@@ -141,7 +141,7 @@ def _verdicts(
 
 
 def _checks(candidates: pl.DataFrame, content_gate: float) -> list[pl.Series]:
-    """The seven checks of S3-09c as columns of booleans; null where one cannot be made."""
+    """The seven checks of S3-09c as boolean columns; null where a check is not possible."""
     statement = pl.col("statement")
     size = statement.str.len_bytes()
     alnum = statement.str.count_matches(r"[\p{L}\p{M}\p{N}]") / pl.max_horizontal(statement.str.len_chars(), 1)
@@ -182,7 +182,7 @@ def _refusals(rejected: pl.DataFrame, verdicts: pl.DataFrame, settings: Evaluate
 
 
 def _batch_states(batches: pl.DataFrame, judged: pl.DataFrame) -> pl.DataFrame:
-    """approved when one candidate passes, else rejected (S3-10, S3-12)."""
+    """The batches as `approved` if one candidate passes, else `rejected` (S3-10, S3-12)."""
     counts = (
         judged.group_by("patch_batch_id")
         .agg(count=pl.col("passes").sum().cast(pl.Int64))

@@ -1,4 +1,4 @@
-"""Who said a fact: one row per fact and message, and what repeated saying does to the fact (S2-57, C13)."""
+"""Evidence: one row per fact and message, and the effect of repetition on the fact (S2-57, C13)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from .general_words import joined_words
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """How facts were heard: the messages that said each fact and when, those of this batch among them; who speaks.
+class FactSources:
+    """Sources of facts, this batch among them.
 
-    `at`: when each message was said.
+    `messages`, `times`: fact id → message ids, times. `speakers`: message id → normalised name. `at`: message id →
+    time.
     """
 
     messages: Mapping[str, frozenset[str]]
@@ -28,26 +29,28 @@ class Heard:
     at: Mapping[str, datetime] = field(default_factory=dict)
 
 
-def heard_of(fresh: pl.DataFrame, repeats: pl.DataFrame, evidence: pl.DataFrame, messages: pl.DataFrame) -> Heard:
-    """What is known of how each fact was heard; speakers by the ids of messages, in normal form."""
-    again = fresh.join(repeats.select("id", "target_id"), on="id")
+def fact_sources(
+    fresh: pl.DataFrame, duplicates: pl.DataFrame, evidence: pl.DataFrame, messages: pl.DataFrame
+) -> FactSources:
+    """The sources of each fact; `duplicates` are (id, target_id) of candidates that repeat a fact."""
+    again = fresh.join(duplicates.select("id", "target_id"), on="id")
     again = again.select("message_id", fact_id="target_id", occurred_at="said_at")
     first = fresh.select("message_id", fact_id="id", occurred_at="said_at")
     known = evidence.select("message_id", "fact_id", "occurred_at")
-    said = pl.concat([known, again, first]).drop_nulls(["fact_id", "message_id"]).group_by("fact_id").agg(pl.all())
-    return Heard(
-        {fact: frozenset(ids) for fact, ids in said.select("fact_id", "message_id").iter_rows()},
-        {fact: frozenset(times) for fact, times in said.select("fact_id", "occurred_at").iter_rows()},
+    by_fact = pl.concat([known, again, first]).drop_nulls(["fact_id", "message_id"]).group_by("fact_id").agg(pl.all())
+    return FactSources(
+        {fact: frozenset(ids) for fact, ids in by_fact.select("fact_id", "message_id").iter_rows()},
+        {fact: frozenset(times) for fact, times in by_fact.select("fact_id", "occurred_at").iter_rows()},
         {id_: normalise_name(name) for id_, name in messages.select("id", "speaker").iter_rows() if name},
-        dict(said.explode("message_id", "occurred_at").select("message_id", "occurred_at").iter_rows()),
+        dict(by_fact.explode("message_id", "occurred_at").select("message_id", "occurred_at").iter_rows()),
     )
 
 
 def evidence_rows(
-    fresh: pl.DataFrame, repeats: pl.DataFrame, known: pl.DataFrame, facts: pl.DataFrame, again: pl.DataFrame
+    fresh: pl.DataFrame, duplicates: pl.DataFrame, known: pl.DataFrame, facts: pl.DataFrame, again: pl.DataFrame
 ) -> pl.DataFrame:
-    """One row per fact and message that is not there yet; what was evidence of `again_of` moves."""
-    targets = fresh.join(repeats.select("id", "target_id"), on="id", how="left", maintain_order="left")
+    """FACT_EVIDENCE that is not stored yet; evidence of `again_of` moves to the new fact with its id."""
+    targets = fresh.join(duplicates.select("id", "target_id"), on="id", how="left", maintain_order="left")
     rows = targets.filter(pl.col("message_id").is_not_null()).select(
         "message_id",
         "confidence",
@@ -72,27 +75,29 @@ def evidence_rows(
 
 
 def without_evidence(facts: pl.DataFrame, again: pl.DataFrame) -> pl.DataFrame:
-    """The facts, those with fewer messages whose sayings (id, again_of) are facts of their own now."""
+    """The facts with a lower evidence_count, where messages (id, again_of) are facts of their own now."""
     fewer = again.group_by(id="again_of").agg(fewer=pl.len().cast(pl.Int64))
     counted = facts.join(fewer, on="id", how="left", maintain_order="left")
     return counted.with_columns(evidence_count=pl.col("evidence_count") - pl.col("fewer").fill_null(0)).drop("fewer")
 
 
 def with_evidence(
-    facts: pl.DataFrame, fresh: pl.DataFrame, repeats: pl.DataFrame, evidence: pl.DataFrame
+    facts: pl.DataFrame, fresh: pl.DataFrame, duplicates: pl.DataFrame, evidence: pl.DataFrame
 ) -> pl.DataFrame:
-    """Repeated facts with one more message each, the highest confidence, the strongest speaker (S2-57, C13).
+    """The facts; repeated ones with the new messages counted, highest confidence, strongest entrenchment (S2-57, C13).
 
-    And with the general words of all that say them.
+    And with the general words of all their candidates.
     """
     new = evidence.join(fresh.select(fact_id="id", message_id="message_id"), on=["fact_id", "message_id"], how="anti")
     counts = new.group_by(id="fact_id").agg(more=pl.len().cast(pl.Int64))
     repeated = (
-        fresh.join(repeats.select("id", "target_id"), on="id")
+        fresh.join(duplicates.select("id", "target_id"), on="id")
         .group_by(id="target_id")
         .agg(surest=pl.col("confidence").max(), rank=entrenchment_rank("entrenchment").max())
     )
-    again = fresh.join(repeats.select("id", "target_id"), on="id").select("search_terms", id="target_id").drop_nulls()
+    again = (
+        fresh.join(duplicates.select("id", "target_id"), on="id").select("search_terms", id="target_id").drop_nulls()
+    )
     own = facts.join(again, on="id", how="semi").select("id", "search_terms", "statement")
     words = joined_words(pl.concat([own.select("id", "search_terms"), again.select("id", "search_terms")]), own)
     facts = facts.update(words, on="id")

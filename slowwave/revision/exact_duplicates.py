@@ -1,4 +1,4 @@
-"""Which candidates say again what a fact says already, and which only look alike (§6.2 S1–S3, S0-02, S2-13, S4-21)."""
+"""Candidates that repeat a fact, and candidates that are only similar (§6.2 S1–S3, S0-02, S2-13, S4-21)."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from slowwave.entrenchment import entrenchment_rank
 from slowwave.settings import EvaluateSettings
 
 NEIGHBOURS = {"candidate_id": pl.String(), "fact_id": pl.String(), "cosine": pl.Float64()}
-REPEATS = {"id": pl.String(), "target_id": pl.String(), "stage": pl.String(), "cosine": pl.Float64()}
-OPTIONS = {**REPEATS, "rank": pl.Int32()}
-"""Repetitions that are possible: of equal ones that of the lowest rank counts."""
-# "now" and "currently" tell of a state that lasts: saying them again on another day says the same.
+DUPLICATES = {"id": pl.String(), "target_id": pl.String(), "stage": pl.String(), "cosine": pl.Float64()}
+OPTIONS = {**DUPLICATES, "rank": pl.Int32()}
+"""Possible duplicates; of equal ones the lowest rank counts."""
+# "now" and "currently" tell of a lasting state: the same words on another day say the same.
 _LASTING = r"(?i)\b(?:right now|now|currently|at the moment|ahora|jetzt)\b"
 _LESS = ("relation", "observation")
 TEXT_KEY = ["scope", "subject_id", "statement_hash", "polarity", "object_key", "day", "segment"]
 
 
 def with_keys(facts: pl.DataFrame) -> pl.DataFrame:
-    """Adds what repetitions are compared by: object_key, segment, and for statements bound to a day that day.
+    """Adds the comparison keys: object_key, segment, and the day for statements about one day.
 
-    The segment is null; `came_back` sets it where the same words begin a new stretch of time.
+    The segment is null; `with_new_segments` sets it where the same words begin a new interval.
     """
     plain = facts["statement"].fill_null("").str.replace_all(_LASTING, "")
     return facts.with_columns(
@@ -35,17 +35,19 @@ def with_keys(facts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def came_back(fresh: pl.DataFrame, repeats: pl.DataFrame, ended: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
-    """The candidates, those with a segment that repeat what had ended before they were said (S2-57).
+def with_new_segments(
+    fresh: pl.DataFrame, duplicates: pl.DataFrame, ended: pl.DataFrame, others: pl.DataFrame
+) -> pl.DataFrame:
+    """The candidates; one that repeats a fact after its end gets a segment, a new interval (S2-57).
 
-    "At Acme", "left Acme", "at Acme again": the last is no repetition of the first but a second interval. `ended`
-    are (id, ended_at, told_at) of this batch, `others` the known facts, of which some ended before.
+    "At Acme", "left Acme", "at Acme again": the last is a second interval, not a duplicate of the first. `ended` are
+    (id, ended_at, told_at) of this batch, `others` the known facts.
     """
     over = others.filter(pl.col("to").is_not_null()).select("id", ended_at="to", told_at="to")
     ends = pl.concat([over, ended.select(over.columns)]).unique("id", keep="last", maintain_order=True)
     again = (
         fresh.select("id", "said_at", "valid_from")
-        .join(repeats.select("id", "target_id"), on="id")
+        .join(duplicates.select("id", "target_id"), on="id")
         .join(ends, left_on="target_id", right_on="id")
         .filter(pl.col("said_at") > pl.col("told_at"), pl.col("valid_from") >= pl.col("ended_at"))
         .select("id", after="target_id")
@@ -55,9 +57,9 @@ def came_back(fresh: pl.DataFrame, repeats: pl.DataFrame, ended: pl.DataFrame, o
 
 
 def pairs_of(fresh: pl.DataFrame, others: pl.DataFrame, neighbours: pl.DataFrame) -> pl.DataFrame:
-    """(id, target_id, cosine) of neighbours where the target was there before: another fact, or an earlier candidate.
+    """(id, target_id, cosine) of neighbours where the target is a fact or an earlier candidate.
 
-    `fresh` and `others` need id and place; facts that were there before the batch have place -1.
+    `fresh` and `others` need id and place; facts from before the batch have place -1.
     """
     near = neighbours.select(id="candidate_id", target_id="fact_id", cosine="cosine")
     both = pl.concat([near, near.select(id="target_id", target_id="id", cosine="cosine")])
@@ -71,17 +73,17 @@ def pairs_of(fresh: pl.DataFrame, others: pl.DataFrame, neighbours: pl.DataFrame
     )
 
 
-def find_repeats(
+def find_exact_duplicates(
     fresh: pl.DataFrame,
     others: pl.DataFrame,
     pairs: pl.DataFrame,
     settings: EvaluateSettings,
     reinforced: pl.DataFrame,
 ) -> pl.DataFrame:
-    """REPEATS: each candidate that repeats a fact or an earlier candidate: the same words, else the same meaning.
+    """DUPLICATES: candidates that repeat a fact or an earlier candidate, in the same words or with the same meaning.
 
-    `others` are the facts that hold, with `from_` and `to` the stretch in which they may be repeated. Targets never
-    repeat anything themselves. `reinforced` are OPTIONS found by other means (S2-62).
+    `others` are the facts, with the interval `from_` to `to` in which they may be repeated. A target is never a
+    duplicate itself. `reinforced` are further OPTIONS (S2-62).
     """
     found = [_same_words(fresh, others), _same_meaning(fresh, others, pairs, settings), reinforced]
     options = pl.concat([part.select(*OPTIONS) for part in found])
@@ -91,21 +93,21 @@ def find_repeats(
     root: dict[str, str] = {}
     rows: list[tuple[str, str, str, float | None]] = []
     for id_, target, stage, cosine in options.select("id", "target_id", "stage", "cosine").iter_rows():
-        # What the target repeats word for word, this one repeats too; likeness is not handed on.
+        # Word for word repetition is transitive; similarity is not.
         if id_ in root or (target in root and stage != "text"):
             continue
         root[id_] = root.get(target, target)
         rows.append((id_, root[id_], stage, cosine))
-    return pl.DataFrame(rows, schema=REPEATS, orient="row")
+    return pl.DataFrame(rows, schema=DUPLICATES, orient="row")
 
 
-def stated_repeats(
+def stated_duplicates(
     fresh: pl.DataFrame, others: pl.DataFrame, directives: pl.DataFrame
 ) -> tuple[pl.DataFrame, list[tuple[str, str, str]]]:
-    """OPTIONS that claims tell of themselves, and (id, known id, reason) of those that are not believed.
+    """OPTIONS from claims that say that they repeat a fact, and (id, known id, reason) of the refused ones.
 
-    `directives` (id, known_id, …) point at facts of `others` that hold, of the same scope and subject; neither a denial
-    nor a number may speak against it, and an observation says less than a relation (G1, G2).
+    `directives` (id, known_id, …). The known fact must hold and have the same scope and subject; denials and numbers
+    must agree, and an observation does not repeat a relation (G1, G2).
     """
     columns = ["id", "kind", "scope", "subject_id", "polarity", "statement"]
     known = others.filter("is_live").select(columns)
@@ -124,7 +126,7 @@ def stated_repeats(
 
 
 def _unlike(row: Mapping[str, Any]) -> str:
-    """Why a candidate does not repeat a fact (suffix _b); empty if it may."""
+    """Why a candidate does not repeat a fact (suffix _b); empty if it does."""
     if (row["scope"], row["subject_id"]) != (row["scope_b"], row["subject_id_b"]):
         return "It is said to repeat what is about something else, or holds no longer."
     texts = row["statement"] or "", row["statement_b"] or ""
@@ -138,18 +140,18 @@ def _unlike(row: Mapping[str, Any]) -> str:
 
 
 def ends_later() -> pl.Expr:
-    """Whether a stretch `to` which a fact holds goes on after `valid_from`."""
+    """Whether the interval of a fact (column `to`) goes on after `valid_from`."""
     return pl.col("to").is_null() | (pl.col("to") > pl.col("valid_from"))
 
 
 def in_words(pairs: pl.DataFrame) -> pl.DataFrame:
-    """OPTIONS of pairs (id, target_id, rank) that say the same word for word."""
+    """OPTIONS of pairs (id, target_id, rank) with the same words."""
     rank, none = pl.col("rank").cast(pl.Int32), pl.lit(None, dtype=pl.Float64)
     return pairs.select("id", "target_id", stage=pl.lit("text"), cosine=none, rank=rank)
 
 
 def _same_words(fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
-    """S1: equal normalised text of one subject, object and scope; of the batch, the first that says it."""
+    """S1: equal normalised text of one subject, object and scope; within the batch the first one is the target."""
     first = fresh.unique(TEXT_KEY, keep="first", maintain_order=True).select(*TEXT_KEY, target_id="id", rank=pl.lit(2))
     inside = (
         fresh.select("id", *TEXT_KEY)
@@ -195,10 +197,10 @@ def _same_meaning(
 def find_flags(
     fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame, settings: EvaluateSettings
 ) -> pl.DataFrame:
-    """(id, similar_to_id, similarity_score, related_id) of candidates that stay, against what stays with them.
+    """(id, similar_to_id, similarity_score, related_id) of candidates that stay.
 
-    Similar (S0-02): of one owner and scope, by cosine, by contained words, or the same edge in other words (S2-13).
-    Related (S4-21): the nearest other fact of the scope.
+    Similar (S0-02): a fact of the same owner and scope, by cosine, by contained words, or the same edge in other words
+    (S2-13). Related (S4-21): the nearest other fact of the scope.
     """
     columns = "id place scope owner_entity_id subject_id predicate object_key edge_type kind statement".split()
     everyone = pl.concat([part.select(columns) for part in (fresh, others)]).with_columns(
@@ -234,7 +236,7 @@ def find_flags(
 
 
 def _in_place(new: pl.DataFrame, everyone: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
-    """The pairs of one scope whose both sides stay, and whether they have one owner."""
+    """Pairs of one scope of which both sides stay, with `one_owner`."""
     ends = ["id", "scope", "owner_entity_id"]
     sides = pairs.join(new.select(ends), on="id").join(
         everyone.select(ends), left_on="target_id", right_on="id", suffix="_b"
@@ -252,10 +254,10 @@ def _same_edge(new: pl.DataFrame, everyone: pl.DataFrame) -> pl.DataFrame:
 
 
 def _contained(everyone: pl.DataFrame, settings: EvaluateSettings) -> pl.DataFrame:
-    """(id, target_id, share) of pairs of one owner where the longer text holds most words of a much shorter one.
+    """(id, target_id, share) of pairs of one owner where the longer text has most words of a much shorter one.
 
-    Instead of all pairs of an owner, the rarest words of the shorter are looked up: of k words of which a share c must
-    be shared, at least one of any k - ceil(c·k) + 1 is (prefix filtering).
+    Prefix filtering: if a share c of k words must be shared, at least one of any k - ceil(c·k) + 1 words is. So the
+    rarest words of the shorter text find all candidates.
     """
     owned = everyone.select(
         "place",

@@ -1,7 +1,7 @@
-"""General words: with which somebody may ask for a fact who does not know what it says (decision 31).
+"""General words: further search terms of a fact that its statement does not have (decision 31).
 
-A fact keeps them as one text of single words, in lower case and of letters only, none of which its statement has. Words
-of names are none: whoever is forgotten would live on in them.
+A fact keeps them as one text of words in lower case, letters only. Words of names are left out, so that a forgotten
+person leaves no trace in them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from slowwave.text import readable
 
 COLUMN = "search_terms"
 MAX_TERMS, MAX_TERM = 6, 24
-"""General words that are taken of one claim, and the characters of one at most."""
+"""The most general words of one claim, and the most characters of one word."""
 MAX_KEPT = 12
-"""General words of a fact that was said more than once, or that others went on in."""
+"""The most general words of a fact with several sources."""
 MIN_BEGINNING = 4
-"""Letters that a part of a name has at least for longer words that begin with it to stand for it."""
+"""The least letters of a part of a name for a match with longer words that begin with it."""
 UNSPACED = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
-"""Signs of scripts that put no space between words."""
+"""Characters of scripts without spaces between words."""
 _LETTERS = r"[\p{L}\p{M}]+"
 _UNWRITTEN = r"[\u{300}-\u{36f}\u{591}-\u{5c7}\u{64b}-\u{65f}\u{670}\p{Cf}]"  # accents, points of Hebrew and Arabic
 _PLAIN = {"ß": "ss", "ł": "l", "ø": "o", "æ": "ae", "œ": "oe", "đ": "d", "ð": "d", "þ": "th", "ı": "i", "ς": "σ"}
@@ -37,11 +37,11 @@ def words_of(text: pl.Expr) -> pl.Expr:
 def general_words(
     rows: pl.DataFrame, most: int | pl.Expr = MAX_TERMS, names: Collection[str] = frozenset()
 ) -> pl.Series:
-    """The general words that may be asked for, as one text: of letters, at most `most`, none of the statement's.
+    """The general words of each row as one text: letters only, at most `most`, without words of the statement.
 
-    `rows` needs search_terms as they were given (null where there are none) and statement. Words among `names` and,
-    where there is such a column, in the list `own_names` are left out; both are `parts_of_names`. Nothing is kept of a
-    secret: letters that were cut out of one would not be recognised any more.
+    `rows` needs search_terms as the source gave them (or null) and statement. Words of `names` and of the optional list
+    column `own_names` are left out; both are `parts_of_names`. Secrets are redacted first: their single letters could
+    not be recognised later.
     """
     seen = [None if text is None else readable(text) for text in rows[COLUMN]]
     clean, _ = redact_all(pl.Series(COLUMN, seen, dtype=pl.String))
@@ -66,10 +66,10 @@ def general_words(
 
 
 def joined_words(rows: pl.DataFrame, statements: pl.DataFrame) -> pl.DataFrame:
-    """(id, search_terms): all general words of several rows (id, search_terms) of one fact that it does not say itself.
+    """(id, search_terms): the general words of all rows (id, search_terms) of a fact, without words of its statement.
 
-    `statements` is (id, statement). In the order of the alphabet and the first MAX_KEPT of them, so that it is the same
-    in whatever order they come together.
+    `statements` is (id, statement). The first MAX_KEPT in the order of the alphabet, so that the result does not depend
+    on the order of the rows.
     """
     spread = rows.select("id", terms=pl.col(COLUMN).str.split(" ")).explode("terms").drop_nulls()
     both = spread.group_by("id").agg(pl.col("terms").unique()).join(statements.select("id", "statement"), on="id")
@@ -83,7 +83,7 @@ def _as_text(words: pl.Expr) -> pl.Expr:
 
 
 def folded(text: pl.Expr) -> pl.Expr:
-    """A text as names are compared: in lower case, without accents and vowel points, with plain letters for ß, ł, ø.
+    """A text for the comparison of names: lower case, no accents and vowel points, plain letters for ß, ł, ø.
 
     Other marks stay: in Devanagari or Thai they are vowels, and a name without them is another name.
     """
@@ -92,9 +92,9 @@ def folded(text: pl.Expr) -> pl.Expr:
 
 
 def parts_of_names(name: pl.Expr) -> pl.Expr:
-    """The words of two letters and more that a name is made of, as a list: anne, marie, annemarie of "Anne-Marie".
+    """The words of a name with two letters or more, as a list: anne, marie, annemarie for "Anne-Marie".
 
-    What hyphens or apostrophes join is there in parts and as a whole: a text may have either.
+    Words with hyphens or apostrophes are there in parts and as a whole: a text may have either.
     """
     joined = folded(name).str.replace_all(r"[^\p{L}\p{M}\s]", "")
     words = folded(name).str.extract_all(_LETTERS).list.set_union(joined.str.extract_all(_LETTERS))
@@ -102,11 +102,12 @@ def parts_of_names(name: pl.Expr) -> pl.Expr:
 
 
 def have_part_of_name(texts: pl.Series, parts: Collection[str]) -> pl.Series:
-    """Whether each text has a word that may stand for one of these `parts_of_names`; false for none.
+    """Whether each text has a word that may stand for one of these `parts_of_names`; false for null.
 
-    This alone decides what is kept, what is erased and what the proof looks for. A word may be the part itself, or
-    begin with one of MIN_BEGINNING letters and more, whose last vowel may be another ("quints", "ивановой"); in a
-    script without spaces the part may stand anywhere. That is too much rather than too little.
+    This rule alone decides which words are kept, which are erased, and which the proof of erasure looks for. A word
+    matches if it is the part, or begins with a part of MIN_BEGINNING letters or more, whose last vowel may differ
+    ("quints", "ивановой"); in a script without spaces the part may stand anywhere. It matches too much rather than too
+    little.
     """
     rows = pl.DataFrame({"part": sorted(parts)}, schema={"part": pl.String})
     sought = rows.select(_sought(pl.col("part")).implode()).to_series()
@@ -115,12 +116,12 @@ def have_part_of_name(texts: pl.Series, parts: Collection[str]) -> pl.Series:
 
 
 def _apart(text: pl.Expr) -> pl.Expr:
-    """The words of a text, folded, with a blank before and after each."""
+    """The folded words of a text with a space before and after each."""
     return pl.format(" {} ", folded(text).str.replace_all(r"[^\p{L}\p{M}]+", " "))
 
 
 def _sought(part: pl.Expr) -> pl.Expr:
-    """What is looked for in words that stand apart: blanks say where a word must begin and end."""
+    """The search pattern of a part in `_apart` text; spaces mark where a word must begin and end."""
     stem = part.str.replace(_LAST_VOWEL, "")
     has_stem, is_long = (each.str.count_matches(r"\p{L}") >= MIN_BEGINNING for each in (stem, part))
     beginning = pl.format(" {}", pl.when(has_stem).then(stem).otherwise(part))

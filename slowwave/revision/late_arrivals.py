@@ -1,8 +1,8 @@
-"""What arrives late: the same messages give the same memory, in whatever order they come (§6.3, S1-21, S3-04).
+"""Late arrivals: the same messages give the same memory in any order of arrival (§6.3, S1-21, S3-04).
 
-A candidate may have been said before what is known already. Then three things are looked at once more: what somebody
-said later of such a fact (a directive is remembered), what was said before it and again after it (it may end in
-between), and what was said first only after it in the same words (one stretch of time, or two).
+A candidate may be older than known facts. Then three cases are decided again: stored directives about such a fact; a
+fact with evidence before and after the candidate (it may end in between); and a fact with the same words that was first
+said after the candidate (one interval, or two).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from slowwave.text import timed_id
 
 from .exact_duplicates import TEXT_KEY, ends_later, in_words
 from .patches import DIRECTIVES
-from .revision_state import ENDED_BY, Closings
+from .revision_state import ENDED_BY, Supersessions
 from .supersession import READ, RETRACT, SUPERSEDE
 
 REPEATED = "repeats "
-"""How the reason of a candidate begins that was refused as a repetition; the fact that it repeats follows."""
+"""Start of the status_reason of a rejected duplicate; the id of the repeated fact follows."""
 _ABOUT = ["scope", "subject_id"]
 _ORDER = ("said_at", "valid_from", "id")
 _OWN = ["message_id", "valid_from", "statement", "statement_hash", "search_terms", "object_text", "object_id", "quote",
@@ -31,34 +31,34 @@ _OWN = ["message_id", "valid_from", "statement", "statement_hash", "search_terms
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
-    """What is decided once more from the first statement on where a candidate comes late.
+class ReplayScope:
+    """Which classes of facts are decided again from the first statement on if a candidate comes late.
 
-    `single`: the relations that allow one object. `spared`: ids of facts whose class is not.
+    `single`: the relations that allow one object. `spared`: ids of facts whose class stays as it is.
     """
 
     single: frozenset[str] = frozenset()
     spared: frozenset[str] = frozenset()
 
 
-def in_order(fresh: pl.DataFrame) -> pl.DataFrame:
-    """The candidates in the order in which they were said, with their place in it."""
+def in_message_order(fresh: pl.DataFrame) -> pl.DataFrame:
+    """The candidates in message order, with their place."""
     return fresh.sort(*_ORDER).with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64))
 
 
-def unfold(
-    fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame, evidence: pl.DataFrame, replay: Replay
+def replay_evidence(
+    fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame, evidence: pl.DataFrame, replay: ReplayScope
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Candidates and facts, with each fact as it was known when the next candidate about its subject was said.
+    """Candidates and facts, with each fact in its state at the time of the first candidate about its subject.
 
-    What was said of the fact after that is a candidate again (`again_of` names the fact, null for all others): if the
-    fact ended in between, it is a stretch of its own. `known` are FACTS of any status, `evidence` FACT_EVIDENCE. Of
-    relations that allow one object, all is decided once more from its first statement on where a candidate comes late:
-    `others` say by `is_replayed` which facts these are.
+    Later evidence of the fact becomes a candidate again (`again_of` is the id of the fact, null for other candidates):
+    if the fact ended in between, that candidate is an interval of its own. `known` are FACTS of any status, `evidence`
+    FACT_EVIDENCE. If a candidate of a relation that allows one object comes late, the whole class is decided again from
+    its first statement on: these facts have `is_replayed`.
     """
     fresh = fresh.with_columns(again_of=pl.lit(None, dtype=pl.String))
-    said = evidence.select(again_of="fact_id", message_id="message_id", at="occurred_at").drop_nulls()
-    sayings = others.select(*_ABOUT, again_of="id").join(said, on="again_of")
+    statements = evidence.select(again_of="fact_id", message_id="message_id", at="occurred_at").drop_nulls()
+    sayings = others.select(*_ABOUT, again_of="id").join(statements, on="again_of")
     again = _come_late(fresh, others, sayings, replay)
     others = others.with_columns(is_replayed=pl.col("id").is_in(again["id"].implode()))
     later = sayings.group_by(*_ABOUT, "again_of").agg(first=pl.col("at").min())
@@ -76,10 +76,11 @@ def unfold(
     return _with_sayings(fresh, others, known, whole), others.update(before, on="id")
 
 
-def _come_late(fresh: pl.DataFrame, others: pl.DataFrame, sayings: pl.DataFrame, replay: Replay) -> pl.DataFrame:
-    """(id): the facts of a relation that allows one object of which more was said later than some candidate was.
+def _come_late(fresh: pl.DataFrame, others: pl.DataFrame, sayings: pl.DataFrame, replay: ReplayScope) -> pl.DataFrame:
+    """(id): the facts of classes for which a candidate comes late.
 
-    Or that ended later: somebody said so.
+    A class is a scope, subject and relation that allows one object. A candidate is late if a fact of its class has
+    later evidence, or a later end.
     """
     of_one = pl.col("predicate").is_in(list(replay.single)) & (pl.col("polarity") != "negated").fill_null(True)
     is_spared = pl.col("id").is_in(list(replay.spared)).any().over(*_ABOUT, "predicate")
@@ -91,8 +92,8 @@ def _come_late(fresh: pl.DataFrame, others: pl.DataFrame, sayings: pl.DataFrame,
     return classes.join(late, on=[*_ABOUT, "predicate"], how="semi").select("id")
 
 
-def replayed(others: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
-    """The facts, those that are decided once more as they were when first said: nothing has ended them yet."""
+def reopened(others: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
+    """The facts; replayed ones in their state at their first statement: live and without an end."""
     first = fresh.filter(pl.col("again_of").is_not_null()).sort("place").unique("again_of", keep="first")
     first = first.select("said_at", "place", id="again_of").join(others.filter("is_replayed"), on="id", how="semi")
     opened = pl.when(~_is_ended())
@@ -104,38 +105,41 @@ def replayed(others: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
     ).update(first, on="id")
 
 
-def revived_by(others: pl.DataFrame, closings: Closings) -> frozenset[str]:
-    """Ids of facts that were over and that nothing ends once all is decided again: their class must stay as it is."""
-    return frozenset(others.filter(_is_ended()).join(closings.facts, on="id", how="anti")["id"])
+def left_open(others: pl.DataFrame, supersessions: Supersessions) -> frozenset[str]:
+    """Ids of ended facts that the replay would leave open: their class must stay as it is."""
+    return frozenset(others.filter(_is_ended()).join(supersessions.facts, on="id", how="anti")["id"])
 
 
-def news(closings: Closings, others: pl.DataFrame) -> Closings:
-    """The closings without what was decided before, in the same way, of facts that were decided once more."""
+def changed_supersessions(supersessions: Supersessions, others: pl.DataFrame) -> Supersessions:
+    """The supersessions without those of replayed facts that are the same as before."""
     again = others.filter("is_replayed")
-    same = list(again.join(closings.facts, on=["id", "valid_to", "replaced_by"], how="semi", nulls_equal=True)["id"])
-    known, changed = frozenset(again["id"]), frozenset(closings.facts["id"]) - frozenset(same)
+    same = list(
+        again.join(supersessions.facts, on=["id", "valid_to", "replaced_by"], how="semi", nulls_equal=True)["id"]
+    )
+    known, changed = frozenset(again["id"]), frozenset(supersessions.facts["id"]) - frozenset(same)
 
-    new = dict(closings.facts.select("id", "valid_to").iter_rows())
+    new = dict(supersessions.facts.select("id", "valid_to").iter_rows())
     ends = {id_: [old, new[id_]] for id_, old in again.select("id", "valid_to").iter_rows() if old and id_ in changed}
     facts, retired, ended = (
-        part.filter(~pl.col("id").is_in(same)) for part in (closings.facts, closings.retired, closings.ended)
+        part.filter(~pl.col("id").is_in(same))
+        for part in (supersessions.facts, supersessions.retired, supersessions.ended)
     )
     return replace(
-        closings,
+        supersessions,
         facts=facts,
         retired=retired,
         ended=ended,
         decisions=[
             _since_stored(row, ends)
-            for row in closings.decisions
+            for row in supersessions.decisions
             if row["subject_id"] in changed or not known.issuperset(cast(list[str], row["ids_in"]))
         ],
-        doubts=tuple(doubt for doubt in closings.doubts if not known.issuperset(doubt[:2])),
+        doubts=tuple(doubt for doubt in supersessions.doubts if not known.issuperset(doubt[:2])),
     )
 
 
 def _since_stored(decision: Mapping[str, object], ends: Mapping[str, list[datetime]]) -> Mapping[str, object]:
-    """A decision that moves an end says which end was known until now, so that the past shows it as it was known."""
+    """The decision; one that moves an end also names the stored end, for questions about earlier knowledge."""
     id_ = str(decision["subject_id"])
     if id_ not in ends:
         return decision
@@ -143,14 +147,14 @@ def _since_stored(decision: Mapping[str, object], ends: Mapping[str, list[dateti
 
 
 def _is_ended() -> pl.Expr:
-    """Whether a fact that is decided once more was ended by what was said: by another fact, or by a directive."""
+    """Whether a replayed fact was ended by another fact or by a directive."""
     by_other = (pl.col("status") == "superseded") & pl.col("replaced_by").is_not_null()
-    is_told = pl.col("status_reason").fill_null("").str.starts_with(ENDED_BY)
-    return pl.col("is_replayed") & pl.col("valid_to").is_not_null() & (by_other | is_told)
+    by_directive = pl.col("status_reason").fill_null("").str.starts_with(ENDED_BY)
+    return pl.col("is_replayed") & pl.col("valid_to").is_not_null() & (by_other | by_directive)
 
 
 def _with_sayings(fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame, torn: pl.DataFrame) -> pl.DataFrame:
-    """The candidates and the sayings (again_of, message_id, at) of facts, in their own words where these are known."""
+    """The candidates, and evidence of facts (again_of, message_id, at) as candidates, with its own wording if known."""
     wording = known.filter(pl.col("status") == "rejected").select(*_OWN, again_of="similar_to_id")
     sayings = torn.join(wording, on=["again_of", "message_id"], how="left", maintain_order="left")
     sayings = sayings.unique(["again_of", "message_id"], keep="first", maintain_order=True).drop(_ABOUT)
@@ -177,16 +181,16 @@ def _with_sayings(fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame
     return pl.concat([fresh, rows.select([name for name in fresh.columns if name in rows.columns])], how="diagonal")
 
 
-def sayings_of(fresh: pl.DataFrame) -> pl.DataFrame:
-    """OPTIONS: what was evidence of a fact is that still, as long as the fact did not end before it was said."""
+def evidence_options(fresh: pl.DataFrame) -> pl.DataFrame:
+    """OPTIONS: evidence still belongs to its fact, unless the fact ended before that message."""
     again = fresh.filter(pl.col("again_of").is_not_null(), pl.col("segment").is_null())
     return in_words(again.select("id", target_id="again_of", rank=pl.lit(0)))
 
 
-def early(fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
-    """(id, next_id, next_from): candidates of which a fact says the same words, but was first said after them.
+def early_candidates(fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+    """(id, next_id, next_from): candidates older than a fact with the same words.
 
-    Unless another one said them before and still held: then they repeat that one.
+    Without candidates that repeat another fact, which was said before them and still held.
     """
     key = [name for name in TEXT_KEY if name != "segment"]
     mine = fresh.filter(pl.col("again_of").is_null()).select("id", "said_at", "valid_from", *key)
@@ -198,32 +202,32 @@ def early(fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
     return first.select("id", "next_id", next_from="from_")
 
 
-def apart(fresh: pl.DataFrame, early_ones: pl.DataFrame) -> pl.DataFrame:
-    """The candidates, the early ones for themselves until it is known whether they lasted."""
+def with_early_segments(fresh: pl.DataFrame, early_ones: pl.DataFrame) -> pl.DataFrame:
+    """The candidates; early ones get a segment of their own until it is known whether they lasted."""
     mark = early_ones.select("id", mark=pl.lit("before ") + pl.col("next_id"))
     marked = fresh.join(mark, on="id", how="left", maintain_order="left")
     return marked.with_columns(segment=pl.coalesce("segment", "mark")).drop("mark")
 
 
-def lasted(
-    early_ones: pl.DataFrame, repeats: pl.DataFrame, closings: Closings, joined: Mapping[str, str]
+def lasting_candidates(
+    early_ones: pl.DataFrame, duplicates: pl.DataFrame, supersessions: Supersessions, joined: Mapping[str, str]
 ) -> dict[str, str]:
-    """The early candidates that nothing ended before the same words were said again, and the fact that says them."""
-    roots = early_ones.join(repeats, on="id", how="anti").filter(~pl.col("id").is_in([*joined]))
-    ends = closings.facts.select("id", end="valid_to")
+    """Early candidates that held until the fact with the same words began → id of that fact."""
+    roots = early_ones.join(duplicates, on="id", how="anti").filter(~pl.col("id").is_in([*joined]))
+    ends = supersessions.facts.select("id", end="valid_to")
     still = roots.join(ends, on="id", how="left").filter((pl.col("end") >= pl.col("next_from")).fill_null(True))
     return dict(still.select("id", "next_id").iter_rows())
 
 
-def joins_of(fresh: pl.DataFrame, joined: Mapping[str, str]) -> pl.DataFrame:
-    """OPTIONS: early candidates that lasted until a fact says the same."""
+def early_options(fresh: pl.DataFrame, joined: Mapping[str, str]) -> pl.DataFrame:
+    """OPTIONS: early candidates that lasted until a fact with the same words."""
     schema = {"id": pl.String, "target_id": pl.String}
     pairs = pl.DataFrame(list(joined.items()), schema=schema, orient="row").join(fresh, on="id", how="semi")
     return in_words(pairs.with_columns(rank=pl.lit(0)))
 
 
-def moved_back(others: pl.DataFrame, fresh: pl.DataFrame, joined: Mapping[str, str]) -> pl.DataFrame:
-    """The facts, those that hold longer than was known since the earlier time, at the place of who said so."""
+def with_earlier_starts(others: pl.DataFrame, fresh: pl.DataFrame, joined: Mapping[str, str]) -> pl.DataFrame:
+    """The facts; one that an early candidate joined begins at the time and place of that candidate."""
     if not joined:
         return others
     begun = fresh.filter(pl.col("id").is_in(list(joined))).sort("place", descending=True)
@@ -233,13 +237,13 @@ def moved_back(others: pl.DataFrame, fresh: pl.DataFrame, joined: Mapping[str, s
     return others.update(first.with_columns(from_="valid_from"), on="id")
 
 
-def known_speakers(known: pl.DataFrame, directives: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
-    """(READ…, winner_id): who said of known facts that they are over; `times` are (message_id, said_at)."""
+def directive_facts(known: pl.DataFrame, directives: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
+    """(READ…, winner_id): known facts whose directives end others; `times` are (message_id, said_at)."""
     ending = directives.filter(pl.col("action").is_in([SUPERSEDE, RETRACT]))
     rows = frames.conform(known, frames.FACTS).join(ending.select(id="candidate_id").unique(), on="id", how="semi")
     repeated = pl.col("status_reason").fill_null("").str.starts_with(REPEATED)
-    heard = rows.filter(pl.col("status").is_in(["active", "superseded"]) | repeated).join(times, on="message_id")
-    return heard.with_columns(
+    speaking = rows.filter(pl.col("status").is_in(["active", "superseded"]) | repeated).join(times, on="message_id")
+    return speaking.with_columns(
         first_at="said_at",
         place=pl.lit(-1, dtype=pl.Int64),
         winner_id=pl.when(repeated).then("similar_to_id").otherwise("id"),
@@ -247,15 +251,15 @@ def known_speakers(known: pl.DataFrame, directives: pl.DataFrame, times: pl.Data
 
 
 def times_of(evidence: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
-    """(message_id, said_at) of everything that was heard."""
-    heard = [
+    """(message_id, said_at) of all evidence and messages."""
+    times = [
         evidence.select("message_id", said_at="occurred_at"),
         messages.select(message_id="id", said_at="occurred_at"),
     ]
-    return pl.concat(heard).drop_nulls().unique("message_id")
+    return pl.concat(times).drop_nulls().unique("message_id")
 
 
-def remembered(directives: pl.DataFrame, speakers: pl.DataFrame) -> pl.DataFrame:
-    """(id, known_id, object, action, reason) of directives of known speakers."""
+def stored_directives(directives: pl.DataFrame, speakers: pl.DataFrame) -> pl.DataFrame:
+    """(id, known_id, object, action, reason): ending directives of known speakers."""
     rows = frames.conform(directives, DIRECTIVES).rename({"candidate_id": "id"})
     return rows.filter(pl.col("action").is_in([SUPERSEDE, RETRACT])).join(speakers, on="id", how="semi")

@@ -1,7 +1,7 @@
-"""Which two objects of a relation that allows one at a time exclude each other (S2-58b, T9).
+"""Mutual exclusion: which two objects of a relation that allows one at a time cannot both hold (S2-58b, T9).
 
-A truth that is retired is hard to find again, so every doubt keeps both: one object may be another name of the other, a
-part of it, or said more exactly; a statement may tell of the past, of a plan, or of one job among several.
+A true fact that is retired is hard to find again, so every doubt keeps both: one object may be another name of the
+other, a part of it, or a more exact value; a statement may be about the past, a plan, or one job among several.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DESCRIBED = (
 )
 _OUTER = " \t\"'“”‘’`.,;:!?()"
 WORD = re.compile(r"[^\W_]+(?:['’.&+#-][^\W_]+)*[+#]*")
-"""A word as it is written: with inner signs, and with those of "C++" and "C#"."""
+"""A word with inner marks, and with the final marks of "C++" and "C#"."""
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _SENTENCE = re.compile(r"[.!?;]\s|[\n;]")
@@ -96,10 +96,10 @@ _KINDS_APART = frozenset({"person", "place", "organization"})
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """How a statement puts its object: what kind of words it is, and whether it is plainly so, now and alone.
+    """How a statement presents its object: the kind of its words, and `is_plain`: true now, and of this object alone.
 
-    `is_event`: it tells when that began, not that it is so still ("moved to Oslo in October"). `tells_change`: it says
-    that this is new, or so since some time ("works at Acme now").
+    `is_event`: the statement tells of a beginning, not of the present ("moved to Oslo in October"). `tells_change`: it
+    says that this is new, or since when ("works at Acme now").
     """
 
     kind: Kind
@@ -110,7 +110,7 @@ class Claim:
 
 @lru_cache(maxsize=65_536)
 def read_claim(statement: str, object_text: str) -> Claim:
-    """The claim that a statement makes about its object; where it does not name it, all its words count."""
+    """The claim of a statement about its object; if it does not name the object, all its words count."""
     straight = statement.replace("’", "'")
     at = straight.lower().find(object_text.lower().replace("’", "'"))
     end = at + len(object_text)
@@ -128,7 +128,7 @@ def read_claim(statement: str, object_text: str) -> Claim:
 
 
 def telling(text: str) -> list[str]:
-    """The words of a text as they are written, without function words."""
+    """The words of a text as written, without function words."""
     return [word for word in WORD.findall(text) if word.lower() not in FUNCTION_WORDS]
 
 
@@ -142,13 +142,13 @@ def _own_clause(before: str) -> str:
 
 
 def _is_unreal(text: str) -> bool:
-    """Whether it hopes, plans, doubts or supposes; May is a month and Will a person."""
+    """Whether a text is a hope, plan, doubt or condition; "May" is a month and "Will" a person."""
     words = [word for word in WORD.findall(text) if word not in ("May", "Will")]
     return any(MODALITY.get(word.lower()) in _UNREAL for word in words) or bool(_SOUGHT.search(text))
 
 
 def names_both(statement: str, others: frozenset[str]) -> bool:
-    """Whether a statement names the other object too, and not as what was left: "works at Acme and Globex"."""
+    """Whether a statement names the other object too, as present: "works at Acme and Globex"."""
     return _names_one(statement, others) and not _TURN.search(statement.lower())
 
 
@@ -163,12 +163,12 @@ def _names_one(statement: str, names: frozenset[str]) -> bool:
 
 
 def is_lasting(relation: str) -> bool:
-    """Whether a relation never changes in life: what differs is a mistake of one of the two."""
+    """Whether a relation never changes in life, so one of two different objects is a mistake."""
     return bool(_LASTING.search(relation))
 
 
 def _kind(object_text: str, statement: str) -> Kind:
-    """Numbers and dates are values, names are written as such, a word in small letters is one without an article."""
+    """Numbers and dates are values, capitalised words are names, a lower-case word without article is a word."""
     words = telling(object_text)
     if any(map(str.isdigit, object_text)) and not any(w[:1].isupper() and w.lower() not in MONTHS for w in words):
         return "value"
@@ -182,14 +182,14 @@ def _kind(object_text: str, statement: str) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """What an object is called: every name in normal form, and the type of its entity (empty if unknown)."""
+    """The names of an object in normal form, and the type of its entity (empty if unknown)."""
 
     names: frozenset[str]
     type: str = ""
 
 
 def exclude(a: Forms, b: Forms, kinds: tuple[Kind, Kind]) -> bool:
-    """Whether two objects cannot both be the one that holds."""
+    """Whether two objects cannot both hold."""
     if kinds[0] != kinds[1] or kinds[0] == "description" or not a.names or not b.names:
         return False
     if {a.type, b.type} <= _KINDS_APART and a.type != b.type:
@@ -201,14 +201,14 @@ def exclude(a: Forms, b: Forms, kinds: tuple[Kind, Kind]) -> bool:
 
 
 def may_overlap(a: Forms, b: Forms) -> bool:
-    """Whether one of two places may hold the other: what no list names may be a quarter of what a list does name."""
+    """Whether one of two places may be inside the other: an unlisted place may be a part of a listed one."""
     if any(are_apart(one, other) for one in a.names for other in b.names):
         return False
     return any(is_listed(name) for name in a.names | b.names)
 
 
 def _may_be_one(a: str, b: str, *, is_name: bool) -> bool:
-    """Whether two names may mean one thing, or one a part of the other."""
+    """Whether two names may mean one thing, or one is a part of the other."""
     one, other = _name_words(a), _name_words(b)
     if not one or not other or _holds(one, other) or _holds(other, one) or _is_short_for(one, other):
         return True
@@ -219,13 +219,13 @@ def _may_be_one(a: str, b: str, *, is_name: bool) -> bool:
 
 
 def _are_other_values(a: str, b: str) -> bool:
-    """Whether two amounts or dates of one kind differ: what is measured is the same, how much is not."""
+    """Whether two amounts or dates have the same unit and different numbers."""
     (one, unit), (other, second_unit) = _value(a), _value(b)
     return unit == second_unit and len(one) == len(other) and one != other
 
 
 def _value(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The numbers of a value and the words that say of what; months and spelt numbers are numbers."""
+    """The numbers of a value, and the words of its unit; months and spelt numbers count as numbers."""
     bare = _THOUSANDS.sub("", text)
     numbers = [*_NUMBER.findall(bare)]
     words = [word for word in re.findall(r"[^\W\d_]+|[%$€£]", _NUMBER.sub(" ", bare)) if word not in FUNCTION_WORDS]
@@ -252,7 +252,7 @@ def _is_short_for(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
 
 @lru_cache(maxsize=65_536)
 def plain(words: str) -> str:
-    """A name as directives and objects are compared: normalised, without article and outer punctuation."""
+    """A name for comparison: normalised, without article and outer punctuation."""
     return _ARTICLE.sub("", normalise_name(words).strip(_OUTER))
 
 

@@ -1,6 +1,7 @@
 """Claims become candidate facts, grouped in patch batches that are decided together (S2-12, S2-18, S3-02 … S3-12).
 
-A candidate is invisible. `evaluation.evaluate` says which pass; only `application.plan_application` makes one active.
+A candidate is invisible to recall. `evaluation.evaluate` decides which pass; only `apply.plan_application` makes one
+active.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ DIRECTIVES: frames.Schema = {
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Candidate facts (FACTS), what they do away with (DIRECTIVES), their batches, and what was not taken."""
+    """Candidate facts (FACTS), their DIRECTIVES and PATCH_BATCHES, relations outside the tables, dropped counts."""
 
     facts: pl.DataFrame
     directives: pl.DataFrame
@@ -113,14 +114,14 @@ def build_candidates(
 
     `messages` has MESSAGES (absent columns are null), `names` is `Resolution.names`, `learned` the stored predicates.
     `aliases` (alias_name, entity_id) are further names of these entities, which are no general words.
-    A claim is dropped and counted when its message is missing or over the limit, when its subject is no entity, or when
-    it was made before word for word (its general words are kept); an object that is no entity is kept as text.
+    A claim is dropped and counted if its message is missing or over the limit, if its subject is no entity, or if it
+    repeats an earlier one word for word (its general words are kept); an object that is no entity is kept as text.
     """
-    said = frames.conform(messages, MESSAGES).select(*MESSAGES).rename({"id": "message_id"})
+    texts = frames.conform(messages, MESSAGES).select(*MESSAGES).rename({"id": "message_id"})
     numbered = pl.int_range(pl.len()).over("window")
     taken = frames.conform(claims, CLAIMS).select(*CLAIMS, claim=numbered)
     limited = taken.filter(pl.int_range(pl.len()).over("message_id") < settings.max_facts_per_message)
-    placed = limited.join(said, on="message_id", how="inner", maintain_order="left")
+    placed = limited.join(texts, on="message_id", how="inner", maintain_order="left")
     linked = _linked(placed, names).filter(pl.col("subject_id").is_not_null())
     relations = predicates.canonicalise(linked["relation"], learned)
     tagging, facts = _facts(linked, relations, settings, now)
@@ -154,9 +155,9 @@ def content_stems(text: str, *, drop: str | None = None) -> pl.Expr:
 
 
 def _linked(claims: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
-    """Adds subject_id, subject_type, object_id, object_type; a name means what its own window says it means."""
-    said = pl.concat([claims["subject"], claims["object"]]).drop_nulls().unique().to_list()
-    canonical = {name: normalise_name(name) for name in said}
+    """Adds subject_id, subject_type, object_id, object_type, by the names of the claim's own window."""
+    mentioned = pl.concat([claims["subject"], claims["object"]]).drop_nulls().unique().to_list()
+    canonical = {name: normalise_name(name) for name in mentioned}
     for end in ("subject", "object"):
         known = names.select(
             "window",
@@ -171,21 +172,21 @@ def _linked(claims: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
 
 
 def _deciding_part() -> pl.Expr:
-    """The words that say whether the relation holds: up to its object, unless the statement begins with that.
+    """The words before the object, which may deny the relation; the whole statement if fewer than two stand before it.
 
-    "Ana lives in vim, so show diffs and not mouse clicks" does not deny vim. What is no relation denies nothing: the
-    sentence "Never deploy on Fridays" is true as it stands.
+    "Ana lives in vim, so show diffs and not mouse clicks" does not deny vim. An observation is never negated: "Never
+    deploy on Fridays" is true as a whole.
     """
     straight = pl.col("statement").str.to_lowercase().str.replace_all("[’‘]", "'")
     before = straight.str.splitn(pl.col("object").str.to_lowercase(), 2).struct.field("field_0")
-    is_told = before.str.count_matches(r"\w+") >= 2
-    return pl.when((pl.col("object").fill_null("") != "") & is_told).then(before).otherwise(straight)
+    has_words = before.str.count_matches(r"\w+") >= 2
+    return pl.when((pl.col("object").fill_null("") != "") & has_words).then(before).otherwise(straight)
 
 
 def _facts(
     claims: pl.DataFrame, relations: pl.DataFrame, settings: ExtractSettings, now: datetime
 ) -> tuple[aspects.Tagging, pl.DataFrame]:
-    """The claims with every column of a fact that they decide."""
+    """The claims with all columns of a fact that follow from them."""
     spoken = claims.join(
         relations.rename({"raw": "relation", "canonical": "predicate"}),
         on="relation",
@@ -194,7 +195,7 @@ def _facts(
     )
     spoken = spoken.with_columns(_cleaned(spoken["statement"]), object=pl.col("object").str.strip_chars())
     edge = pl.col("edge_type").str.strip_chars().str.to_lowercase().replace(EDGE_ALIASES)
-    # A model names a relation only where it holds, or says that it is over; of what rules read the words decide.
+    # A model gives a relation only if it holds, or marks it as ended; for claims of rules the words decide.
     is_denied = (
         pl.when(pl.col("by_model").fill_null(False)).then(False).otherwise(_deciding_part().str.contains(_NEGATION))
     )
@@ -239,7 +240,7 @@ def _facts(
 
 
 def _terms_of(facts: pl.DataFrame, names: pl.DataFrame, aliases: pl.DataFrame | None) -> pl.Series:
-    """The general words of facts; what a model gives is a little, an export may bring all that were gathered."""
+    """The general words of facts: up to MAX_TERMS from a model, up to MAX_KEPT from an export."""
     known = names.select("entity_id", "entity_type", name="canonical_name").unique()
     if aliases is not None:
         kinds = known.select("entity_id", "entity_type").unique("entity_id")
@@ -257,10 +258,10 @@ def _cleaned(statements: pl.Series) -> pl.Series:
 
 
 def search_terms(rows: pl.DataFrame, names: pl.DataFrame, most: int | pl.Expr = MAX_TERMS) -> pl.Series:
-    """General words of claims (search_terms, statement, subject_id, object_id), without their names.
+    """General words of claims (search_terms, statement, subject_id, object_id), without names.
 
-    `names` (name, entity_id, entity_type) are left out of what is about their entity, and those of persons everywhere:
-    but for what persons are to each other, "sister", with which people ask.
+    `names` (name, entity_id, entity_type) are left out of facts about their entity, and names of persons everywhere.
+    Words of kinship such as "sister" stay, because people search with them.
     """
     parts = names.select("entity_id", "entity_type", word=parts_of_names(pl.col("name"))).explode("word")
     parts = parts.drop_nulls("word").filter(~pl.col("word").is_in(sorted(ROLES)))
@@ -274,10 +275,10 @@ def search_terms(rows: pl.DataFrame, names: pl.DataFrame, most: int | pl.Expr = 
 
 
 def _times(claims: pl.DataFrame, now: datetime) -> pl.DataFrame:
-    """TIMES of the claims: when they hold, from when they were said where no words tell (S3-11), when they happen.
+    """TIMES of the claims: validity, by default from the message time (S3-11), and the time of the event.
 
-    A state that is to come holds from then on, "starts at Acme in May"; any other plan is known from when it was said.
-    What a sentence says of the past stays true when that is over: only a relation ends before it was said.
+    A future state holds from its date on ("starts at Acme in May"); any other plan holds from the message time. A
+    sentence about the past stays true: only a relation may end before its message.
     """
     columns = ("temporal_hint", "statement", "date", "time_kind", "object", "predicate")
     rows = []
@@ -294,12 +295,12 @@ def _times(claims: pl.DataFrame, now: datetime) -> pl.DataFrame:
 
 
 def quotes(rows: pl.DataFrame) -> pl.Series:
-    """The sentence of its message that shares most content words with each statement, the first of equals.
+    """For each statement the sentence of its message with most shared content words, the first of equals.
 
     `rows` needs message_id, content and statement.
     """
-    said = rows.select("message_id", pl.col("content").fill_null("")).unique("message_id").iter_rows()
-    parts = [(message, sentence) for message, content in said for sentence in sentences(content)]
+    texts = rows.select("message_id", pl.col("content").fill_null("")).unique("message_id").iter_rows()
+    parts = [(message, sentence) for message, content in texts for sentence in sentences(content)]
     spread = pl.DataFrame(
         {
             "message_id": pl.Series([message for message, _ in parts], dtype=pl.String),
@@ -319,7 +320,7 @@ def quotes(rows: pl.DataFrame) -> pl.Series:
 
 
 def _with_batches(facts: pl.DataFrame) -> pl.DataFrame:
-    """One batch per conversation or document and the messages that it brings (S3-08)."""
+    """The facts with patch_batch_id: one batch per conversation or document and its messages (S3-08)."""
     groups = facts.group_by("conversation_id", maintain_order=True).agg(pl.col("message_id").unique().sort())
     ids = {source: row_id("p", source, listed) for source, listed in groups.iter_rows()}
     return facts.with_columns(
@@ -340,12 +341,12 @@ def _batches(facts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _directives(facts: pl.DataFrame) -> pl.DataFrame:
-    """What the candidates say is over: their own directives, and the end of what a claim says has ended.
+    """DIRECTIVES: those of the claims, and one for each claim about an ended relation.
 
-    One that points at a claim of its own window means the candidate that this one became.
+    A directive that points at a claim of its own window means the candidate of that claim.
     """
     own = facts.select("window", "claim", own_id="id")
-    said = (
+    given = (
         facts.select("window", pl.col("id").alias("candidate_id"), "resolves")
         .explode("resolves")
         .drop_nulls("resolves")
@@ -358,7 +359,7 @@ def _directives(facts: pl.DataFrame) -> pl.DataFrame:
     ended = facts.filter(pl.col("ended").fill_null(False) & pl.col("object_text").is_not_null()).select(
         candidate_id="id", object="object_text", action=pl.lit("retract"), reason=pl.lit("temporal_change")
     )
-    rows = pl.concat([frames.conform(part, DIRECTIVES) for part in (said, ended)])
+    rows = pl.concat([frames.conform(part, DIRECTIVES) for part in (given, ended)])
     named = rows.filter(pl.col("known_id").is_not_null() | (pl.col("object").fill_null("").str.strip_chars() != ""))
     return named.with_columns(
         pl.col("action").fill_null("supersede"), pl.col("reason").fill_null("temporal_change")

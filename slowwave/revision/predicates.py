@@ -1,4 +1,4 @@
-"""Predicates: the normal form of a relation, the table of canonical forms, how many objects each allows (S2-61)."""
+"""Predicates: normal forms of relations, the table of canonical forms, and their cardinality (S2-61)."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from slowwave.text import cut_bytes, row_id
 MAX_RELATION_BYTES = 256
 Cardinality = Literal["1", "n"]
 Names = Mapping[str, tuple[str, Cardinality]]
-"""What a model said about relations: normal form → canonical form and how many objects it allows."""
+"""Answers of a model about relations: normal form → canonical form and cardinality."""
 
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A canonical relation: its other forms, and the domain within which one object takes another's place."""
+    """A canonical relation: its aliases, and the domain in which one fact may succeed another."""
 
     name: str
     aliases: str = ""
     cardinality: Cardinality = "n"
     domain: str = ""
     meaning: str = ""
-    """What stands on either side and in which tense, as the prompt says it; empty: not offered to a model."""
+    """Subject, object and tense, for the prompt; empty: not offered to a model."""
 
     @property
     def forms(self) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ DEFAULT: tuple[Predicate, ...] = (
     Predicate("contains"),
     Predicate("similar_to"),
 )
-"""The closed list of conversations: what fits none of these is an observation, which is its sentence alone."""
+"""The closed list for conversations; a claim that fits none of these is an observation."""
 _TABLE = pl.DataFrame(
     [(form, p.name, p.cardinality, "default") for p in DEFAULT for form in p.forms],
     schema=["alias", "canonical", "cardinality", "source"],
@@ -104,7 +104,7 @@ EDGE_TYPES: Mapping[str, str] = {
     **dict.fromkeys(("caused_by", "fixed"), "causal"),
     **dict.fromkeys(("joined", "moved_to", "replaces", "scheduled_for"), "temporal"),
 }
-"""What kind of edge a relation is; all others are semantic (S2-11)."""
+"""Relation → type of edge; all others are semantic (S2-11)."""
 _DENIAL = re.compile(r"^(?:(?:does|do|did|is|was|has)_not|not|no_longer|stopped)_")
 _RANK = {"file": 0, "default": 1, "llm": 2}
 _UNREAL = ("future", "possible", "would", "if", "wish")
@@ -125,7 +125,7 @@ _COLUMNS = ["alias", "canonical", "cardinality", "source"]
 
 
 def known_relation(raw: str) -> str:
-    """The relation of the closed list that the words name; empty if they name none."""
+    """The canonical relation of the closed list for these words; empty if there is none."""
     return _CANONICAL.get("_".join(re.findall(r"[^\W_]+", raw.lower())), "")
 
 
@@ -145,14 +145,14 @@ def normal_form(raw: str) -> pl.Expr:
 
 
 def canonicalise(raw: pl.Series, learned: pl.DataFrame) -> pl.DataFrame:
-    """Distinct relations as (raw, canonical, cardinality, source); unknown ones stay as they are, n, source `raw`.
+    """Distinct relations as (raw, canonical, cardinality, source); unknown ones keep their form, n, source `raw`.
 
     `learned` holds rows of the `predicates` table; a row from a file outranks the default table, a model's does not.
     """
-    said = pl.DataFrame({"raw": raw.cast(pl.String).unique(maintain_order=True).drop_nulls()})
-    said = said.with_columns(alias=normal_form("raw"))
+    relations = pl.DataFrame({"raw": raw.cast(pl.String).unique(maintain_order=True).drop_nulls()})
+    relations = relations.with_columns(alias=normal_form("raw"))
     return (
-        said.join(_table(learned), on="alias", how="left", maintain_order="left")
+        relations.join(_table(learned), on="alias", how="left", maintain_order="left")
         .with_columns(
             canonical=pl.coalesce("canonical", "alias"),
             cardinality=pl.col("cardinality").fill_null("n"),
@@ -163,32 +163,32 @@ def canonicalise(raw: pl.Series, learned: pl.DataFrame) -> pl.DataFrame:
 
 
 def unmapped(canonical: pl.DataFrame) -> list[str]:
-    """The canonical forms that no table knows, in order: what a model may be asked about (S2-61)."""
+    """The canonical forms that are in no table, in order: questions for a model (S2-61)."""
     return canonical.filter(pl.col("source") == "raw")["canonical"].unique(maintain_order=True).to_list()
 
 
 def settle_names(answers: Mapping[str, tuple[str, Cardinality]], learned: pl.DataFrame) -> Names:
-    """What becomes of a model's answers: for each relation that was asked about its canonical form and cardinality.
+    """Canonical form and cardinality of each relation of a model's answers.
 
-    `answers` has normal forms as keys, and whatever the model wrote as canonical form (T37). An answer that says
-    nothing, or that maps what is denied, over or wished on what is, leaves the relation as it is. Forms that the
-    tables know keep the cardinality of the tables. For other forms "1" makes facts retire each other, so it is believed
-    only of the relation itself. A form of which another answer says that it means a third means that third.
+    `answers` has normal forms as keys, and unchecked canonical forms of the model (T37). An empty answer, or one that
+    maps a denied, ended or wished relation to a plain one, leaves the relation as it is. Forms of the tables keep their
+    cardinality. For other forms "1" makes facts retire each other, so it is accepted only for the relation itself.
+    Chains of answers are followed to their end.
     """
     forms = canonicalise(pl.Series([name for name, _ in answers.values()], dtype=pl.String), learned)
     plain = dict(forms.select("raw", "canonical").iter_rows())
     known = dict(forms.filter(pl.col("source") != "raw").select("canonical", "cardinality").iter_rows())
-    said = {alias: plain[name] if _may_mean(alias, plain[name]) else alias for alias, (name, _) in answers.items()}
+    meanings = {alias: plain[name] if _may_mean(alias, plain[name]) else alias for alias, (name, _) in answers.items()}
     own: dict[str, Cardinality] = {a: c for a, (name, c) in answers.items() if plain[name] == a}
     settled: dict[str, tuple[str, Cardinality]] = {}
     for alias in answers:
-        name = _end_of(alias, said)
+        name = _end_of(alias, meanings)
         settled[alias] = (name, known.get(name, own.get(name, "n")))
     return settled
 
 
 def _may_mean(alias: str, name: str) -> bool:
-    """Whether a relation may have this canonical form: neither is denied, over, wished for or past alone."""
+    """Whether a relation may have this canonical form: both or neither are denied, ended, wished or past."""
     return (
         bool(name) and _turns(alias) == _turns(name) and not _is_past_of(alias, name) and not _is_past_of(name, alias)
     )
@@ -200,15 +200,15 @@ def _turns(form: str) -> list[str]:
 
 
 def _is_past_of(past: str, present: str) -> bool:
-    """Whether one begins with the regular past of the other's verb: lived_in, lives_in."""
+    """Whether one begins with the regular past of the other's verb: lived_in of lives_in."""
     first, second = past.split("_")[0], present.split("_")[0]
     return bool(_PAST.search(first)) and not _PAST.search(second) and _PAST.sub("", first) == _PRESENT.sub("", second)
 
 
-def _end_of(alias: str, said: Mapping[str, str]) -> str:
-    """Where a chain of answers ends; a circle ends at its first name in the alphabet."""
+def _end_of(alias: str, meanings: Mapping[str, str]) -> str:
+    """The end of a chain of answers; of a circle the first name in the alphabet."""
     chain = [alias]
-    while (name := said.get(chain[-1], chain[-1])) != chain[-1]:
+    while (name := meanings.get(chain[-1], chain[-1])) != chain[-1]:
         if name in chain:
             return min(chain[chain.index(name) :])
         chain.append(name)
@@ -216,9 +216,9 @@ def _end_of(alias: str, said: Mapping[str, str]) -> str:
 
 
 def learned_rows(answers: Names) -> pl.DataFrame:
-    """Rows of `predicates` for a model's answers, so that nobody asks again (S2-61).
+    """Rows of `predicates` for a model's answers, so that no question is asked twice (S2-61).
 
-    One row for each alias, and one for each new canonical form, which means itself.
+    One row for each alias, and one for each new canonical form, as its own alias.
     """
     forms = {name: (name, cardinality) for name, cardinality in answers.values() if name not in _CANONICAL}
     rows = [
@@ -229,7 +229,7 @@ def learned_rows(answers: Names) -> pl.DataFrame:
 
 
 def domain_of(canonical: str) -> str:
-    """The domain in which facts of this predicate or its denial succeed each other; empty for events, unknown ones."""
+    """The domain in which facts of this predicate or its denial succeed each other; empty for others."""
     affirmed = _DENIAL.sub("", canonical)
     return _DOMAINS.get(_CANONICAL.get(affirmed, affirmed), "")
 

@@ -1,7 +1,6 @@
-"""The facts of the moment while a batch is carried out on them: who is open, and how one of them is closed (§6.3).
+"""Revision state: the facts near a batch during its application, and the ways to close one of them (§6.3).
 
-Whatever closes a fact (a directive, a conflict, a revision) does it here, so that rank, time and chains are
-minded in one place.
+Directives, conflicts and revisions all close facts here, so that rank, time and chains are checked in one place.
 """
 
 from __future__ import annotations
@@ -40,20 +39,19 @@ ENDED = {"id": pl.String(), "told_at": frames.TIME, "ended_at": frames.TIME}
 _FOREVER = datetime.max.replace(tzinfo=UTC)
 ENDED_BY = "ended by "
 STATED = "contradicts"
-"""The mark of a doubt that a statement tells of, not a rule."""
+"""The mark of a doubt that a statement states itself."""
 NOTHING: Mapping[str, object] = MappingProxyType({})
 Fact = dict[str, Any]
 Doubt = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Closings:
-    """What became of facts.
+class Supersessions:
+    """Closed facts and the rows that belong to them.
 
-    `facts`: CHANGES of closed facts and of candidates that came too late. `predecessors`: (id, supersedes_id).
-    `retired`: RETIRED of facts that stopped being true or never were, with who said so and when; candidates that came
-    too late are not among them. `ended`: ENDED of every fact that was closed. `doubts`: (new id, known id, STATED or
-    "") of conflicts that no rule settles, or of which a statement says that they contradict.
+    `facts`: CHANGES of closed facts and of late candidates. `predecessors`: (id, supersedes_id). `retired`: RETIRED of
+    facts that stopped being true or were mistakes, without late candidates. `ended`: ENDED of every closed fact.
+    `doubts`: (new id, known id, STATED or "") of conflicts that no rule settles, and of stated contradictions.
     """
 
     facts: pl.DataFrame
@@ -66,8 +64,8 @@ class Closings:
 
 
 @dataclass(slots=True)
-class Board:
-    """The facts near a batch while what it says is carried out on them, one candidate after the other."""
+class RevisionState:
+    """The facts near a batch, changed by one candidate after the other."""
 
     now: datetime
     facts: dict[str, Fact]
@@ -89,19 +87,19 @@ class Board:
                 self._step(fact["id"], fact["replaced_by"])
 
     def is_open(self, fact: Fact) -> bool:
-        """Whether it holds and nothing in this plan closed it."""
+        """Whether the fact is live and not closed in this plan."""
         return bool(fact["is_live"]) and fact["id"] not in self.changes
 
     def is_open_at(self, fact: Fact, at: datetime) -> bool:
-        """Whether it is open, and a candidate that came too late was not over by then."""
+        """Whether the fact is open, and, if it is a late candidate, had not ended at that time."""
         return self.is_open(fact) and not any(ends <= at for ends, *_ in self._late.get(fact["id"], ()))
 
     def is_late(self, fact: Fact) -> bool:
-        """Whether it is a candidate that came too late: something followed it already."""
+        """Whether the fact is a late candidate: a known fact followed it already."""
         return fact["id"] in self._late
 
     def was_open(self, fact: Fact, at: datetime) -> bool:
-        """Whether it held for all that was said until then: what closed it, if anything did, was said later."""
+        """Whether the fact was open for messages of that time: the fact that closed it was said later."""
         if self.is_open(fact):
             return self.is_open_at(fact, at)
         if fact["id"] in self.changes or fact["status"] not in ("active", "superseded"):
@@ -111,7 +109,7 @@ class Board:
         return closer is not None and closer["first_at"] > at
 
     def change(self, fact: Fact, **values: Any) -> None:
-        """Close a fact, or move the end of one that is closed; a loser is closed once (T36)."""
+        """Close a fact, or move the end of a closed one; a loser is closed once (T36)."""
         status: str = values.get("status") or fact["status"]
         check_transition(fact["status"], status)
         fact.update(values)
@@ -129,7 +127,7 @@ class Board:
         seen: Mapping[str, object] = NOTHING,
         model: str = "",
     ) -> None:
-        """Note a decision and what was seen; `model` says who made it, if a model did."""
+        """Note a decision with its measures (`seen`); `model` is the model that made it, if one did."""
         self.decisions.append(
             {
                 "action": action,
@@ -144,7 +142,7 @@ class Board:
         )
 
     def contradict(self, speaker: Fact, winner: Fact, known: Fact) -> None:
-        """Both stay, and whoever asks is told that they contradict each other; what outranks the speaker is spared."""
+        """Keep both facts as a stated contradiction, unless the known one outranks the speaker."""
         ids = [known["id"], winner["id"]]
         if refusal := self.refusal(speaker, winner, known):
             ranks = [speaker["entrenchment"], known["entrenchment"]]
@@ -158,7 +156,7 @@ class Board:
         return any({a["id"], b["id"]} == {*pair} and why == STATED for *pair, why in self.doubts)
 
     def refusal(self, speaker: Fact, winner: Fact, loser: Fact) -> str:
-        """Why the loser must stay; empty if it may be closed (S1-22, G4, T35)."""
+        """The reason why the loser must stay; empty if it may be closed (S1-22, G4, T35)."""
         if (winner["id"], loser["id"]) not in self.permitted and (refusal := self._outranked(speaker, loser)):
             return refusal
         if loser["id"] in successors(winner["id"], self.steps):
@@ -181,9 +179,9 @@ class Board:
         loser: Fact,
         directive: Mapping[str, object] = NOTHING,
     ) -> Mapping[str, object]:
-        """For the ledger: what a rule would have done but for rank, so that a person can be asked (§6.6).
+        """Measures of a change that only rank forbids, so that a person can decide about it (§6.6).
 
-        Nothing where they cannot permit it either, because it would lead in a circle.
+        Empty if the change would form a circle, which a person cannot permit either.
         """
         if loser["id"] in successors(winner["id"], self.steps):
             return {}
@@ -192,9 +190,9 @@ class Board:
         return {"would": {"rule": rule, "winner": winner["id"], "speaker": speaker["id"], **spoken, **given}}
 
     def supersede(self, loser: Fact, winner: Fact, why: str, reason: str, *, ends: datetime) -> bool:
-        """Close the loser from `ends` on, or earlier if it is known to have ended; False if the chain is full (S2-55).
+        """Close the loser at `ends`, or earlier if it has an earlier end; False if the chain is full (S2-55).
 
-        It then ends without being linked: history is cut, no truth is lost and none is kept that is over.
+        With a full chain the loser ends without a link: the history is cut, but the fact does not stay live.
         """
         until = loser["valid_to"]
         ends = min(max(ends, loser["valid_from"]), until or _FOREVER)
@@ -221,12 +219,12 @@ class Board:
         self._follow(loser, winner, why)
         return True
 
-    def end(self, loser: Fact, told_at: datetime) -> None:
-        """Note when it was said that a fact is over: who says the same after that begins another stretch."""
-        self._ended.append({"id": loser["id"], "told_at": told_at, "ended_at": loser["valid_to"]})
+    def end(self, loser: Fact, noted_at: datetime) -> None:
+        """Note when the end of a fact became known; a later repetition begins a new interval."""
+        self._ended.append({"id": loser["id"], "told_at": noted_at, "ended_at": loser["valid_to"]})
 
     def retire(self, loser: Fact, winner: Fact, speaker: Fact, *, is_mistake: bool = False) -> None:
-        """Note that a fact which was believed is over, or was a mistake: others may lean on it."""
+        """Note that a known fact is over or was a mistake; other facts may depend on it."""
         self.end(loser, speaker["said_at"])
         self._retired.append(
             {
@@ -240,11 +238,11 @@ class Board:
         )
 
     def comes_late(self, fact: Fact, head: Fact, ends: datetime, why: str) -> None:
-        """Note that a candidate was over by `ends`, because of a head that was there before; carried out at the end."""
+        """Note that a late candidate ended at `ends`, because of the known fact `head`; closed by `close_late`."""
         self._late[fact["id"]].append((ends, head["id"], why))
 
     def close_late(self) -> None:
-        """What came too late is applied as already closed, by the earliest of what follows it (§6.3)."""
+        """Close the late candidates, each by the earliest fact that follows it (§6.3)."""
         for name, heads in self._late.items():
             fact, (ends, head, why) = self.facts[name], min(heads)
             if not self.is_open(fact):
@@ -258,14 +256,14 @@ class Board:
                     {"objects": [fact["object_text"], self.facts[head]["object_text"]], "valid_to": fact["valid_to"]},
                 )  # fmt: skip
 
-    def closings(self) -> Closings:
-        """Everything that was carried out."""
+    def supersessions(self) -> Supersessions:
+        """All changes of this state."""
         lineage = [
             {"id": row_id("l", old, new), "old_id": old, "new_id": new, "reason": why}
             for (old, new), why in self._lineage.items()
         ]
         heads = [(new, old["id"]) for new, old in self._predecessors.items()]
-        return Closings(
+        return Supersessions(
             pl.DataFrame(list(self.changes.values()), schema=CHANGES),
             pl.DataFrame(heads, schema={"id": pl.String, "supersedes_id": pl.String}, orient="row"),
             pl.DataFrame(lineage, schema=dict(frames.LINEAGE)),
@@ -281,7 +279,7 @@ class Board:
         self._before[new].add(old)
 
     def _follow(self, old: Fact, new: Fact, why: str) -> None:
-        """Lineage, and the most recent predecessor of the winner."""
+        """Note the lineage, and the most recent predecessor of the winner."""
         self._lineage[old["id"], new["id"]] = why
         known = self._predecessors.get(new["id"]) or self.facts.get(new["supersedes_id"] or "")
         if known is None or (known["valid_from"], known["id"]) < (old["valid_from"], old["id"]):

@@ -1,4 +1,4 @@
-"""What a batch closes: what its directives say is over, then conflicts, then revisions (S1-21, S1-22, S2-14, §6.5)."""
+"""Supersession: a batch closes facts by its directives, then conflicts, then revisions (S1-21, S1-22, S2-14, §6.5)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from slowwave.entrenchment import entrenchment_rank
 from slowwave.settings import ReviseSettings
 from slowwave.validity import is_out_of_order
 
-from .conflicts import Rivals, replace, say_again, settle_conflicts
+from .conflicts import MutualExclusion, replace, say_again, settle_conflicts
 from .directive_matching import are_other_cases, means, telling_words
 from .exact_duplicates import OPTIONS
 from .mutual_exclusion import plain
 from .predicates import domain_of
-from .revision_state import ENDED_BY, Board, Closings, Fact
+from .revision_state import ENDED_BY, Fact, RevisionState, Supersessions
 
-# Belief revision: a new fact about the same pair and the same kind of relation retires the old one (S2-62). Off
-# unless asked for. Likeness alone is also agreement (T10): what says the same is reinforcement and comes first.
+# Belief revision: a new fact about the same pair and the same kind of relation retires the old one (S2-62); off by
+# default. Similar facts may also agree (T10), so reinforcement comes first.
 
 
 REASON = "belief_revision"
@@ -41,10 +41,10 @@ _SIDES = [
 def find_revisions(
     fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame, settings: ReviseSettings
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """REVISIONS: what a candidate reinforces, and what it may revise.
+    """REVISIONS: the facts that a candidate reinforces, and the facts that it may revise.
 
-    `pairs` are (id, target_id, cosine) as `repeats.pairs_of` gives them; only those of the cosine of a revision count.
-    Both are relations between the same two things in the same direction, of one edge type, scope and domain.
+    `pairs` are (id, target_id, cosine) from `exact_duplicates.pairs_of`; only pairs above `revision_cosine` count. Both
+    sides are relations between the same two things in the same direction, of one edge type, scope and domain.
     """
     close = pairs.filter(pl.col("cosine") >= settings.revision_cosine)
     if not settings.belief_revision or close.is_empty():
@@ -77,20 +77,20 @@ def _agrees(sides: pl.DataFrame) -> pl.Series:
 
 @lru_cache(maxsize=65_536)
 def is_one_domain(a: str, b: str) -> bool:
-    """Whether two relations are of one domain: equal, one inside the other, or half of their letters alike (S2-62)."""
+    """Whether two relations are of one domain: equal, one inside the other, or half of their letters equal (S2-62)."""
     return a == b or (bool(a and b) and (a in b or b in a)) or Levenshtein.normalized_similarity(a, b) >= SAME_DOMAIN
 
 
-def revise_beliefs(board: Board, new: Fact, known: Iterable[Fact], settings: ReviseSettings) -> None:
-    """Retire what a new fact revises; several may fall."""
+def revise_beliefs(state: RevisionState, new: Fact, known: Iterable[Fact], settings: ReviseSettings) -> None:
+    """Retire the facts that a new fact revises."""
     for old in sorted(known, key=lambda fact: (fact["valid_from"], fact["id"])):
-        if not board.is_open(new) or not board.is_open(old) or old["place"] >= new["place"]:
+        if not state.is_open(new) or not state.is_open(old) or old["place"] >= new["place"]:
             continue
         late = is_out_of_order(new["said_at"], old["said_at"])
-        if late and not board.refusal(old, old, new):
-            board.comes_late(new, old, max(old["valid_from"], new["valid_from"]), REASON)
+        if late and not state.refusal(old, old, new):
+            state.comes_late(new, old, max(old["valid_from"], new["valid_from"]), REASON)
         elif not late:
-            replace(board, old, new, settings, REASON, {"threshold": settings.revision_cosine})
+            replace(state, old, new, settings, REASON, {"threshold": settings.revision_cosine})
 
 
 READ = tuple(
@@ -103,21 +103,21 @@ _MAX_SHORT = 2
 DIRECTIVE = "directive"
 SUPERSEDE, RETRACT, CONTRADICT, REPEAT = "supersede", "retract", "contradict", "repeat"
 ACTIONS = (SUPERSEDE, RETRACT, CONTRADICT, REPEAT)
-"""What a claim may say of a known fact: it takes its place, ends it, contradicts it, or says the same."""
+"""Actions of a claim on a known fact: replace it, end it, contradict it, or repeat it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
-    """What closing needs to know beside the facts: settings, and what decides conflicts.
+class SupersessionContext:
+    """What `supersede_facts` needs beside the facts.
 
-    `names`: every normalised name of each entity. `rivals`: what makes objects exclude each other. `revisions`: the
-    facts that each candidate may revise, by its id (S2-62). `remembered`: known speakers (READ and winner_id) of whose
-    directives facts hear that arrive only now. `joined`: the fact by which each candidate is known to hold longer.
+    `names`: every normalised name of each entity. `exclusion`: the rules of conflicts. `revisions`: candidate id → ids
+    of facts that it may revise (S2-62). `remembered`: known speakers (READ and winner_id) whose stored directives apply
+    to facts that arrive only now. `joined`: early candidate → id of the fact that continues it.
     """
 
     settings: ReviseSettings
     names: Mapping[str, frozenset[str]]
-    rivals: Rivals
+    exclusion: MutualExclusion
     revisions: Mapping[str, tuple[str, ...]]
     remembered: pl.DataFrame
     joined: Mapping[str, str]
@@ -125,9 +125,9 @@ class Tools:
 
 @dataclass(slots=True)
 class _Index:
-    """Where the facts of a subject are found: by object, by its beginnings, by the sentence they come from.
+    """Facts of a subject by object, by the beginning of the object, and by sentence.
 
-    And those of a scope by the words that some directive asks for.
+    And facts of a scope by the words of directives.
     """
 
     by_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
@@ -149,56 +149,56 @@ class _Index:
                 self.by_short_object[fact["subject_id"], short].append(fact)
 
 
-def close_facts(
+def supersede_facts(
     fresh: pl.DataFrame,
-    repeats: pl.DataFrame,
+    duplicates: pl.DataFrame,
     known: pl.DataFrame,
     directives: pl.DataFrame,
-    tools: Tools,
+    tools: SupersessionContext,
     now: datetime,
-) -> Closings:
-    """Carry out what each candidate says about known facts, first said first (§6.5 step 3).
+) -> Supersessions:
+    """Apply each candidate to the known facts, in message order (§6.5 step 3).
 
-    `fresh` needs READ, `known` KNOWN; `directives` are (id, known_id, object, action, reason) in their
-    order, those of the remembered speakers among them. A candidate that repeats a fact speaks for that fact. What holds
-    no longer is closed by the first rule that means it.
+    `fresh` needs READ, `known` KNOWN; `directives` are (id, known_id, object, action, reason) in their order, with
+    those of the remembered speakers. A duplicate acts for the fact that it repeats. The first rule that applies closes
+    a fact.
     """
-    roots = dict(repeats.select("id", "target_id").iter_rows())
+    roots = dict(duplicates.select("id", "target_id").iter_rows())
     given: dict[str, list[Fact]] = defaultdict(list)
     for directive in directives.filter(pl.col("action") != REPEAT).iter_rows(named=True):
         given[directive["id"]].append(directive)
-    may_conflict = tools.rivals.candidates(fresh) if tools.settings.conflicts else set()
+    may_conflict = tools.exclusion.candidates(fresh) if tools.settings.conflicts else set()
     chosen = fresh.filter(pl.col("id").is_in([*given, *may_conflict, *tools.revisions])).select(READ)
     speaking = chosen.with_columns(winner_id=pl.col("id").replace(roots))
     about = tools.remembered.join(fresh, on=["scope", "subject_id"], how="semi")
     speakers = pl.concat([speaking, about.select(speaking.columns)]).sort("said_at", "valid_from", "id")
     if speakers.is_empty():
-        return Board(now, {}).closings()
-    board, index = _set_up(fresh, roots, known, speakers, directives, tools, now)
+        return RevisionState(now, {}).supersessions()
+    state, index = _set_up(fresh, roots, known, speakers, directives, tools, now)
     for speaker in speakers.iter_rows(named=True):
-        winner = board.facts.get(speaker["winner_id"])
+        winner = state.facts.get(speaker["winner_id"])
         if winner is None:
             continue
         for directive in given.get(speaker["id"], ()):
             if speaker["place"] < 0:
-                _remember(board, index, directive, speaker, winner)
-            elif board.was_open(winner, speaker["said_at"]):
-                _carry_out(board, index, directive, speaker, winner)
+                _remember(state, index, directive, speaker, winner)
+            elif state.was_open(winner, speaker["said_at"]):
+                _carry_out(state, index, directive, speaker, winner)
         if speaker["place"] < 0:
             continue
         may = speaker["id"] in may_conflict
         if speaker["id"] in roots:
             if may and speaker["place"] == winner["place"]:
-                settle_conflicts(board, tools.rivals, winner, tools.settings)
-            elif may and board.is_open(winner):
-                say_again(board, tools.rivals, winner, speaker, tools.settings)
-        elif board.is_open(winner):
+                settle_conflicts(state, tools.exclusion, winner, tools.settings)
+            elif may and state.is_open(winner):
+                say_again(state, tools.exclusion, winner, speaker, tools.settings)
+        elif state.is_open(winner):
             if may:
-                settle_conflicts(board, tools.rivals, winner, tools.settings)
-            older = [board.facts[name] for name in tools.revisions.get(speaker["id"], ()) if name in board.facts]
-            revise_beliefs(board, winner, older, tools.settings)
-    board.close_late()
-    return board.closings()
+                settle_conflicts(state, tools.exclusion, winner, tools.settings)
+            older = [state.facts[name] for name in tools.revisions.get(speaker["id"], ()) if name in state.facts]
+            revise_beliefs(state, winner, older, tools.settings)
+    state.close_late()
+    return state.supersessions()
 
 
 def _set_up(
@@ -207,10 +207,10 @@ def _set_up(
     known: pl.DataFrame,
     speakers: pl.DataFrame,
     directives: pl.DataFrame,
-    tools: Tools,
+    tools: SupersessionContext,
     now: datetime,
-) -> tuple[Board, _Index]:
-    """The facts that the speakers may mean, and where to find them."""
+) -> tuple[RevisionState, _Index]:
+    """The state with all facts that the speakers may mean, and their index."""
     meant = {*directives["known_id"].drop_nulls(), *speakers["winner_id"]}
     meant |= {name for names in tools.revisions.values() for name in names}
     kept = fresh.filter(~pl.col("id").is_in(list(roots))).with_columns(status=pl.lit("active"), is_live=pl.lit(True))
@@ -221,82 +221,82 @@ def _set_up(
         | pl.col("id").is_in(list(meant))
         | pl.col("statement").str.to_lowercase().str.contains_any(pl.Series([*words], dtype=pl.String).implode())
     )
-    board = Board(now, {row["id"]: row for row in near.iter_rows(named=True)})
+    state = RevisionState(now, {row["id"]: row for row in near.iter_rows(named=True)})
     index = _Index(names=tools.names, words=words)
-    for fact in board.facts.values():
+    for fact in state.facts.values():
         if fact["status"] != "retracted":
             index.add(fact)
-    tools.rivals.place(board.facts.values())
-    return board, index
+    tools.exclusion.place(state.facts.values())
+    return state, index
 
 
-def _carry_out(board: Board, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
-    targets = _targets(board, index, directive, speaker, winner)
+def _carry_out(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
+    targets = _targets(state, index, directive, speaker, winner)
     if directive["action"] == CONTRADICT:
         for target in targets:
-            board.contradict(speaker, winner, target)
+            state.contradict(speaker, winner, target)
         return
-    for target in _with_twins(board, index, targets, speaker, winner):
-        close(board, directive, speaker, winner, target)
+    for target in _with_twins(state, index, targets, speaker, winner):
+        close(state, directive, speaker, winner, target)
 
 
-def _remember(board: Board, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
-    """Carry out what was said later than facts that arrive only now; a pointer means what equals that fact."""
-    if pointed := board.facts.get(directive["known_id"] or ""):
+def _remember(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
+    """Apply a stored directive to facts that arrive only now; a pointer also means facts equal to its target."""
+    if pointed := state.facts.get(directive["known_id"] or ""):
         named = index.by_object[pointed["subject_id"], plain(pointed["object_text"] or "")]
         found = [
-            f for f in named if f["predicate"] == pointed["predicate"] and _may_be_meant(board, f, speaker, winner)
+            f for f in named if f["predicate"] == pointed["predicate"] and _may_be_meant(state, f, speaker, winner)
         ]
     else:
-        found = [] if directive["known_id"] else _targets(board, index, directive, speaker, winner)
-    for target in _with_twins(board, index, found, speaker, winner):
+        found = [] if directive["known_id"] else _targets(state, index, directive, speaker, winner)
+    for target in _with_twins(state, index, found, speaker, winner):
         if target["place"] >= 0:
-            close(board, directive, speaker, winner, target)
+            close(state, directive, speaker, winner, target)
 
 
-def _targets(board: Board, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
-    """The facts that a directive means: the one it points at, else those whose object it names."""
+def _targets(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
+    """The targets of a directive: the fact that it points at, else those whose object it names."""
     if directive["known_id"]:
-        known = board.facts.get(directive["known_id"])
-        is_meant = known and _may_be_meant(board, known, speaker, winner) and _share_an_end(known, speaker)
+        known = state.facts.get(directive["known_id"])
+        is_meant = known and _may_be_meant(state, known, speaker, winner) and _share_an_end(known, speaker)
         return [known] if known and is_meant else []
     key = (speaker["subject_id"], plain(directive["object"]))
     named, short = (
-        [f for f in found.get(key, ()) if _may_be_meant(board, f, speaker, winner) and f["polarity"] != "negated"]
+        [f for f in found.get(key, ()) if _may_be_meant(state, f, speaker, winner) and f["polarity"] != "negated"]
         for found in (index.by_object, index.by_short_object)
     )
     # "Brightwell" may stand for "Brightwell Analytics", but only where the relation is the same and one fact fits.
     shortened = [fact for fact in short if fact["predicate"] == speaker["predicate"]]
     by_name = _of_one_kind(named, speaker["predicate"]) or (shortened if len(shortened) == 1 else [])
     by_name = [fact for fact in by_name if not are_other_cases(fact, speaker, directive["object"])]
-    # Of several that it may mean by name, words choose none.
+    # If several are possible by name, words choose none.
     is_unsure = len(named) > 1 and speaker["kind"] == "relation"
-    return by_name or ([] if is_unsure else _worded(board, index, directive, speaker, winner))
+    return by_name or ([] if is_unsure else _worded(state, index, directive, speaker, winner))
 
 
-def _worded(board: Board, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
-    """The facts that a directive means by its words, whatever they are filed under."""
+def _worded(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
+    """The targets of a directive by its words alone, whatever their subject."""
     old = directive["object"] or ""
     lists = [index.by_word.get((speaker["scope"], word), []) for word in telling_words(old)]
-    options = [fact for fact in min(lists, key=len, default=[]) if _may_be_meant(board, fact, speaker, winner)]
+    options = [fact for fact in min(lists, key=len, default=[]) if _may_be_meant(state, fact, speaker, winner)]
     return means(old, directive["action"], speaker, options, index.names)
 
 
-def _with_twins(board: Board, index: _Index, targets: list[Fact], speaker: Fact, winner: Fact) -> list[Fact]:
-    """The targets and what was read from the very same sentence: it cannot go on being told as true."""
+def _with_twins(state: RevisionState, index: _Index, targets: list[Fact], speaker: Fact, winner: Fact) -> list[Fact]:
+    """The targets, and other facts from the same sentence, which is no longer true."""
     sentences = dict.fromkeys(
         (fact["subject_id"], fact["statement_hash"]) for fact in targets if fact["statement_hash"]
     )
     twins = [fact for sentence in sentences for fact in index.by_sentence[sentence]]
     known = {fact["id"] for fact in targets}
-    return [*targets, *(f for f in twins if f["id"] not in known and _may_be_meant(board, f, speaker, winner))]
+    return [*targets, *(f for f in twins if f["id"] not in known and _may_be_meant(state, f, speaker, winner))]
 
 
-def _may_be_meant(board: Board, fact: Fact, speaker: Fact, winner: Fact) -> bool:
-    """Open when it was said, of the same scope, not the speaker's own, and not a candidate that is said later."""
+def _may_be_meant(state: RevisionState, fact: Fact, speaker: Fact, winner: Fact) -> bool:
+    """Whether a fact may be a target: open at that time, of the same scope, not the winner, not a later candidate."""
     is_later_candidate = fact["place"] >= 0 and fact["said_at"] > speaker["said_at"]
     return (
-        board.was_open(fact, speaker["said_at"])
+        state.was_open(fact, speaker["said_at"])
         and fact["scope"] == speaker["scope"]
         and fact["id"] != winner["id"]
         and not is_later_candidate
@@ -304,7 +304,7 @@ def _may_be_meant(board: Board, fact: Fact, speaker: Fact, winner: Fact) -> bool
 
 
 def _of_one_kind(facts: list[Fact], predicate: str) -> list[Fact]:
-    """Those that the speaker's relation can succeed: the same, one of its domain, or the only lasting one."""
+    """The facts that the speaker's relation can succeed: the same relation, its domain, or the only lasting one."""
     domain = domain_of(predicate)
     close = [f for f in facts if f["predicate"] == predicate or (domain and domain_of(f["predicate"]) == domain)]
     lasting = [f for f in facts if domain_of(f["predicate"])]
@@ -312,7 +312,7 @@ def _of_one_kind(facts: list[Fact], predicate: str) -> list[Fact]:
 
 
 def _share_an_end(fact: Fact, speaker: Fact) -> bool:
-    """Whether two facts are about one entity; a pointer to a fact about something else is a mistake (T37)."""
+    """Whether two facts share an entity; a pointer to an unrelated fact is a mistake (T37)."""
     ends = {fact["subject_id"], fact["object_id"]} - {None}
     return bool(ends & {speaker["subject_id"], speaker["object_id"]})
 
@@ -320,52 +320,52 @@ def _share_an_end(fact: Fact, speaker: Fact) -> bool:
 _DATED = ("value", "scheduled_for")
 
 
-def close(board: Board, directive: Fact, speaker: Fact, winner: Fact, target: Fact) -> None:
-    """Do to the target what a directive says, unless rank or the order of saying forbids it."""
+def close(state: RevisionState, directive: Fact, speaker: Fact, winner: Fact, target: Fact) -> None:
+    """Apply a directive to the target, unless rank or message order forbids it."""
     ids = [target["id"], speaker["id"]]
     late = is_out_of_order(speaker["said_at"], target["said_at"])
-    if refusal := board.refusal(speaker, winner, target):
+    if refusal := state.refusal(speaker, winner, target):
         ranks = [speaker["entrenchment"], target["entrenchment"]]
-        would = {} if late else board.would(DIRECTIVE, speaker, winner, target, directive)
-        board.decide("refuse", target["id"], ids, [], refusal, {"entrenchment": ranks, **would})
+        would = {} if late else state.would(DIRECTIVE, speaker, winner, target, directive)
+        state.decide("refuse", target["id"], ids, [], refusal, {"entrenchment": ranks, **would})
         return
     measures = {"said_at": speaker["said_at"], "known_said_at": target["said_at"], "valid_from": speaker["valid_from"]}
     if late:
         sentence = "What was said earlier cannot end what was said later."
-        board.decide("refuse", target["id"], ids, [], sentence, measures)
+        state.decide("refuse", target["id"], ids, [], sentence, measures)
         return
-    _retire(board, directive, speaker, winner, target, measures)
+    _retire(state, directive, speaker, winner, target, measures)
 
 
 def _retire(
-    board: Board, directive: Fact, speaker: Fact, winner: Fact, target: Fact, measures: Mapping[str, object]
+    state: RevisionState, directive: Fact, speaker: Fact, winner: Fact, target: Fact, measures: Mapping[str, object]
 ) -> None:
-    """Close the target: superseded by the winner, retracted as a mistake, or ended with its past kept."""
+    """Close the target: superseded by the winner, retracted as a mistake, or ended."""
     ids, reason = [target["id"], speaker["id"]], directive["reason"]
     is_mistake = reason == "correction"
-    # It ended no earlier than it began, no later than was known before, and with a plan when that is carried out; what
-    # was itself planned, and a value that is a date, ends when the new one is told.
+    # The end is not before its beginning, not after a known end, and, for a plan, at the time of the planned event. A
+    # target that is itself a plan, or a date, ends at the time of the message.
     is_planned = target["event_at"] or speaker["predicate"] in _DATED
     happens = speaker["valid_from"] if is_planned else speaker["event_at"] or speaker["valid_from"]
     ends = max(speaker["valid_from"], target["valid_from"], happens)
     ends = min(ends, target["valid_to"]) if target["valid_to"] else ends
     measures = {**measures, "valid_to": [target["valid_to"], ends]}
     if directive["action"] == SUPERSEDE:
-        if board.supersede(target, winner, reason, f"replaced by {winner['id']}", ends=ends):
+        if state.supersede(target, winner, reason, f"replaced by {winner['id']}", ends=ends):
             sentence = f"A later message replaces it ({reason})."
-            board.decide("supersede", target["id"], ids, [target["id"], winner["id"]], sentence, measures)
+            state.decide("supersede", target["id"], ids, [target["id"], winner["id"]], sentence, measures)
     elif is_mistake and target["status"] == "active":
         why = f"retracted by {winner['id']}"
-        board.change(target, status="retracted", status_reason=why, valid_to=ends, expired_at=board.now)
+        state.change(target, status="retracted", status_reason=why, valid_to=ends, expired_at=state.now)
         sentence = "A later message says that it was never so."
-        board.decide("retract", target["id"], ids, [target["id"]], sentence, measures)
+        state.decide("retract", target["id"], ids, [target["id"]], sentence, measures)
     else:
-        board.change(target, status_reason=f"{ENDED_BY}{winner['id']}", valid_to=ends)
-        board.decide("close", target["id"], ids, [target["id"]], "A later message says that it is over.", measures)
-    board.retire(target, winner, speaker, is_mistake=is_mistake)
+        state.change(target, status_reason=f"{ENDED_BY}{winner['id']}", valid_to=ends)
+        state.decide("close", target["id"], ids, [target["id"]], "A later message says that it is over.", measures)
+    state.retire(target, winner, speaker, is_mistake=is_mistake)
 
 
 def _beginnings(name: str) -> list[str]:
-    """The shorter forms of a name of several words: its first word, its first two …"""
+    """The short forms of a name of several words: its first word, its first two."""
     words = name.split()
     return [" ".join(words[:count]) for count in range(1, min(len(words), _MAX_SHORT + 1))]

@@ -7,7 +7,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
-from slowwave.revision.belief_growth import Held
+from slowwave.revision.belief_growth import BeliefContext
 from slowwave.revision.beliefs import BeliefPlan, plan_beliefs
 from slowwave.revision.patches import Candidates, quotes
 from slowwave.settings import BeliefSettings
@@ -38,14 +38,14 @@ def write_beliefs(tx: Transaction, plan: BeliefPlan) -> None:
     tx.upsert("fact_evidence", _quoted(tx, plan.support))
 
 
-def _held(reading: Reading, facts: pl.DataFrame, now: datetime) -> Held:
+def _held(reading: Reading, facts: pl.DataFrame, now: datetime) -> BeliefContext:
     """What memory holds near the candidates."""
     columns = list(frames.PENDING_BELIEFS)
     near = reading.by_ids("pending_beliefs", facts["subject_id"], columns, key="subject_id")
     pending = reading.frame("pending_beliefs", PENDING, columns)
     became = reading.by_ids("facts", near["promoted_id"], ["id"], where="status = 'candidate'")
     live = reading.by_ids("facts", facts["subject_id"], list(frames.FACTS), key="subject_id", where=live_sql(now))
-    return Held(
+    return BeliefContext(
         pl.concat([near, pending]).unique("id", keep="first", maintain_order=True).sort("id"),
         reading.by_ids("belief_evidence", near["id"], list(frames.BELIEF_EVIDENCE), key="belief_id"),
         live,

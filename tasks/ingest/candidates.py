@@ -19,7 +19,7 @@ from slowwave.ingestion.windows import PlannedWindow
 from slowwave.records import RelationQuestion
 from slowwave.resolution.entities import Resolution
 from slowwave.revision.beliefs import BeliefPlan
-from slowwave.revision.claims import Said, collect
+from slowwave.revision.claims import CollectedClaims, collect
 from slowwave.revision.patches import Candidates, build_candidates
 from slowwave.revision.predicates import Cardinality, Names, canonicalise, learned_rows, settle_names
 from slowwave.settings import ExtractSettings, IngestSettings, ReviseSettings
@@ -145,7 +145,7 @@ class Heard:
     answers: Sequence[Answer[WindowExtraction]]
     by_model: bool = False
 
-    def said(self, settings: ExtractSettings, owners: Mapping[str, Owner]) -> Said:
+    def said(self, settings: ExtractSettings, owners: Mapping[str, Owner]) -> CollectedClaims:
         """Everything that was answered, as frames."""
         answered = [(w, a.value) for w, a in zip(self.planned, self.answers, strict=True) if a.value is not None]
         if not self.by_model:  # rules take who speaks by name: the roster says who that is
@@ -220,7 +220,13 @@ def still_waiting(tx: Reading, heard: Heard, settings: ExtractSettings) -> Heard
 
 
 def find_candidates(
-    run: Run, reading: Reading, heard: Heard, said: Said, resolution: Resolution, named: Named, settings: IngestSettings
+    run: Run,
+    reading: Reading,
+    heard: Heard,
+    said: CollectedClaims,
+    resolution: Resolution,
+    named: Named,
+    settings: IngestSettings,
 ) -> Found:
     """Candidate facts with their vectors, what is held back, and the state in which each message ends."""
     episodes = [episode_id(name) for name in heard.batch["conversation_id"]]
@@ -278,7 +284,7 @@ def _with_more_hints(tx: Reading, beliefs: BeliefPlan) -> pl.DataFrame:
     return facts.with_columns(evidence_count=pl.col("evidence_count") + pl.col("more").cast(pl.Int64)).drop("more")
 
 
-def _message_states(heard: Heard, said: Said, candidates: Candidates) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _message_states(heard: Heard, said: CollectedClaims, candidates: Candidates) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Full message rows with their new state, and refusals for those that were judged not durable (S2-25)."""
     productive = candidates.facts["message_id"].unique().to_list()
     here = pl.col("message_id").is_in(heard.batch["id"].to_list())

@@ -18,7 +18,7 @@ from slowwave.extraction.roster import any_nameless, with_owner_names
 from slowwave.ingestion.windows import COLUMNS as WINDOW_COLUMNS
 from slowwave.ingestion.windows import PlannedWindow, brief_windows, first_of_each, plan_windows, with_topics
 from slowwave.records import KnownFact
-from slowwave.revision.claims import Said
+from slowwave.revision.claims import CollectedClaims
 from slowwave.revision.contradictions import claims_of, find_counterparts
 from slowwave.settings import ExtractSettings, IngestSettings
 from slowwave.validity import live_sql, time_sql
@@ -322,7 +322,7 @@ def earlier_messages(snapshot: Snapshot, batch: pl.DataFrame, settings: ExtractS
     return snapshot.by_ids("messages", last["id"], WINDOW_COLUMNS)
 
 
-def _counted(cursor: Cursor | None, heard: Heard, said: Said, found: Found, named: Named) -> Extracted:
+def _counted(cursor: Cursor | None, heard: Heard, said: CollectedClaims, found: Found, named: Named) -> Extracted:
     windows = list(zip(heard.planned, heard.answers, strict=True))
     beliefs = found.beliefs.counts if found.beliefs is not None else {}
     return Extracted(

@@ -28,7 +28,7 @@ from slowwave.lifecycle.entity_merges import alias_rows
 from slowwave.records import KnownFact, RosterEntry
 from slowwave.resolution.entities import UNCLEAR_NAME
 from slowwave.resolution.mentions import embed_texts
-from slowwave.revision.claims import Said
+from slowwave.revision.claims import CollectedClaims
 from slowwave.settings import IngestSettings
 from slowwave.text import digest, normalise_name
 from slowwave.validity import MAX_CHAIN
@@ -196,7 +196,7 @@ def names_of(reading: Reading, names: pl.DataFrame, aliases: pl.DataFrame) -> pl
     return pl.concat(parts).drop_nulls().unique(maintain_order=True)
 
 
-def as_stored(reading: Reading, said: Said, roster: Roster) -> Said:
+def as_stored(reading: Reading, said: CollectedClaims, roster: Roster) -> CollectedClaims:
     """What was said, of the entities as they are now: one that another run merged means its heir, one gone means none.
 
     Claims about an entity that is gone are dropped with it; their subjects are found by name no more.
@@ -220,7 +220,7 @@ def as_stored(reading: Reading, said: Said, roster: Roster) -> Said:
     return replace(said, in_play=now(said.in_play), names=now(said.names))
 
 
-def write_roster(tx: Transaction, run: Run, before: Roster, said: Said) -> tuple[list[str], Roster]:
+def write_roster(tx: Transaction, run: Run, before: Roster, said: CollectedClaims) -> tuple[list[str], Roster]:
     """Store who was met and what they are called; an entity that has the owner's name becomes the owner's.
 
     Returns the ids of the entities whose facts moved, and the roster with the names that the answers gave. Part of the

@@ -16,8 +16,8 @@ from slowwave.deduplication.artifacts import (
     LINKED,
     NEAR,
     ArtifactPlan,
-    Verdict,
-    Verdicts,
+    ArtifactVerdict,
+    ArtifactVerdicts,
     find_questions,
     measure_pairs,
     plan_artifacts,
@@ -62,7 +62,7 @@ class _Shelved:
 class _Heard:
     """What a model said of pairs, which artifacts must wait for it, and what went wrong."""
 
-    verdicts: Verdicts = field(default_factory=lambda: MappingProxyType({}))
+    verdicts: ArtifactVerdicts = field(default_factory=lambda: MappingProxyType({}))
     waiting: frozenset[str] = frozenset()
     errors: tuple[str, ...] = ()
 
@@ -150,7 +150,7 @@ async def _ask(language: Language, keys: Sequence[tuple[str, str]], questions: t
     groups = [questions[n : n + QUESTIONS_PER_CALL] for n in range(0, len(questions), QUESTIONS_PER_CALL)]
     answers = await language.ask_many([render_artifact_links(group) for group in groups], ArtifactLinks, "judge")
     model = f"{language.model('judge')} {prompt_version('link_artifacts')}" if groups else ""
-    verdicts: dict[tuple[str, str], Verdict] = {}
+    verdicts: dict[tuple[str, str], ArtifactVerdict] = {}
     waiting: set[str] = set()
     for group, answer in zip(groups, answers, strict=True):
         numbers = {question.number for question in group}
@@ -158,7 +158,7 @@ async def _ask(language: Language, keys: Sequence[tuple[str, str]], questions: t
             waiting.update(key for number in numbers for key in keys[number])
         for said in answer.value.answers if answer.value is not None else ():
             if said.question in numbers:
-                verdicts[keys[said.question]] = Verdict(said.relation, said.confidence, model)
+                verdicts[keys[said.question]] = ArtifactVerdict(said.relation, said.confidence, model)
     return _Heard(verdicts, frozenset(waiting), tuple(sorted({each.error for each in answers if each.error})))
 
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from slowwave.comparison.similarity import profile_of
 from slowwave.deduplication.blocking import TOPICS, find_pairs, find_topics
-from slowwave.deduplication.merging import KINDS, MergeRule, Merges, Pool, by_words, merge_by, select_seeds
+from slowwave.deduplication.merging import KINDS, CandidateSet, MergeRule, Merges, by_words, merge_by, select_seeds
 from slowwave.settings import MergeSettings
 from slowwave.validity import is_live, live_sql, time_sql
 from storage.rows import column_names, quoted
@@ -33,7 +33,7 @@ class View:
     The facts may have columns that the store has not: what the rule needs to know besides.
     """
 
-    pool: Pool
+    pool: CandidateSet
     vectors: npt.NDArray[np.float32]
     merges: Merges
     rule: MergeRule
@@ -83,7 +83,7 @@ def view_of(run: Run, snapshot: Snapshot, seeds: pl.Series, settings: MergeSetti
     rows = compared.select(is_met=pl.col("id").is_in(met.implode()) | pl.col("is_seed"))["is_met"].arg_true()
     facts = whole(run, snapshot, compared.select("id", "is_seed")[rows])
     people = people_of(snapshot, facts) if version else frozenset[str]()
-    pool = Pool(facts, pairs, decided_pairs(snapshot, met), version, topics, people)
+    pool = CandidateSet(facts, pairs, decided_pairs(snapshot, met), version, topics, people)
     rule = by_words(settings)
     merges = merge_by(pool, rule)
     worth_asking = (pl.col("cosine") >= resolve) | (pl.col("jaccard") >= settings.text_dedup)
@@ -162,9 +162,9 @@ def as_now(reading: Reading, run: Run, view: View) -> View:
     """
     stored = set(column_names("facts")) - {"id"}
     facts = whole(run, reading, view.pool.facts.drop(stored, strict=False)).filter(is_live(run.now))
-    merged = view.merges.losers.select("cosine", "jaccard", a_id="loser_id", b_id="winner_id")
+    merged = view.merges.duplicates.select("cosine", "jaccard", a_id="loser_id", b_id="winner_id")
     pool = replace(view.pool, facts=facts, decided=decided_pairs(reading, facts["id"]))
-    losers = merge_by(replace(pool, pairs=merged), view.rule).losers
+    losers = merge_by(replace(pool, pairs=merged), view.rule).duplicates
     there = facts["id"].implode()
     undecided = view.merges.undecided.filter(pl.col("a_id").is_in(there), pl.col("b_id").is_in(there))
-    return replace(view, pool=pool, merges=replace(view.merges, losers=losers, undecided=undecided))
+    return replace(view, pool=pool, merges=replace(view.merges, duplicates=losers, undecided=undecided))

@@ -19,7 +19,7 @@ from inference.language import Language
 from prompts.rendering import prompt_version
 from slowwave import frames
 from slowwave.deduplication.blocking import find_nearest_pairs
-from slowwave.deduplication.merging import Merges, Pool, by_use, merge_by
+from slowwave.deduplication.merging import CandidateSet, Merges, by_use, merge_by
 from slowwave.deduplication.questions import uses_pairs
 from slowwave.deduplication.reconciliation import ReconciliationPlan
 from slowwave.errors import SlowwaveError
@@ -89,7 +89,7 @@ async def merge_duplicates(
     *parts, last = _parts(view, settings.batch_size)
     write = partial(_merged, run, snapshot, limits, model)
     done = [write(part, Asked(), seeds.clear()["id"]) for part in parts]
-    looked = seeds.filter(~pl.col("id").is_in([*asked.waiting, *view.merges.losers["loser_id"]]))["id"]
+    looked = seeds.filter(~pl.col("id").is_in([*asked.waiting, *view.merges.duplicates["loser_id"]]))["id"]
     return _together([*done, write(last, asked, looked)], len(seeds))
 
 
@@ -128,7 +128,7 @@ def _view(run: Run, snapshot: Snapshot, seeds: pl.DataFrame, settings: StewardSe
     rows = compared.select(is_met=pl.col("id").is_in(met.implode()))["is_met"].arg_true()
     near, vectors = compared.select("id", "is_seed")[rows], matrix[rows.to_numpy()]
     facts = whole(run, snapshot, near.join(_used(snapshot, met), on="id", how="left", maintain_order="left"))
-    pool = Pool(facts, pairs, decided_pairs(snapshot, met), version)
+    pool = CandidateSet(facts, pairs, decided_pairs(snapshot, met), version)
     rule = by_use(settings, near["id"], vectors)
     return View(pool, vectors, replace(merge_by(pool, rule), joins_notes=True), rule)
 
@@ -157,7 +157,7 @@ def _used(snapshot: Snapshot, ids: pl.Series) -> pl.DataFrame:
 
 def _parts(view: View, size: int) -> Iterator[View]:
     """The merges in parts of `size` facts, all of one survivor together; what else is alike goes with the last."""
-    losers, batches, filled = view.merges.losers, [list[str]()], 0
+    losers, batches, filled = view.merges.duplicates, [list[str]()], 0
     for winner, count in losers["winner_id"].value_counts().sort("winner_id").iter_rows():
         if filled and filled + count > size:
             batches.append([])
@@ -167,7 +167,7 @@ def _parts(view: View, size: int) -> Iterator[View]:
     for winners in batches[:-1]:
         yield _only(view, losers.filter(pl.col("winner_id").is_in(winners)))
     last = losers.filter(pl.col("winner_id").is_in(batches[-1]))
-    yield replace(view, merges=replace(view.merges, losers=last))
+    yield replace(view, merges=replace(view.merges, duplicates=last))
 
 
 def _only(view: View, losers: pl.DataFrame) -> View:

@@ -17,7 +17,7 @@ import polars as pl
 from inference.language import Language
 from prompts.rendering import prompt_version, render_pairs
 from prompts.responses import PairVerdict, Reconciliation
-from slowwave.deduplication.questions import CONTRADICTS, CORRECTS, UPDATES, Judged, Mode, choose_pairs, uses_pairs
+from slowwave.deduplication.questions import CONTRADICTS, CORRECTS, UPDATES, JudgedPair, Mode, choose_pairs, uses_pairs
 from slowwave.deduplication.reconciliation import ReconciliationPlan, plan_reconciliation
 from slowwave.entrenchment import AXIOM, rank_of
 from slowwave.extraction.calendar_spans import stated_date
@@ -48,7 +48,7 @@ Row = Mapping[str, Any]
 class Asked:
     """What became of the questions; `left` are the facts of pairs that nobody was asked about, or in vain."""
 
-    judged: list[Judged] = field(default_factory=list)
+    judged: list[JudgedPair] = field(default_factory=list)
     errors: set[str] = field(default_factory=set)
     left: set[str] = field(default_factory=set)
 
@@ -108,7 +108,7 @@ async def judge(
     starts = range(0, len(questions), settings.per_call)
     groups = [questions[start : start + settings.per_call] for start in starts]
     if language.budget_reached:
-        return Asked([Judged(a, b) for a, b, _ in questions], left={id_ for a, b, _ in questions for id_ in (a, b)})
+        return Asked([JudgedPair(a, b) for a, b, _ in questions], left={id_ for a, b, _ in questions for id_ in (a, b)})
     answers = await language.ask_many(
         [render_pairs(_numbered(group)) for group in groups], Reconciliation, "consolidate"
     )
@@ -127,10 +127,10 @@ def _numbered(group: Sequence[tuple[str, str, PairQuestion]]) -> tuple[PairQuest
     return tuple(replace(each, number=n) for n, (_, _, each) in enumerate(group, 1))
 
 
-def _judged(a: str, b: str, verdicts: Sequence[PairVerdict], silence: str) -> Judged:
+def _judged(a: str, b: str, verdicts: Sequence[PairVerdict], silence: str) -> JudgedPair:
     if len({each.v for each in verdicts}) > 1:
-        return Judged(a, b, error=CONTRADICTORY)
-    return Judged(a, b, verdicts[0].v, verdicts[0].keep or 1) if verdicts else Judged(a, b, error=silence)
+        return JudgedPair(a, b, error=CONTRADICTORY)
+    return JudgedPair(a, b, verdicts[0].v, verdicts[0].keep or 1) if verdicts else JudgedPair(a, b, error=silence)
 
 
 _ENDING = (UPDATES, CORRECTS, CONTRADICTS)
@@ -209,7 +209,7 @@ async def ask(
     pairs = choose_pairs(view.pool, view.merges, view.vectors, settings, resolve, by_pairs=by_pairs)
     questions = questions_of(snapshot, pairs, view.pool.facts)
     if dry_run:
-        return Asked([Judged(a, b) for a, b, _ in questions]), len(questions)
+        return Asked([JudgedPair(a, b) for a, b, _ in questions]), len(questions)
     return await judge(language, questions, settings), len(questions)
 
 
@@ -217,14 +217,14 @@ def plan_of(
     run: Run,
     reading: Reading,
     view: View,
-    judged: Sequence[Judged],
+    judged: Sequence[JudgedPair],
     settings: MergeSettings,
     model: str,
     *,
     marks: bool = True,
 ) -> ReconciliationPlan:
     """What is to be written, given what the store holds about the facts concerned."""
-    merged = [view.merges.losers["loser_id"], view.merges.losers["winner_id"]]
+    merged = [view.merges.duplicates["loser_id"], view.merges.duplicates["winner_id"]]
     told = pl.Series([fact for each in judged if each.verdict for fact in each.ids], dtype=pl.String)
     concerned = pl.concat([*merged, told]).unique()
     has_ends = any(each.verdict in _ENDING for each in judged)

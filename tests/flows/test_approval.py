@@ -22,8 +22,8 @@ from flows.sleep import sleep
 from flows.steward import steward
 from recall.proposals import Proposal, list_proposals
 from slowwave import frames
-from slowwave.deduplication.merging import Merges, Pool
-from slowwave.deduplication.questions import Judged
+from slowwave.deduplication.merging import CandidateSet, Merges
+from slowwave.deduplication.questions import JudgedPair
 from slowwave.deduplication.reconciliation import plan_reconciliation
 from slowwave.review.open_pairs import open_pairs, plan_open_pairs
 from slowwave.review.override_requests import Overruled, apart, overrule, refused_by_rank
@@ -256,8 +256,10 @@ def test_a_yes_writes_what_a_models_verdict_would_have_written() -> None:
     met = pairs(pair("f_0000", "f_0001", guard="word"))
     aspects = frames.empty(frames.FACT_ASPECTS)
     asked = plan_open_pairs(open_pairs(met, both, frozenset(), ConsolidateSettings()), both, evidence, aspects, NOW)
-    said_so = Judged("f_0000", "f_0001", "same", 1)
-    pool = Pool(both.with_columns(is_seed=pl.lit(True)), met.select("a_id", "b_id", "cosine", "jaccard"), met, "v1")
+    said_so = JudgedPair("f_0000", "f_0001", "same", 1)
+    pool = CandidateSet(
+        both.with_columns(is_seed=pl.lit(True)), met.select("a_id", "b_id", "cosine", "jaccard"), met, "v1"
+    )
     told = plan_reconciliation(
         pool, Merges(), [said_so], evidence, aspects, MergeSettings(), prompt_version="v1", model="m", run_id="r",
         now=NOW, marks=False,

@@ -16,7 +16,7 @@ from talk import START, assert_same, contents, learn, rows, said, say_yes, writt
 from recall.memory import Memory
 from slowwave import frames
 from slowwave.revision.belief_growth import decayed, decayed_at, noisy_or
-from slowwave.revision.beliefs import BeliefPlan, Held, plan_beliefs
+from slowwave.revision.beliefs import BeliefContext, BeliefPlan, plan_beliefs
 from slowwave.revision.patches import DIRECTIVES, MESSAGES, Candidates
 from slowwave.settings import BeliefSettings
 from slowwave.text import statement_hash
@@ -74,8 +74,8 @@ class Mind:
         directives = pl.DataFrame([{n: e.get(n) for n in DIRECTIVES} for e in ends], schema=dict(DIRECTIVES))
         batch = pl.DataFrame([{"id": "p", "origin": "ingest", "state": "open", "candidates": len(hints)}])
         candidates = Candidates(facts, directives, frames.conform(batch, frames.PATCH_BATCHES), (), {})
-        held = Held(self.beliefs, self.evidence, self.facts, frozenset(self.waiting))
-        return plan_beliefs(candidates, said_.unique("id"), held, self.settings, self.now)
+        context = BeliefContext(self.beliefs, self.evidence, self.facts, frozenset(self.waiting))
+        return plan_beliefs(candidates, said_.unique("id"), context, self.settings, self.now)
 
     def hear(self, *hints: dict[str, Any]) -> BeliefPlan:
         plan = self.plan(*hints)

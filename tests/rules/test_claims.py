@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from prompts.responses import WindowExtraction
 from slowwave.ingestion.windows import PlannedWindow
 from slowwave.records import KnownFact, RosterEntry, Turn, Window
-from slowwave.revision.claims import Said, collect
+from slowwave.revision.claims import CollectedClaims, collect
 
 AT = datetime(2026, 3, 2, tzinfo=UTC)
 
@@ -38,7 +38,7 @@ def fact(message: int, about: str = "Marta", **more: Any) -> dict[str, Any]:
     return {"m": message, "s": "Marta likes vim.", "about": about, **more}
 
 
-def collected(planned: PlannedWindow, limit: int = 10, **answer: Any) -> Said:
+def collected(planned: PlannedWindow, limit: int = 10, **answer: Any) -> CollectedClaims:
     return collect([(planned, WindowExtraction.model_validate(answer))], limit)
 
 
@@ -60,7 +60,7 @@ def test_judgements_of_context_and_of_messages_that_are_not_there_are_ignored_an
     assert said.judgements.rows() == [("m1", True, "1")]
 
 
-def directives(said: Said, number: int = 0) -> list[tuple[str | None, int | None, str | None, str, str]]:
+def directives(said: CollectedClaims, number: int = 0) -> list[tuple[str | None, int | None, str | None, str, str]]:
     """What a claim does to earlier facts: known fact, claim, words, action, reason."""
     found = said.claims["resolves"].to_list()[number]
     return [tuple(each[name] for name in ("known_id", "claim", "object", "action", "reason")) for each in found]
@@ -180,7 +180,7 @@ def listed(*texts: str, known: tuple[KnownFact, ...] = ()) -> PlannedWindow:
     return planned.knowing(known, ROSTER)
 
 
-def by_model(planned: PlannedWindow, **answer: Any) -> Said:
+def by_model(planned: PlannedWindow, **answer: Any) -> CollectedClaims:
     return collect([(planned, WindowExtraction.model_validate(answer))], 10, by_model=True)
 
 

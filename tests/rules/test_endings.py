@@ -11,7 +11,7 @@ import pytest
 
 from slowwave import frames
 from slowwave.deduplication.outcomes import Endings, carry_out
-from slowwave.deduplication.questions import Judged
+from slowwave.deduplication.questions import JudgedPair
 from slowwave.revision.apply import Surroundings
 
 T0 = datetime(2026, 1, 1, 9, tzinfo=UTC)
@@ -45,52 +45,52 @@ def near(*facts: dict[str, Any]) -> Surroundings:
     return Surroundings(frames.conform(rows, frames.FACTS), frames.conform(evidence, frames.FACT_EVIDENCE))
 
 
-def ended(around: Surroundings, *judged: Judged, roots: dict[str, str] | None = None) -> Endings:
+def ended(around: Surroundings, *judged: JudgedPair, roots: dict[str, str] | None = None) -> Endings:
     return carry_out(judged, roots or {}, around, "some/model", NOW)
 
 
 def closed(found: Endings) -> dict[str, tuple[str, datetime]]:
-    rows = found.closings.facts.select("id", "replaced_by", "valid_to").iter_rows()
+    rows = found.supersessions.facts.select("id", "replaced_by", "valid_to").iter_rows()
     return {id_: (by, until) for id_, by, until in rows}
 
 
 def test_what_is_updated_ends_when_the_newer_began() -> None:
-    found = ended(near(fact("Oslo", 1), fact("Bergen", 9, since=7)), Judged("Oslo", "Bergen", "updates"))
+    found = ended(near(fact("Oslo", 1), fact("Bergen", 9, since=7)), JudgedPair("Oslo", "Bergen", "updates"))
     assert closed(found) == {"Oslo": ("Bergen", day(7))}
-    assert found.closings.lineage["reason"].to_list() == ["temporal_change"]
+    assert found.supersessions.lineage["reason"].to_list() == ["temporal_change"]
     assert found.clashes == frozenset()
 
 
 def test_what_was_told_later_of_a_time_before_ends_the_older_when_it_was_told() -> None:
-    found = ended(near(fact("Oslo", 5), fact("Bergen", 9, since=1)), Judged("Oslo", "Bergen", "updates"))
+    found = ended(near(fact("Oslo", 5), fact("Bergen", 9, since=1)), JudgedPair("Oslo", "Bergen", "updates"))
     assert closed(found) == {"Oslo": ("Bergen", day(9))}
 
 
 def test_nobody_is_born_twice_an_update_of_it_is_a_correction() -> None:
     born = {"predicate": "born_in"}
-    found = ended(near(fact("Oslo", 1, **born), fact("Bergen", 9, **born)), Judged("Oslo", "Bergen", "updates"))
-    assert found.closings.lineage["reason"].to_list() == ["correction"]
-    assert found.closings.retired["is_mistake"].to_list() == [True]
+    found = ended(near(fact("Oslo", 1, **born), fact("Bergen", 9, **born)), JudgedPair("Oslo", "Bergen", "updates"))
+    assert found.supersessions.lineage["reason"].to_list() == ["correction"]
+    assert found.supersessions.retired["is_mistake"].to_list() == [True]
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_in_whatever_order_verdicts_come_each_state_ends_with_the_next(order: tuple[int, ...]) -> None:
-    verdicts = [Judged(a, b, "updates") for a, b in (("Oslo", "Bergen"), ("Oslo", "Porto"), ("Bergen", "Porto"))]
+    verdicts = [JudgedPair(a, b, "updates") for a, b in (("Oslo", "Bergen"), ("Oslo", "Porto"), ("Bergen", "Porto"))]
     found = ended(near(fact("Oslo", 1), fact("Bergen", 9), fact("Porto", 20)), *(verdicts[n] for n in order))
     assert closed(found) == {"Oslo": ("Bergen", day(9)), "Bergen": ("Porto", day(20))}
 
 
 def test_an_absorbed_fact_stands_for_its_survivor() -> None:
     around = near(fact("Oslo", 1), fact("Oslo town", 2), fact("Bergen", 9))
-    found = ended(around, Judged("Oslo", "Bergen", "updates"), roots={"Oslo": "Oslo town"})
+    found = ended(around, JudgedPair("Oslo", "Bergen", "updates"), roots={"Oslo": "Oslo town"})
     assert closed(found) == {"Oslo town": ("Bergen", day(9))}
     both = {"Oslo": "Oslo town", "Bergen": "Oslo town"}
-    assert closed(ended(around, Judged("Oslo", "Bergen", "updates"), roots=both)) == {}
+    assert closed(ended(around, JudgedPair("Oslo", "Bergen", "updates"), roots=both)) == {}
 
 
 def test_what_a_survivor_said_again_since_clashes_and_is_not_closed() -> None:
     around = near(fact("Oslo", 1), fact("Oslo town", 2, again=15), fact("Bergen", 9))
-    found = ended(around, Judged("Oslo", "Bergen", "updates"), roots={"Oslo": "Oslo town"})
+    found = ended(around, JudgedPair("Oslo", "Bergen", "updates"), roots={"Oslo": "Oslo town"})
     assert (closed(found), found.clashes) == ({}, {("Bergen", "Oslo town")})
     assert [(each["action"], each["model"]) for each in found.decisions] == [("contradict", "some/model")]
 
@@ -100,14 +100,14 @@ def test_what_a_survivor_said_again_since_clashes_and_is_not_closed() -> None:
     [({"pinned": True}, {}), ({"entrenchment": "user_axiom"}, {}), ({}, {"entrenchment": "system_inferred"})],
 )
 def test_s1_22_what_rank_protects_clashes_and_a_person_can_be_asked(old: dict[str, Any], new: dict[str, Any]) -> None:
-    found = ended(near(fact("Oslo", 1, **old), fact("Bergen", 9, **new)), Judged("Oslo", "Bergen", "corrects"))
+    found = ended(near(fact("Oslo", 1, **old), fact("Bergen", 9, **new)), JudgedPair("Oslo", "Bergen", "corrects"))
     assert (closed(found), found.clashes) == ({}, {("Bergen", "Oslo")})
     (refused,) = found.decisions
     assert (refused["action"], refused["decided_by"], "would" in str(refused["measures"])) == ("refuse", "rule", True)
 
 
 def test_a_clash_is_told_by_a_model_and_closes_nothing() -> None:
-    found = ended(near(fact("Oslo", 1), fact("Bergen", 9)), Judged("Oslo", "Bergen", "contradicts"))
+    found = ended(near(fact("Oslo", 1), fact("Bergen", 9)), JudgedPair("Oslo", "Bergen", "contradicts"))
     assert (closed(found), found.clashes) == ({}, {("Bergen", "Oslo")})
     assert [(each["action"], each["model"]) for each in found.decisions] == [("contradict", "some/model")]
 
@@ -118,5 +118,5 @@ def test_what_leans_on_what_ended_becomes_suspect() -> None:
         for name, at in (("Acme", 1), ("Globex", 9))
     )
     leads = {"predicate": "leads", "statement": "Ana leads the data team at Acme.", "object_text": "data team"}
-    found = ended(near(acme, globex, fact("team", 2, **leads)), Judged("Acme", "Globex", "updates"))
+    found = ended(near(acme, globex, fact("team", 2, **leads)), JudgedPair("Acme", "Globex", "updates"))
     assert found.marks.select("id", "suspect_of").rows() == [("team", "Acme")]

@@ -10,7 +10,7 @@ from patchwork import NO_PREDICATES, NOW, Memory, claim
 from test_reconciliation import ALIKE, fact, plan, pool_of
 
 from slowwave import frames
-from slowwave.deduplication.merging import LOSERS, Merges
+from slowwave.deduplication.merging import DUPLICATES, Merges
 from slowwave.lifecycle.name_matcher import Names
 from slowwave.revision.general_words import general_words, joined_words
 from slowwave.revision.patches import CLAIMS, MESSAGES, build_candidates, search_terms
@@ -178,6 +178,6 @@ def test_a_note_that_goes_on_in_new_words_has_the_general_words_that_these_do_no
     notes = [fact("n0", first, kind="note", search_terms="drink green", at=0),
              fact("n1", second, kind="note", search_terms="place", at=1)]  # fmt: skip
     losers = pl.DataFrame({"loser_id": ["n1"], "winner_id": ["n0"]})
-    merges = Merges(frames.conform(losers, LOSERS), joins_notes=True)
+    merges = Merges(frames.conform(losers, DUPLICATES), joins_notes=True)
     (new,) = plan(pool_of(*notes), merges=merges).reworded.to_dicts()
     assert (new["statement"], new["search_terms"]) == (second, "drink place")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from patchwork import NOW, TYPES, Memory, claim, day
 
 from slowwave.revision.evaluation import grounding
-from slowwave.revision.revision_state import Board
+from slowwave.revision.revision_state import RevisionState
 from slowwave.settings import EvaluateSettings
 from slowwave.text import normalise_name
 from slowwave.validity import check_transition, successors
@@ -638,7 +638,7 @@ def test_a_weaker_source_never_closes_a_stronger_or_pinned_fact(strong: dict[str
 )
 def test_s1_22_a_weaker_source_is_refused_and_an_axiom_yields_to_nothing(new: str, old: str, is_refused: bool) -> None:
     speaker, known = ({"id": each, "entrenchment": each, "pinned": False} for each in (new, old))
-    assert bool(Board(NOW, {}).refusal(speaker | {"id": "new"}, speaker | {"id": "new"}, known)) is is_refused
+    assert bool(RevisionState(NOW, {}).refusal(speaker | {"id": "new"}, speaker | {"id": "new"}, known)) is is_refused
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

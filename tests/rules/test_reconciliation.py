@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from slowwave import frames
 from slowwave.comparison.similarity import Vectors, jaccard
 from slowwave.deduplication.blocking import TOPICS, find_topics
-from slowwave.deduplication.merging import Merges, Pool, by_words, merge_by, select_seeds
-from slowwave.deduplication.questions import Judged, choose_pairs, uses_pairs
+from slowwave.deduplication.merging import CandidateSet, Merges, by_words, merge_by, select_seeds
+from slowwave.deduplication.questions import JudgedPair, choose_pairs, uses_pairs
 from slowwave.deduplication.reconciliation import ReconciliationPlan, only_live, plan_reconciliation
 from slowwave.settings import MergeSettings
 from slowwave.text import row_id, statement_hash
@@ -64,7 +64,7 @@ def pairs_of(facts: Sequence[dict[str, Any]], cosines: Mapping[tuple[str, str], 
 def pool_of(
     *facts: dict[str, Any], version: str = VERSION, decided: pl.DataFrame | None = None, cosine: float = 0.95,
     **cosines: float,
-) -> Pool:  # fmt: skip
+) -> CandidateSet:  # fmt: skip
     """A pool where every pair has the same cosine, unless it is told as `a__b=.7`."""
     ids = [each["id"] for each in facts]
     every = {(a, b): cosine for place, a in enumerate(ids) for b in ids[place + 1 :]}
@@ -72,30 +72,34 @@ def pool_of(
     known = {tuple(sorted(pair)): value for pair, value in every.items()} | told
     pairs = pairs_of(facts, known)  # type: ignore[arg-type]
     no_decisions = frames.empty(frames.PAIR_DECISIONS)
-    return Pool(frame(facts), pairs, no_decisions if decided is None else decided, version)
+    return CandidateSet(frame(facts), pairs, no_decisions if decided is None else decided, version)
 
 
-def vectors_of(pool: Pool, *, alike: bool = True) -> Vectors:
+def vectors_of(pool: CandidateSet, *, alike: bool = True) -> Vectors:
     count = len(pool.facts)
     rows = np.ones((count, 4)) if alike else np.eye(count, max(count, 1))
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
-def evidence_of(pool: Pool) -> pl.DataFrame:
+def evidence_of(pool: CandidateSet) -> pl.DataFrame:
     """One message per fact: the one that said it."""
     rows = pool.facts.select(fact_id="id", message_id="message_id", confidence="confidence", occurred_at="valid_from")
     ids = [row_id("v", *pair) for pair in rows.select("fact_id", "message_id").iter_rows()]
     return frames.conform(rows.with_columns(id=pl.Series(ids, dtype=pl.String)), frames.FACT_EVIDENCE)
 
 
-def aspects_of(pool: Pool) -> pl.DataFrame:
+def aspects_of(pool: CandidateSet) -> pl.DataFrame:
     rows = pool.facts.select(fact_id="id", slug="aspect_slugs", via=pl.lit("regex")).explode("slug").drop_nulls("slug")
     ids = [row_id("as", *pair) for pair in rows.select("fact_id", "slug").iter_rows()]
     return frames.conform(rows.with_columns(id=pl.Series(ids, dtype=pl.String)), frames.FACT_ASPECTS)
 
 
 def plan(
-    pool: Pool, judged: Sequence[Judged] = (), merges: Merges | None = None, now: datetime = NOW, **more: Any
+    pool: CandidateSet,
+    judged: Sequence[JudgedPair] = (),
+    merges: Merges | None = None,
+    now: datetime = NOW,
+    **more: Any,
 ) -> ReconciliationPlan:
     merges = merge_by(pool, by_words(LIMITS)) if merges is None else merges
     return plan_reconciliation(
@@ -105,17 +109,17 @@ def plan(
     )  # fmt: skip
 
 
-def questions(pool: Pool, limits: MergeSettings = LIMITS, *, by_pairs: bool = True) -> list[tuple[str, str]]:
+def questions(pool: CandidateSet, limits: MergeSettings = LIMITS, *, by_pairs: bool = True) -> list[tuple[str, str]]:
     chosen = choose_pairs(pool, merge_by(pool, by_words(limits)), vectors_of(pool), limits, 0.60, by_pairs=by_pairs)
     return chosen.select("a_id", "b_id").rows()
 
 
-def same(winner: str, loser: str) -> Judged:
-    return Judged(winner, loser, "same", 1)
+def same(winner: str, loser: str) -> JudgedPair:
+    return JudgedPair(winner, loser, "same", 1)
 
 
-def keep(a: str, b: str) -> Judged:
-    return Judged(a, b, "details")
+def keep(a: str, b: str) -> JudgedPair:
+    return JudgedPair(a, b, "details")
 
 
 def changed(made: ReconciliationPlan) -> pl.DataFrame:
@@ -123,7 +127,7 @@ def changed(made: ReconciliationPlan) -> pl.DataFrame:
     return pl.concat([made.facts.select(*frames.FACTS), made.reworded])
 
 
-def after(pool: Pool, made: ReconciliationPlan) -> pl.DataFrame:
+def after(pool: CandidateSet, made: ReconciliationPlan) -> pl.DataFrame:
     """The facts of the pool as they are once the plan is written."""
     rows = changed(made).join(pool.facts.select("id", "created_at"), on="id", how="left")
     rest = pool.facts.drop("is_seed").join(rows, on="id", how="anti")
@@ -135,11 +139,11 @@ def row(made: ReconciliationPlan, id_: str) -> dict[str, Any]:
     return changed(made).row(by_predicate=pl.col("id") == id_, named=True)
 
 
-def losers(pool: Pool) -> dict[str, str]:
-    return dict(merge_by(pool, by_words(LIMITS)).losers.select("loser_id", "winner_id").iter_rows())
+def losers(pool: CandidateSet) -> dict[str, str]:
+    return dict(merge_by(pool, by_words(LIMITS)).duplicates.select("loser_id", "winner_id").iter_rows())
 
 
-def guards(pool: Pool) -> list[str]:
+def guards(pool: CandidateSet) -> list[str]:
     return merge_by(pool, by_words(LIMITS)).undecided["guard"].to_list()
 
 
@@ -192,7 +196,7 @@ def test_s1_01_a_failed_pair_is_tried_again_while_attempts_are_left(attempts: in
 def test_s1_04_the_same_words_are_merged_without_a_model() -> None:
     pool = pool_of(fact("a", ALIKE[0]), fact("b", ALIKE[1], at=1))
     merges = merge_by(pool, by_words(LIMITS))
-    assert merges.losers.select("loser_id", "winner_id", "stage").rows() == [("b", "a", "text")]
+    assert merges.duplicates.select("loser_id", "winner_id", "stage").rows() == [("b", "a", "text")]
     assert merges.undecided.is_empty()
 
 
@@ -204,8 +208,8 @@ def test_the_same_meaning_is_merged_where_every_guard_agrees() -> None:
     a, b = fact("a", "Ana works in the garden"), fact("b", "Ana is working in the garden", at=1)
     rule = by_words(MergeSettings(text_dedup=0.99, merge_cosine=0.92))
     merges = merge_by(pool_of(a, b, cosine=0.97), rule)
-    assert merges.losers.select("loser_id", "winner_id", "stage").rows() == [("b", "a", "meaning")]
-    assert merge_by(pool_of(a, b, cosine=0.91), rule).losers.is_empty()
+    assert merges.duplicates.select("loser_id", "winner_id", "stage").rows() == [("b", "a", "meaning")]
+    assert merge_by(pool_of(a, b, cosine=0.91), rule).duplicates.is_empty()
 
 
 GOLDEN = [
@@ -271,7 +275,7 @@ def test_what_is_bound_to_the_day_it_was_said_is_merged_within_that_day_only() -
 def test_s1_09_facts_of_different_scopes_are_never_compared() -> None:
     pool = pool_of(fact("a", ALIKE[0], scope="p1"), fact("b", ALIKE[0], scope="p2"), fact("c", ALIKE[0]))
     merges = merge_by(pool, by_words(LIMITS))
-    assert merges.losers.is_empty()
+    assert merges.duplicates.is_empty()
     assert merges.undecided.is_empty()
 
 
@@ -309,9 +313,9 @@ def test_a_statement_that_says_more_is_not_absorbed_by_one_that_says_less() -> N
 def test_no_chaining_a_loser_was_compared_with_its_survivor_itself() -> None:
     words = ALIKE[0]
     chain = [fact("a", words), fact("b", words, at=1), fact("c", words, at=2)]
-    apart = Pool(frame(chain), pairs_of(chain, {("a", "b"): 0.95}), prompt_version=VERSION)
+    apart = CandidateSet(frame(chain), pairs_of(chain, {("a", "b"): 0.95}), prompt_version=VERSION)
     assert losers(apart) == {"b": "a"}
-    twins = Pool(frame(chain), pairs_of(chain, {("a", "b"): 0.95, ("b", "c"): 0.95}), prompt_version=VERSION)
+    twins = CandidateSet(frame(chain), pairs_of(chain, {("a", "b"): 0.95, ("b", "c"): 0.95}), prompt_version=VERSION)
     assert losers(twins) == {"b": "a", "c": "a"}
     framed = [*chain[:2], fact("c", f"By the way: {words}", at=2)]
     far = pool_of(*framed, a__c=0.5)  # what was absorbed itself absorbs nothing, however near it is
@@ -324,14 +328,14 @@ def test_no_chaining_a_loser_was_compared_with_its_survivor_itself() -> None:
 def test_twins_that_were_only_measured_with_a_loser_are_merged_too() -> None:
     crowd = [fact(f"f{number:02d}", ALIKE[0], evidence_count=9 if number == 30 else 1) for number in range(40)]
     star = {("f00", each["id"]): 1.0 for each in crowd[1:]}
-    pool = Pool(frame(crowd), pairs_of(crowd, star), prompt_version=VERSION)
+    pool = CandidateSet(frame(crowd), pairs_of(crowd, star), prompt_version=VERSION)
     assert set(losers(pool).values()) == {"f30"}
     assert len(losers(pool)) == 39
 
 
 def test_a_pair_without_a_seed_is_left_alone() -> None:
     pool = pool_of(fact("a", ALIKE[0], is_seed=False), fact("b", ALIKE[0], is_seed=False))
-    assert merge_by(pool, by_words(LIMITS)).losers.is_empty()
+    assert merge_by(pool, by_words(LIMITS)).duplicates.is_empty()
 
 
 @pytest.mark.parametrize(("by", "version"), [("person", ""), ("model", VERSION)])
@@ -366,7 +370,7 @@ def test_t28_of_a_chain_at_the_threshold_only_what_is_in_one_cluster_is_asked_ab
     for place in range(1, 20):
         vectors[place] = 0.61 * vectors[place - 1] + np.sqrt(1 - 0.61**2) * vectors[place]
     links = {(f"f{n:02d}", f"f{n + 1:02d}"): 0.61 for n in range(19)}
-    pool = Pool(frame(facts), pairs_of(facts, links), prompt_version=VERSION)
+    pool = CandidateSet(frame(facts), pairs_of(facts, links), prompt_version=VERSION)
     asked = choose_pairs(pool, merge_by(pool, by_words(LIMITS)), vectors, LIMITS, 0.60, by_pairs=False)
     assert 0 < len(asked) < 19
 
@@ -405,7 +409,7 @@ def test_what_shares_rare_words_is_compared_though_it_is_far_in_meaning() -> Non
     held = frame([*known, old_, new, other])
     found = find_topics(held, np.eye(len(held), dtype=np.float32))
     assert found.select("a_id", "b_id").rows() == [("new", "old")]
-    pool = Pool(held, pl.DataFrame(schema=PAIRS), prompt_version=VERSION, topics=found.select(*TOPICS))
+    pool = CandidateSet(held, pl.DataFrame(schema=PAIRS), prompt_version=VERSION, topics=found.select(*TOPICS))
     assert questions(pool) == [("new", "old")]
 
 
@@ -494,7 +498,7 @@ def test_s1_08_a_survivor_is_marked_that_nobody_looked_for() -> None:
 def test_s1_08_a_failure_leaves_its_seeds_unmarked_until_the_third() -> None:
     pool = pool_of(TEA, CHAI, cosine=0.75)
     for attempt in (1, 2, 3):
-        made = plan(pool, [Judged("a", "b", error="refused")])
+        made = plan(pool, [JudgedPair("a", "b", error="refused")])
         failed = row(made, "a")
         assert failed["consolidation_attempts"] == attempt
         assert (failed["consolidated_at"], failed["consolidation_error"]) == (
@@ -512,7 +516,7 @@ def test_an_answer_after_failures_clears_their_count() -> None:
 
 def test_what_was_planned_but_not_asked_stays_for_the_next_run() -> None:
     pool = pool_of(TEA, CHAI, fact("z", "Ana owns a boat"), cosine=0.75, a__z=0.1, b__z=0.1)
-    made = plan(pool, [Judged("a", "b")])
+    made = plan(pool, [JudgedPair("a", "b")])
     assert made.facts["id"].to_list() == ["z"]
     assert made.pairs.is_empty()
     assert made.decisions.is_empty()
@@ -575,9 +579,9 @@ def test_t35_a_replacement_that_would_close_a_circle_is_refused() -> None:
 def test_t40_what_died_meanwhile_is_left_out_and_its_question_is_asked_again() -> None:
     pool = pool_of(TEA, CHAI, fact("c", ALIKE[0]), fact("d", ALIKE[0]), cosine=0.75, c__d=0.99)
     merges, judged = merge_by(pool, by_words(LIMITS)), [same("a", "b")]
-    assert merges.losers["loser_id"].to_list() == ["d"]
+    assert merges.duplicates["loser_id"].to_list() == ["d"]
     left, fewer, answers = only_live(pool, merges, judged, pl.Series(["a", "d"]))
-    assert fewer.losers.is_empty()
+    assert fewer.duplicates.is_empty()
     assert [each.verdict for each in answers] == [""]
     made = plan(left, answers, fewer)
     assert made.lineage.is_empty()
@@ -607,7 +611,7 @@ def test_s1_20_every_decision_says_what_it_saw_and_who_decided() -> None:
 
 
 def test_nothing_to_look_at_makes_an_empty_plan() -> None:
-    made = plan(Pool(frame([]), pl.DataFrame(schema=PAIRS)))
+    made = plan(CandidateSet(frame([]), pl.DataFrame(schema=PAIRS)))
     assert all(getattr(made, name).is_empty() for name in ("facts", *CHANGED))
     assert set(made.summary().values()) == {0}
 
@@ -622,7 +626,7 @@ WORDS = (
 
 
 @st.composite
-def _pools(draw: st.DrawFn) -> Pool:
+def _pools(draw: st.DrawFn) -> CandidateSet:
     count = draw(st.integers(0, 9))
     facts = [
         fact(
@@ -646,18 +650,20 @@ def _pools(draw: st.DrawFn) -> Pool:
         for b in range(a + 1, count)
         if draw(st.booleans())
     }
-    return Pool(frame(facts), pairs_of(facts, pairs), prompt_version=draw(st.sampled_from(["", VERSION])))
+    return CandidateSet(frame(facts), pairs_of(facts, pairs), prompt_version=draw(st.sampled_from(["", VERSION])))
 
 
-def answered(pool: Pool, draw: Any) -> list[Judged]:
+def answered(pool: CandidateSet, draw: Any) -> list[JudgedPair]:
     """Arbitrary answers, sensible or not, to what a model would be asked."""
     if not pool.prompt_version:
         return []
     kinds = ["same", "same", "same", "updates", "corrects", "contradicts", "details", "unrelated", ""]
     return [
-        Judged(*sorted(pair, reverse=draw(st.booleans())), draw(st.sampled_from(kinds)), draw(st.sampled_from([1, 2])))
+        JudgedPair(
+            *sorted(pair, reverse=draw(st.booleans())), draw(st.sampled_from(kinds)), draw(st.sampled_from([1, 2]))
+        )
         if draw(st.integers(0, 9))
-        else Judged(*pair, error="no")
+        else JudgedPair(*pair, error="no")
         for pair in questions(pool)
     ]
 
@@ -726,7 +732,7 @@ def test_consolidating_again_changes_nothing(data: st.DataObject) -> None:
 
 @settings(max_examples=5, deadline=None)
 @given(_pools(), st.randoms(use_true_random=False))
-def test_the_order_of_rows_changes_nothing(pool: Pool, chance: Any) -> None:
+def test_the_order_of_rows_changes_nothing(pool: CandidateSet, chance: Any) -> None:
     order = list(range(len(pool.facts)))
     chance.shuffle(order)
     mixed = replace(pool, facts=pool.facts[order], pairs=pool.pairs.reverse())
@@ -738,11 +744,11 @@ def test_the_order_of_rows_changes_nothing(pool: Pool, chance: Any) -> None:
 
 @settings(max_examples=5, deadline=None)
 @given(_pools())
-def test_every_merge_passes_its_guards_with_the_survivor_itself(pool: Pool) -> None:
+def test_every_merge_passes_its_guards_with_the_survivor_itself(pool: CandidateSet) -> None:
     merges = merge_by(pool, by_words(LIMITS))
-    assert merges.losers["loser_id"].n_unique() == len(merges.losers)
-    assert set(merges.losers["loser_id"]).isdisjoint(merges.losers["winner_id"])
+    assert merges.duplicates["loser_id"].n_unique() == len(merges.duplicates)
+    assert set(merges.duplicates["loser_id"]).isdisjoint(merges.duplicates["winner_id"])
     known = {each["id"]: each for each in pool.facts.iter_rows(named=True)}
-    for loser, winner in merges.losers.select("loser_id", "winner_id").iter_rows():
+    for loser, winner in merges.duplicates.select("loser_id", "winner_id").iter_rows():
         two = [known[loser] | {"is_seed": True}, known[winner] | {"is_seed": True}]
-        assert losers(Pool(frame(two), pairs_of(two, {(loser, winner): 1.0}))) == {loser: winner}
+        assert losers(CandidateSet(frame(two), pairs_of(two, {(loser, winner): 1.0}))) == {loser: winner}

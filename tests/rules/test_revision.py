@@ -19,7 +19,7 @@ from talk import CLAUDE, assert_same, contents, learn, rows, said, verdict, writ
 from slowwave import frames
 from slowwave.lexicon.place_hierarchy import COUNTRY, REGION, TOWN, are_apart, level_of
 from slowwave.revision.mutual_exclusion import Forms, exclude, read_claim
-from slowwave.revision.revision_state import Board
+from slowwave.revision.revision_state import RevisionState
 from slowwave.revision.supersession import KNOWN, is_one_domain
 from slowwave.validity import MAX_CHAIN, is_live, successors
 from storage.store import Store
@@ -427,13 +427,13 @@ def test_s2_55_a_circle_of_replacements_is_refused() -> None:
         for at, name in enumerate(("Acme", "Globex", "Initech"))
     }  # fmt: skip
     acme, globex, initech = rows.values()
-    board = Board(NOW, rows)
-    assert board.supersede(acme, globex, "conflict", "", ends=day(1))
-    assert board.supersede(globex, initech, "conflict", "", ends=day(2))
-    assert "circle" in board.refusal(acme, acme, initech)
-    assert "circle" in board.refusal(globex, globex, initech)
-    assert board.refusal(initech, initech, globex) == ""
-    assert board.would("conflict", acme, acme, initech) == {}  # nor may a person permit it
+    state = RevisionState(NOW, rows)
+    assert state.supersede(acme, globex, "conflict", "", ends=day(1))
+    assert state.supersede(globex, initech, "conflict", "", ends=day(2))
+    assert "circle" in state.refusal(acme, acme, initech)
+    assert "circle" in state.refusal(globex, globex, initech)
+    assert state.refusal(initech, initech, globex) == ""
+    assert state.would("conflict", acme, acme, initech) == {}  # nor may a person permit it
 
 
 jobs = st.builds(

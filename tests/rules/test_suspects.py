@@ -11,7 +11,7 @@ from patchwork import NOW, Memory, claim, day
 from talk import learn, rows, said, written
 
 from slowwave import frames
-from slowwave.revision.dependency_invalidation import find_heirs
+from slowwave.revision.dependency_invalidation import find_derived
 from slowwave.revision.revision_state import RETIRED
 
 ACME = claim("Anna works at Acme.", relation="works_at", obj="Acme", at=1)
@@ -97,7 +97,7 @@ def test_what_was_made_of_a_retired_fact_is_suspect_and_what_followed_it_is_not(
         schema=dict(frames.LINEAGE), orient="row",
     )  # fmt: skip
     staying = frames.conform(pl.DataFrame({"id": ["b", "c"]}), frames.FACTS).select("id")
-    assert find_heirs(retired, lineage, staying).rows() == [("b", "a")]
+    assert find_derived(retired, lineage, staying).rows() == [("b", "a")]
 
 
 def test_the_examples_make_nothing_suspect_without_reason(learned: tuple[Path, dict[str, object]]) -> None:

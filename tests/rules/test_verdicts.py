@@ -11,7 +11,7 @@ import pytest
 from prompts.rendering import render_pairs
 from prompts.responses import Reconciliation
 from slowwave import frames
-from slowwave.deduplication.questions import Judged, Merge, allowed_merges, lost
+from slowwave.deduplication.questions import JudgedPair, Merge, allowed_merges, lost
 from slowwave.records import PairFact, PairQuestion
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
@@ -43,7 +43,7 @@ def facts_of(*statements: str, **columns: list[Any]) -> pl.DataFrame:
 
 def merged(*statements: str, keep: int = 1, **columns: list[Any]) -> Merge:
     """What becomes of a model's verdict that the first two say the same."""
-    return allowed_merges([Judged("f0", "f1", "same", keep)], facts_of(*statements, **columns))[0]
+    return allowed_merges([JudgedPair("f0", "f1", "same", keep)], facts_of(*statements, **columns))[0]
 
 
 @pytest.mark.parametrize(
@@ -63,14 +63,14 @@ def merged(*statements: str, keep: int = 1, **columns: list[Any]) -> Merge:
 )
 def test_what_contradicts_the_other_or_would_lose_words_of_both_is_not_merged(one: str, other: str, guard: str) -> None:
     for keep in (1, 2):
-        assert merged(one, other, keep=keep) == Merge(Judged("f0", "f1", "same", keep), guard=guard)
+        assert merged(one, other, keep=keep) == Merge(JudgedPair("f0", "f1", "same", keep), guard=guard)
 
 
 @pytest.mark.parametrize("keep", [1, 2])
 @pytest.mark.parametrize("pair", [SERVER, MANAGED, ("Marta waits two days.", "Marta waits 2 days.")])
 def test_of_two_that_say_the_same_the_sentence_stays_that_the_model_chose(pair: tuple[str, str], keep: int) -> None:
     done = merged(*pair, keep=keep)
-    assert (done.winner, done.loser) == (("f0", "f1") if keep == 1 else ("f1", "f0"))
+    assert (done.representative, done.duplicate) == (("f0", "f1") if keep == 1 else ("f1", "f0"))
 
 
 @pytest.mark.parametrize("keep", [1, 2])
@@ -83,7 +83,7 @@ def test_of_two_that_say_the_same_the_sentence_stays_that_the_model_chose(pair: 
     ],
 )
 def test_the_one_that_says_more_stays_whichever_the_model_chose(less: str, more: str, keep: int) -> None:
-    assert merged(less, more, keep=keep).winner == "f1"
+    assert merged(less, more, keep=keep).representative == "f1"
 
 
 @pytest.mark.parametrize(
@@ -113,15 +113,15 @@ def test_facts_of_two_subjects_scopes_ends_or_both_fixed_are_not_merged(columns:
 )
 def test_s1_22_what_is_pinned_an_axiom_or_better_entrenched_stays(columns: dict[str, Any], keep: int) -> None:
     done = merged(*MANAGED, keep=keep, **columns)
-    assert (done.winner, done.loser) == ("f0", "f1")
+    assert (done.representative, done.duplicate) == ("f0", "f1")
 
 
 def test_verdicts_that_are_checked_together_are_judged_as_they_are_alone() -> None:
     facts = facts_of(*MANAGED, "Marta likes 2 teas.", "Marta likes 3 teas.")
-    judged = [Judged("f0", "f1", "same"), Judged("f1", "f2", "updates"), Judged("f2", "f3", "same", 2)]
+    judged = [JudgedPair("f0", "f1", "same"), JudgedPair("f1", "f2", "updates"), JudgedPair("f2", "f3", "same", 2)]
     together = allowed_merges(judged, facts)
     assert together == tuple(each for one in judged for each in allowed_merges([one], facts))
-    assert [each.winner for each in together] == ["f0", ""]
+    assert [each.representative for each in together] == ["f0", ""]
     assert allowed_merges([], facts) == ()
 
 

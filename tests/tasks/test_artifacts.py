@@ -21,7 +21,7 @@ from recall.memory import Memory
 from slowwave.deduplication.artifacts import (
     NEAR,
     ArtifactPlan,
-    Verdict,
+    ArtifactVerdict,
     find_questions,
     measure_pairs,
     plan_artifacts,
@@ -79,7 +79,7 @@ def planned(
     new: list[dict[str, Any]],
     cosine: float = 0.99,
     heads: pl.DataFrame | None = None,
-    verdicts: dict[tuple[str, str], Verdict] | None = None,
+    verdicts: dict[tuple[str, str], ArtifactVerdict] | None = None,
     rules: ArtifactSettings = RULES,
 ) -> ArtifactPlan:
     """The plan for new artifacts beside known ones, where everything is near everything."""
@@ -237,11 +237,11 @@ def test_the_word_of_a_model_counts_for_more_than_the_formula() -> None:
         ("unrelated", 0.9, "root"),
         ("version", 0.79, "root"),
     ):
-        plan = planned(new, verdicts={("a", "b"): Verdict(relation, confidence, "m 1")})
+        plan = planned(new, verdicts={("a", "b"): ArtifactVerdict(relation, confidence, "m 1")})
         assert dict(plan.artifacts.select("id", "link").iter_rows())["b"] == link
         assert plan.decisions["decided_by"].to_list() == ["model"] * (link != "root")
     same = [artifact("a", BODY), artifact("b", edition(2), day=1)]
-    assert linked(same, verdicts={("a", "b"): Verdict("unrelated", 1.0, "m 1")})["b"]["link"] == "root"
+    assert linked(same, verdicts={("a", "b"): ArtifactVerdict("unrelated", 1.0, "m 1")})["b"]["link"] == "root"
 
 
 def test_every_link_is_a_decision_with_what_it_saw() -> None:

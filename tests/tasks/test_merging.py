@@ -23,7 +23,7 @@ from inference.embedding import open_embedder
 from slowwave import frames
 from slowwave.deduplication.blocking import find_nearest_pairs
 from slowwave.deduplication.cluster_merge import combine, combined_notes
-from slowwave.deduplication.merging import Merges, Pool, by_use, merge_by
+from slowwave.deduplication.merging import CandidateSet, Merges, by_use, merge_by
 from slowwave.lifecycle.access_statistics import usage_of
 from slowwave.revision.patches import MAX_STATEMENT_BYTES
 from slowwave.settings import StewardSettings
@@ -73,23 +73,23 @@ def apart(cosine: float, axis: int = 1) -> list[float]:
 # Who survives, without a store
 
 
-def pool_of(*facts: Fact, is_seed: bool = True) -> Pool:
+def pool_of(*facts: Fact, is_seed: bool = True) -> CandidateSet:
     """Facts of which every pair has cosine 1."""
     schema = {**frames.FACTS, "created_at": frames.TIME, "hit_count": pl.Int64, "avg_retrieval_score": pl.Float64}
     frame = pl.DataFrame(list(facts), schema=schema).with_columns(is_seed=pl.lit(is_seed))
-    return Pool(frame, find_nearest_pairs(frame, ones(len(frame)), 0.88, 5))
+    return CandidateSet(frame, find_nearest_pairs(frame, ones(len(frame)), 0.88, 5))
 
 
 def ones(count: int) -> np.ndarray:
     return np.eye(1, 4, dtype=np.float32).repeat(count, axis=0)
 
 
-def merged(pool: Pool) -> Merges:
+def merged(pool: CandidateSet) -> Merges:
     return merge_by(pool, by_use(StewardSettings(), pool.facts["id"], ones(len(pool.facts))))
 
 
-def winners(pool: Pool) -> dict[str, str]:
-    return dict(merged(pool).losers.select("loser_id", "winner_id").iter_rows())
+def winners(pool: CandidateSet) -> dict[str, str]:
+    return dict(merged(pool).duplicates.select("loser_id", "winner_id").iter_rows())
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_t04_a_note_that_holds_another_one_is_not_merged_with_it() -> None:
     longer = PLAIN + " Tomás looks after them."
     for other in (longer, "yes", "Backups"):
         found = merged(pool_of(fact("a", PLAIN, kind="note"), fact("b", other, kind="note")))
-        assert found.losers.is_empty()
+        assert found.duplicates.is_empty()
         assert len(found.undecided) == 1
 
 
@@ -148,9 +148,9 @@ def test_s4_10_who_was_absorbed_absorbs_nobody() -> None:
     facts = [fact("a", hit_count=3), fact("b", hit_count=2), fact("c", hit_count=1)]
     schema = {**frames.FACTS, "created_at": frames.TIME, "hit_count": pl.Int64, "avg_retrieval_score": pl.Float64}
     frame = pl.DataFrame(facts, schema=schema).with_columns(is_seed=pl.lit(True))
-    pool = Pool(frame, find_nearest_pairs(frame, vectors, 0.88, 5))
+    pool = CandidateSet(frame, find_nearest_pairs(frame, vectors, 0.88, 5))
     assert set(pool.pairs.select("a_id", "b_id").iter_rows()) == {("a", "b"), ("b", "c")}
-    found = merge_by(pool, by_use(StewardSettings(), frame["id"], vectors)).losers
+    found = merge_by(pool, by_use(StewardSettings(), frame["id"], vectors)).duplicates
     assert found.select("loser_id", "winner_id").rows() == [("b", "a")]
 
 

@@ -26,7 +26,7 @@ from recall.memory import Memory
 from slowwave import frames
 from slowwave.api import OpenMemory
 from slowwave.comparison.similarity import Vectors, similarity
-from slowwave.comparison.similarity_joins import Likeness, similar_pairs
+from slowwave.comparison.similarity_joins import SimilarityThresholds, similar_pairs
 from slowwave.deduplication.observations import (
     connected,
     find_duplicates,
@@ -103,7 +103,7 @@ def test_the_pairs_are_those_that_comparing_all_of_them_finds(
 ) -> None:
     texts, groups = [text for text, _ in told], [group for _, group in told]
     vectors = unit(np.random.default_rng(seed).integers(-1, 2, (len(told), 3)))
-    likeness = Likeness(0.85, share, ratio)
+    likeness = SimilarityThresholds(0.85, share, ratio)
     found = similar_pairs(
         pl.Series(texts, dtype=pl.String), vectors, likeness, group=pl.Series(groups, dtype=pl.String),
         first_new=first_new,
@@ -125,7 +125,7 @@ def test_a_cosine_that_is_rounded_differently_is_counted_once() -> None:
     texts = pl.Series(["one two", "one two and very much more than that"] * 30)
     products = (vectors @ vectors.T)[np.triu_indices(60, 1)]
     for border in np.sort(products)[::100]:
-        parts = pl.concat(list(similar_pairs(texts, vectors, Likeness(float(border)))))
+        parts = pl.concat(list(similar_pairs(texts, vectors, SimilarityThresholds(float(border)))))
         assert parts.select("a", "b").is_duplicated().sum() == 0
         assert (parts["match_type"] == "cosine").sum() == (products.astype(float) >= float(border)).sum()
 
