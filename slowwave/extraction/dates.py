@@ -167,7 +167,7 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
-class _Meant:
+class _TimeMeaning:
     """The meaning of the words or of the model's date: a stretch of time and its role in the statement."""
 
     span: Stretch
@@ -186,7 +186,7 @@ def resolve_times(
     """
     day = stated_at.replace(hour=0, minute=0, second=0, microsecond=0)
     model_kind = cast(TimeKind, kind if kind in TIME_KINDS else "")
-    words = _heart(words)
+    words = _time_words(words)
     clause = clause_tense(words, statement)
     ruled = _by_rule(words, day, clause, model_kind)
     if not model_date.strip():
@@ -203,13 +203,13 @@ def resolve_times(
     if understood is None or reason:
         return replace(_times(ruled, stated_at) if ruled else Times(stated_at), reason=f"{model_date[:40]}: {reason}")
     if ruled is None:
-        meant = _Meant(understood, _settled(model_kind, understood, day), "/" in model_date)
+        meant = _TimeMeaning(understood, _settled(model_kind, understood, day), "/" in model_date)
         return replace(_times(meant, stated_at), certainty=ALONE)
     meant = replace(ruled, span=understood, kind=_settled(ruled.kind, understood, day))
     return replace(_times(meant, stated_at), certainty=DISPUTED, is_disputed=True)
 
 
-def _heart(words: str) -> str:
+def _time_words(words: str) -> str:
     """The words of time alone ("yesterday at the gym"), if the other words cannot change their sense."""
     words = " ".join(words.strip(" ,.;:!?").split())
     hint = find_hint(words)
@@ -262,7 +262,7 @@ def _agree(a: Stretch, b: Stretch) -> bool:
     return a_start < b_end and b_start < a_end
 
 
-def _by_rule(words: str, day: datetime, clause: ClauseTense, kind: TimeKind) -> _Meant | None:
+def _by_rule(words: str, day: datetime, clause: ClauseTense, kind: TimeKind) -> _TimeMeaning | None:
     """The stretch that the words mean, and whether it is an event, a plan, a beginning or an end."""
     core = " ".join(words.lower().replace(",", " ").replace("’", "'").split())
     if not core or len(core) > _MAX_WORDS:
@@ -292,7 +292,7 @@ def _by_rule(words: str, day: datetime, clause: ClauseTense, kind: TimeKind) -> 
     if role in ("by", "until") and re.match(r"(?:the )?end of (?!(?:the |this )?week)", rest):
         span = unit_span(span.end - timedelta(1), "day")
     role = "" if found.is_range else role
-    return _Meant(span, _kind_of(role, span, found, day, clause, kind), found.is_range)
+    return _TimeMeaning(span, _kind_of(role, span, found, day, clause, kind), found.is_range)
 
 
 def _is_doubtful(span: Stretch, words: str, role: str, day: datetime, clause: ClauseTense, kind: TimeKind) -> bool:
@@ -307,7 +307,7 @@ def _is_doubtful(span: Stretch, words: str, role: str, day: datetime, clause: Cl
 
 def _of_length(
     role: str, length: re.Match[str], day: datetime, clause: ClauseTense, kind: TimeKind, core: str
-) -> _Meant | None:
+) -> _TimeMeaning | None:
     """ "has sung for 5 years" began then; "in two weeks" is to come; "stayed for two weeks" is no date."""
     amount = count_of(length["amount"])
     if amount is None:
@@ -318,10 +318,10 @@ def _of_length(
     if role == "within":
         is_past = clause.tense == "past" and kind not in ("plan", "deadline")
         span = counted(count, unit, rough, day)
-        return None if is_past else _Meant(span, "deadline" if core.startswith("within") else "plan")
+        return None if is_past else _TimeMeaning(span, "deadline" if core.startswith("within") else "plan")
     if role == "length" and not (clause.is_perfect or kind == "since" or length["now"]):
         return None
-    return _Meant(counted(-count, unit, True, day), "since")
+    return _TimeMeaning(counted(-count, unit, True, day), "since")
 
 
 def _kind_of(role: str, span: Stretch, found: Meaning, day: datetime, clause: ClauseTense, kind: TimeKind) -> TimeKind:
@@ -351,7 +351,7 @@ def _settled(kind: TimeKind, span: Stretch, day: datetime) -> TimeKind:
     return "plan" if kind in ("event", "since", "state", "before", "") and span.start > day else kind or "event"
 
 
-def _times(meant: _Meant, stated_at: datetime) -> Times:
+def _times(meant: _TimeMeaning, stated_at: datetime) -> Times:
     span, kind = meant.span, meant.kind
     times = Times(stated_at, precision=span.precision, kind=kind)
     if kind in ("plan", "deadline"):

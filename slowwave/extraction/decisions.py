@@ -139,7 +139,7 @@ _KNOWN_AS = re.compile(
 )
 
 
-def find_turns(sentence: str) -> Iterator[Triple]:
+def find_decisions(sentence: str) -> Iterator[Triple]:
     """Corrections, decisions, causes, fixes and values in a sentence; an empty subject means the speaker."""
     lower = sentence.lower()
     if not _DIGIT.search(sentence) and not any(sign in lower for sign in _SIGNS):

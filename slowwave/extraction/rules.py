@@ -135,12 +135,10 @@ def _without_headings(turn: Turn) -> str:
 
 def _without_introduction(sentence: str, speaker: str) -> str:
     """The sentence without "I'm Ana," and the like."""
-    introduction = _INTRODUCED.match(sentence)
-    return (
-        sentence[introduction.end() :]
-        if introduction and (introduction["name"] or introduction["here"]).lower() in speaker.lower()
-        else sentence
-    )
+    found = _INTRODUCED.match(sentence)
+    if found and (found["name"] or found["here"]).lower() in speaker.lower():
+        return sentence[found.end() :]
+    return sentence
 
 
 def _with_subject(found: re.Match[str]) -> str:
@@ -210,8 +208,8 @@ def _triples(
                 words = sentence.replace("Es ", f"{triple.subject} es ", 1) if sentence.startswith("Es ") else sentence
                 yield quote(words, speaker), triple
         return
-    turns = list(decisions.find_turns(sentence))
-    for triple in turns:
+    decided = list(decisions.find_decisions(sentence))
+    for triple in decided:
         reason = f" {following}" if triple.relation.startswith("decided") and decisions.has_reason(following) else ""
         edge = "causal" if reason else triple.edge_type
         yield (
@@ -220,7 +218,7 @@ def _triples(
         )
     if message.turn.role != "assistant":
         yield from _introductions(message, sentence)
-    if not turns:
+    if not decided:
         yield from _by_clause(message, sentence, spotted)
 
 

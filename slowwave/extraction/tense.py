@@ -120,9 +120,8 @@ def clause_tense(words: str, statement: str) -> ClauseTense:
     if arranged:
         return ClauseTense("unknown" if arranged["was"] else "future", is_moved=arranged["moved"] is not None)
     found = _nearest(_CLAUSE.split(before)[::-1])
-    if found is None or (
-        found != ClauseTense("past") and _PAST.match(after.lstrip())
-    ):  # "our launches in May were late"
+    past_after = _PAST.match(after.lstrip())  # "our launches in May were late"
+    if found is None or (found != ClauseTense("past") and past_after):
         found = _nearest(_CLAUSE.split(after)) or found
     return found or ClauseTense("unknown")
 
