@@ -1,1 +1,1 @@
-"""Reading: what a window of messages says, read by rules, and which entities it means."""
+"""Extraction by rules: facts, names and times in a window of messages."""

@@ -1,4 +1,4 @@
-"""Stretches of the calendar: days, weeks, months, seasons and years, and which of several is meant."""
+"""Stretches of the calendar: days, weeks, months, seasons and years, and the choice between several."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _LENGTHS = {"week": timedelta(days=7), "month": timedelta(days=31), "season": ti
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """From `start` (included) to `end` (excluded), and how exactly the words name it."""
+    """From `start` (included) to `end` (excluded), with the precision of the words."""
 
     start: datetime
     end: datetime
     precision: Precision
 
     def roughly(self) -> Stretch:
-        """The same, only about then."""
+        """The same stretch with the precision `around`."""
         return replace(self, precision="around")
 
     def widened(self, precision: Precision) -> tuple[datetime, datetime]:
-        """Start and end where dates of this precision count: whole weeks, months or years; about: its length more."""
+        """Start and end at this precision: whole weeks, months or years; `around` adds the length on each side."""
         if precision in ("month", "year"):
             return unit_span(self.start, precision).start, unit_span(self.end - timedelta(1), precision).end
         slack = _LENGTHS.get(precision, timedelta(0))
@@ -66,7 +66,7 @@ def shift(at: datetime, count: float, unit: str = "day") -> datetime:
 
 
 def months_from(day: datetime, year: int, month: int, length: int, precision: Precision) -> Stretch:
-    """So many months from the first of one."""
+    """`length` months from the first day of a month."""
     start = day.replace(year=year, month=month, day=1)
     return Stretch(start, shift(start, length, "month"), precision)
 
@@ -78,7 +78,7 @@ def near_weekday(day: datetime, weekday: int, step: int) -> datetime:
 
 
 def yearly(make: Callable[[int], Stretch], day: datetime) -> list[Stretch]:
-    """What comes once a year, in the years about `day`; leaves out years that have none."""
+    """The yearly stretches in the years around `day`; years without one are left out."""
     found = []
     for year in range(day.year - 4, day.year + 5):
         with suppress(ValueError):
@@ -87,8 +87,8 @@ def yearly(make: Callable[[int], Stretch], day: datetime) -> list[Stretch]:
 
 
 def choose(spans: list[Stretch], day: datetime, tense: Tense) -> Stretch | None:
-    """The one that the tense points at: the last that began, the next that is not over; without a tense the one that
-    is over for less than four months, else the next."""
+    """The stretch that fits the tense: past the last that began, future the next that is not over; without a tense one
+    that ended less than four months ago, else the next."""
     if tense == "past":
         return next((span for span in reversed(spans) if span.start <= day), None)
     over = day - _RECENT if tense == "unknown" else day
@@ -96,7 +96,7 @@ def choose(spans: list[Stretch], day: datetime, tense: Tense) -> Stretch | None:
 
 
 def stated_date(at: datetime | None, precision: str | None) -> str:
-    """A date as exactly as it was said: 2023, 2023-05, 2023-05-08, or "about" the first day of a wider stretch."""
+    """A date in its own precision: 2023, 2023-05, 2023-05-08, or "about" the first day of a wider stretch."""
     if at is None:
         return ""
     if precision == "year":

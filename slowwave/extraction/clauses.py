@@ -1,4 +1,4 @@
-"""A sentence as clauses: who it is about, whether it denies or merely wishes, its verb, and what follows."""
+"""A sentence as clauses: subject, negation or wish, verb, and the rest."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ _TOKEN = re.compile(r"\s*([\w'’-]+)(,?)")
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One clause: `subject` kind is first, owned, third or named; `rest` is what follows the head verb."""
+    """One clause: `subject` kind is first, owned, third or named; `rest` are the words after the head verb."""
 
     text: str
     start: int
@@ -132,7 +132,7 @@ def split(sentence: str) -> list[tuple[int, str]]:
 
 
 def _joins_subjects(sentence: str, start: int, border: int, end: int) -> bool:
-    """Whether what stands before is one more subject of the clause after it: "Lena and Mia live", "nobody but Karl"."""
+    """Whether the words before are one more subject of the clause after them: "Lena and Mia live"."""
     parts = re.split(r",\s(?!and\b)|,?\sand\s", sentence[start:border])
     if sentence[border:end].startswith((",", ";", ":", "–", "—")) and len(parts) == 1:
         return False  # "Yes, Mia lives in Kiel"
@@ -141,7 +141,7 @@ def _joins_subjects(sentence: str, start: int, border: int, end: int) -> bool:
 
 
 def parse(text: str, start: int, is_verb: Callable[[str], bool]) -> Clause | None:
-    """The clause as subject, modality, head verb and rest; None when it begins with no subject we know."""
+    """The clause as subject, modality, head verb and rest; None without a known subject at its start."""
     clause, at = _subject(text, start)
     return _predicate(clause, at, is_verb) if clause else None
 
@@ -173,7 +173,7 @@ def _with_short(clause: Clause, short: str | None) -> Clause:
 
 
 def _predicate(clause: Clause, at: int, is_verb: Callable[[str], bool]) -> Clause | None:
-    """Auxiliaries, negation, adverbs and wishes read off; the head is the first word that is none of them."""
+    """Reads auxiliaries, negation, adverbs and wishes; the head is the first other word."""
     text = clause.text
     negated, ended, modal, copula, perfect = clause.negated, False, clause.modal, clause.copula, clause.perfect
     wish = ""
@@ -248,7 +248,7 @@ def _helps(text: str, at: int, is_verb: Callable[[str], bool]) -> bool:
 
 
 ACTS = r"(?:live|work|love|hate|prefer|drink|eat|play|speak|study|teach|own|sing|drive|write|build|make|take|keep)"
-"""Verbs that go on with a sentence whose subject is not said again: "I work at Acme and live in Bath"."""
+"""Verbs that continue a sentence without a second subject: "I work at Acme and live in Bath"."""
 _STOP = re.compile(
     r"[,;!?()\[\]…–—]|[.:](?!\d)|\s-\s|\s(?:in|on|at|for|with|as|since|because|but|which|who|that|where"
     r"|when|while|so|to|from|after|before|until|till|during|by|through|though|although|if|than|without"
@@ -291,7 +291,7 @@ _FILLER = re.compile(
 
 
 def read_object(text: str, words: int = 8) -> str:
-    """The noun phrase a text begins with, without articles; empty when it is none or only points elsewhere."""
+    """The noun phrase at the start of a text, without articles; empty for no noun phrase or a mere pronoun."""
     text = text[:160]
     while filler := _FILLER.match(text):
         text = text[filler.end() :]

@@ -1,6 +1,6 @@
-"""First person into third, where that is sure: "I moved to Porto" becomes "Ana moved to Porto"; else a quotation.
+"""First person to third person where that is sure: "I moved to Porto" becomes "Ana moved to Porto"; else a quotation.
 
-Sure is one "I" or "my" that opens the sentence, with nothing else that points at who speaks or who is spoken to.
+It is sure with one "I" or "my" at the start of the sentence and no other word for the speaker or the listener.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _HAD = frozenset({"been", "had", "never", "already", "gone", "done", "seen", "ju
 
 
 def retell(words: str, name: str) -> str:
-    """The words as a sentence about `name`, or as a quotation where they cannot surely be put into the third person."""
+    """The words as a sentence about `name`, or as a quotation where the third person is not sure."""
     original, words = words, _LOWER_I.sub("I", words)
     opening = _OPENING.match(words)
     if not opening or len(_POINTS.findall(words)) > 1 or _ELSEWHERE.search(words):
@@ -73,7 +73,7 @@ def retell(words: str, name: str) -> str:
 
 
 def quote(words: str, name: str) -> str:
-    """The words as they were said, and who said them."""
+    """The words as a quotation with the name of the speaker."""
     return f'{name}: "{_QUOTES.sub(_single, words.strip())}"'
 
 
@@ -82,14 +82,14 @@ def _single(mark: re.Match[str]) -> str:
 
 
 def impersonal(words: str) -> str:
-    """The words with "they" and "their" for "I" and "my": an object phrase, whose subject stands elsewhere."""
+    """The words with "they" and "their" for "I" and "my": an object phrase without its subject."""
     if not _FIRST.search(words):
         return words
     return _FIRST.sub(lambda found: _THEY.get(found.group().lower().replace("’", "'"), found.group()), words)
 
 
 def _subject(words: str, at: int, contraction: str, name: str) -> tuple[str, int]:
-    """What stands for "I…" and up to where the words are used up."""
+    """The words in place of "I…", and the position after them."""
     if not contraction:
         return _conjugated(words, at, name)
     verb = _CONTRACTIONS[contraction]

@@ -1,4 +1,4 @@
-"""What words such as "last week", "3 to 7 May" or "two years ago" mean on the day they are said."""
+"""The meaning of words such as "last week", "3 to 7 May" or "two years ago" on the day of the statement."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Literal
 from .calendar_spans import UNITS, Stretch, Tense, choose, months_from, near_weekday, shift, unit_span, yearly
 
 Side = Literal["past", "future", "until_now", ""]
-"""Where the words themselves put it, whatever the tense: "ago", "next", "the last two years"."""
+"""The side of now that the words themselves name, in any tense: "ago", "next", "the last two years"."""
 
 MONTHS = {name.lower(): i for i, name in enumerate(calendar.month_name) if name}
 MONTHS |= {name.lower(): i for i, name in enumerate(calendar.month_abbr) if name} | {"sept": 9}
@@ -74,7 +74,7 @@ _TIME_OF_DAY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """A stretch of time, and on which side of now its words put it."""
+    """A stretch of time, and the side of now that its words name."""
 
     span: Stretch
     side: Side = ""
@@ -86,7 +86,7 @@ _Yearly = tuple[int | None, Callable[[int], Stretch]]
 
 @lru_cache(maxsize=8192)
 def meaning_of(core: str, day: datetime, tense: Tense) -> Meaning | None:
-    """What the words mean, without a preposition and in lower case; None for words that name no time."""
+    """The meaning of words without a preposition and in lower case; None for words that name no time."""
     core = re.sub(r"^the (last|past) (week|month|year|decade)$|^(past) (month|year|decade)$", r"\1\3 one \2\4", core)
     core = _TIME_OF_DAY.sub("", re.sub(r"\b(?:of|the) (?!day |week |weekend )", "", core))
     for rule in (_fixed, _turned, _amount, _reach, _relative, _day_of, _weekday, _calendar, _range):
@@ -100,7 +100,7 @@ def meaning_of(core: str, day: datetime, tense: Tense) -> Meaning | None:
 
 
 def count_of(words: str) -> tuple[float, str, bool] | None:
-    """Number, unit, and whether it is no exact number, of "two weeks", "about a year and a half"."""
+    """(number, unit, is_rough) of "two weeks", "about a year and a half"."""
     found = _AMOUNT.fullmatch(words)
     if not found or found["unit"] not in UNITS or not (found["count"] or found["rough"]):
         return None
@@ -119,7 +119,7 @@ def count_of(words: str) -> tuple[float, str, bool] | None:
 
 
 def counted(count: float, unit: str, rough: bool, day: datetime) -> Stretch:
-    """The unit that lies so many of them after the day, or before it."""
+    """The unit that is `count` units after the day, or before it."""
     span = unit_span(shift(day, count, unit), unit)
     return span.roughly() if rough else span
 
@@ -216,7 +216,7 @@ def _this(what: str, day: datetime, tense: Tense) -> Meaning | None:
 
 
 def _day_of(core: str, day: datetime, tense: Tense) -> Meaning | None:
-    """ "the 15th", "Monday the 13th": that day of this month, or of the one that the tense asks for."""
+    """ "the 15th", "Monday the 13th": that day of this month, or of the month that fits the tense."""
     found = _DAY_OF.fullmatch(core)
     if not found:
         return None
@@ -238,7 +238,7 @@ def _weekday(core: str, day: datetime, tense: Tense) -> Meaning | None:
 
 
 def _calendar(core: str, day: datetime, tense: Tense) -> Meaning | None:
-    """A date, month, season, part of them or year, with a year or with the one that the tense asks for."""
+    """A date, month, season, part of them or year, with its year or the year that fits the tense."""
     dated = _dated(core, day)
     if dated is None:
         return None
@@ -259,7 +259,7 @@ def _range(core: str, day: datetime, tense: Tense) -> Meaning | None:
         if tense != "past" and first < day:
             first, last = first + timedelta(7), last + timedelta(7)
         return Meaning(Stretch(first, last + timedelta(1), "day"), is_range=True)
-    if re.fullmatch(r"\d\d?(?:st|nd|rd|th)?", a):  # "3 to 7 May 2024": the second tells month and year
+    if re.fullmatch(r"\d\d?(?:st|nd|rd|th)?", a):  # "3 to 7 May 2024": the second has month and year
         a += " " + re.sub(r"^\d\d?(?:st|nd|rd|th)? ", "", b)
     if re.fullmatch(r"\d\d?(?:st|nd|rd|th)?(?: \d{4})?", b) and (month := re.match(rf"(?:{_M})\b", a)):
         b = f"{month[0]} {b}"
@@ -287,7 +287,7 @@ def _range(core: str, day: datetime, tense: Tense) -> Meaning | None:
 
 
 def _dated(core: str, day: datetime) -> _Yearly | None:
-    """The year in the words, if any, and what they mean in a given year."""
+    """The year in the words, if any, and their meaning in a given year."""
     if re.fullmatch(_Y, core):
         return int(core), lambda year: unit_span(day.replace(year=year, month=1, day=1), "year")
     if found := _DAY_MONTH.fullmatch(core) or _MONTH_DAY.fullmatch(core):

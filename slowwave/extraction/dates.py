@@ -1,6 +1,6 @@
-"""Three times of a statement: when it was said, when it holds, and when it happens, with how exactly that is known.
+"""The three times of a statement: when it was stated, when it holds and when the event happens, each with a precision.
 
-The words are resolved by rule; the date that a model understood is compared with them (DESIGN §9.5).
+Rules resolve the words; the date of a model is compared with the result (DESIGN §9.5).
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ from slowwave.lexicon.time_words import DIA, MES, in_english, may_tell_when
 
 from .calendar_spans import Precision, Stretch, Tense, unit_span
 from .date_words import MONTHS, WEEKDAYS, Meaning, count_of, counted, meaning_of
-from .tense import Telling, telling_of
+from .tense import ClauseTense, clause_tense
 
-# Words that tell when, found where they stand: "last week", "since March", "from 3 to 7 May", "el 5 de mayo".
-
-
-# The parts of patterns below are also put together for questions (`question_times`), which name times in more ways.
+# Patterns for words of time: "last week", "since March", "from 3 to 7 May", "el 5 de mayo". `question_times` builds its
+# patterns from the same parts, because questions name times in more ways.
 MONTH = rf"(?:(?i:{'|'.join(sorted(MONTHS.keys() - {'may', 'march', 'mar'}))})|May|March|Mar)\b"
 WEEKDAY = rf"(?i:{'|'.join(WEEKDAYS)})\b"
 SEASON = r"(?i:spring|summer|autumn|fall|winter)\b"
@@ -112,7 +110,7 @@ _FOR_LENGTH = re.compile(rf"\b(?i:for)\s+{_AMOUNT}(?i:\s+(?:now|already))?")
 
 
 def find_hint(sentence: str) -> str:
-    """The first words of a sentence that say when, as they stand, else how long; empty if none do."""
+    """The first words of time in a sentence, unchanged, else the first words of duration; empty without either."""
     if not may_tell_when(sentence):
         return ""
     found = _HINT.search(sentence) or _FOR_LENGTH.search(sentence)
@@ -121,15 +119,15 @@ def find_hint(sentence: str) -> str:
 
 TimeKind = Literal["event", "plan", "deadline", "since", "until", "state", "before", ""]
 TIME_KINDS = frozenset({"event", "plan", "deadline", "since", "until", "state"})
-"""What a model may say of a time."""
+"""The kinds of time that a model may give."""
 
 SURE, ALONE, DISPUTED = 1.0, 0.8, 0.6
-"""Certainty: the words say it; only the model says it; they say different things."""
+"""Certainty of a date: from the words; from the model alone; words and model differ."""
 
 _MAX_WORDS = 80
 _FARTHEST_YEARS = 150
 _HALF_A_YEAR = timedelta(days=183)
-_FARTHEST_AHEAD = 50  # where only a model says so
+_FARTHEST_AHEAD = 50  # years, for a date from the model alone
 _LEAD = re.compile(
     r"(?P<since>ever since|since|as of|dating back to|back to)\s+"
     r"|(?P<start>starting|beginning)(?:\s+(?:on|from|in))?\s+|(?P<from>from)\s+"
@@ -152,9 +150,9 @@ _ISO = re.compile(r"(\d{4})(?:-(\d\d?))?(?:-(\d\d?))?(?:T[\d:.+Z-]*)?")
 class Times:
     """When a statement holds (`valid_from`, `valid_to`) and when it happens (`event_at` to `event_until`, excluded).
 
-    What is planned holds from when it was said, and happens later. `precision` is that of the event, or else of the
-    beginning or end; empty where no words tell a time. `certainty` is 1, less where rule and model disagree
-    (`is_disputed`) or only the model tells. `reason` says why a date of the model was dropped.
+    A plan holds from the time of the statement and happens later. `precision` belongs to the event, else to the
+    beginning or end; empty without words of time. `certainty` is 1, lower where rule and model disagree
+    (`is_disputed`) or only the model gives a date. `reason` explains why a date of the model was dropped.
     """
 
     valid_from: datetime
@@ -169,48 +167,50 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What the words say, or a model: a stretch of time, and what it is to the statement."""
+class _TimeMeaning:
+    """The meaning of the words or of the model's date: a stretch of time and its role in the statement."""
 
     span: Stretch
     kind: TimeKind
     is_range: bool = False
 
 
-def resolve_times(words: str, said_at: datetime, statement: str = "", *, model_date: str = "", kind: str = "") -> Times:
-    """The times that a temporal hint tells when said at `said_at`; `statement` gives the tense of bare dates.
+def resolve_times(
+    words: str, stated_at: datetime, statement: str = "", *, model_date: str = "", kind: str = ""
+) -> Times:
+    """The times of a temporal hint in a statement made at `stated_at`; `statement` gives the tense of bare dates.
 
-    `kind` is what a model takes the time for: event, plan, deadline, since, until, state; empty without a model.
-    `model_date` is what it understood: YYYY, YYYY-MM, YYYY-MM-DD or two of them with a slash between. The words decide
-    what agrees with them; else the model's date is kept as disputed, unless it cannot be.
+    `kind` is the kind of time by the model: event, plan, deadline, since, until, state; empty without a model.
+    `model_date` is its date: YYYY, YYYY-MM, YYYY-MM-DD or two of them with a slash between. Where words and date agree,
+    the words count; else the model's date is kept as disputed, unless it is impossible.
     """
-    day = said_at.replace(hour=0, minute=0, second=0, microsecond=0)
-    asked = cast(TimeKind, kind if kind in TIME_KINDS else "")
-    words = _heart(words)
-    telling = telling_of(words, statement)
-    ruled = _by_rule(words, day, telling, asked)
+    day = stated_at.replace(hour=0, minute=0, second=0, microsecond=0)
+    model_kind = cast(TimeKind, kind if kind in TIME_KINDS else "")
+    words = _time_words(words)
+    clause = clause_tense(words, statement)
+    ruled = _by_rule(words, day, clause, model_kind)
     if not model_date.strip():
-        return _times(ruled, said_at) if ruled else Times(said_at)
+        return _times(ruled, stated_at) if ruled else Times(stated_at)
     understood = model_span(model_date, day)
-    tenses: tuple[Tense, ...] = ("past", "future") if telling.tense == "unknown" else ()
-    readings = [ruled, *(_by_rule(words, day, replace(telling, tense=tense), asked) for tense in tenses)]
+    tenses: tuple[Tense, ...] = ("past", "future") if clause.tense == "unknown" else ()
+    readings = [ruled, *(_by_rule(words, day, replace(clause, tense=tense), model_kind) for tense in tenses)]
     agreed = next((each for each in readings if each and understood and _agree(each.span, understood)), None)
     if agreed:
-        return _times(agreed, said_at)
-    reason = "no date that can be" if understood is None else _impossible(understood, day, asked, telling)
+        return _times(agreed, stated_at)
+    reason = "no date that can be" if understood is None else _impossible(understood, day, model_kind, clause)
     if understood and reason == OVER and str(understood.start.year) in f"{words} {statement}":
-        reason = ""  # the text itself gives the year: a plan may be told that is over
+        reason = ""  # the text itself gives the year: it may speak of a past plan
     if understood is None or reason:
-        return replace(_times(ruled, said_at) if ruled else Times(said_at), reason=f"{model_date[:40]}: {reason}")
+        return replace(_times(ruled, stated_at) if ruled else Times(stated_at), reason=f"{model_date[:40]}: {reason}")
     if ruled is None:
-        told = _Told(understood, _settled(asked, understood, day), "/" in model_date)
-        return replace(_times(told, said_at), certainty=ALONE)
-    told = replace(ruled, span=understood, kind=_settled(ruled.kind, understood, day))
-    return replace(_times(told, said_at), certainty=DISPUTED, is_disputed=True)
+        meant = _TimeMeaning(understood, _settled(model_kind, understood, day), "/" in model_date)
+        return replace(_times(meant, stated_at), certainty=ALONE)
+    meant = replace(ruled, span=understood, kind=_settled(ruled.kind, understood, day))
+    return replace(_times(meant, stated_at), certainty=DISPUTED, is_disputed=True)
 
 
-def _heart(words: str) -> str:
-    """The words without those that tell no time ("yesterday at the gym"), where the rest cannot change their sense."""
+def _time_words(words: str) -> str:
+    """The words of time alone ("yesterday at the gym"), if the other words cannot change their sense."""
     words = " ".join(words.strip(" ,.;:!?").split())
     hint = find_hint(words)
     rest = words.replace(hint, " ", 1)
@@ -218,7 +218,7 @@ def _heart(words: str) -> str:
 
 
 def model_span(date: str, day: datetime) -> Stretch | None:
-    """The stretch of a date or range as models write it; None for one that cannot be."""
+    """The stretch of a date or range in the form that models write; None for an impossible one."""
     first, _, last = date.strip().partition("/")
     try:
         spans = [_iso_span(part.strip(), day) for part in (first, last or first)]
@@ -243,12 +243,12 @@ def _iso_span(text: str, day: datetime) -> Stretch | None:
 OVER = "over, and told as planned"
 
 
-def _impossible(span: Stretch, day: datetime, kind: TimeKind, telling: Telling) -> str:
-    """Why a model's date cannot be, or nothing."""
+def _impossible(span: Stretch, day: datetime, kind: TimeKind, clause: ClauseTense) -> str:
+    """Why a model's date is impossible; empty if it is possible."""
     if span.start.year - day.year > _FARTHEST_AHEAD:
         return "too far ahead"
-    is_past = kind in ("event", "since") and telling.tense != "future"
-    if (is_past or (telling.tense == "past" and kind in ("", "state"))) and span.start > day + timedelta(days=1):
+    is_past = kind in ("event", "since") and clause.tense != "future"
+    if (is_past or (clause.tense == "past" and kind in ("", "state"))) and span.start > day + timedelta(days=1):
         return "still to come, and told as past"
     if kind in ("plan", "deadline") and span.end <= day:
         return OVER
@@ -256,14 +256,14 @@ def _impossible(span: Stretch, day: datetime, kind: TimeKind, telling: Telling) 
 
 
 def _agree(a: Stretch, b: Stretch) -> bool:
-    """Whether two stretches touch where the coarser of them counts."""
+    """Whether two stretches touch at the coarser precision of the two."""
     precision = max(a.precision, b.precision, key=_ORDER.index)
     (a_start, a_end), (b_start, b_end) = a.widened(precision), b.widened(precision)
     return a_start < b_end and b_start < a_end
 
 
-def _by_rule(words: str, day: datetime, telling: Telling, kind: TimeKind) -> _Told | None:
-    """What the words mean: the stretch, and whether it is an event, a plan, a beginning or an end."""
+def _by_rule(words: str, day: datetime, clause: ClauseTense, kind: TimeKind) -> _TimeMeaning | None:
+    """The stretch that the words mean, and whether it is an event, a plan, a beginning or an end."""
     core = " ".join(words.lower().replace(",", " ").replace("’", "'").split())
     if not core or len(core) > _MAX_WORDS:
         return None
@@ -272,42 +272,42 @@ def _by_rule(words: str, day: datetime, telling: Telling, kind: TimeKind) -> _To
     role = (lead.lastgroup or "") if lead else ""
     rest = core[lead.end() :] if lead else core
     if role in ("length", "since", "within") and (length := _LENGTH.fullmatch(rest)) and count_of(length["amount"]):
-        return _of_length(role, length, day, telling, kind, core)
+        return _of_length(role, length, day, clause, kind, core)
     rough = _ROUGHLY.match(rest)
     rest = rest[rough.end() :] if rough else rest
-    tense = telling.tense
+    tense = clause.tense
     if role == "since" or (tense == "unknown" and kind in ("event", "since")):
         tense = "past"
     if kind in ("plan", "deadline") or (tense == "unknown" and role in ("by", "until")):
         tense = "future"
     found = meaning_of(rest, day, tense)
-    if found and role == "from" and found.is_range and telling.is_moved:  # "moved from 19 to 26 May": to the second
+    if found and role == "from" and found.is_range and clause.is_moved:  # "moved from 19 to 26 May": to the second
         found = meaning_of(re.split(r" (?:to|until) ", rest)[-1], day, "future") or found
         found = replace(found, is_range=False)
     if found is None or abs(found.span.start.year - day.year) > _FARTHEST_YEARS:
         return None
-    if _is_doubtful(found.span, rest, role, day, telling, kind):
+    if _is_doubtful(found.span, rest, role, day, clause, kind):
         return None
     span = found.span.roughly() if rough else found.span
     if role in ("by", "until") and re.match(r"(?:the )?end of (?!(?:the |this )?week)", rest):
         span = unit_span(span.end - timedelta(1), "day")
     role = "" if found.is_range else role
-    return _Told(span, _kind_of(role, span, found, day, telling, kind), found.is_range)
+    return _TimeMeaning(span, _kind_of(role, span, found, day, clause, kind), found.is_range)
 
 
-def _is_doubtful(span: Stretch, words: str, role: str, day: datetime, telling: Telling, kind: TimeKind) -> bool:
-    """Whether a year that no words tell may be another: "we ski in January", "should have paid by May"."""
-    if telling.is_missed:
+def _is_doubtful(span: Stretch, words: str, role: str, day: datetime, clause: ClauseTense, kind: TimeKind) -> bool:
+    """Whether the year is unsure because no word names it: "we ski in January", "should have paid by May"."""
+    if clause.is_missed:
         return role == "by" and day - span.end > _HALF_A_YEAR
-    if kind or role not in ("", "within") or not telling.is_present or span.end > day:
+    if kind or role not in ("", "within") or not clause.is_present or span.end > day:
         return False
     later = meaning_of(words, day, "future")
     return later is not None and later.span != span
 
 
 def _of_length(
-    role: str, length: re.Match[str], day: datetime, telling: Telling, kind: TimeKind, core: str
-) -> _Told | None:
+    role: str, length: re.Match[str], day: datetime, clause: ClauseTense, kind: TimeKind, core: str
+) -> _TimeMeaning | None:
     """ "has sung for 5 years" began then; "in two weeks" is to come; "stayed for two weeks" is no date."""
     amount = count_of(length["amount"])
     if amount is None:
@@ -316,22 +316,22 @@ def _of_length(
     if unit in ("second", "minute", "hour"):
         return None
     if role == "within":
-        is_told_past = telling.tense == "past" and kind not in ("plan", "deadline")
+        is_past = clause.tense == "past" and kind not in ("plan", "deadline")
         span = counted(count, unit, rough, day)
-        return None if is_told_past else _Told(span, "deadline" if core.startswith("within") else "plan")
-    if role == "length" and not (telling.is_perfect or kind == "since" or length["now"]):
+        return None if is_past else _TimeMeaning(span, "deadline" if core.startswith("within") else "plan")
+    if role == "length" and not (clause.is_perfect or kind == "since" or length["now"]):
         return None
-    return _Told(counted(-count, unit, True, day), "since")
+    return _TimeMeaning(counted(-count, unit, True, day), "since")
 
 
-def _kind_of(role: str, span: Stretch, found: Meaning, day: datetime, telling: Telling, kind: TimeKind) -> TimeKind:
-    """What a date is to the statement: by the words before it, else by the model, else by the tense."""
+def _kind_of(role: str, span: Stretch, found: Meaning, day: datetime, clause: ClauseTense, kind: TimeKind) -> TimeKind:
+    """The role of a date in the statement: by the words before it, else by the model, else by the tense."""
     is_to_come = span.start > day
     role = "" if role in ("within", "length") else role
     if role == "until" or (kind == "until" and not role):
         return "until"
     if role == "by":
-        return "before" if not is_to_come and (telling.tense == "past" or span.end <= day) else "deadline"
+        return "before" if not is_to_come and (clause.tense == "past" or span.end <= day) else "deadline"
     if role == "since" or found.side == "until_now" or (kind == "since" and not role):
         return "since" if not is_to_come else "plan"
     if role in ("start", "from") and is_to_come:
@@ -340,7 +340,7 @@ def _kind_of(role: str, span: Stretch, found: Meaning, day: datetime, telling: T
         return "since"
     if kind in ("deadline", "plan", "state"):
         return _settled(kind, span, day)
-    is_plan = found.side == "future" or (found.side == "" and (is_to_come or telling.tense == "future"))
+    is_plan = found.side == "future" or (found.side == "" and (is_to_come or clause.tense == "future"))
     return _settled("plan" if is_plan else "event", span, day)
 
 
@@ -351,17 +351,17 @@ def _settled(kind: TimeKind, span: Stretch, day: datetime) -> TimeKind:
     return "plan" if kind in ("event", "since", "state", "before", "") and span.start > day else kind or "event"
 
 
-def _times(told: _Told, said_at: datetime) -> Times:
-    span, kind = told.span, told.kind
-    times = Times(said_at, precision=span.precision, kind=kind)
+def _times(meant: _TimeMeaning, stated_at: datetime) -> Times:
+    span, kind = meant.span, meant.kind
+    times = Times(stated_at, precision=span.precision, kind=kind)
     if kind in ("plan", "deadline"):
         return replace(times, event_at=span.start, event_until=span.end)
     if kind == "until":
-        return replace(times, valid_from=min(said_at, span.start), valid_to=span.end)
-    began = span.start if span.start <= said_at else said_at
+        return replace(times, valid_from=min(stated_at, span.start), valid_to=span.end)
+    began = span.start if span.start <= stated_at else stated_at
     if kind == "event":
         return replace(times, valid_from=began, event_at=span.start, event_until=span.end)
-    return replace(times, valid_from=began, valid_to=span.end if kind == "state" and told.is_range else None)
+    return replace(times, valid_from=began, valid_to=span.end if kind == "state" and meant.is_range else None)
 
 
 # The date of a note, from its heading or the name of its file: "Kickoff, 8 September 2026", "2026-09-08-kickoff".
@@ -377,12 +377,12 @@ _YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
 
 
 def note_date(*names: str) -> datetime | None:
-    """The day that the first of the names tells that tells one with its year, and not as a date to come."""
+    """The day in the first name that has one with its year, unless the words mark it as a date to come."""
     return next((day for name in names if (day := _day_in(name))), None)
 
 
 def passage_date(passage: str) -> datetime | None:
-    """The day of a passage of a journal: the last heading above it, where that is a date and nothing else."""
+    """The day of a passage of a journal: the last heading above it, if that heading is only a date."""
     heading = passage.partition("\n")[0].rpartition(" > ")[2].strip(" ,.:")
     plain = _IN_DIGITS.sub(r"\1-\2-\3", heading)
     return _day_in(heading) if find_hint(plain[:80]) == plain else None

@@ -119,7 +119,7 @@ _SORRY = re.compile(
     r"|i\s(?:misspoke|was\swrong)|small\scorrection)[\s,.:;!–—-]*(?:but\s|about\sthat[\s,:]*)?)+",
     re.IGNORECASE,
 )
-_SAID_BUT = re.compile(
+_CORRECTED_VALUE = re.compile(
     r"(?:earlier\s)?i\s(?:said|wrote|told\syou|mentioned|claimed)(?:\sthat)?\s(?P<old>\S.{1,120}?)(?:,"
     r"|\sbut|;|\s[–—-])\s(?:but\s)?(?:actually\s)?(?:it(?:['’]s|\sis|\swas|\sshould\sbe)|i\smeant"
     r"|that\sshould\sbe|the\sright\s\w+\sis|actually)\s(?:actually\s|really\s)?(?P<o>\S.*)",
@@ -139,8 +139,8 @@ _KNOWN_AS = re.compile(
 )
 
 
-def find_turns(sentence: str) -> Iterator[Triple]:
-    """What a sentence corrects, decides, blames, mends or sets; an empty subject means the speaker."""
+def find_decisions(sentence: str) -> Iterator[Triple]:
+    """Corrections, decisions, causes, fixes and values in a sentence; an empty subject means the speaker."""
     lower = sentence.lower()
     if not _DIGIT.search(sentence) and not any(sign in lower for sign in _SIGNS):
         return
@@ -245,7 +245,7 @@ def _value(sentence: str) -> list[Triple]:
 def _correction(sentence: str) -> list[Triple]:
     sorry = _SORRY.match(sentence)
     body = sentence[sorry.end() :] if sorry else sentence
-    if found := _SAID_BUT.search(body):
+    if found := _CORRECTED_VALUE.search(body):
         return [_corrected(found["old"], found["o"])]
     if found := _MEANT.search(body):
         return [_corrected(found["old"].rstrip(" .!"), found["o"])]
@@ -255,7 +255,7 @@ def _correction(sentence: str) -> list[Triple]:
 
 
 def _corrected(old: str, new: str) -> Triple:
-    """A correction, attached to what the earlier value was a value of."""
+    """A correction, with the subject and relation of the earlier value."""
     thing = _amount(new) or read_object(new) or new.strip(" .!")[:80]
     if values := _value(old):
         value = values[0]
@@ -277,14 +277,14 @@ def _corrected(old: str, new: str) -> Triple:
 
 
 def _amount(text: str) -> str:
-    """A value with its unit, up to what no longer belongs to it; empty when it holds no digit."""
+    """A value with its unit; empty without a digit."""
     stop = _VALUE_STOP.search(text)
     value = (text[: stop.start()] if stop else text).strip(" .!")
     return value[:60] if any(mark.isdigit() for mark in value) else ""
 
 
 def _thing(words: str) -> str:
-    """What a value belongs to, without articles and what leads up to it."""
+    """The thing that has the value, without articles and the words before it."""
     bare = re.sub(
         r"^(?:.*\b(?:the|our|my|that|and|of|because|says?|is)\s)", "", words.strip(), flags=re.IGNORECASE
     ).strip()
@@ -302,8 +302,8 @@ def _snake(words: str) -> str:
     return re.sub(r"[\s-]+", "_", re.sub(r"^(?:new|old|current|total|the|public|my|our)\s", "", words.strip().lower()))
 
 
-# What an assistant found or proposed, and whether the person who answers accepts it. What an assistant says is no
-# knowledge until somebody agrees: "Root cause: the index is missing." — "That was it."
+# Findings and proposals of an assistant, and whether the person accepts them. Words of an assistant become knowledge
+# only when a person agrees: "Root cause: the index is missing." — "That was it."
 
 
 MAX_FINDINGS = 3
@@ -338,23 +338,23 @@ _FINDING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Sentences of an assistant that a person agreed to, and who that is; empty where nobody did."""
+    """Sentences of an assistant that a person accepted, and the name of that person; empty without one."""
 
     sentences: tuple[str, ...] = ()
     by: str = ""
 
 
 def accepts(answer: str) -> bool:
-    """Whether an answer agrees with what was said before it."""
+    """Whether an answer agrees with the message before it."""
     bare = answer.strip()
     first = re.split(r"(?<=[.!?\n])\s", bare, maxsplit=1)[0]
     return bool(_ACCEPTS.match(bare)) and not _REFUSES.search(first) and not first.rstrip().endswith("?")
 
 
-def accepted_part(turns: Sequence[Turn], turn: Turn, said: Sequence[str]) -> Accepted:
+def accepted_part(turns: Sequence[Turn], turn: Turn, sentences: Sequence[str]) -> Accepted:
     """The findings and proposals among the sentences of an assistant's turn that the next person to speak accepts."""
     after = next((each for each in turns if each.index > turn.index and each.role in ("user", "assistant")), None)
     if after is None or after.role != "user" or not accepts(after.text):
         return Accepted()
-    findings = [sentence for sentence in said if _FINDING.search(sentence) and not sentence.rstrip().endswith("?")]
+    findings = [sentence for sentence in sentences if _FINDING.search(sentence) and not sentence.rstrip().endswith("?")]
     return Accepted(tuple(findings[:MAX_FINDINGS]), " ".join(after.speaker.split()) or after.role)

@@ -1,7 +1,7 @@
-"""What is an entity: what has a name, and who has an identity; the rest of what is spoken of stays text.
+"""Which names become entities: names of things, and people and animals with an identity; other words stay text.
 
-Models write titles ("Weight Lifting") and rules see capitals at the start of sentences, so how the words stand in the
-text that was read counts more than how they were given back.
+Models write titles ("Weight Lifting"), and rules see capitals at the start of sentences. So the form of the words in
+the source text counts more than the form in the answer.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .calendar_spans import MONTH
 from .names import is_pronoun, is_usable, type_of
 
 Standing = Literal["name", "noun", "bare", "unseen"]
-"""How a name stands in a text: as a name; as a noun, behind an article or beginning a sentence; in lower case without
-anything before it that would tell; or not at all."""
+"""The form of a name in a text: a name; a noun, after an article or at the start of a sentence; a bare word in lower
+case, without a sign before it; or absent."""
 
 _TECHNICAL = frozenset({"tool", "language", "file", "config", "project", "organization", "session"})
 _LEARNED = _TECHNICAL | {"place", "event"}
@@ -58,10 +58,11 @@ _CACHE = 16_384
 
 
 def is_entity(name: str, entity_type: str, texts: Iterable[str] = (), *, is_document: bool = False) -> bool:
-    """Whether a name is of something that may be an entity, judged by how it stands in the texts that were read.
+    """Whether a name may be an entity, judged by its form in the source texts.
 
-    Named things, and people and animals with an identity (`kin_of`), are; common nouns, activities, qualities, groups,
-    values, dates, addresses and pronouns are not. Of a document what a type was told for stays, whatever its case.
+    Named things are entities, and so are people and animals with an identity (`kin_of`). Common nouns, activities,
+    qualities, groups, values, dates, addresses and pronouns are not. In a document a name with a type counts in any
+    case of letters.
     """
     plain = normalise_name(name)
     if plain in _SPEAKERS or plain.removeprefix("the ") in _SPEAKERS or plain.startswith("speaker "):
@@ -84,9 +85,9 @@ def is_entity(name: str, entity_type: str, texts: Iterable[str] = (), *, is_docu
 
 
 def has_value(name: str, object: str | None, texts: Iterable[str]) -> bool:
-    """Whether a value is told of a thing that all know: "the deadline is 9 November", "our rate limit is 100".
+    """Whether the texts give a value to a known thing: "the deadline is 9 November", "our rate limit is 100".
 
-    It has an identity, for the value may change.
+    Such a thing has an identity, because its value may change.
     """
     plain = normalise_name(object or "")
     if not plain or is_pronoun(name) or not (_AMOUNT.match(plain) or _TIME.match(plain)):
@@ -109,28 +110,28 @@ def _is_named(name: str, entity_type: str, texts: Iterable[str]) -> bool:
 
 
 def how_it_stands(name: str, texts: Iterable[str]) -> Standing:
-    """How a name stands in these texts; one place where it is surely a name is enough."""
+    """The form of a name in these texts; one place where it is surely a name is enough."""
     found: set[Standing] = {"unseen", *(standing for text in texts for standing in _places(name, text))}
     return min(found, key=get_args(Standing).index)
 
 
 def _places(name: str, text: str) -> set[Standing]:
-    """How it stands at each of its places in a text."""
+    """The forms of a name at its places in a text."""
     found: set[Standing] = set()
     words = name.split()
     if not words or words[0].lower() not in text.lower():
         return found
     small = len(text) > 20 and text == text.lower()
     for place in _pattern(name).finditer(text):
-        said = place.group()
-        telling = [word for word in _WORD.findall(said) if word.lower() not in _SMALL]
+        words_here = place.group()
+        telling = [word for word in _WORD.findall(words_here) if word.lower() not in _SMALL]
         capitals = [word for word in telling if word[0].isupper() or not word[0].isalpha() or not word[0].islower()]
         before = text[max(place.start() - 40, 0) : place.start()]
         opens = _opens(before)
         last = before.split()[-1].lower() if before.split() else ""
-        shouted = said.isupper() and text[max(place.start() - 20, 0) : place.end() + 20].isupper()
+        shouted = words_here.isupper() and text[max(place.start() - 20, 0) : place.end() + 20].isupper()
         if capitals and len(capitals) == len(telling) and not shouted:
-            if not opens or len(telling) > 1 or _MADE.search(said):
+            if not opens or len(telling) > 1 or _MADE.search(words_here):
                 found.add("name")
             elif last in _DETERMINERS:
                 found.add("noun")
@@ -140,7 +141,7 @@ def _places(name: str, text: str) -> set[Standing]:
             found.add("name" if capitals[0] == telling[0] else "noun")
         elif last in _DETERMINERS and not small:
             found.add("noun")
-        elif small or not _ABSTRACT.search(said):
+        elif small or not _ABSTRACT.search(words_here):
             found.add("bare")
         else:
             found.add("noun")
@@ -154,13 +155,13 @@ def _pattern(name: str) -> re.Pattern[str]:
 
 
 def _opens(before: str) -> bool:
-    """Whether what follows is written with a capital only because it begins a sentence or a line."""
+    """Whether the next word has a capital because it begins a sentence or a line."""
     bare = before.rstrip(" \t\"'“‘(*_#>-•")
     return not bare or bare[-1] in ".!?:\n…¡¿"
 
 
 def _looks_named(name: str, entity_type: str) -> bool:
-    """What is nowhere in the text is judged by how it is written."""
+    """Whether a name that is absent from the text has the form of a name."""
     telling = [word for word in _WORD.findall(name) if word.lower() not in _SMALL]
     if not telling or all(is_role(word) for word in telling):
         return False
@@ -170,7 +171,7 @@ def _looks_named(name: str, entity_type: str) -> bool:
 
 
 def _may_be_bare(name: str, entity_type: str) -> bool:
-    """What stands in lower case, or begins a sentence, without an article."""
+    """Whether a word in lower case, or at the start of a sentence without an article, may be a name."""
     last = name.lower().split()[-1]
     if entity_type == "person":
         return len(name.split()) <= 3 and not is_role(last) and name.lower() not in _BARE_PLACES

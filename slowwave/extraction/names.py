@@ -1,4 +1,4 @@
-"""Which words of a sentence name something: people, tools, places, organizations; and what may be a name at all."""
+"""The names in a sentence: people, tools, places, organizations; and checks of possible names."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Name:
 
 
 def type_of(name: str, fallback: str = "concept") -> str:
-    """What a name stands for, as far as the name alone tells (S2-02)."""
+    """The type of a name by the name alone (S2-02)."""
     known = _KNOWN.get(name.lower())
     if known:
         return known
@@ -130,12 +130,12 @@ def is_usable(name: str) -> bool:
 
 
 def may_be_a_name(word: str) -> bool:
-    """Whether a word is none of those that are no part of any name: function words, days, greetings, acronyms."""
+    """Whether a word may be part of a name: no function word, day, greeting or acronym."""
     return word.lower().replace("’", "'") not in _NOT_NAMES
 
 
 def is_pronoun(word: str) -> bool:
-    """Whether a word stands for something said elsewhere."""
+    """Whether a word is a pronoun."""
     return word.lower() in _PRONOUNS
 
 
@@ -187,7 +187,7 @@ def spot(sentence: str, known: Collection[str] = ()) -> list[Name]:
 
 
 def _words(sentence: str) -> list[tuple[str, int, int, bool]]:
-    """Words without outer punctuation, where they stand, and whether punctuation or a possessive closes them."""
+    """(word, start, end, is_closed) without outer punctuation; punctuation or a possessive closes a word."""
     words = []
     for found in _CHUNK.finditer(sentence):
         raw = found.group()
@@ -202,5 +202,5 @@ def _words(sentence: str) -> list[tuple[str, int, int, bool]]:
 
 
 def _is_capitalised(word: str) -> bool:
-    """Whether a word is written as a name: a capital first, not a function word, not a lone acronym of two letters."""
+    """Whether a word has the form of a name: a capital first, no function word, no lone acronym of two letters."""
     return word[0].isupper() and may_be_a_name(word) and not _PRIVATE.search(word) and "'" not in word[:3]

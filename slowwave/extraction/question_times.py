@@ -1,7 +1,7 @@
-"""The time that a question names: which words name it, and from when to when it reaches.
+"""The time that a question names: its words, its start and its end.
 
-Questions name times in more ways than statements ("after March 2023", "in March or April", "in the last few days"), and
-mean what is over unless they ask for what will be: "What did she do on Monday?" is about the last Monday.
+Questions name times in more ways than statements ("after March 2023", "in March or April", "in the last few days").
+They mean the past unless they are about the future: "What did she do on Monday?" is about the last Monday.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from slowwave.lexicon.time_words import DIA, MES, in_english
 from .calendar_spans import Stretch, Tense, shift
 from .date_words import WEEKDAYS, count_of, counted, meaning_of
 from .dates import CORE, COUNT, DATE, FEAST, MONTH, NTH, PART_OF_DAY, SEASON, UNIT, WEEKDAY, YEAR
-from .tense import telling_of
+from .tense import clause_tense
 
-_READ = 1000  # characters of a question, beyond which no time is looked for
+_READ = 1000  # characters of a question that are searched for a time
 
-# Words that name a time. Bare ones ("March", "Monday") need a preposition, and years one that goes before few counts.
+# Words that name a time. Bare ones ("March", "Monday") need a preposition; years need one that rarely precedes a count.
 _BOUND = (
     r"(?:(?:ever )?since|after|following|later than|before|prior to|earlier than|(?:up )?until|till|up to|by"
     r"|no later than|starting(?: on| from| in)?|desde|despu[ée]s del?|antes del?|hasta)"
@@ -64,13 +64,13 @@ _JOINED = re.compile(rf"(?P<comma>,\s+)|{_TO}")
 _BRIEF = re.compile(
     rf"(?:{_BARE}|(?i:now)\b|{YEAR}(?!-\d\d-)|{NTH}(?!\s*(?:%|[ap]\.?m\b|people\b|[a-z]{{3,}}s\b)))(?:,?\s+{YEAR})?"
 )
-"""A time where it stands after another: "in March or April", "from 3 to 7"."""
+"""A time after another time: "in March or April", "from 3 to 7"."""
 _UNCAPPED = re.compile(
     r"\b(?:in|since|during|before|after|until|till|by|last|next|this|early|mid|late|of|and|or|between|from|to)\s+"
     r"(?:may|march)\b|\b(?:may|march)(?=,?\s+(?:of\s+)?(?:19|20)\d\d)"
 )
 
-# What stands after such words where they name something else.
+# Words after an apparent time that show another meaning.
 _STREET = re.compile(
     r"\s+(?:[A-Z]\w+\s+)?(?:Road|Rd|Street|St|Avenue|Ave|Lane|Drive|Close|Court|Square|Boulevard|Place|Terrace|Crescent"
     r"|Gardens)\b"
@@ -122,9 +122,9 @@ _WINTER = re.compile(r"winter (?:of )?(\d\d)(\d\d)(?: ?[-–—] ?| (?:to|and|th
 
 @dataclass(frozen=True, slots=True)
 class NamedTime:
-    """From `start` to `end` (excluded), either open; both where it is no one stretch.
+    """From `start` to `end` (excluded); None is open. Both are None where the time is not one stretch.
 
-    `is_yearly`: no year is named, and these are of some one year. `words` are those of the question that name it.
+    `is_yearly`: the question names no year, so the stretch is of one possible year. `words` are the words of the time.
     """
 
     words: str
@@ -153,7 +153,7 @@ def time_in(question: str, now: datetime) -> NamedTime | None:
 
 
 def _whole(text: str, end: int) -> int:
-    """Where a range or list of times ends, of whose first one `end` is the end."""
+    """The end of a range or list of times; `end` is the end of its first time."""
     reach = end
     while joined := _JOINED.match(text, reach):
         more = _TIME.match(text, joined.end()) or _BRIEF.match(text, joined.end())
@@ -165,7 +165,7 @@ def _whole(text: str, end: int) -> int:
 
 
 def _is_of_something_else(text: str, start: int, end: int) -> bool:
-    """Whether what looks like a time is part of an address, a count or the name of a thing: "the Monday meeting"."""
+    """Whether the apparent time is part of an address, a count or the name of a thing: "the Monday meeting"."""
     words, rest = text[start:end].lower(), text[end:]
     if _STREET.match(rest) or (re.search(r"\d{4}$", words) and _COUNTED.match(rest)):
         return True
@@ -191,14 +191,14 @@ def _tense(words: str, question: str) -> Tense:
         return "past"
     if _AHEAD.search(question):
         return "future"
-    telling = telling_of(words, question)
-    if telling.tense == "unknown" and not telling.is_present and question.startswith(words):
-        telling = telling_of("", re.sub(r"^\W*\w+", "", question[len(words) :]))  # ", what will she do?"
-    return telling.tense
+    clause = clause_tense(words, question)
+    if clause.tense == "unknown" and not clause.is_present and question.startswith(words):
+        clause = clause_tense("", re.sub(r"^\W*\w+", "", question[len(words) :]))  # ", what will she do?"
+    return clause.tense
 
 
 def _named(words: str, day: datetime, tense: Tense) -> NamedTime | None:
-    """What the words mean on a day, in a question of this tense."""
+    """The time of the words on a day, in a question of this tense."""
     core, side = _without_lead(words, day)
     if tense == "unknown" and side in ("before", "until"):
         tense = "future"
@@ -230,12 +230,12 @@ def _named(words: str, day: datetime, tense: Tense) -> NamedTime | None:
     end = span.start if side == "before" else span.end
     if end <= day:
         return NamedTime(words, None, end)
-    # All that is known was said before what is still to come: only what lies ahead can be meant.
+    # Before a future time all knowledge counts, so the question can only mean the time from now on.
     return NamedTime(words, day, end) if tense == "future" or span.start > day else None
 
 
 def _has_gaps(words: str, core: str, span: Stretch) -> bool:
-    """Whether the words list times ("in 2021 and 2024") between which there are others: more than so many such ones."""
+    """Whether the words list times with gaps between them ("in 2021 and 2024")."""
     listed = _LISTED.fullmatch(core)
     if listed is None or _BETWEEN.match(words):
         return False
@@ -246,7 +246,7 @@ def _has_gaps(words: str, core: str, span: Stretch) -> bool:
 
 
 def _without_lead(words: str, day: datetime) -> tuple[str, str]:
-    """The words in plain English without what stands before a time, and its side of it: at, since, after and so on."""
+    """The words in plain English without the words before the time, and the side of the time: at, since, after …"""
     core = " ".join(words.lower().replace("’", "'").split())
     core = _ISO.sub(lambda found: f"{found[3]} {month_name[int(found[2])].lower()} {found[1]}", core)
     # of "March, April and May" the first and the last
@@ -268,7 +268,7 @@ def _without_lead(words: str, day: datetime) -> tuple[str, str]:
 
 
 def _stretch(core: str, day: datetime, tense: Tense) -> Stretch | None:
-    """What words without a preposition mean: a window that ends with the day, a stretch, or from one to another."""
+    """The stretch of words without a preposition: a window that ends with the day, a stretch, or a range."""
     window = _WINDOW.fullmatch(core)
     amount = count_of(f"one {window[1]}" if window[1] else window[2]) if window else None
     if amount is not None:
@@ -296,7 +296,7 @@ def _stretch(core: str, day: datetime, tense: Tense) -> Stretch | None:
 
 
 def _beside(distance: re.Match[str], day: datetime, tense: Tense) -> Stretch | None:
-    """What is so far from a time ("two days after 3 May"), or lasts so long beside it ("the week before Christmas")."""
+    """The stretch at a distance from a time ("two days after 3 May") or beside it ("the week before Christmas")."""
     time = _stretch(distance["time"], day, tense)
     unit = "day" if distance["unit"] == "night" else distance["unit"]
     amount = count_of(f"{distance['count'] or 'one'} {unit}")

@@ -1,4 +1,4 @@
-"""What has been read from a window so far: its people, names and facts, shaped as a model's answer would be."""
+"""The people, names and facts that the rules have read from a window so far, in the form of a model's answer."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ SECOND_PERSON = re.compile(r"\byou(?:r|rs)?\b", re.IGNORECASE)
 
 
 @dataclass
-class Message:
-    """What has been read from one message so far."""
+class MessageReading:
+    """The facts and loose sentences of one message so far."""
 
     turn: Turn
     speaker: str
@@ -51,28 +51,28 @@ class Message:
 
 
 @dataclass
-class Reading:
-    """The people and names of one window, and what is read from it."""
+class WindowReading:
+    """The people, names and facts of one window so far."""
 
     window: Window
     speakers: frozenset[str]
     known: set[str]
     entities: dict[str, str] = field(default_factory=dict)
     seen: dict[str, int] = field(default_factory=dict)
-    said: str = ""
+    user_text: str = ""
     facts: list[dict[str, Any]] = field(default_factory=list)
 
 
 def speaker_name(turn: Turn) -> str:
-    """The name under which a speaker is remembered; at least three characters (S2-19)."""
+    """The stored name of a speaker; at least three characters (S2-19)."""
     name = " ".join(turn.speaker.split()) or turn.role
     if turn.role == "document" and len(name) >= names.MIN_NAME_CHARS:
         return name[:80]
     return name if names.is_usable(name) else f"speaker {name}"
 
 
-def statement_of(message: Message, words: str) -> str:
-    """The words as a sentence of its own, with the speaker named."""
+def statement_of(message: MessageReading, words: str) -> str:
+    """The words as a full sentence that names the speaker."""
     if message.turn.role == "document":
         return (
             f"{message.speaker}: {words}"
@@ -84,16 +84,16 @@ def statement_of(message: Message, words: str) -> str:
     return quote(words, message.speaker) if spanish.is_spanish(words) else retell(words, message.speaker)
 
 
-def mention(reader: Reading, spotted: list[names.Name]) -> None:
-    """Names in observations become entities once they are surely names: known, of several words, or said twice."""
+def mention(reader: WindowReading, spotted: list[names.Name]) -> None:
+    """Makes entities of the names in observations that are surely names: known, of several words, or met twice."""
     for name in spotted:
         reader.seen[name.text] = reader.seen.get(name.text, 0) + 1
         if name.is_known or " " in name.text or reader.seen[name.text] > 1 or name.text.lower() in reader.speakers:
             reader.entities.setdefault(name.text, names.type_of(name.text, ""))
 
 
-def flush(reader: Reading, message: Message) -> None:
-    """Adjacent sentences put aside become observations of at most about `join` characters."""
+def flush(reader: WindowReading, message: MessageReading) -> None:
+    """Joins adjacent loose sentences to observations of at most about `join` characters."""
     group: list[str] = []
     owner = ""
     taken_back: tuple[Reversal, ...] = ()
@@ -109,7 +109,7 @@ def flush(reader: Reading, message: Message) -> None:
 
 
 def _add_observation(
-    reader: Reading, message: Message, words: str, owner: str, taken_back: tuple[Reversal, ...] = ()
+    reader: WindowReading, message: MessageReading, words: str, owner: str, taken_back: tuple[Reversal, ...] = ()
 ) -> None:
     statement = statement_of(message, words)
     if message.turn.role == "document" and owner == message.speaker and not statement.startswith(owner):
@@ -132,10 +132,14 @@ def _ended(sentence: str) -> str:
 
 
 def add(
-    reader: Reading, message: Message, statement: str, triple: Triple, taken_back: tuple[Reversal, ...] = ()
+    reader: WindowReading,
+    message: MessageReading,
+    statement: str,
+    triple: Triple,
+    taken_back: tuple[Reversal, ...] = (),
 ) -> None:
     if message.turn.role == "assistant" and (
-        triple.relation not in _CONFIRMABLE or triple.subject.lower() not in reader.said
+        triple.relation not in _CONFIRMABLE or triple.subject.lower() not in reader.user_text
     ):
         message.reason = message.reason or UNCONFIRMED
         return
@@ -149,14 +153,14 @@ def add(
     _append(reader, message, _ended(statement), replace(triple, subject_type=kind), statement, taken_back)
 
 
-def add_accepted(reader: Reading, message: Message, words: str, by: str) -> None:
-    """What an assistant found or proposed and a person accepted, in its own words."""
+def add_accepted(reader: WindowReading, message: MessageReading, words: str, by: str) -> None:
+    """Adds findings or proposals of an assistant that a person accepted, in the words of the assistant."""
     triple = Triple("accepted", "", subject=by, subject_type="person", edge_type="causal", confidence=LIKELY)
     _append(reader, message, quote(words, f"{by} accepted"), triple, words, ())
 
 
-def _corrected_subject(reader: Reading, message: Message, triple: Triple) -> str:
-    """The subject of the earlier value that is corrected, where the same window holds it under another name."""
+def _corrected_subject(reader: WindowReading, message: MessageReading, triple: Triple) -> str:
+    """The subject of the corrected value, if the window has it under another name."""
     for fact in reversed(reader.facts + message.facts):
         if fact["object"] == triple.replaced and fact["relation"] == triple.relation:
             return str(fact["subject"])
@@ -164,7 +168,12 @@ def _corrected_subject(reader: Reading, message: Message, triple: Triple) -> str
 
 
 def _append(
-    reader: Reading, message: Message, statement: str, triple: Triple, words: str, taken_back: tuple[Reversal, ...]
+    reader: WindowReading,
+    message: MessageReading,
+    statement: str,
+    triple: Triple,
+    words: str,
+    taken_back: tuple[Reversal, ...],
 ) -> None:
     reader.entities[triple.subject] = triple.subject_type or reader.entities.get(triple.subject, "")
     if triple.object_type and names.is_usable(triple.object):
@@ -175,8 +184,8 @@ def _append(
     elif edge == "semantic" and (triple.ended or triple.replaced or taken_back):
         edge = "temporal"
     over = [(triple.replaced, triple.action)] if triple.replaced else []
-    said = {triple.replaced} if _DENIES.match(triple.relation) else {triple.replaced, triple.object}
-    own = {normalise_name(name) for name in said}
+    objects = {triple.replaced} if _DENIES.match(triple.relation) else {triple.replaced, triple.object}
+    own = {normalise_name(name) for name in objects}
     over += [(each.old, each.action) for each in taken_back if normalise_name(each.old) not in own]
     message.facts.append(
         {
@@ -197,7 +206,7 @@ def _append(
 
 
 def _hint(words: str, triple: Triple) -> str | None:
-    """The words that say when, unless they are part of what is wished, corrected or set."""
+    """The words of time, unless they are part of the wish, the correction or the value."""
     hint = dates.find_hint(words[:PARSED_CHARS])
     inside = triple.object if triple.reason == "temporal_change" else f"{triple.object} {triple.replaced}"
     between, found, _ = words.partition(triple.object or words)[2].partition(hint or words)
@@ -212,8 +221,8 @@ def _is_of_another(between: str) -> bool:
     return any(part and (is_verb(part.split()[0].lower()) or has_verb(part)) for part in parts)
 
 
-def _directive(reader: Reading, triple: Triple, old: str, action: str) -> dict[str, Any]:
-    """What the fact does away with (S1-21), with the known fact's index when exactly one fits."""
+def _directive(reader: WindowReading, triple: Triple, old: str, action: str) -> dict[str, Any]:
+    """The words that the fact makes obsolete (S1-21), with the index of the known fact if exactly one fits."""
     about, words = triple.subject.lower(), old.lower()
     fitting = [
         fact.index

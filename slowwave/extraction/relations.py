@@ -1,9 +1,9 @@
-"""What a clause says: subject, relation, object, and what that does away with."""
+"""The relation in a clause: subject, relation, object, and the old object that it replaces."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from slowwave.lexicon.place_hierarchy import is_known
@@ -20,7 +20,7 @@ CERTAIN, LIKELY, WEAK = 0.9, 0.75, 0.72
 
 @dataclass(frozen=True, slots=True)
 class Triple:
-    """What one clause says: `replaced` is what it does away with, `inverse` puts the speaker first."""
+    """The relation of one clause; `replaced` is the object that is no longer true."""
 
     relation: str
     object: str
@@ -81,7 +81,7 @@ _AS_ROLE = re.compile(r"\sas\s(?:an?\s|the\s|their\s)?(?P<o>[a-z][\w\s-]{2,50})"
 
 
 def relate(clause: Clause) -> Iterator[Triple]:
-    """What a clause says, most telling first; nothing when the table does not know it."""
+    """The relations of a clause, the most important first; none if the table does not know its verb."""
     if clause.wish or clause.modal in ("plans_to", "considers"):
         yield from _wished(clause)
         return
@@ -102,14 +102,14 @@ def relate(clause: Clause) -> Iterator[Triple]:
             if (
                 triple.relation == "works_at"
                 and (role := _AS_ROLE.search(clause.rest))
-                and (told := read_object(role["o"]))
+                and (title := read_object(role["o"]))
             ):
-                yield Triple("has_role", told)
+                yield Triple("has_role", title)
             return
 
 
 def _what_was(clause: Clause) -> Triple | None:
-    """ "I used to play the cello": that it is over, where nothing says that only the way or the place is."""
+    """ "I used to play the cello": the relation that is over, unless only the manner or the place has changed."""
     found = _USED_TO.match(clause.rest)
     if not found or clause.negated:
         return None
@@ -132,7 +132,7 @@ def _further_tools(rest: str, first: Triple) -> Iterator[Triple]:
 
 
 def _triple(clause: Clause, rule: Rule, found: re.Match[str]) -> Triple | None:
-    """The triple of a rule that matched, with negation, ending and what it replaces."""
+    """The triple of a matched rule, with negation, end and replaced object."""
     groups = found.groupdict()
     raw = groups.get("o") or groups.get("p") or groups.get("q") or ""
     thing = (
@@ -144,11 +144,11 @@ def _triple(clause: Clause, rule: Rule, found: re.Match[str]) -> Triple | None:
     )
     if not thing or not _fits(rule, thing, raw) or not _is_so(clause, rule, thing):
         return None
-    if rule.type == "switch" and not _is_tool(thing, raw, groups):
+    old = read_object(groups.get("old") or groups.get("old2") or "")
+    if rule.type == "switch" and not any(_tool_type(name) for name in (thing, old) if name):
         return None
     if rule.relation in _WITH_TOOLS and (versioned := _VERSIONED.match(thing)) and type_of(versioned["tool"], ""):
         thing = versioned["tool"]
-    old = read_object(groups.get("old") or groups.get("old2") or "")
     if rule.relation in ("lives_in", "moved_from") and not _is_home(clause, thing, old):
         return None
     triple = Triple(rule.relation, thing, _type(rule.type, thing), replaced=old)
@@ -188,15 +188,9 @@ def _is_so(clause: Clause, rule: Rule, thing: str) -> bool:
 
 
 def has_moved_on(words: str, place: str) -> bool:
-    """Whether words that tell of a move to a place go on to another: "I moved to Kiel and came back"."""
+    """Whether the words after a move name a return or another move: "I moved to Kiel and came back"."""
     _, _, then = words.partition(place)
     return bool(_RETURNED.search(then))
-
-
-def _is_tool(thing: str, raw: str, groups: Mapping[str, str | None]) -> bool:
-    """Whether one of the two that somebody switched between is known to be a tool: what else it would be is unsure."""
-    old = read_object(groups.get("old") or groups.get("old2") or "")
-    return any(_tool_type(name) for name in (thing, old) if name)
 
 
 def _tool_type(name: str) -> str:
@@ -205,7 +199,7 @@ def _tool_type(name: str) -> str:
 
 
 def _is_home(clause: Clause, thing: str, old: str) -> bool:
-    """Whether a person lives or moved there: somebody who can move, and a place that is known or plainly a home."""
+    """Whether a person lives there or moved there: the subject can move, and the place is known or clearly a home."""
     if type_of(thing) in ("tool", "language"):
         return clause.head not in MOVES  # "I live in vim" is read as use
     if clause.kind == "the" or (clause.kind == "owned" and clause.role not in PEOPLE | ANIMALS):
@@ -215,14 +209,14 @@ def _is_home(clause: Clause, thing: str, old: str) -> bool:
     if any(map(str.isdigit, thing)) or not any(word[0].isupper() for word in thing.split()):
         return False
     if clause.head == "be" and (clause.plural or clause.kind == "named"):
-        return is_known(thing) and not clause.plural  # "we are based in Lisbon" tells of a company
+        return is_known(thing) and not clause.plural  # "we are based in Lisbon" is about a company
     if clause.head not in MOVES:
         return True
     return is_known(thing) or (bool(old) and is_known(old)) or bool(_HOMES.search(clause.text))
 
 
 def _fits(rule: Rule, thing: str, raw: str) -> bool:
-    """Whether the object is of the kind that the relation asks for."""
+    """Whether the object is of the kind that the relation needs."""
     if rule.type in _WANTS_NAME:
         named = any(word[0].isupper() for word in thing.split())
         if rule.relation == "member_of" and rule.ended:
@@ -243,13 +237,13 @@ def _fits(rule: Rule, thing: str, raw: str) -> bool:
     return not thing[0].isdigit() or rule.relation in ("age", "has", "eats", "drinks")
 
 
-def _type(asked: str, thing: str) -> str:
+def _type(expected: str, thing: str) -> str:
     """The object's entity type; empty for a literal. Only names become entities."""
     known = type_of(thing, "")
     if known:
         return known
-    if asked and asked != "switch" and thing[0].isupper():
-        return asked.rstrip("?")
+    if expected and expected != "switch" and thing[0].isupper():
+        return expected.rstrip("?")
     return "concept" if thing[0].isupper() and len(thing.split()) <= 4 else ""
 
 
@@ -260,7 +254,7 @@ def _role_of(raw: str) -> str:
 
 
 def _wished(clause: Clause) -> Iterator[Triple]:
-    """A wish, plan, consideration or attempt, with what is wished in its own words."""
+    """A wish, plan, consideration or attempt, with its goal in the words of the speaker."""
     relation = clause.wish or clause.modal
     if clause.modal == "plans_to" and clause.head == "be" and not clause.wish:
         yield from (
@@ -285,7 +279,7 @@ def _wished(clause: Clause) -> Iterator[Triple]:
 
 
 def _named_role(clause: Clause) -> Triple | None:
-    """ "a cat called Pixel", "my manager is Priya", "Anna is my sister": who is whose what."""
+    """ "a cat called Pixel", "my manager is Priya", "Anna is my sister": a role and the name of its bearer."""
     if clause.negated:
         return None
     if clause.kind == "owned" and clause.head == "be" and not clause.name:

@@ -1,4 +1,4 @@
-"""Orders to an agent and answers that only acknowledge: what is asked for now, and over once it is done.
+"""Orders to an agent and mere acknowledgements: requests of the moment, which are no facts.
 
 Standing instructions ("never push to main", "always answer in English") are none of these.
 """
@@ -32,7 +32,7 @@ _ORDER = re.compile(
 _SURE_ORDER = re.compile(
     rf"{_LEAD}{_VERBS}(?:\s(?:{_WHAT}|(?:with|at|on|to|only)\sthe)\b.*|\sand\s.*)?[\s.!…]*", re.IGNORECASE
 )
-_ASKED = re.compile(
+_REQUEST = re.compile(
     rf"{_LEAD}(?:can|could|would|will|may)\s(?:you|we|i)\b.*|{_LEAD}(?:i\swant\syou\sto|i['’]d\slike\syou\sto|i\sneed\syou\sto"
     r"|you\s(?:can|should|could|may)\s(?:now|also|just|then|go))\b.*"
     r"|(?:let['’]s|lets)\s(?:continue|start|stop|talk|move\son|wait|try|keep\sgoing|finish|call\sit|get\s(?:back|started|going)"
@@ -77,29 +77,29 @@ _AROUND = word_set(
 
 
 def request_of(sentence: str) -> str:
-    """Why a sentence of a person is no fact but an order or a request; empty when it may be a fact."""
+    """Why a person's sentence is an order or a request and no fact; empty if it may be a fact."""
     if len(sentence.split()) > MAX_WORDS or _STANDING.search(sentence):
         return ""
-    if _ASKED.fullmatch(sentence) or _CHOICE.fullmatch(sentence):
+    if _REQUEST.fullmatch(sentence) or _CHOICE.fullmatch(sentence):
         return "request"
     if _TAKEN.search(sentence):
         return ""
     box = _BOX.match(sentence)
     sentence = sentence[box.end() :] if box else sentence
-    is_said = sentence[:1].islower() or box
-    is_order = _SURE_ORDER.fullmatch(sentence) or (is_said and _ORDER.fullmatch(sentence))
+    is_informal = sentence[:1].islower() or box
+    is_order = _SURE_ORDER.fullmatch(sentence) or (is_informal and _ORDER.fullmatch(sentence))
     is_order = is_order or _SPANISH_ORDER.fullmatch(sentence)
     return "order to an agent" if is_order and not _is_statement(sentence) else ""
 
 
 def _is_statement(sentence: str) -> bool:
-    """Whether a verb of its own follows what looks like an order: "Open points are listed below"."""
+    """Whether the apparent order has a verb of its own: "Open points are listed below"."""
     first = re.split(r",\s|\s(?:that|which|who|so|because|when|if|until)\s", sentence, maxsplit=1)[0]
     return bool(_STATES.search(first))
 
 
 def only_acknowledges(text: str) -> bool:
-    """Whether a text tells nothing: "ok thanks", "looks good to me", "great, thank you!"."""
+    """Whether a text has no content: "ok thanks", "looks good to me", "great, thank you!"."""
     words = re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)?", text.lower())
     if len(words) > MAX_ACKNOWLEDGING or any(map(str.isdigit, text)):
         return False

@@ -1,6 +1,6 @@
-"""What a sentence takes back, in its own words: "from A to B", "X instead of Y", "no longer Y", "forget Y", "Y is off".
+"""Reversals in a sentence: "from A to B", "X instead of Y", "no longer Y", "forget Y", "Y is off".
 
-Only what is said to be so: a sentence that supposes, asks, weighs or merely wishes takes nothing back.
+Only statements count: a sentence that supposes, asks, weighs or wishes reverses nothing.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ _EVENT = re.compile(
     r"|excursion|journey|idea|viaje|reunión|fiesta|boda|cita)s?(?=\s(?:to|in|with|of|for|at|on|by|from|near|around|between|about"
     r"|after|before|next|this)\s|$)",
     re.IGNORECASE,
-)  # what happens at a time: it is off when it will not be, a device when nobody uses it
+)  # an event is off when it is cancelled; a device is off when nobody uses it
 _OFF = re.compile(
     rf"(?:^|[,;:]\s(?:and\s|but\s|so\s)?)(?P<old>{_A}{{3,60}}?)\s(?:(?P<bare>(?:is|are)\s(?:now\s|all\s)?(?:off(?!\sthe\stable)"
     r"|dead|history|no\slonger\s(?:on|needed))|(?:was|were|has\sbeen|have\sbeen|got)\s(?:now\s)?(?:dropped|abandoned)|fell\sthrough)"
@@ -159,14 +159,14 @@ MAX_WORDS = 6
 
 @dataclass(frozen=True, slots=True)
 class Reversal:
-    """The words for what no longer holds, and whether something takes its place (supersede) or nothing (retract)."""
+    """The words that no longer hold, and the action: supersede (something replaces them) or retract (nothing does)."""
 
     old: str
     action: str = "supersede"
 
 
 def find_reversals(sentence: str, previous: str = "") -> list[Reversal]:
-    """What a sentence takes back, each once; `previous` is the sentence before it, which may begin the turn."""
+    """The reversals of a sentence, each once; `previous` is the sentence before it, which may begin the reversal."""
     text = sentence[:MAX_CHARS]
     if not _SIGNS.search(text):
         return []
@@ -192,7 +192,7 @@ def _found(text: str, previous: str) -> Iterator[Reversal]:
     for found in _STOPPED.finditer(text):
         yield Reversal(_phrase(found["old"]), "retract")
     if _ONCE.search(text) and not _TURNED.search(text):
-        return  # "I had tea instead of coffee" tells of one time
+        return  # "I had tea instead of coffee" is about one time
     for found in _INSTEAD.finditer(text):
         yield Reversal(_phrase(found["old"]))
     for found in _NOT.finditer(text):
@@ -201,7 +201,7 @@ def _found(text: str, previous: str) -> Iterator[Reversal]:
 
 
 def _called_off(text: str, previous: str) -> Iterator[Reversal]:
-    """What will not be: plans that were dropped, events that were cancelled, minds that were changed."""
+    """Dropped plans, cancelled events, changed minds."""
     is_doubted = re.search(r"\b(?:if|whether|might|maybe|unless)\b|\?", text, re.IGNORECASE)
     for pattern in () if is_doubted else (_FORGET, _OFF, _CANCELLED):
         found = pattern.search(text)
@@ -220,7 +220,7 @@ def _called_off(text: str, previous: str) -> Iterator[Reversal]:
 
 
 def _old_value(found: re.Match[str]) -> str:
-    """What stood before "to": a bare number gets the name that it is a version of ("Node from 18 to 22")."""
+    """The value before "to": a bare number gets the name of its thing ("Node from 18 to 22")."""
     old = found["old"].strip()
     value = _DATE_FIRST.match(old) or _VALUE.match(old)
     words = (value.group().strip() if value else "") or _phrase(old)
@@ -229,7 +229,7 @@ def _old_value(found: re.Match[str]) -> str:
 
 
 def _phrase(words: str) -> str:
-    """The noun phrase that the words begin with, without verb, preposition and article; a date or amount whole."""
+    """The noun phrase at the start of the words, without verb, preposition and article; a whole date or amount."""
     bare = words.strip(" \"'“”‘’")
     for _ in range(2):
         bare = _VERB_FIRST.sub("", bare) if len(bare.split()) > 1 else bare
@@ -243,7 +243,7 @@ def _phrase(words: str) -> str:
 
 
 def _is_thing(words: str) -> bool:
-    """Whether words name something that a statement could be found by."""
+    """Whether the words are specific enough to find a statement by."""
     parts = words.lower().split()
     if not 0 < len(parts) <= MAX_WORDS + 2 or (len(words) == 1 and not words.isdigit()):
         return False

@@ -1,7 +1,7 @@
-"""The roster: who speaks, known before anything is read.
+"""The roster: the speakers of a window, known before extraction.
 
-The person behind a nameless `user` role is one entity of the namespace, the owner. A name that the person gives joins
-it; a name that cannot be the known one belongs to another owner, whose scope it is, or to nobody.
+The person behind a nameless `user` role is one entity of the namespace, the owner. A name that the person gives is
+added to the owner. A name that does not fit the known one belongs to another owner, of that scope, or to nobody.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from slowwave.text import normalise_name, row_id, strip_code, word_set
 from .names import is_usable, may_be_a_name, type_of
 
 UNNAMED = "Owner"
-"""How the owner is shown as long as the name is not known."""
+"""The shown name of an owner whose name is unknown."""
 GENERIC_NAMES = ("user", "the user")
-"""Names under which the owner is found, whatever else it is called."""
+"""Names that always find the owner."""
 NAMESPACE = ""
 """The scope of the owner of a whole namespace."""
 _NAMELESS = word_set("user human customer you me myself person speaker owner")
@@ -35,7 +35,7 @@ _MOST_ENTRIES = 40
 class Owner:
     """The person behind the nameless role `user`: of a namespace, or of one scope of it.
 
-    `names` are all under which the person is known, without the generic ones; `is_new` where no row is stored yet.
+    `names` are all known names of the person, without the generic ones; `is_new`: no row is stored yet.
     """
 
     entity_id: str
@@ -56,7 +56,7 @@ def owner_id(scope: str = NAMESPACE) -> str:
 
 
 def is_nameless(role: str | None, speaker: str | None) -> bool:
-    """Whether a message was said by the owner: by the role `user`, without a name of its own."""
+    """Whether the owner wrote a message: role `user`, without a name of its own."""
     return role == "user" and normalise_name(speaker or "") in _NAMELESS | {""}
 
 
@@ -67,7 +67,7 @@ def is_nameless_row() -> pl.Expr:
 
 
 def any_nameless(messages: pl.DataFrame) -> bool:
-    """Whether the owner says any of these messages."""
+    """Whether the owner wrote any of these messages."""
     return bool(messages.select(is_nameless_row().any()).item())
 
 
@@ -96,7 +96,7 @@ def is_same_person(name: str, other: str) -> bool:
 
 
 def may_be(name: str, known: Sequence[str]) -> bool:
-    """Whether somebody of these names may be called so: as one of them, or short or full for all of them."""
+    """Whether a person with these names may have this one: one of them, or a short or full form of all of them."""
     plain = normalise_name(name)
     return any(plain == normalise_name(each) for each in known) or all(is_same_person(name, each) for each in known)
 
@@ -106,8 +106,8 @@ def with_names(
 ) -> tuple[dict[str, Owner], list[tuple[str, str]]]:
     """The owners after these names (scope, name) were given, and the names that were refused.
 
-    The first name counts, a fuller form of it takes its place. A name that cannot be the known one makes an owner of
-    its scope, if it was given in a scope of its own; else it is refused: who that is, a person must say.
+    The first name counts, and a fuller form replaces it. A name that does not fit the known one makes an owner of its
+    scope, if it was given in a scope of its own; else it is refused, and a person must decide.
     """
     after = dict(owners)
     refused: list[tuple[str, str]] = []
@@ -130,7 +130,7 @@ def _named(owner: Owner, name: str) -> Owner:
 
 
 def mentioned_names(turns: Sequence[Turn]) -> list[str]:
-    """Capitalised words and groups of words of a window, normalised: what may name somebody or something stored."""
+    """Capitalised words and groups of words of a window, normalised: possible names of stored entities."""
     found: dict[str, None] = {}
     for turn in turns:
         for match in _MENTIONED.finditer(turn.text):
@@ -144,7 +144,7 @@ def mentioned_names(turns: Sequence[Turn]) -> list[str]:
 def roster(
     turns: Sequence[Turn], owner: Owner, speakers: Sequence[RosterEntry], others: Sequence[RosterEntry]
 ) -> tuple[RosterEntry, ...]:
-    """The numbered entries of a window: who speaks first, then who and what is mentioned, each once."""
+    """The numbered entries of a window: first the speakers, then the mentioned people and things, each once."""
     entries: list[RosterEntry] = []
     if any(turn.role == "user" and turn.speaker == owner.name for turn in turns):
         also = tuple(name for name in owner.names if normalise_name(name) != normalise_name(owner.name))
@@ -163,8 +163,8 @@ def roster(
     return tuple(replace(entry, number=number) for number, entry in enumerate(entries, 1))
 
 
-# The names by which the writer of a text introduces himself, in English, Spanish and German. A name that is wrongly
-# taken joins two people, so a doubt takes nothing: "I'm Swiss", "I'm Team Lead", "call me later".
+# Self-introductions of the writer of a text, in English, Spanish and German. A wrong name would join two people, so a
+# doubtful name is not taken: "I'm Swiss", "I'm Team Lead", "call me later".
 
 
 _PARTICLES = "de|da|do|dos|del|della|di|la|le|van|von|vom|zu|der|den|ter|ten|bin|ibn|al|el|y".split("|")
@@ -180,7 +180,7 @@ _HELLO = (
 )
 _ALL = r"(?:all|there|everyone|everybody|team|folks|claude|again|zusammen|a\stodos)"
 _GREETED = rf"(?:^|[\n.!])\s*{_HELLO}(?:\s{_ALL})?[\s,.!:–—-]+"
-# The words before a name that say that it is the writer's. A sure one also takes a name in small letters.
+# Words before the name of the writer. After these sure ones the name may be in lower case.
 _SURE = re.compile(
     r"\b(?:my\s(?:full\s|real\s|first\s)?name(?:\sis|['’]s)|i\s(?:go\sby|am\scalled)|i['’]m\scalled"
     r"|me\sllamo|mi\snombre\s(?:completo\s)?es|ich\shei(?:ß|ss)e|mein\s(?:voller\s)?name\sist)\s"
@@ -283,7 +283,7 @@ _ANOTHERS = re.compile(
     r"|starts?|begins?|reads?|goes|says|went|like|translate|rewrite|proofread|summari[sz]e|correo|carta|traduce|escribe)\b"
     r"[^\n:]*:(?=\s)",
     re.MULTILINE | re.IGNORECASE,
-)  # what follows may be anybody's
+)  # the text after it may be by another person
 _SENTENCE_START = re.compile(r"[.!?\n](?:\s|$)")
 MAX_CHARS = 20_000
 _SPACES, _BLANKS = re.compile(r"[ \t]{2,}"), re.compile(r"\s*\n\s*")
@@ -291,9 +291,9 @@ _LOOK_BACK = 200
 
 
 def introductions(text: str) -> list[str]:
-    """The names by which the writer of a text introduces himself, in order, each once; nothing where in doubt.
+    """The names that the writer of a text gives as their own, in order, each once; doubtful ones are left out.
 
-    "hi, I'm Ilse Brandt", "my name is ilse", "call me Ilse", "Ilse here", a signature; quoted words are another's.
+    "hi, I'm Ilse Brandt", "my name is ilse", "call me Ilse", "Ilse here", a signature. Quotations do not count.
     """
     own = _own_words(text[:MAX_CHARS])
     found = sorted(_introduced(own))
@@ -303,7 +303,8 @@ def introductions(text: str) -> list[str]:
 
 def _own_words(text: str) -> str:
     """The text without code, quotations and the message that it replies to."""
-    bare = _BLANKS.sub("\n", _SPACES.sub(" ", strip_code(text)))  # many of them take the patterns below quadratic time
+    # Long runs of blanks cost the patterns below quadratic time.
+    bare = _BLANKS.sub("\n", _SPACES.sub(" ", strip_code(text)))
     for sign in (_REPLIED_TO, _ANOTHERS):
         if found := sign.search(bare):
             bare = bare[: found.start()]
@@ -312,7 +313,7 @@ def _own_words(text: str) -> str:
 
 
 def _introduced(text: str) -> Iterator[tuple[int, str]]:
-    """Where a name stands that the words before it give to the writer, and the name."""
+    """(position, name) of each name that the words before it give to the writer."""
     for sign in _SURE.finditer(text):
         if not _is_unreal(text, sign.start()):
             if name := _name_after(text, sign.end(), sure=True):
@@ -325,21 +326,21 @@ def _introduced(text: str) -> Iterator[tuple[int, str]]:
             if name and (" " in name or signs is not _I_AM_GERMAN):  # a lone German noun has a capital, too
                 yield sign.end(), name
     for whole in (_SPEAKING, _HERE, _CALLED_GERMAN):
-        for said in whole.finditer(text):
-            if _is_name(said["name"]) and (
-                whole is not _SPEAKING or text[said.end() :].lstrip()[:4] in ("spea", "here")
+        for match in whole.finditer(text):
+            if _is_name(match["name"]) and (
+                whole is not _SPEAKING or text[match.end() :].lstrip()[:4] in ("spea", "here")
             ):
-                yield said.start("name"), said["name"]
+                yield match.start("name"), match["name"]
 
 
 def _is_unreal(text: str, at: int) -> bool:
-    """Whether the sentence up to there supposes, denies, or gives the words of somebody else."""
+    """Whether the sentence up to there supposes, denies or quotes."""
     before = _SENTENCE_START.split(text[max(at - _LOOK_BACK, 0) : at])[-1]
     return bool(_UNREAL.search(before) or _DENIED.search(before))
 
 
 def _name_after(text: str, at: int, *, sure: bool = False) -> str:
-    """The name that begins there, if what follows it lets it be one; empty otherwise."""
+    """The name that begins there; empty if the words after it exclude a name."""
     found = _NAME_AT.match(text, at)
     if not found or _OWNED.match(text, found.end()) or not (sure or _GOES_ON.match(text, found.end())):
         return ""
@@ -347,7 +348,7 @@ def _name_after(text: str, at: int, *, sure: bool = False) -> str:
 
 
 def _is_name(name: str, *, sure: bool = False) -> bool:
-    """Whether all words may be parts of a person's name: no role, no people, no state, no tool."""
+    """Whether all words may be parts of a person's name: no role, nationality, condition or tool."""
     words = [word.strip(".").lower() for word in name.split()]
     if sure and len(words) > 1:
         words = words[:1]  # "my name is Grace Kelly King"

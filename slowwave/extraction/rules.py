@@ -1,6 +1,6 @@
-"""The keyless extractor: what a window of messages says, read by rules instead of a model.
+"""The keyless extractor: rules read a window of messages instead of a model.
 
-A clause that the tables know becomes a relation; every other durable sentence is kept, whole, as an observation.
+A clause with a known verb becomes a relation; every other durable sentence becomes an observation, as a whole.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from .readings import (
     PERSONAL,
     SECOND_PERSON,
     UNCONFIRMED,
-    Message,
-    Reading,
+    MessageReading,
+    WindowReading,
     add,
     add_accepted,
     flush,
@@ -74,13 +74,15 @@ _AIMS = word_set("wants_to plans_to considers")
 
 
 def extract_window(window: Window) -> dict[str, Any]:
-    """Judgements, entities and facts of the window's new messages, shaped as a model's answer would be (S2-18)."""
+    """Judgements, entities and facts of the window's new messages, in the form of a model's answer (S2-18)."""
     speakers = frozenset(
         turn.speaker for turn in window.turns if turn.role in ("user", "assistant") and len(turn.speaker) > 2
     )
-    reader = Reading(window, speakers, {part for name in speakers for part in (name.lower(), *name.lower().split())})
+    reader = WindowReading(
+        window, speakers, {part for name in speakers for part in (name.lower(), *name.lower().split())}
+    )
     if any(turn.role == "assistant" for turn in window.turns):
-        reader.said = " ".join(turn.text for turn in window.turns if turn.role == "user").lower()
+        reader.user_text = " ".join(turn.text for turn in window.turns if turn.role == "user").lower()
     judgements: list[dict[str, Any]] = []
     for turn in window.turns:
         if turn.is_context:
@@ -95,23 +97,23 @@ def extract_window(window: Window) -> dict[str, Any]:
     return {"messages": judgements, "entities": entities, "facts": reader.facts}
 
 
-def _read(reader: Reading, turn: Turn) -> Message:
-    message = Message(
+def _read(reader: WindowReading, turn: Turn) -> MessageReading:
+    message = MessageReading(
         turn, speaker_name(turn), join=max(JOIN_CHARS, min(len(turn.text) // 10, 1500) if len(turn.text) > 1500 else 0)
     )
     prose = durability.prose_of(_without_headings(turn), turn.role)
     message.reason = prose.refused
     if prose.refused:
         return message
-    said = [part for sentence in sentences(prose.text) for part in _LOWER_START.split(sentence)]
+    parts = [part for sentence in sentences(prose.text) for part in _LOWER_START.split(sentence)]
     if message.turn.role == "assistant":
-        accepted = decisions.accepted_part(reader.window.turns, turn, said)
+        accepted = decisions.accepted_part(reader.window.turns, turn, parts)
         if accepted.sentences:
             add_accepted(reader, message, " ".join(accepted.sentences)[:MAX_STATEMENT_BYTES], accepted.by)
-        said = [sentence for sentence in said if sentence not in accepted.sentences]
-    for i, sentence in enumerate(said):
-        following = said[i + 1] if i + 1 < len(said) else ""
-        previous = said[i - 1] if i else ""
+        parts = [sentence for sentence in parts if sentence not in accepted.sentences]
+    for i, sentence in enumerate(parts):
+        following = parts[i + 1] if i + 1 < len(parts) else ""
+        previous = parts[i - 1] if i else ""
         if (
             previous
             and decisions.has_reason(sentence)
@@ -125,7 +127,7 @@ def _read(reader: Reading, turn: Turn) -> Message:
 
 
 def _without_headings(turn: Turn) -> str:
-    """The text of a passage without the line of headings above it, which says where it stands and nothing else."""
+    """The text of a passage without the line of headings above it."""
     first, gap, rest = turn.text.partition("\n\n")
     is_heading = turn.role == "document" and gap and "\n" not in first and not first.rstrip().endswith((".", "!", ":"))
     return rest if is_heading else turn.text
@@ -133,19 +135,23 @@ def _without_headings(turn: Turn) -> str:
 
 def _without_introduction(sentence: str, speaker: str) -> str:
     """The sentence without "I'm Ana," and the like."""
-    said = _INTRODUCED.match(sentence)
-    return sentence[said.end() :] if said and (said["name"] or said["here"]).lower() in speaker.lower() else sentence
+    found = _INTRODUCED.match(sentence)
+    if found and (found["name"] or found["here"]).lower() in speaker.lower():
+        return sentence[found.end() :]
+    return sentence
 
 
 def _with_subject(found: re.Match[str]) -> str:
-    """ "Been to Rome", "Just got a dog": the "I" that is left out, put back."""
+    """ "Been to Rome", "Just got a dog": adds the missing "I"."""
     verb = found["verb"].lower()
     lead = "I've" if verb == "been" else "I'm" if verb == "gonna" else "I"
     return f"{lead} {(found['adverb'] or '').lower()}{verb}"
 
 
-def _read_sentence(reader: Reading, message: Message, sentence: str, following: str, previous: str) -> None:
-    """One sentence: refused, or related, or put aside for an observation."""
+def _read_sentence(
+    reader: WindowReading, message: MessageReading, sentence: str, following: str, previous: str
+) -> None:
+    """Reads one sentence: refused, a relation, or kept for an observation."""
     if message.turn.role == "assistant" and SECOND_PERSON.search(sentence):
         message.reason = message.reason or UNCONFIRMED
         return
@@ -180,7 +186,7 @@ def _read_sentence(reader: Reading, message: Message, sentence: str, following: 
 
 
 def _distinct(found: Iterable[tuple[str, Triple]]) -> list[tuple[str, Triple]]:
-    """Without a second sister of the same breath: "Anna is my sister, Anna Oliveira" names one."""
+    """Without repetitions of one relation: "Anna is my sister, Anna Oliveira" names one sister."""
     kept: dict[tuple[str, str, str], tuple[str, Triple]] = {}
     for statement, triple in found:
         about = "" if triple.relation.startswith("has_") and triple.relation != "has_role" else triple.object
@@ -189,9 +195,9 @@ def _distinct(found: Iterable[tuple[str, Triple]]) -> list[tuple[str, Triple]]:
 
 
 def _triples(
-    message: Message, sentence: str, following: str, spotted: list[names.Name]
+    message: MessageReading, sentence: str, following: str, spotted: list[names.Name]
 ) -> Iterator[tuple[str, Triple]]:
-    """Statements with what they say: whole-sentence readings first, else clause by clause."""
+    """Statements with their triples: of the whole sentence first, else clause by clause."""
     speaker = message.speaker
     person = message.turn.role != "document"
     if spanish.is_spanish(sentence):
@@ -199,11 +205,11 @@ def _triples(
         for triple in spanish.relate(sentence, speaker, message.last_person) if person else ():
             if (triple.subject, triple.relation, triple.object) not in seen:
                 seen.add((triple.subject, triple.relation, triple.object))
-                told = sentence.replace("Es ", f"{triple.subject} es ", 1) if sentence.startswith("Es ") else sentence
-                yield quote(told, speaker), triple
+                words = sentence.replace("Es ", f"{triple.subject} es ", 1) if sentence.startswith("Es ") else sentence
+                yield quote(words, speaker), triple
         return
-    turns = list(decisions.find_turns(sentence))
-    for triple in turns:
+    decided = list(decisions.find_decisions(sentence))
+    for triple in decided:
         reason = f" {following}" if triple.relation.startswith("decided") and decisions.has_reason(following) else ""
         edge = "causal" if reason else triple.edge_type
         yield (
@@ -212,12 +218,12 @@ def _triples(
         )
     if message.turn.role != "assistant":
         yield from _introductions(message, sentence)
-    if not turns:
+    if not decided:
         yield from _by_clause(message, sentence, spotted)
 
 
 def _whose(subject: str, speaker: str) -> str:
-    """Who or what a value belongs to: "my" is who speaks, "my sister" hers, "my sister Eva" is Eva."""
+    """The bearer of a value: "my" is the speaker, "my sister" the sister of the speaker, "my sister Eva" is Eva."""
     if not subject or subject == "my":
         return speaker
     owned = subject.removeprefix("my ")
@@ -225,8 +231,8 @@ def _whose(subject: str, speaker: str) -> str:
     return subject if owned == subject else kin.name if kin and kin.name else f"{speaker}'s {owned}" if kin else owned
 
 
-def _introductions(message: Message, sentence: str) -> Iterator[tuple[str, Triple]]:
-    """ "my sister Anna", "Anna's son Miguel": who is whose what, wherever it stands."""
+def _introductions(message: MessageReading, sentence: str) -> Iterator[tuple[str, Triple]]:
+    """ "my sister Anna", "Anna's son Miguel": a role and its bearer, anywhere in the sentence."""
     for found in _OWNED_NAME.finditer(sentence):
         if found["role"] in clauses.ROLES:
             yield (
@@ -249,8 +255,8 @@ def _introductions(message: Message, sentence: str) -> Iterator[tuple[str, Tripl
             )
 
 
-def _by_clause(message: Message, sentence: str, spotted: list[names.Name]) -> Iterator[tuple[str, Triple]]:
-    """Each clause that the table knows, told from its start up to the next one."""
+def _by_clause(message: MessageReading, sentence: str, spotted: list[names.Name]) -> Iterator[tuple[str, Triple]]:
+    """The triples of each known clause, with its words from its start up to the next known clause."""
     known: list[tuple[int, str, list[Triple]]] = []
     for start, text in clauses.split(sentence):
         clause = clauses.parse(text, start, verbs.is_verb)
@@ -279,8 +285,8 @@ def _by_clause(message: Message, sentence: str, spotted: list[names.Name]) -> It
             yield statement_of(message, segment), triple
 
 
-def _subject(message: Message, clause: clauses.Clause, spotted: list[names.Name]) -> tuple[str, str]:
-    """Whom a clause is about, and of what type that is; empty when nobody knows."""
+def _subject(message: MessageReading, clause: clauses.Clause, spotted: list[names.Name]) -> tuple[str, str]:
+    """(name, type) of the subject of a clause; empty if unknown."""
     if clause.kind == "first":
         return message.speaker, "file" if message.turn.role == "document" else "person"
     if clause.kind == "third":
@@ -293,8 +299,8 @@ def _subject(message: Message, clause: clauses.Clause, spotted: list[names.Name]
     return clause.name, ""
 
 
-def _owner(message: Message, sentence: str, spotted: list[names.Name]) -> str:
-    """The entity an unparsed sentence is filed under: its own subject if that is named, else who speaks."""
+def _owner(message: MessageReading, sentence: str, spotted: list[names.Name]) -> str:
+    """The entity of an unparsed sentence: its named subject, else the speaker."""
     if spotted and spotted[0].start == 0 and _VERB_NEXT.match(sentence, spotted[0].end):
         return spotted[0].text
     if message.turn.role != "document" and FIRST_PERSON.search(sentence):
@@ -305,9 +311,9 @@ def _owner(message: Message, sentence: str, spotted: list[names.Name]) -> str:
 
 
 def _remember_person(
-    reader: Reading, message: Message, sentence: str, spotted: list[names.Name], found: list[Triple]
+    reader: WindowReading, message: MessageReading, sentence: str, spotted: list[names.Name], found: list[Triple]
 ) -> None:
-    """Whom "he" or "she" would mean in the next sentence: the one person named in this one."""
+    """Stores the person that "he" or "she" means in the next sentence: the only person named in this one."""
     people = {triple.object for triple in found if triple.object_type == "person"}
     people |= {
         triple.subject for triple in found if triple.subject_type == "person" and triple.subject != message.speaker

@@ -1,4 +1,4 @@
-"""The commonest Spanish ways to say who, where, what one likes; relations come out in English (S2-19)."""
+"""The commonest Spanish sentences about people, homes and tastes; the relations are in English (S2-19)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def is_spanish(sentence: str) -> bool:
 
 
 def relate(sentence: str, speaker: str, last_person: str) -> Iterator[Triple]:
-    """What a Spanish sentence says; the subject is filled in, because the verb alone may name it."""
+    """The relations of a Spanish sentence, each with its subject: the verb alone may name it."""
     for named in _NAMED_ROLE.finditer(sentence):
         role = _ROLES[named["role"].lower()]
         kind = "concept" if role in ("dog", "cat") else "person"
@@ -97,11 +97,11 @@ def relate(sentence: str, speaker: str, last_person: str) -> Iterator[Triple]:
     if refused := _DO_NOT_EAT.search(sentence):
         yield from _triple(refused["o"], "does_not_eat", "", speaker)
     for pattern, relation, kind, denied in _THIRD:
-        if (told := pattern.search(sentence)) and not (relation == "called" and told["role"]):
-            owned = f"{speaker}'s {_ROLES[told['role'].lower()]}" if told["role"] else last_person
-            who = told["name"] or told["named"] or owned
+        if (match := pattern.search(sentence)) and not (relation == "called" and match["role"]):
+            owned = f"{speaker}'s {_ROLES[match['role'].lower()]}" if match["role"] else last_person
+            who = match["name"] or match["named"] or owned
             if who:
-                yield from _triple(told["o"], denied if told["no"] else relation, kind, who)
+                yield from _triple(match["o"], denied if match["no"] else relation, kind, who)
     for pattern, relation, kind, denied in _FIRST:
         if found := pattern.search(sentence):
             yield from _triple(found["o"], denied if found["no"] else relation, kind, speaker)

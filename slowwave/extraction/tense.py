@@ -1,4 +1,4 @@
-"""Whether the words about a date speak of what was or of what is to come."""
+"""The tense of the words about a date: past or future."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _HAPPENS = re.compile(
     r"|meets|returns|comes|goes|launches|departs|travels|retires|relocates|finishes|ends|lands|joins|resumes"
     r"|becomes|turns|expires|premieres|gets (?:married|engaged|divorced)))\b",
     re.IGNORECASE,
-)  # verbs that tell in the present of what is to come: "we marry in June"
+)  # verbs whose present tense means the future: "we marry in June"
 _HABIT = re.compile(
     r"\b(?:always|usually|often|every|each|normally|generally|typically|mostly|sometimes|never|rarely|seldom|tend)\b",
     re.IGNORECASE,
@@ -94,13 +94,13 @@ _CLAUSE = re.compile(
     r"|(?<!in )(?<!at )(?<!of )(?<!on )(?<!for )that)\b)",
     re.IGNORECASE,
 )
-_SHARED = frozenset({",", "and", "or", "then", "y"})  # what follows may have the verb of what goes before
+_SHARED = frozenset({",", "and", "or", "then", "y"})  # the next part may share the verb of the part before
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
-    """Tense of the clause about a date; `is_perfect`: "has worked", which reaches until now; `is_moved`: an
-    appointment was put on that date; `is_missed`: "should have paid"; `is_present`: of no time that is over."""
+class ClauseTense:
+    """Tense of the clause about a date. `is_perfect`: "has worked", which reaches until now; `is_moved`: an
+    appointment was moved to that date; `is_missed`: "should have paid"; `is_present`: not a past time."""
 
     tense: Tense
     is_perfect: bool = False
@@ -110,48 +110,49 @@ class Telling:
 
 
 @lru_cache(maxsize=4096)
-def telling_of(words: str, statement: str) -> Telling:
-    """How the sentence of a statement that holds the words tells of them: by the verb nearest to them."""
+def clause_tense(words: str, statement: str) -> ClauseTense:
+    """The tense of the sentence with these words, by the verb nearest to them."""
     statement = statement[:4000].replace("’", "'")
     sentence = next((part for part in _SENTENCE.split(statement) if words in part), statement)
     before, _, after = sentence.partition(words) if words in sentence and words else ("", "", sentence)
     before, after = _HARD.split(before)[-1], _HARD.split(after)[0]
     arranged = _ARRANGED.search(before) or _ARRANGED.search(f"{before} {words.split(' ', 1)[0]}")
     if arranged:
-        return Telling("unknown" if arranged["was"] else "future", is_moved=arranged["moved"] is not None)
-    told = _nearest(_CLAUSE.split(before)[::-1])
-    if told is None or (told != Telling("past") and _PAST.match(after.lstrip())):  # "our launches in May were late"
-        told = _nearest(_CLAUSE.split(after)) or told
-    return told or Telling("unknown")
+        return ClauseTense("unknown" if arranged["was"] else "future", is_moved=arranged["moved"] is not None)
+    found = _nearest(_CLAUSE.split(before)[::-1])
+    past_after = _PAST.match(after.lstrip())  # "our launches in May were late"
+    if found is None or (found != ClauseTense("past") and past_after):
+        found = _nearest(_CLAUSE.split(after)) or found
+    return found or ClauseTense("unknown")
 
 
-def _nearest(parts: list[str]) -> Telling | None:
-    """How the first clause with a verb tells of it; `parts` are clauses from the words outward, with what joins them.
+def _nearest(parts: list[str]) -> ClauseTense | None:
+    """The tense of the first clause with a verb; `parts` are the clauses from the words outward, with their joints.
 
-    A clause that begins with "that" or "because" has a verb of its own, be it one that is not known here.
+    A clause that begins with "that" or "because" has a verb of its own, even if that verb is unknown here.
     """
     for place in range(0, len(parts), 2):
-        telling = _of_clause(parts[place])
-        if telling or (place + 1 < len(parts) and parts[place + 1].lower() not in _SHARED):
-            return telling
+        found = _of_clause(parts[place])
+        if found or (place + 1 < len(parts) and parts[place + 1].lower() not in _SHARED):
+            return found
     return None
 
 
 def has_verb(clause: str) -> bool:
-    """Whether a clause has a verb that tells a tense."""
+    """Whether a clause has a verb with a known tense."""
     return _of_clause(clause) is not None
 
 
-def _of_clause(clause: str) -> Telling | None:
+def _of_clause(clause: str) -> ClauseTense | None:
     if _MISSED.search(clause):
-        return Telling("past", is_missed=True)
+        return ClauseTense("past", is_missed=True)
     if _FUTURE.search(clause):
-        return Telling("future")
+        return ClauseTense("future")
     if _PERFECT.search(clause):
-        return Telling("past", is_perfect=True)
+        return ClauseTense("past", is_perfect=True)
     if _PAST.search(_PASSIVE.sub(r"\1", clause)):
-        return Telling("past")
+        return ClauseTense("past")
     if _HAPPENS.search(clause) and not _HABIT.search(clause):
-        return Telling("future")
+        return ClauseTense("future")
     is_present = bool(_PRESENT.search(clause) or _HAPPENS.search(clause))
-    return Telling("unknown", is_present=not _EITHER.search(clause)) if is_present else None
+    return ClauseTense("unknown", is_present=not _EITHER.search(clause)) if is_present else None

@@ -1,1 +1,1 @@
-"""Gates: what is refused before it is stored as knowledge."""
+"""Gates: checks that refuse texts before they become knowledge."""

@@ -1,4 +1,4 @@
-"""What is worth keeping for a month (S0-27): refuses output, listings, traces, code and small talk, and says why."""
+"""Texts worth keeping for a month (S0-27): refuses output, listings, traces, code and small talk, with a reason."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ MIN_WORDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """What people said in a message, without the rest; `refused` names the rest when nothing else is left."""
+    """The words of people in a message; `refused` names the other content if there are none."""
 
     text: str
     refused: str = ""
@@ -151,7 +151,7 @@ def prose_of(text: str, role: str) -> Prose:
     for line in bare.split("\n"):
         if not line.strip() or _RULE.match(line):
             if kept and "|" in line and "-" in line:
-                kept.pop()  # the head of a table says nothing by itself
+                kept.pop()  # the head of a table has no content of its own
             wrapped = False
             continue
         kind = _LINE_KINDS.match(line[:600])
@@ -200,7 +200,7 @@ def trim(sentence: str, listeners: frozenset[str] = frozenset()) -> str:
 
 
 def without_question(sentence: str) -> str:
-    """What a sentence states before it asks; the whole sentence when it does not ask, nothing when it only asks."""
+    """The statement before the question in a sentence; the whole sentence without a question, empty if it only asks."""
     if not sentence.rstrip("\"'”’) ").endswith("?"):
         return sentence
     found = _QUESTION_START.search(sentence)
@@ -217,14 +217,14 @@ def without_question(sentence: str) -> str:
 
 
 def says_little(statement: str) -> bool:
-    """Whether a short sentence that no rule could read has hardly a word of content."""
+    """Whether a short sentence has almost no words of content."""
     if statement.count(" ") >= 12 or _TELLING.search(statement):
         return False
     return sum(1 for word in _CONTENT.findall(statement) if word.lower() not in _EMPTY) < 2
 
 
 def refusal_of(statement: str) -> str:
-    """Why a trimmed sentence is not worth keeping; empty when it is."""
+    """Why a trimmed sentence is not worth keeping; empty if it is."""
     count = statement.count(" ") + 1
     if not _LETTERS.search(statement):
         return "no words"

@@ -1,4 +1,4 @@
-"""Text that tries to give its reader orders is kept, but never extracted and never shown as instruction (S2-22)."""
+"""Texts that give orders to their reader: kept, but never extracted and never shown as instruction (S2-22)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from types import MappingProxyType
 
 import polars as pl
 
-# Orders to run a command, to call a tool or to change the memory; and orders in French, Italian, Portuguese, Dutch.
-# What `injection` recognises beside its own phrases, in lower case with single spaces, by the reason that it gives.
-
+# Orders to run a command, to call a tool or to change the memory, and orders in French, Italian, Portuguese and Dutch.
+# All patterns are in lower case with single spaces, by reason.
 
 _RUN = (
     r"\b(?:run|execut(?:e|ing)|paste|open|invoke|start|download|must|should|ejecuta|corre|abre|führe|starte|öffne|"
@@ -154,8 +153,8 @@ _GOODS = (
 )
 _TARGET = r"(?:https?://|[a-z0-9_.+-]+@[a-z0-9-]+\.|(?:[a-z0-9-]+\.)+(?:com|net|org|io|dev|ru|cn|xyz|site|app)\b)"
 
-# reason → what it looks like, in lower case with single spaces. Written for orders to the reader of the text; the
-# owner speaking of their own words ("ignore my previous instructions", "ignore the previous e-mail") is no attack.
+# Patterns by reason, in lower case with single spaces. They match orders to the reader of the text; the owner who
+# speaks of their own words ("ignore my previous instructions", "ignore the previous e-mail") is no attack.
 _PATTERNS: Mapping[str, tuple[str, ...]] = {
     "It tells the reader to drop earlier instructions.": (
         rf"\b{_OVERRIDE} (?:about )?{_ALL}{_EARLIER} (?:[\w-]+ ){{0,2}}{_ORDERS}\b",
@@ -226,7 +225,7 @@ _PATTERNS: Mapping[str, tuple[str, ...]] = {
 _ALL_PATTERNS = {
     reason: (*_PATTERNS.get(reason, ()), *PHRASES.get(reason, ())) for reason in dict.fromkeys((*_PATTERNS, *PHRASES))
 }
-# Each pattern needs one of these, so that most texts are never looked at closely.
+# Each pattern needs one of these hints, so that most texts skip the patterns.
 _HINTS = [
     *HINTS,
     "ignor",
@@ -283,7 +282,7 @@ _HINTS = [
     "##",
 ]
 _INVISIBLE = "[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
-# Letters of other scripts that look like ours: an order may be written with some of them.
+# Letters of other scripts that look like Latin ones: they may hide an order.
 _LOOK_ALIKES = dict(
     zip(
         "аеорсхуіјѕԁһԛԝᴦոսνοαρτικυεωАВЕКМНОРСТХУІЈЅΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
@@ -297,7 +296,7 @@ _KEPT = (
     r"override|discard|olvides|ignores)\b"
 )
 _HIDDEN = "It carries text in invisible characters."
-_SPACED = r"[\s--[ ]]\s*| \s+"  # not the single spaces: nothing to do for most texts
+_SPACED = r"[\s--[ ]]\s*| \s+"  # single spaces stay: most texts need no change
 
 
 def _plain(texts: pl.Series) -> pl.Series:
@@ -313,7 +312,7 @@ def _plain(texts: pl.Series) -> pl.Series:
 
 
 def injection_reasons(texts: pl.Series) -> pl.Series:
-    """One sentence per text that tries to give its reader orders, null for all others."""
+    """One reason per text that gives its reader orders, null for other texts."""
     frame = pl.DataFrame({"raw": texts.cast(pl.String), "plain": _plain(texts)}).with_row_index("row")
     hidden = pl.when(pl.col("raw").str.contains(_TAG_CHARACTERS)).then(pl.lit(_HIDDEN))
     suspects = frame.filter(pl.col("plain").str.contains_any(_HINTS))
@@ -329,7 +328,7 @@ def injection_reasons(texts: pl.Series) -> pl.Series:
 
 
 def injection_flags(texts: pl.Series) -> pl.Series:
-    """Which texts try to give their reader orders; null is no order."""
+    """Whether each text gives its reader orders; False for null."""
     return injection_reasons(texts).is_not_null()
 
 

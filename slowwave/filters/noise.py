@@ -1,4 +1,4 @@
-"""What is refused before it is stored as knowledge, by which gate, and why (SEMANTICS §5.3, §6.5)."""
+"""Messages that are refused before they become knowledge, with gate and reason (SEMANTICS §5.3, §6.5)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from slowwave.settings import NoiseSettings
 
 from .novelty import plan_repeats
 
-# Worth against noise: how near a text is to what is kept, and to what is refused (S4-16, S4-18, S4-22).
-
+# Scores: the similarity of a text to valuable texts and to noise (S4-16, S4-18, S4-22).
 
 Vectors = npt.NDArray[np.float32]
 
@@ -35,28 +34,28 @@ _BLOCK = 8192
 
 
 class Prototypes(NamedTuple):
-    """The texts that stand for worth and for noise, to be embedded by the caller."""
+    """Example texts of value and of noise; the caller embeds them."""
 
     quality: tuple[str, ...]
     noise: tuple[str, ...]
 
 
 def prototype_texts(settings: NoiseSettings | None = None) -> Prototypes:
-    """The built-in prototypes, or those of the settings where it names some."""
+    """The prototypes of the settings, else the built-in ones."""
     settings = settings or NoiseSettings()
     return Prototypes(settings.quality_prototypes or QUALITY_PROTOTYPES, settings.noise_prototypes or NOISE_PROTOTYPES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ContentScorer:
-    """Scores texts by their vectors; `quality` and `noise` are unit rows, noise with what was learned."""
+    """Scores texts by their vectors; `quality` and `noise` are unit rows, `noise` with the learned ones."""
 
     quality: Vectors
     noise: Vectors
     top_k: int = 3
 
     def score(self, vectors: Vectors) -> npt.NDArray[np.float64]:
-        """q / (q + n) in [0, 1] per row: q the mean cosine to worth, n the mean of the nearest noise (S4-16)."""
+        """q / (q + n) in [0, 1] per row: q the mean cosine to quality, n the mean of the nearest noise (S4-16)."""
         if not len(vectors) or not len(self.quality) or not len(self.noise):
             return np.full(len(vectors), 0.5)
         worth = vectors.astype(np.float64) @ self.quality.mean(axis=0).astype(np.float64)
@@ -74,7 +73,7 @@ class ContentScorer:
 
 
 class LearnedNoise(NamedTuple):
-    """Noise prototypes learned from refusals, newest first, and how many teaching refusals had been seen by then."""
+    """Noise prototypes learned from refusals, newest first, and the number of teaching refusals at that time."""
 
     texts: tuple[str, ...]
     vectors: Vectors
@@ -82,7 +81,7 @@ class LearnedNoise(NamedTuple):
 
 
 def is_relearning_due(teaching_count: int, learned_at: int, settings: NoiseSettings) -> bool:
-    """Whether so many refusals have come since the last rebuild, or some are gone."""
+    """Whether `rebuild_every` refusals have come since the last rebuild, or some are gone."""
     return not 0 <= teaching_count - learned_at < settings.rebuild_every
 
 
@@ -92,9 +91,9 @@ def plan_prototypes(
     """The learned prototypes, rebuilt from the ring of refusals; None while not due.
 
     `refusals` has `text`, `created_at`, `gate` and `vector`; `defaults` are the unit rows of the built-in noise, which
-    always stay beside the learned ones (T19). `teaching_count` is how many teaching refusals there are, `learned_at`
-    that number at the last rebuild: due after `rebuild_every` more, however many came at once (T17), or when some are
-    gone, so that what was forgotten teaches no longer.
+    always stay beside the learned ones (T19). `teaching_count` is the number of teaching refusals, `learned_at` that
+    number at the last rebuild. A rebuild is due after `rebuild_every` more (T17), or if some are gone, because
+    forgotten texts must not teach.
     """
     if not is_relearning_due(teaching_count, learned_at, settings):
         return None
@@ -120,7 +119,7 @@ def _distinct(vectors: Vectors, known: Vectors) -> list[int]:
 
 
 def group_topics(vectors: Vectors, lengths: npt.NDArray[np.integer], settings: NoiseSettings) -> npt.NDArray[np.int64]:
-    """Group number of each consecutive passage: a new one where the topic turns or the group gets too long (S4-22)."""
+    """Group number of each consecutive passage: a new group on a new topic or if it gets too long (S4-22)."""
     turns = np.ones(len(vectors), dtype=bool)
     turns[1:] = np.einsum("ij,ij->i", vectors[1:], vectors[:-1]) < settings.topic_boundary
     groups = np.zeros(len(vectors), dtype=np.int64)
@@ -132,18 +131,6 @@ def group_topics(vectors: Vectors, lengths: npt.NDArray[np.integer], settings: N
     return groups
 
 
-__all__ = [
-    "TEACHING_GATES",
-    "ContentScorer",
-    "LearnedNoise",
-    "Prototypes",
-    "group_topics",
-    "plan_gates",
-    "plan_prototypes",
-    "prototype_texts",
-]
-
-
 _FENCE = r"(?s)```.*?(?:```|\z)"
 _SPOKEN = r"[\p{L}\p{M}\p{N}]"
 _FINDING_CHARS = 500
@@ -153,9 +140,9 @@ _SEQUENCE = ("role", "speaker", "scope", "content", "occurred_at")
 
 @cache
 def _acknowledgement(phrases: tuple[str, ...]) -> str:
-    """A pattern for messages made of these phrases only, up to six of them, with any punctuation and signs around."""
+    """A pattern for messages of only these phrases, up to six of them, with any punctuation around."""
     one = "|".join(sorted(map(re.escape, phrases), key=len, reverse=True))
-    # Signs and emoji say nothing, but digits and letters of any script do.
+    # Punctuation and emoji do not count, but digits and letters of any script do.
     gap = r"[^\p{L}\p{M}\p{N}]"
     return rf"^{gap}*(?:(?:{one})(?:{gap}+|$)){{1,6}}$"
 
@@ -173,9 +160,8 @@ def plan_gates(
 
     `messages` has id, conversation_id, ordinal, role, speaker, content (redacted), occurred_at, scope, has_injection;
     `vectors` their unit rows. `accepted_messages` and `accepted` are the newest accepted ones in order of time.
-    Who speaks for themselves (role user) is refused only for saying nothing or for saying the same again: what people
-    tell about their lives is too near to small talk for a score to judge. A repetition names its original, so that
-    it can be counted as evidence.
+    A message of role user is refused only if it is empty of content or a repetition: stories of people's lives are too
+    near to small talk for a score. A repetition names its original, so that it counts as evidence.
     """
     frame = _with_exchanges(_read(messages, settings))
     scores = scorer.score(vectors) if scorer is not None else None
@@ -199,7 +185,7 @@ def plan_gates(
 
 
 def _read(messages: pl.DataFrame, settings: NoiseSettings) -> pl.DataFrame:
-    """The frame with what the gates look at: text without code, whether it says, acknowledges, opens or finds."""
+    """Adds the marks for the gates: text without code, is_spoken, is_assent, is_thanks, opens, asks and finds."""
     text = pl.col("content").fill_null("").str.replace_all(_FENCE, " ").str.strip_chars()
     findings = [*FINDINGS, *(phrase.lower() for phrase in settings.finding_phrases)]
     own = tuple(phrase.lower() for phrase in settings.acknowledgements)
@@ -220,7 +206,7 @@ def _read(messages: pl.DataFrame, settings: NoiseSettings) -> pl.DataFrame:
 
 
 def _with_exchanges(frame: pl.DataFrame) -> pl.DataFrame:
-    """Adds the neighbours in talk: `partner` (row of the other half of an exchange), its marks, `answers`."""
+    """Adds the neighbours in the talk: `partner` (row of the other half of an exchange), its marks, `answers`."""
     talk = frame.filter(pl.col("role").is_in(_TALK)).sort(["conversation_id", "ordinal", "row"])
     after, before = pl.col("role").shift(-1).over("conversation_id"), pl.col("role").shift(1).over("conversation_id")
     asks_here = (pl.col("role") == "user") & (after == "assistant")
@@ -247,7 +233,7 @@ def _with_exchanges(frame: pl.DataFrame) -> pl.DataFrame:
 def _gate(
     name: str, refused: pl.Expr, reason: str, measure: pl.Expr | None = None, threshold: float | None = None
 ) -> pl.Expr:
-    """A verdict where the gate refuses, null elsewhere."""
+    """A verdict if the gate refuses, else null."""
     return pl.when(refused).then(
         pl.struct(
             pl.lit(name).alias("gate"),
@@ -269,7 +255,7 @@ def _early_gates(settings: NoiseSettings) -> list[pl.Expr]:
     exchange = (is_user & pl.col("is_assent") & pl.col("partner_opens")) | (
         is_assistant & pl.col("opens") & pl.col("partner_assents")
     )
-    # "Yes" says nothing, unless it answers a question of another person.
+    # "Yes" has no content, unless it answers a question of another person.
     alone = is_user & pl.col("is_spoken") & (pl.col("is_thanks") | (pl.col("is_assent") & ~pl.col("answers")))
     chars = pl.col("text").str.len_chars()
     passage = role == "document"

@@ -1,4 +1,4 @@
-"""Whether a message tells anything new: how far it is from the last turns and names of its conversation (S2-72)."""
+"""The novelty of a message: its distance from the last turns and names of its conversation (S2-72)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _WORD = re.compile(r"[^\W\d_][\w'’-]*")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SurpriseState:
-    """What one conversation has said lately; kept between runs (T46)."""
+    """The last turns and names of one conversation; stored between runs (T46)."""
 
     recent_names: tuple[str, ...] = ()
     recent_turns: Vectors = field(default_factory=lambda: np.empty((0, 0), np.float32))
@@ -52,9 +52,9 @@ class SurprisePlan(NamedTuple):
 
 
 def candidate_names(text: str) -> tuple[str, ...]:
-    """The names a text may introduce, lower-cased, each once: capitalised words inside sentences, and technologies.
+    """Possible new names in a text, lower-cased, each once: capitalised words inside sentences, and technologies.
 
-    Words of fewer than three characters, at the start of a sentence, or all in capitals up to five long are left out.
+    Words of fewer than three characters, first words of sentences, and acronyms of up to five letters are left out.
     """
     capitals = [
         word.lower()
@@ -79,11 +79,11 @@ def score_surprise(vector: Vectors, names: tuple[str, ...], state: SurpriseState
 def plan_surprise(
     messages: pl.DataFrame, vectors: Vectors, states: Mapping[str, SurpriseState], settings: SurpriseSettings
 ) -> SurprisePlan:
-    """Which messages are worth extracting; conversations apart, each in the order of its ordinals (T47).
+    """The messages to extract; each conversation separately, in order of its ordinals (T47).
 
-    `messages` has `conversation_id`, `ordinal` and `content`, `vectors` its unit rows. The state moves on whether a
-    message is extracted or not; after `max_skip_turns` skips in a row the next one is forced. Switched off, all
-    are extracted.
+    `messages` has `conversation_id`, `ordinal` and `content`, `vectors` its unit rows. Every message
+    changes the state, extracted or not. After `max_skip_turns` skips in a row the next message is forced. If disabled,
+    all are extracted.
     """
     if not settings.enabled:
         return SurprisePlan(_decisions([(None, True, False)] * len(messages)), dict(states))
@@ -112,7 +112,7 @@ def _decisions(rows: list[tuple[float | None, bool, bool]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-# Which messages only say again what was said a moment ago (S4-14), and never because of likeness alone (T29).
+# Repetitions of recent messages (S4-14); similarity alone is never enough (T29).
 
 
 _SAME_WORDS = 0.85
@@ -126,8 +126,8 @@ def plan_repeats(sequence: pl.DataFrame, vectors: Vectors, first_new: int, setti
 
     `sequence` is in order of time, earlier accepted messages first, and has `role`, `speaker`, `scope`, `content`,
     `occurred_at` and `answers` (it replies to a question: the same words may answer another one). A message repeats an
-    accepted one in the last `exchange_window` exchanges if the same person said nearly the same words, all guards
-    agree, neither speaks relative to its own day, and nothing else about the matter was said in between.
+    accepted one of the last `exchange_window` exchanges if it has nearly the same words of the same person, all guards
+    agree, neither is relative to its own day, and the person stated nothing else about the subject in between.
     """
     voice = sequence.select(pl.struct("role", "speaker", "scope").rank("dense"))["role"].to_numpy()
     pairs = _near_pairs(sequence, vectors, voice, first_new, settings)
@@ -135,7 +135,7 @@ def plan_repeats(sequence: pl.DataFrame, vectors: Vectors, first_new: int, setti
     same = set(zip(pairs["row"].to_list(), pairs["original"].to_list(), strict=True))
     repeats: dict[int, tuple[int, float]] = {}
     for row, original, cosine, is_equal in pairs.sort(["row", "original"], descending=[False, True]).iter_rows():
-        # What equals a repetition repeats the same original; what is only near one might drift away from it.
+        # An equal of a repetition repeats the same original; a merely similar one might drift away from it.
         if (
             row in repeats
             or (original in repeats and not is_equal)
@@ -190,7 +190,7 @@ def _same_statement(sequence: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame
 def _is_interrupted(
     vectors: Vectors, voice: npt.NDArray[np.integer], row: int, original: int, same: set[tuple[int, int]]
 ) -> bool:
-    """Whether the same voice said something else about the matter in between: vim, neovim and vim again is a change."""
+    """Whether the same voice changed the subject in between: vim, neovim and vim again is a change."""
     if row - original < 2:
         return False
     between = slice(original + 1, row)

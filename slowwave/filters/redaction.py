@@ -1,4 +1,4 @@
-"""Secrets are taken out of a text before anything embeds, stores, logs or sends it (S4-20, T39)."""
+"""Redaction: secrets are removed before a text is embedded, stored, logged or sent (S4-20, T39)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-# Numbers of payment cards, told from other long numbers by their issuer and their check digit.
-
-
+# Numbers of payment cards differ from other long numbers by issuer and check digit.
 MARK = "[redacted:card]"
 CARD = (
     r"\b(?:4[0-9]{3}|5[1-5][0-9]{2}|2[2-7][0-9]{2}|6(?:011|4[4-9][0-9]|5[0-9]{2}))(?:[ -]?[0-9]{4}){3}\b|"
@@ -23,7 +21,7 @@ _CARD = re.compile(CARD, re.ASCII)
 
 
 def without_cards(text: str) -> str:
-    """The text with a mark in place of each number of a card."""
+    """The text with a mark in place of each card number."""
     return _CARD.sub(lambda found: MARK if is_checked(found[0]) else found[0], text)
 
 
@@ -34,27 +32,26 @@ def is_checked(number: str) -> bool:
     return (sum(digits[::2]) + sum(doubled)) % 10 == 0
 
 
-# Private keys over several lines: whole ones, and those of which the beginning or the end is missing.
-
+# Private keys over several lines, also without their beginning or their end.
 
 KEY_MARK = "[redacted:private_key]"
 
-# A key has some hundred lines at most: what runs on without an end beyond that is no key.
+# A key has some hundred lines at most; a longer text without an end is no key.
 _MAX_LINES = 1000
 _BOUND = re.compile(r"-----(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _GAP = r"(?:\\[rn]|[ \t\r\n>\"',+])*+"
 _HEADERS = r"(?:[ \t>]*\r?\n[A-Z][A-Za-z-]{2,20}: [^\n]*+)*+"
-# The last line may be a short one: it ends in =, or stands alone and is no word.
+# The last line may be short: it ends in =, or it is alone on its line and no word.
 _LAST = r"(?:[A-Za-z0-9+/]{0,64}=|(?=[A-Za-z+/]*[0-9+/])[A-Za-z0-9+/]{1,15}(?=[ \t\"',\\]*(?:\r?\n|\Z)))"
 _AFTER_BEGIN = re.compile(rf"{_HEADERS}(?:{_GAP}[A-Za-z0-9+/=]{{16,}}+)*+(?:{_GAP}{_LAST})?")
-# Read backwards from the end mark, where a line end that is written out is `n\`; the last line may be a short one.
+# Read backwards from the end mark, where an escaped line end is `n\`; the last line may be short.
 _ECAG = r"(?:n?\\(?:r\\)?|[ \t\r\n>\"',+\\])*+"
 _BEFORE_END = re.compile(rf"(?:{_ECAG}[A-Za-z0-9+/=]{{0,15}}?){{0,2}}?(?:{_ECAG}[A-Za-z0-9+/=]{{16,}}+)++")
 _KEY_LINE = re.compile(r"[ \t>\"']*+[A-Za-z0-9+/=]{1,200}[\"',+ \t\r\n\\]*+\Z")
 
 
 def without_keys(text: str) -> str:
-    """The text with a mark in place of each key; of one without beginning or end, the lines that look like a key."""
+    """The text with a mark in place of each key; of a key without beginning or end, in place of its lines."""
     bounds = list(_BOUND.finditer(text))
     ends = _next_ends(bounds)
     parts, done = [], 0
@@ -74,7 +71,7 @@ def without_keys(text: str) -> str:
 
 
 def _next_ends(bounds: list[re.Match[str]]) -> list[re.Match[str] | None]:
-    """For each mark the first end mark from there on."""
+    """For each mark the first end mark at or after it."""
     ends: list[re.Match[str] | None] = []
     end: re.Match[str] | None = None
     for bound in reversed(bounds):
@@ -84,32 +81,32 @@ def _next_ends(bounds: list[re.Match[str]]) -> list[re.Match[str] | None]:
 
 
 def joined_keys(lines: Iterable[str]) -> Iterator[str]:
-    """The lines, each key as one of them, also without its beginning or its end; holds up to a thousand lines."""
-    held: list[str] = []
+    """The lines, with each key as one line, also without its beginning or end; buffers up to a thousand lines."""
+    pending: list[str] = []
     is_open = False
     for line in lines:
         last = _last_bound(line)
         if is_open or last:
-            held.append(line)
-            if last == "END" or len(held) > _MAX_LINES:
-                yield "".join(held)
-                held, is_open = [], False
+            pending.append(line)
+            if last == "END" or len(pending) > _MAX_LINES:
+                yield "".join(pending)
+                pending, is_open = [], False
             is_open = is_open or last == "BEGIN"
-        elif _KEY_LINE.match(line) and len(held) < _MAX_LINES:
-            held.append(line)
+        elif _KEY_LINE.match(line) and len(pending) < _MAX_LINES:
+            pending.append(line)
         else:
-            yield from held
-            held = []
+            yield from pending
+            pending = []
             yield line
-    yield from ["".join(held)] if is_open else held
+    yield from ["".join(pending)] if is_open else pending
 
 
 def _last_bound(line: str) -> str:
     return max(_BOUND.finditer(line), key=re.Match.start)[1] if "PRIVATE KEY" in line and _BOUND.search(line) else ""
 
 
-# A value that is not itself a redaction mark: this is what makes redaction idempotent without look-ahead,
-# which the linear-time engine of polars does not have.
+# A value that is not itself a redaction mark. This makes redaction idempotent without look-ahead, which the
+# linear-time engine of polars does not have.
 _BARE = r"(?:[^\s\[\"'`]|\[[^r\s])[^\s\"'`,;]*"
 _QUOTED = "|".join(
     rf"{quote}(?:[^{quote}\\\n\[]|\\.|\[[^r{quote}\n])(?:[^{quote}\\\n]|\\.)*{quote}" for quote in "\"'`"
@@ -131,7 +128,7 @@ class Redacted(NamedTuple):
 
 
 class _Pattern(NamedTuple):
-    """One kind of secret: texts that may hold it have one of the hints; what it looks like; what takes its place."""
+    """One kind of secret: hints (one must be in the text), pattern, and replacement."""
 
     kind: str
     hints: tuple[str, ...]
@@ -144,12 +141,12 @@ def _whole(kind: str, hints: str, regex: str) -> _Pattern:
 
 
 def _value(kind: str, hints: str, before: str, value: str, after: str = "") -> _Pattern:
-    """Only the value goes: what names it (`before`) and what follows it (`after`) stay readable."""
+    """A pattern that replaces only the value; the words `before` and `after` it stay readable."""
     return _Pattern(kind, tuple(hints.split("|")), f"({before}){value}({after})", f"${{1}}[redacted:{kind}]${{2}}")
 
 
-# Classes are written out in ASCII and
-# repetitions left open: a Unicode class repeated up to forty times takes longer to compile than a book takes to read.
+# Classes are in ASCII and repetitions without an upper bound: a Unicode class with up to forty repetitions is slow to
+# compile.
 _PATTERNS: tuple[_Pattern, ...] = (
     _whole("jwt", "eyj", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"),
     _whole(
@@ -176,7 +173,7 @@ _PATTERNS: tuple[_Pattern, ...] = (
         "ssh-|ecdsa-",
         r"\b(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-nistp[0-9]+|sk-ssh-ed25519@openssh\.com) AAAA[A-Za-z0-9+/=]{20,}",
     ),
-    # Makers whose keys begin with a mark of their own.
+    # Services whose keys have a prefix of their own.
     _whole(
         "api_key",
         "gsk_|xai-|pplx-|tvly-|lsv2_|r8_|dop_v1_|doo_v1_|dckr_|shpat_|shpss_|shpca_|shppa_|ntn_|lin_api_|figd_|sntry|"
@@ -246,7 +243,7 @@ _PATTERNS: tuple[_Pattern, ...] = (
         r"[ \t]*[\"'`]?)",
         r"(?:[^\s\[\"'`0-9]|\[[^r0-9\s])*[0-9][^\s\"'`,;]*",
     ),
-    # Words alone are a password when they hang together as none in a sentence do, or are quoted.
+    # Plain words are a password if they are joined in an unusual way, or quoted.
     _value(
         "password",
         "password|passwort|passphrase|passcode|contrase",
@@ -278,7 +275,7 @@ _PATTERNS: tuple[_Pattern, ...] = (
     ),
     _whole("email", "@", r"\b[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9](?:[A-Za-z0-9-]*\.)+[A-Za-z]{2,24}\b"),
 )
-# Without a word that hints at it: the shape alone is telling.
+# Without a hint: the form alone is enough.
 _DISCORD = _whole("discord_token", "", r"\b[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}")
 _TELEGRAM = _whole("api_key", "", r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}")
 _SHAPES = rf"{_DISCORD.regex}|{_TELEGRAM.regex}|(?-u:{CARD})"
@@ -302,7 +299,7 @@ def redact_all(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
 
 
 def _redact_suspects(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Every pattern over the texts that hint at it; a row keeps the kinds whose pattern changed it."""
+    """(texts, kinds): every pattern over the texts with its hints; the kinds are those that changed the text."""
     found: dict[str, pl.Series] = {}
     for kind, change in _CHANGES:
         after = change(texts)
@@ -325,14 +322,14 @@ def _replaced(pattern: _Pattern, texts: pl.Series) -> pl.Series:
 
 
 def _rewritten(looks: str, rewrite: Callable[[str], str], texts: pl.Series) -> pl.Series:
-    """The texts, those that look like it rewritten one by one."""
+    """The texts; those that match `looks` are rewritten one by one."""
     rows = texts.str.contains(looks).arg_true()
     if rows.is_empty():
         return texts
     return texts.clone().scatter(rows, [rewrite(text) for text in texts.gather(rows)])
 
 
-# The most telling kinds come first, so that a mark names what the secret was.
+# The most specific kinds come first, so that a mark names the kind of secret.
 _CHANGES: tuple[tuple[str, Callable[[pl.Series], pl.Series]], ...] = (
     ("private_key", partial(_rewritten, "PRIVATE KEY", without_keys)),
     *((pattern.kind, partial(_replaced, pattern)) for pattern in (*_PATTERNS, _DISCORD, _TELEGRAM)),
@@ -341,14 +338,14 @@ _CHANGES: tuple[tuple[str, Callable[[pl.Series], pl.Series]], ...] = (
 
 
 def redact_lines(lines: Iterable[str]) -> Iterator[str]:
-    """The lines of a document without secrets: a key over several lines is one mark; holds some thousand lines."""
+    """The lines of a document without secrets: a key over several lines is one mark; buffers some thousand lines."""
     whole = joined_keys(lines)
-    while held := list(islice(whole, _LINES)):
-        yield from redact_all(pl.Series(_whole_texts(held), dtype=pl.String))[0]
+    while batch := list(islice(whole, _LINES)):
+        yield from redact_all(pl.Series(_whole_texts(batch), dtype=pl.String))[0]
 
 
 def _whole_texts(texts: Iterable[str]) -> list[str]:
-    """The texts without the halves of characters that no UTF-8 has."""
+    """The texts without lone surrogates, which UTF-8 cannot encode."""
     return [text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8") for text in texts]
 
 
@@ -359,7 +356,7 @@ def redact(text: str) -> Redacted:
 
 
 def redact_values(value: Any) -> Any:
-    """Plain data without secrets in any of its texts, the keys of its mappings included; everything else as it is."""
+    """Plain data without secrets in any of its texts and keys; other values stay unchanged."""
     texts: list[str] = []
     _gather(value, texts)
     if not texts:

@@ -1,1 +1,1 @@
-"""What other memory systems export: mem0, Graphiti and Zep, the reference memory server of MCP."""
+"""Exports of other memory systems: mem0, Graphiti and Zep, the reference memory server of MCP."""

@@ -1,8 +1,8 @@
-"""An export becomes what our own road takes in: messages, the names that it mentions, and claims about them.
+"""An export in the form of our own ingestion: messages, mentioned names, and claims about them.
 
-Every claim is one message of role `document`, so that `why` shows the words and where they came from. Its identifier is
-made of what the item is called in its system and of what it says: an item that says something else later is a new
-message, one that says the same is known.
+Every claim is one message of role `document`, so that `why` shows its words and their source. The identifier comes from
+the key of the item in its system and from its text: an item with another text is a new message, an item with the same
+text is a known one.
 """
 
 from __future__ import annotations
@@ -44,12 +44,11 @@ MESSAGES: frames.Schema = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adopted:
-    """What an export brings: `messages` (MESSAGES) of claims, and beside each, in the same order, its claim.
+    """The content of an export: `messages` (MESSAGES) and `claims`, one claim for each message in the same order.
 
-    `mentions` (RAW_MENTIONS) are the entities it lists, `aliases` (alias_name, name) their other names, `episodes`
-    (MESSAGES, without a claim) the texts that claims were read from, `sources` (id, episode_id, text, told_at) on which
-    of them the message of a claim rests. `unknown_types` counts the words for kinds of things that none of our types
-    means.
+    `mentions` (RAW_MENTIONS) are its listed entities, `aliases` (alias_name, name) their other names, `episodes`
+    (MESSAGES, without a claim) the source texts of claims, `sources` (id, episode_id, text, told_at) the episodes that
+    the message of a claim rests on. `unknown_types` counts words for types that we do not have.
     """
 
     messages: pl.DataFrame
@@ -62,7 +61,7 @@ class Adopted:
 
 
 def adopt(foreign: Foreign, written_at: datetime) -> Adopted:
-    """The content of an export, which holds no secrets any more; `written_at` is its time where items have none."""
+    """The content of an export without secrets; `written_at` is the time of items without one."""
     claims = _with_messages(foreign, written_at).unique("id", keep="first", maintain_order=True)
     episodes = _episodes(foreign, written_at)
     unknown = foreign.entities.filter(pl.col("known_type").is_null()).drop_nulls("entity_type")
@@ -82,7 +81,7 @@ def adopt(foreign: Foreign, written_at: datetime) -> Adopted:
 
 
 def conversation_of(system: str, group: str | None) -> str:
-    """The conversation that everything of one user or group of a system is filed under."""
+    """The conversation of one user or group of a system."""
     return f"{system}:{group}" if group else system
 
 
@@ -95,12 +94,14 @@ def _with_messages(foreign: Foreign, written_at: datetime) -> pl.DataFrame:
         valid_from=pl.coalesce("valid_from", "told_at", now),
     ).with_columns(valid_to=pl.max_horizontal("valid_to", pl.when(pl.col("valid_to").is_not_null()).then("valid_from")))
     keys = claims.select("key", "statement", "valid_to").iter_rows()
-    names = [f"{key}{VERSION}{digest(said, ended, size=4)}" for key, said, ended in keys]
-    told = pl.concat_str(pl.col("subject"), pl.lit(": "), pl.col("statement"))
-    said_of = pl.col("statement").str.to_lowercase().str.contains(pl.col("subject").str.to_lowercase(), literal=True)
+    names = [f"{key}{VERSION}{digest(statement, ended, size=4)}" for key, statement, ended in keys]
+    with_subject = pl.concat_str(pl.col("subject"), pl.lit(": "), pl.col("statement"))
+    names_subject = (
+        pl.col("statement").str.to_lowercase().str.contains(pl.col("subject").str.to_lowercase(), literal=True)
+    )
     return _identified(claims.with_columns(message_id=pl.Series(names, dtype=pl.String)), foreign.format).with_columns(
         content="statement",
-        search_text=pl.when(said_of).then("statement").otherwise(told),
+        search_text=pl.when(names_subject).then("statement").otherwise(with_subject),
         has_injection=injection_flags(claims["statement"]),
     )
 
@@ -116,7 +117,7 @@ def _identified(rows: pl.DataFrame, system: str) -> pl.DataFrame:
 
 
 def _mentions(foreign: Foreign, claims: pl.DataFrame, written_at: datetime) -> pl.DataFrame:
-    """The entities that are listed, then the ends of claims, of which no type is known."""
+    """The listed entities, then the subjects and objects of claims, whose type is unknown."""
     now = pl.lit(written_at, dtype=frames.TIME)
     listed = foreign.entities.select(
         "name", "summary", entity_type=pl.col("known_type").fill_null("concept"), seen_at=pl.coalesce("seen_at", now)
@@ -148,14 +149,14 @@ def _episodes(foreign: Foreign, written_at: datetime) -> pl.DataFrame:
 
 
 def _sources(claims: pl.DataFrame, episodes: pl.DataFrame) -> pl.DataFrame:
-    """(id, episode_id, text, told_at): messages of claims, and of the episodes they name that may be read."""
+    """(id, episode_id, text, told_at): messages of claims, with the readable episodes that they name."""
     named = claims.select("id", key="episodes").explode("key").drop_nulls()
     known = episodes.filter(~pl.col("has_injection")).with_columns(key=pl.col("message_id").str.strip_prefix(_EPISODE))
     found = known.select("key", episode_id="id", text="content", told_at="occurred_at").unique("key", keep="first")
     return named.join(found, on="key", maintain_order="left").drop("key").unique(maintain_order=True)
 
 
-# An export as it may be stored: without secrets in any text, and without names that are secrets or orders (T39).
+# The safe form of an export: no secrets in any text, and no names that are secrets or orders (T39).
 
 
 _TEXTS = (("entities", "summary"), ("claims", "statement"), ("claims", "search_terms"), ("episodes", "text"))
@@ -166,14 +167,14 @@ _ORDER = "its name tries to give its reader orders"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Safe:
-    """The export that may be stored, and in how many texts something was taken out."""
+    """The safe export, and the number of redacted texts."""
 
     content: Foreign
     redacted: int
 
 
 def without_secrets(foreign: Foreign) -> Safe:
-    """Secrets are taken out of texts and keys; what is called by a secret or an order is left out and listed."""
+    """Redacts texts and keys; items whose name is a secret or an order are left out and listed."""
     parts = {"entities": foreign.entities, "claims": foreign.claims, "episodes": foreign.episodes}
     redacted = 0
     for part, column in _TEXTS:
@@ -184,7 +185,7 @@ def without_secrets(foreign: Foreign) -> Safe:
         parts[part] = parts[part].with_columns(_hidden(parts[part][column]) for column in _KEYS)
     is_order = injection_reasons(parts["claims"]["search_terms"]).is_not_null()
     terms = pl.when(~is_order).then("search_terms").alias("search_terms")
-    parts["claims"] = parts["claims"].with_columns(terms)  # the fact itself is judged by what it says
+    parts["claims"] = parts["claims"].with_columns(terms)  # the statement of the fact is checked elsewhere
     names = [parts["entities"]["name"], parts["claims"]["subject"], parts["claims"]["object"]]
     wrong = _wrong_names(pl.concat(names).drop_nulls().unique())
     ends = {"entities": ["name"], "claims": ["subject", "object"]}
@@ -204,7 +205,7 @@ def _hidden(values: pl.Series) -> pl.Series:
 
 
 def _wrong_names(names: pl.Series) -> dict[str, str]:
-    """Why each of these names is none that may be stored; only those that are not."""
+    """{name: reason} of the names that must not be stored."""
     orders = names.filter(injection_reasons(names).is_not_null())
     return dict.fromkeys(orders, _ORDER) | dict.fromkeys(hidden_names(names.to_list()), _SECRET)
 
@@ -219,7 +220,7 @@ def _skipped(rows: pl.DataFrame, columns: Collection[str], wrong: Mapping[str, s
 
 
 def _without(aliases: pl.Series, wrong: Mapping[str, str]) -> pl.Series:
-    """The aliases without secrets; nobody is found under one."""
+    """The aliases without secrets and orders."""
     known = aliases.explode().drop_nulls().unique()
     bad = {*wrong, *_wrong_names(known)}
     return aliases.list.eval(pl.element().filter(~pl.element().is_in(list(bad)))) if bad else aliases

@@ -1,4 +1,4 @@
-"""Which memory system wrote an export, and what it holds in the form that all of them share."""
+"""The memory system that wrote an export, and its content in one common form."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.errors import UnknownName, UnusableInput
+from slowwave.lexicon.labels import TYPES
 from slowwave.text import readable
 
 from . import graphiti, mcp_memory, mem0
 from .graphiti import parse_graphiti
 from .mcp_memory import parse_mcp_memory
 from .mem0 import parse_mem0
-from .records import CLAIMS, ENTITIES, EPISODES, TYPES, Drafts, Foreign, Loss, Skipped
+from .records import CLAIMS, ENTITIES, EPISODES, Drafts, Foreign, Loss, Skipped
 
 Values = Sequence[tuple[str, Any]]
 
@@ -48,9 +49,9 @@ def known_system(name: str) -> str:
 
 
 def read_export(values: Values, system: str = "auto", before: Iterable[Skipped] = (), name: str = "It") -> Foreign:
-    """What the JSON values of a file hold, each with its place in it; `before` was skipped when it was read.
+    """The content of the JSON values of a file, each with its place; `before` are items that the reader skipped.
 
-    Raises `UnusableInput` where nothing shows which system wrote it, or nothing in it can be read as of `system`.
+    Raises `UnusableInput` if the system is unknown, or nothing can be read as an export of `system`.
     """
     found = system_of(values, name) if known_system(system) == "auto" else system
     drafts = Drafts()
@@ -64,22 +65,22 @@ def read_export(values: Values, system: str = "auto", before: Iterable[Skipped] 
 
 
 def system_of(values: Values, name: str = "It") -> str:
-    """The system whose fields the first items have."""
+    """The system by the fields of the first items."""
     keys = [set(item) for item in _first_items(values)]
     for system, marks in _MARKS:
         if any(marks & own for own in keys):
             return system
     top = {key for _, value in values if isinstance(value, Mapping) for key in value}
     named = [system for system in ("mem0", "graphiti", "mcp-memory") if top & {*_LISTS[system]}]
-    if named and not keys:  # a store that holds nothing is read as what its lists are called
+    if named and not keys:  # an empty store is known by the names of its lists
         return named[0]
     shown = sorted({readable(str(key)) for own in keys or [top] for key in own})
-    told = f"its fields are {', '.join(shown[:_SHOWN])}" if shown else "it holds no object with fields"
-    raise UnusableInput(f"Nothing in {name} shows which memory system wrote it: {told}.", READS)
+    reason = f"its fields are {', '.join(shown[:_SHOWN])}" if shown else "it holds no object with fields"
+    raise UnusableInput(f"Nothing in {name} shows which memory system wrote it: {reason}.", READS)
 
 
 def _first_items(values: Values) -> list[Mapping[str, Any]]:
-    """Some of the items, those in the lists of documents among them, and their payloads."""
+    """Some of the items, also from the lists of documents, and their payloads."""
     found: list[Mapping[str, Any]] = []
     for _, value in values[:_SEEN]:
         if not isinstance(value, Mapping):
@@ -91,9 +92,9 @@ def _first_items(values: Values) -> list[Mapping[str, Any]]:
     return found
 
 
-# An export of our own that nobody vouches for: its tables in the form that all foreign exports share. Entities,
-# statements with their times, and the messages they rest on are taken. What makes a fact strong is not: a pin, a
-# rank, a status or a decision is worth only as much as the file that says so. Facts are stated anew, and judged anew.
+# An untrusted export of our own, in the common form of foreign exports. Entities, statements with their times, and the
+# source messages are taken. A pin, a rank, a status or a decision is not: it has no more weight than the file itself.
+# The facts pass ingestion like new ones.
 
 
 SYSTEM = "slowwave"
@@ -109,14 +110,14 @@ OWN_TABLES: Mapping[str, tuple[str, ...]] = {
     "fact_evidence": ("fact_id", "message_id"),
     "messages": ("id", "conversation_id", "content", "occurred_at"),
 }  # fmt: skip
-"""The columns that are read of each table; facts in the archive have those of `facts`."""
+"""The columns of each table; `facts_archive` has those of `facts`."""
 
 _STATED = ("relation", "observation", "note")
 _ENDED = ("superseded", "archived")
 
 
 def columns_of(table: str) -> tuple[str, ...]:
-    """The columns that are read of a table."""
+    """The columns of a table."""
     return OWN_TABLES[table] or OWN_TABLES["facts"]
 
 
@@ -156,7 +157,7 @@ def _entities(named: pl.DataFrame, aliases: pl.DataFrame) -> pl.DataFrame:
 def _claims(
     facts: pl.DataFrame, entities: pl.DataFrame, read: Mapping[str, pl.DataFrame]
 ) -> tuple[pl.DataFrame, list[Skipped]]:
-    """The facts that hold or held, as claims, and what is not taken of the others."""
+    """(claims, notes): the facts that hold or held as claims, and notes on the others."""
     names = entities.filter(~_is_empty("name")).select("id", "name")
     rows = facts
     for end in ("subject", "object"):
@@ -173,7 +174,7 @@ def _claims(
     first = rows.select("message_id", fact_id="id")
     rests = pl.concat([read["fact_evidence"].select("message_id", "fact_id"), first]).drop_nulls()
     evidence = rests.unique(maintain_order=True).group_by(id="fact_id").agg(episodes="message_id")
-    said = rows.join(evidence, on="id", how="left", maintain_order="left").with_columns(
+    claims = rows.join(evidence, on="id", how="left", maintain_order="left").with_columns(
         key="id",
         subject="subject_name",
         object=pl.coalesce("object_name", "object_text"),
@@ -182,11 +183,11 @@ def _claims(
         relation=pl.coalesce("predicate_raw", "predicate"),
         confidence=pl.when(pl.col("confidence").is_between(0, 1)).then("confidence"),
     )
-    return _conform(said, CLAIMS), notes
+    return _conform(claims, CLAIMS), notes
 
 
 def _refusals() -> tuple[tuple[pl.Expr, Loss, pl.Expr], ...]:
-    """Which facts are not taken, what that means, and why; of what is left after each line."""
+    """(is_refused, loss, reason) of facts that are not taken, applied in this order."""
     is_active = pl.col("status") == "active"
     is_over = pl.col("status").is_in(_ENDED) & (pl.col("valid_to") > pl.col("valid_from"))
     lost_object = pl.col("object_id").is_not_null() & pl.col("object_name").is_null()
@@ -208,7 +209,7 @@ def _notes(rows: pl.DataFrame, reason: str, loss: Loss = "broken") -> list[Skipp
 
 
 def _identified(rows: pl.DataFrame, table: str) -> pl.DataFrame:
-    """Every row with an id: what lost its own is known by its number, so that its text is not lost, too."""
+    """Every row with an id: a row without one gets its number, so that its text is not lost."""
     if "id" not in rows.columns:
         return rows
     number = pl.format(f"row {{}} of {table}", pl.int_range(1, pl.len() + 1))
@@ -224,7 +225,7 @@ def _is_empty(column: str) -> pl.Expr:
 
 
 def _visible(rows: pl.DataFrame) -> pl.DataFrame:
-    """Every text without signs that nobody sees: they would hide a secret or an order."""
+    """Every text without invisible signs, because they would hide a secret or an order."""
     texts = [column for column, kind in rows.schema.items() if kind == pl.String]
     return rows.with_columns(_without_signs(rows[column]) for column in texts)
 

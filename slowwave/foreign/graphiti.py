@@ -1,8 +1,8 @@
-"""Graphiti and Zep: a graph of entity nodes and fact edges, with the episodes that they were read from.
+"""Graphiti and Zep: a graph of entity nodes and fact edges, with their source episodes.
 
 A node is `{uuid, name, labels, summary, created_at, group_id}`, an edge `{uuid, name, fact, source_node_uuid,
 target_node_uuid, created_at, valid_at, invalid_at, expired_at, episodes, group_id}`, an episode `{uuid, content,
-valid_at}`. `invalid_at` is when the fact stopped being true, `expired_at` when the graph learned that.
+valid_at}`. `invalid_at` is the end of the fact, `expired_at` the time when the graph learned of it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from slowwave.text import digest
 
-from .records import Drafts, Item, entity, items_of, moment_of, name_of, text_of, texts_of, told
+from .records import Drafts, Item, entity, items_of, moment_of, name_of, relation_sentence, text_of, texts_of
 
 NODES = ("nodes", "entities", "entity_nodes")
 EDGES = ("edges", "relationships", "facts", "entity_edges")
@@ -23,7 +23,7 @@ _DERIVED = frozenset({"Community", "Saga"})
 
 
 def parse_graphiti(values: Iterable[tuple[str, Any]], drafts: Drafts) -> None:
-    """Fill the drafts from the documents or lines of an export; nodes may stand behind the edges that name them."""
+    """Fill the drafts from the documents or lines of an export; nodes may come after the edges that name them."""
     parts: dict[str, list[tuple[str, Item]]] = {"node": [], "edge": [], "episode": [], "": []}
     for place, value in values:
         for inner, given in _items(place, value):
@@ -73,7 +73,7 @@ def _node(drafts: Drafts, place: str, item: Item, names: dict[str, str]) -> None
     labels = texts_of(drafts, place, item, "labels")
     name = name_of(item, "name")
     if _DERIVED & {*labels}:
-        drafts.skip(place, "a community is derived from its members: it is found anew here", "gone")
+        drafts.skip(place, "a community is derived from its members: it is found again here", "gone")
         return
     if not name:
         drafts.skip(place, "it has no name")
@@ -98,7 +98,7 @@ def _edge(drafts: Drafts, place: str, item: Item, names: Mapping[str, str]) -> N
     if not relation and not statement:
         if "fact" in item or "name" in item:
             drafts.skip(place, "it has neither a name nor a fact")
-        return  # an edge that only ties an episode or a community to its members
+        return  # an edge from an episode or a community to its members
     ends = [text_of(item, *pair) for pair in zip(_ENDS, _SHORT_ENDS, strict=True)]
     lost = [end or "without a name" for end in ends if end not in names]
     if lost:
@@ -116,7 +116,7 @@ def _edge(drafts: Drafts, place: str, item: Item, names: Mapping[str, str]) -> N
             "subject": subject,
             "relation": relation or "related_to",
             "object": None if is_own else target,
-            "statement": statement or told(subject, relation, target),
+            "statement": statement or relation_sentence(subject, relation, target),
             "valid_from": moment_of(drafts, place, item, "valid_at", "reference_time", "created_at"),
             "valid_to": ended,
             "told_at": max((at for at in (made, known) if at is not None), default=None),

@@ -1,7 +1,7 @@
 """The reference memory server of MCP: JSON lines of entities with observations, and of relations between them.
 
 `{"type": "entity", name, entityType, observations}` and `{"type": "relation", from, to, relationType}`; as one document
-`{entities, relations}`, which is what its `read_graph` answers. There are no times in it.
+`{entities, relations}`, the answer of its `read_graph`. It has no times.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 
 from slowwave.text import digest, normalise_name, readable
 
-from .records import Drafts, Item, entity, items_of, name_of, text_of, told
+from .records import Drafts, Item, entity, items_of, name_of, relation_sentence, text_of
 
 LISTS = ("entities", "relations")
 
 
 def parse_mcp_memory(values: Iterable[tuple[str, Any]], drafts: Drafts) -> None:
-    """Fill the drafts from the lines or the document of a memory file; entities may stand behind their relations."""
+    """Fill the drafts from the lines or the document of a memory file; entities may come after their relations."""
     relations: list[tuple[str, Item]] = []
     names: dict[str, str] = {}
     for place, value in values:
@@ -48,9 +48,9 @@ def _entity(drafts: Drafts, place: str, item: Item, names: dict[str, str]) -> No
     if not isinstance(observations, list):
         drafts.skip(place, "its observations are no list")
         return
-    for number, said in enumerate(observations):
+    for number, observation in enumerate(observations):
         inner = f"{place} observations[{number}]"
-        statement = " ".join(readable(said).split()) if isinstance(said, str) else ""
+        statement = " ".join(readable(observation).split()) if isinstance(observation, str) else ""
         if not statement:
             drafts.skip(inner, "it is no text")
             continue
@@ -81,6 +81,6 @@ def _relation(drafts: Drafts, place: str, item: Item, names: Mapping[str, str]) 
             "subject": subject,
             "relation": relation,
             "object": target,
-            "statement": told(subject, relation, target),
+            "statement": relation_sentence(subject, relation, target),
         }
     )

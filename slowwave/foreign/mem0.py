@@ -1,8 +1,8 @@
 """mem0: memories of a user or agent (`get_all()`, pages of the platform, rows of its vector store), and its graph.
 
 A memory is `{id, memory, hash, metadata, user_id | agent_id | run_id | actor_id, created_at, updated_at}`; a relation
-`{source, relationship, target | destination}`. A history is `{memory_id, old_memory, new_memory, event, …}`: only what
-it leads to is taken, never what was updated or deleted.
+`{source, relationship, target | destination}`. A history is `{memory_id, old_memory, new_memory, event, …}`: only its
+last state is taken, never updated or deleted memories.
 """
 
 from __future__ import annotations
@@ -12,7 +12,19 @@ from typing import Any
 
 from slowwave.text import digest
 
-from .records import Drafts, Item, called, entity, items_of, key_of, moment_of, name_of, share_of, text_of, told
+from .records import (
+    Drafts,
+    Item,
+    called,
+    entity,
+    items_of,
+    key_of,
+    moment_of,
+    name_of,
+    relation_sentence,
+    share_of,
+    text_of,
+)
 
 MEMORIES = ("results", "memories", "data")
 RELATIONS = ("relations",)
@@ -31,7 +43,7 @@ def parse_mem0(values: Iterable[tuple[str, Any]], drafts: Drafts) -> None:
         for inner, item in _items(place, value):
             if isinstance(item, Mapping) and "relationship" in item:
                 _relation(drafts, inner, item)
-            elif _is_event(item):
+            elif isinstance(item, Mapping) and "event" in item and "memory_id" in item:
                 history.append((inner, item))
             else:
                 memories.append((inner, item))
@@ -49,10 +61,6 @@ def _items(place: str, value: Any) -> list[tuple[str, Any]]:
         return [(f"{place} {inner}".strip(), item) for inner, item in found]
     is_page = isinstance(value, Mapping) and any(isinstance(value.get(name), list) for name in MEMORIES)
     return [] if is_page else [(place, value)]
-
-
-def _is_event(item: Any) -> bool:
-    return isinstance(item, Mapping) and "event" in item and "memory_id" in item
 
 
 def _latest(drafts: Drafts, history: Iterable[tuple[str, Item]]) -> dict[str, tuple[str, Item]]:
@@ -123,7 +131,7 @@ def _relation(drafts: Drafts, place: str, item: Item) -> None:
             "subject": names[0],
             "relation": relation,
             "object": names[1],
-            "statement": told(names[0], relation, names[1]),
+            "statement": relation_sentence(names[0], relation, names[1]),
             "confidence": share_of(item, "confidence"),
             "valid_from": moment_of(drafts, place, item, "valid_at", "created_at"),
             "valid_to": moment_of(drafts, place, item, "invalid_at", "invalidated_at"),

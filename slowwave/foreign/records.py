@@ -1,4 +1,4 @@
-"""One form for what any memory system exports: entities, claims about them, the texts they were read from."""
+"""The common form of all exports: entities, claims about them, and their source texts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.ingestion.transcripts import display_name, first, label
-from slowwave.lexicon.labels import TYPES, canonical_type, plain
+from slowwave.lexicon.labels import canonical_type, plain
 from slowwave.text import readable
 from slowwave.timestamps import parse_time
 
 Loss = Literal["broken", "gone", "endless", "adjusted"]
-"""Why an item is not taken as it is: unreadable, deleted in its system, an end that is not in the file; or repaired."""
+"""Why an item is not taken unchanged: unreadable, deleted in its system, an end missing in the file, or repaired."""
 
 _RECENT = 8
 ENTITIES: frames.Schema = {
@@ -57,7 +57,7 @@ EPISODES: frames.Schema = {
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """One item that is not taken as it is: where it stands in the file, why, and what that means."""
+    """One item that is not taken unchanged: its place in the file, the reason, and the kind of loss."""
 
     place: str
     reason: str
@@ -68,11 +68,11 @@ class Skipped:
 class Foreign:
     """The content of an export.
 
-    `entities` (ENTITIES) are those that it lists, `claims` (CLAIMS) what it holds of them, `episodes` (EPISODES) the
-    texts that claims name as their source. `entity_type` is the system's own word, `known_type` ours, null where it has
-    none. Of a claim `valid_to` is the time from which it no longer holds, `told_at` when the system wrote it last;
-    times are null where the export has none. `is_value`: its object is words and names no entity. `key` is what the
-    item is known by in its system, or a digest of it.
+    `entities` (ENTITIES) are its listed entities, `claims` (CLAIMS) the claims about them, `episodes` (EPISODES) the
+    source texts of claims. `entity_type` is the word of the system, `known_type` our type, null if we have none. Of a
+    claim `valid_to` is the time from which it no longer holds, `told_at` its last change in the system; times are null
+    if the export has none. `is_value`: the object is plain words and no entity. `key` is the key of the item in its
+    system, or a digest of it.
     """
 
     format: str
@@ -83,13 +83,13 @@ class Foreign:
 
     @property
     def lists_entities(self) -> bool:
-        """Whether its format lists entities, so that one that is missing means something."""
+        """Whether its format lists entities, so that a missing entity is meaningful."""
         return self.format != "mem0"
 
 
 @dataclass(slots=True)
 class Drafts:
-    """Rows as a parser finds them."""
+    """The rows of a parser."""
 
     entities: list[Mapping[str, Any]] = field(default_factory=list)
     claims: list[Mapping[str, Any]] = field(default_factory=list)
@@ -97,19 +97,19 @@ class Drafts:
     skipped: list[Skipped] = field(default_factory=list)
 
     def skip(self, place: str, reason: str, loss: Loss = "broken") -> None:
-        """Note an item that is not taken as it is; one field may be read more than once."""
+        """Note an item that is not taken unchanged; repeated notes on one field count once."""
         note = Skipped(place, reason, loss)
         if note not in self.skipped[-_RECENT:]:
             self.skipped.append(note)
 
     def foreign(self, format: str, before: Iterable[Skipped] = ()) -> Foreign:
-        """Everything in frames; `before` was skipped when the file was read."""
+        """Everything in frames; `before` are items that the reader of the file skipped."""
         entities, claims = _frame(self.entities, ENTITIES), _frame(self.claims, CLAIMS)
         return Foreign(format, entities, claims, _frame(self.episodes, EPISODES), (*before, *self.skipped))
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], schema: frames.Schema) -> pl.DataFrame:
-    """Rows with times in microseconds since 1970 UTC as a frame of the schema, absent values null."""
+    """A frame of the schema from rows with times in microseconds since 1970 UTC; missing values are null."""
     columns = {
         name: pl.Series(name, [row.get(name) for row in rows], dtype=pl.Int64() if kind == frames.TIME else kind)
         for name, kind in schema.items()
@@ -117,7 +117,7 @@ def _frame(rows: Sequence[Mapping[str, Any]], schema: frames.Schema) -> pl.DataF
     return frames.conform(pl.DataFrame(columns), schema)
 
 
-# Which of our types another system means by its words for kinds of things; no word is a reason to refuse a name.
+# Our types for the words of other systems; an unknown word is no reason to refuse a name.
 
 
 _WORDS: Mapping[str, str] = {
@@ -137,25 +137,14 @@ _WORDS: Mapping[str, str] = {
     "session": "conversation chat thread",
 }
 _TYPE_OF = {word: name for name, words in _WORDS.items() for word in words.split()}
-_NAMED = frozenset({"person", "organization", "place", "event"})
+_WITH_PROPER_NAMES = frozenset({"person", "organization", "place", "event"})
 
 
 def type_of(word: str | None) -> str | None:
-    """Our type for another system's word; None where it has none of ours: such things are kept as concepts."""
+    """Our type for the word of another system; None without one: such things become concepts."""
     if not word:
         return None
     return canonical_type(word) or _TYPE_OF.get(plain(word))
-
-
-def has_proper_name(kind: str | None) -> bool:
-    """Whether things of this type are called by words with spaces: `Ana_Ruiz` is Ana Ruiz, `user_service` is itself."""
-    return kind in _NAMED
-
-
-__all__ = ["TYPES", "has_proper_name", "type_of"]
-
-
-# Single fields of an exported item: names, texts, times, and how likely it is.
 
 
 Item = Mapping[str, Any]
@@ -165,18 +154,18 @@ _OWNER = re.compile(r"^(?:user|agent|run)_id:[_ ]*", re.IGNORECASE)
 
 
 def text_of(item: Item, *names: str) -> str:
-    """The first of these fields that holds words, on one line; empty where none does."""
+    """The first of these fields with words, on one line; empty without one."""
     found = next((item[name] for name in names if isinstance(item.get(name), str) and item[name].strip()), "")
     return " ".join(readable(found).split())
 
 
 def name_of(item: Item, *names: str) -> str:
-    """The name in the first of these fields that has one: of an address the part that names somebody."""
+    """The name in the first of these fields with a value; of an address only the name of the person."""
     return display_name(_OWNER.sub("", label(first(dict(item), names)) or ""))
 
 
 def key_of(drafts: Drafts, place: str, item: Item, *names: str) -> str:
-    """A name or identifier, empty where there is none; what is neither text nor number is noted."""
+    """A name or identifier, empty without one; a value that is neither text nor number is noted."""
     given = label(first(dict(item), names))
     if given is None:
         drafts.skip(place, f"its {names[0]} is neither a text nor a number", "adjusted")
@@ -184,7 +173,7 @@ def key_of(drafts: Drafts, place: str, item: Item, *names: str) -> str:
 
 
 def texts_of(drafts: Drafts, place: str, item: Item, name: str) -> list[str]:
-    """The texts of a list; what is no list, and what in it is no text, is left out and noted."""
+    """The texts of a list; other values are left out and noted."""
     given = item.get(name)
     if given is None:
         return []
@@ -195,7 +184,7 @@ def texts_of(drafts: Drafts, place: str, item: Item, name: str) -> list[str]:
 
 
 def moment_of(drafts: Drafts, place: str, item: Item, *names: str) -> int | None:
-    """Microseconds since 1970 UTC in the first of these fields that has a value; one that is no time is noted."""
+    """Microseconds since 1970 UTC of the first of these fields with a time; values that are no time are noted."""
     for name in names:
         if item.get(name) in (None, ""):
             continue
@@ -216,7 +205,7 @@ def share_of(item: Item, *names: str) -> float | None:
 
 
 def items_of(value: object, names: Sequence[str]) -> list[tuple[str, Any]]:
-    """(place, item) of the lists that stand under these names in an object."""
+    """(place, item) of the lists with these names in an object."""
     if not isinstance(value, Mapping):
         return []
     return [
@@ -228,7 +217,7 @@ def items_of(value: object, names: Sequence[str]) -> list[tuple[str, Any]]:
 
 
 def entity(place: str, name: str, word: str | None, *, spaced: bool = False, **more: Any) -> dict[str, Any]:
-    """A row of ENTITIES; `Ana_Ruiz` of a type with proper names, or of any where `spaced`, is called Ana Ruiz."""
+    """A row of ENTITIES; `Ana_Ruiz` becomes Ana Ruiz in a type with proper names, or in any type if `spaced`."""
     kind = type_of(word)
     own = called(name, kind, spaced=spaced)
     other = name if own != name else name.replace("_", " ")
@@ -238,12 +227,12 @@ def entity(place: str, name: str, word: str | None, *, spaced: bool = False, **m
 
 
 def called(name: str, kind: str | None, *, spaced: bool = False) -> str:
-    """What a thing of our type `kind` is called."""
+    """The name of a thing of our type `kind`: `Ana_Ruiz` becomes Ana Ruiz, `user_service` stays."""
     is_joined = _JOINED.fullmatch(name) is not None
-    return name.replace("_", " ") if is_joined and (spaced or has_proper_name(kind)) else name
+    return name.replace("_", " ") if is_joined and (spaced or kind in _WITH_PROPER_NAMES) else name
 
 
-def told(subject: str, relation: str, target: str) -> str:
-    """The sentence of a relation that its system has no sentence for."""
+def relation_sentence(subject: str, relation: str, target: str) -> str:
+    """A sentence for a relation without one."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", relation).replace("_", " ").strip().lower()
     return " ".join(f"{subject} {words} {target}".split())

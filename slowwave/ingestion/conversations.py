@@ -1,4 +1,4 @@
-"""Messages in the order of their source → frames in the order of their conversations, each message once."""
+"""Messages in the order of their source become frames in the order of their conversations, each message once."""
 
 from __future__ import annotations
 
@@ -15,15 +15,12 @@ from slowwave.timestamps import parse_time
 from .formats import Note
 from .transcripts import Message, display_name, shortened
 
-# Messages as they may be kept: readable, without thinking and secrets, under names that are no addresses.
-
-
-# What tells one thing from another stays different when a secret is taken out of it.
+# Identifiers that differ stay different after redaction.
 _NAMES = ("conversation_id", "message_id", "speaker", "scope")
 
 
 def cleaned(messages: Sequence[Message]) -> tuple[list[Message], list[bool]]:
-    """The messages without secrets in any of their texts, and which of them held one (S4-20)."""
+    """The messages without secrets in any of their texts, and which of them had a secret (S4-20)."""
     found = [_readable(message) for message in messages]
     secrets = [message.role == "document" and "[redacted:" in message.content for message in found]
     content, kinds = redact_all(pl.Series("content", [message.content for message in found], dtype=pl.String))
@@ -39,14 +36,14 @@ def cleaned(messages: Sequence[Message]) -> tuple[list[Message], list[bool]]:
 
 
 def hidden_names(names: Sequence[str]) -> dict[str, str]:
-    """The names that hold a secret, each without it; different ones stay different."""
+    """Each name with a secret and its redacted form; different names stay different."""
     return {name: f"{clean}~{text.digest(name, size=4)}" for name, clean in _hidden(names).items()}
 
 
 def _hidden(values: Sequence[str]) -> dict[str, str]:
     known = sorted(set(values))
     clean, kinds = redact_all(pl.Series(known, dtype=pl.String))
-    # A number alone is an identifier, whatever its digits add up to.
+    # A plain number is an identifier, even if its digits look like a card number.
     rows = (kinds.list.len() > 0).arg_true().to_list()
     return {known[row]: clean[row] for row in rows if not known[row].isdigit()}
 
@@ -57,7 +54,7 @@ def _renamed(message: Message, field: str, value: str) -> Message:
 
 
 def _readable(message: Message) -> Message:
-    """Invisible signs go before secrets are looked for: they would hide one."""
+    """Removes invisible signs before redaction, because they would hide a secret."""
     content = message.content
     if not (content.isascii() and content.isprintable()):
         content = text.readable(content)
@@ -72,7 +69,7 @@ def _readable(message: Message) -> Message:
 
 
 def _cut(message: Message) -> Message:
-    """What is too long is cut only when no secret can be cut in two (S4-19)."""
+    """Cuts long texts, after redaction, so that no secret is cut in two (S4-19)."""
     if message.is_excerpt:
         message = message._replace(content=shortened(message.content))
     if len(message.speaker) * 4 > text.MAX_NAME_BYTES:
@@ -102,7 +99,7 @@ _ROW_CHARS = 200
 
 
 class Conversations:
-    """Gathers the messages of several sources and hands them out as frames; remembers what it has seen."""
+    """Collects the messages of several sources into frames; skips messages that it has seen."""
 
     def __init__(self, now: datetime, max_chars: int) -> None:
         self._now, self._max_chars = parse_time(now.isoformat()) or 0, max_chars
@@ -123,15 +120,15 @@ class Conversations:
         self._rows: list[tuple[str, str, str, str, str, str, int | None, str, bool]] = []
 
     def add(self, message: Message) -> list[Note]:
-        """Takes one message and says what was changed."""
+        """Adds one message; returns notes on changes."""
         return self.add_all([message])[0]
 
     def add_all(self, messages: Sequence[Message]) -> list[list[Note]]:
-        """Takes messages without their secrets and says what was changed in each.
+        """Adds messages without their secrets; returns notes on the changes of each.
 
-        Secrets go before anything is cut or named; `size` is roughly the characters held so far.
+        Redaction comes before cutting and naming; `size` is roughly the number of characters so far.
         """
-        return [self._add(message, held) for message, held in zip(*cleaned(messages), strict=True)]
+        return [self._add(message, has_secret) for message, has_secret in zip(*cleaned(messages), strict=True)]
 
     def _add(self, message: Message, has_secret: bool) -> list[Note]:
         content = text.cut_long(message.content, self._max_chars)
@@ -159,13 +156,13 @@ class Conversations:
         return notes
 
     def _derived_id(self, message: Message, content: str) -> str:
-        """An identifier from what was said by whom when, and how often before in the same source."""
-        said = text.digest(message.conversation_id, message.role, message.speaker, content, message.at)
-        count = self._repeats[said] = self._repeats.get(said, 0) + 1
-        return said if count == 1 else f"{said}-{count}"
+        """An identifier from text, speaker and time, with a count of equal messages in the same source."""
+        derived = text.digest(message.conversation_id, message.role, message.speaker, content, message.at)
+        count = self._repeats[derived] = self._repeats.get(derived, 0) + 1
+        return derived if count == 1 else f"{derived}-{count}"
 
     def _first_seen(self, conversation: str, message_id: str, content: str) -> tuple[str, int | None]:
-        """The row's key, and the hash of the text that had it before, if any."""
+        """The row's id, and the hash of an earlier text with the same id, if any."""
         row = text.row_id("m", conversation, message_id)
         key = int(row[2:18], 16)
         seen = self._texts.get(key)
@@ -174,7 +171,7 @@ class Conversations:
         return row, seen
 
     def _place(self, message: Message, notes: list[Note]) -> int | None:
-        """The message's time in µs: never in the future, after the message before it when it has none."""
+        """The message's time in µs: never in the future; without a time it follows the message before it."""
         at = message.at
         if at is None:
             if message.role != "document":
@@ -191,7 +188,7 @@ class Conversations:
         return at
 
     def take(self, fallback: datetime) -> pl.DataFrame:
-        """What was gathered, conversation by conversation in order of time; `fallback` where no time is known."""
+        """The collected messages by conversation, in order of time; `fallback` is the time of a message without one."""
         rows = pl.DataFrame(self._rows, schema=_STATED, orient="row").with_row_index("position")
         self._clear()
         frame = _timed(rows, parse_time(fallback.isoformat()) or 0)
@@ -206,7 +203,7 @@ class Conversations:
         )  # fmt: skip
 
     def _numbered(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Ordinals that go on where an earlier part of the conversation ended."""
+        """Adds to the ordinals the number of earlier messages of the conversation."""
         parts = frame.group_by("conversation_id", maintain_order=True).agg(pl.len(), pl.col("at").max())
         names = parts["conversation_id"].to_list()
         known = pl.DataFrame({"conversation_id": names, "earlier": [self._counts.get(name, 0) for name in names]},
@@ -219,7 +216,7 @@ class Conversations:
 
 
 def _timed(rows: pl.DataFrame, fallback: int) -> pl.DataFrame:
-    """Opening messages without a time take that of the first one that has it, else `fallback` in their order."""
+    """Opening messages without a time get the time of the first one with it, else `fallback` in their order."""
     if not rows["at"].null_count():
         return rows
     step = pl.int_range(pl.len(), dtype=pl.Int64).over("conversation_id")

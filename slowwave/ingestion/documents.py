@@ -1,4 +1,4 @@
-"""Documents → passages: sections and paragraphs of about 500 tokens, with an overlap (S3-01)."""
+"""Passages of documents: sections and paragraphs of about 500 tokens, with an overlap (S3-01)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _BREAKS = (re.compile(r"[.!?…][\"'”’)\]]*\s+|\n+"), re.compile(r"\s+"))
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """A heading with its level, a fenced piece of code with what its fence says, or a paragraph."""
+class DocumentBlock:
+    """A heading with its level, fenced code with the words on its fence (`info`), or a paragraph."""
 
     kind: Literal["heading", "code", "prose"]
     text: str
@@ -42,12 +42,12 @@ class Block:
 
 
 def count_tokens(text: str) -> int:
-    """Tokens of a text, estimated: 1.3 per word, and at least one per six characters where words are long."""
+    """Estimated tokens of a text: 1.3 per word, and at least one per six characters."""
     return max(math.ceil(TOKENS_PER_WORD * len(text.split())), math.ceil(len(text) / CHARS_PER_TOKEN))
 
 
 def document_head(head: str, *, is_markdown: bool, fallback: str) -> tuple[str, str]:
-    """Title and date (as written, often empty) from front matter and first heading; `fallback` for the title."""
+    """(title, date as written or empty) from front matter and first heading; `fallback` is a title."""
     if not is_markdown:
         return fallback, ""
     matter, rest = _split_front_matter(head.splitlines())
@@ -58,38 +58,38 @@ def document_head(head: str, *, is_markdown: bool, fallback: str) -> tuple[str, 
 
 
 def passages(lines: Iterable[str], *, is_markdown: bool, tokens: int = 500, overlap: int = 50) -> Iterator[str]:
-    """Passages of at most `tokens`: a heading starts a new one and its path stands in the first line.
+    """Passages of at most `tokens`: a heading starts a new passage, and its path is the first line.
 
-    Neighbours under one heading share up to `overlap` tokens of whole sentences. Fenced code stays in, each piece
-    within fences of its own, so that whoever leaves code out leaves all of it out.
+    Neighbours under one heading share up to `overlap` tokens of whole sentences. Each piece of fenced code has its own
+    fences, so that a later step can leave all code out.
     """
-    path: list[Block] = []
-    held: list[str] = []
+    path: list[DocumentBlock] = []
+    texts: list[str] = []
     overlap = min(overlap, tokens // 2)
     heading, is_fresh = "", False
     for block in blocks(_body(lines, is_markdown), is_markdown=is_markdown):
         if block.kind == "heading":
             if is_fresh:
-                yield _passage(heading, held)
-            held, is_fresh = [], False
+                yield _passage(heading, texts)
+            texts, is_fresh = [], False
             path = [*(above for above in path if above.level < block.level), block]
             heading = _heading_line(path, tokens // 4)
             continue
         for piece in _pieces(block, tokens - overlap - count_tokens(heading) - 1):
-            if held and count_tokens(_passage(heading, [*held, piece])) > tokens:
+            if texts and count_tokens(_passage(heading, [*texts, piece])) > tokens:
                 if is_fresh:
-                    yield _passage(heading, held)
-                tail = _tail(held[-1], overlap)
-                held = [tail] if is_fresh and tail and count_tokens(_passage(heading, [tail, piece])) <= tokens else []
-            held.append(piece)
+                    yield _passage(heading, texts)
+                tail = _tail(texts[-1], overlap)
+                texts = [tail] if is_fresh and tail and count_tokens(_passage(heading, [tail, piece])) <= tokens else []
+            texts.append(piece)
             is_fresh = True
     if is_fresh:
-        yield _passage(heading, held)
+        yield _passage(heading, texts)
 
 
-def blocks(lines: Iterable[str], *, is_markdown: bool) -> Iterator[Block]:
-    """Headings, fenced code and paragraphs in order; a very long one comes in several."""
-    held: list[str] = []
+def blocks(lines: Iterable[str], *, is_markdown: bool) -> Iterator[DocumentBlock]:
+    """Headings, fenced code and paragraphs in order; a very long one is split."""
+    kept: list[str] = []
     fence, info, size = "", "", 0
     for raw in lines:
         line = raw.rstrip("\r\n")
@@ -98,40 +98,40 @@ def blocks(lines: Iterable[str], *, is_markdown: bool) -> Iterator[Block]:
         if fence:
             closes = opening and opening[1].startswith(fence) and not opening[2].strip()
             if not closes:
-                held.append(line)
+                kept.append(line)
             if closes or size > _MAX_BLOCK:
-                yield from _code(held, info)
-                held, size, fence = [], 0, "" if closes else fence
+                yield from _code(kept, info)
+                kept, size, fence = [], 0, "" if closes else fence
             continue
-        underlined = is_markdown and len(held) == 1 and _UNDERLINE.match(line)
+        underlined = is_markdown and len(kept) == 1 and _UNDERLINE.match(line)
         heading = _HEADING.match(line) if is_markdown and line.lstrip().startswith("#") else None
         if underlined:
-            yield Block("heading", _title(held[0]), 1 if underlined[1][0] == "=" else 2)
-            held, size = [], 0
+            yield DocumentBlock("heading", _title(kept[0]), 1 if underlined[1][0] == "=" else 2)
+            kept, size = [], 0
             continue
         if opening or heading or not line.strip():
-            yield from _prose(held)
-            held, size = [], 0
+            yield from _prose(kept)
+            kept, size = [], 0
         if opening:
             fence, info = opening[1], opening[2].strip()[:40]
         elif heading:
-            yield Block("heading", _title(heading[2] or ""), len(heading[1]))
+            yield DocumentBlock("heading", _title(heading[2] or ""), len(heading[1]))
         elif line.strip():
-            held.append(line)
+            kept.append(line)
         if size > _MAX_BLOCK:
-            yield from _prose(held)
-            held, size = [], 0
-    yield from _code(held, info) if fence else _prose(held)
+            yield from _prose(kept)
+            kept, size = [], 0
+    yield from _code(kept, info) if fence else _prose(kept)
 
 
-def _prose(held: list[str]) -> Iterator[Block]:
-    if held:
-        yield Block("prose", "\n".join(held).strip())
+def _prose(kept: list[str]) -> Iterator[DocumentBlock]:
+    if kept:
+        yield DocumentBlock("prose", "\n".join(kept).strip())
 
 
-def _code(held: list[str], info: str) -> Iterator[Block]:
-    if "".join(held).strip():
-        yield Block("code", "\n".join(held), info=info)
+def _code(kept: list[str], info: str) -> Iterator[DocumentBlock]:
+    if "".join(kept).strip():
+        yield DocumentBlock("code", "\n".join(kept), info=info)
 
 
 def _title(raw: str) -> str:
@@ -155,8 +155,8 @@ def _body(lines: Iterable[str], is_markdown: bool) -> Iterator[str]:
     yield from rest
 
 
-def _heading_line(path: list[Block], limit: int) -> str:
-    """The headings above a passage, outermost first; outer ones give way when they are too long together."""
+def _heading_line(path: list[DocumentBlock], limit: int) -> str:
+    """The headings above a passage, outermost first; outer ones are dropped over the limit of tokens."""
     titles = [block.text for block in path if block.text]
     while len(titles) > 1 and count_tokens(" > ".join(titles)) > limit:
         titles = titles[1:]
@@ -164,11 +164,11 @@ def _heading_line(path: list[Block], limit: int) -> str:
     return line if count_tokens(line) <= limit else ""
 
 
-def _passage(heading: str, held: list[str]) -> str:
-    return "\n\n".join(([heading] if heading else []) + held)
+def _passage(heading: str, texts: list[str]) -> str:
+    return "\n\n".join(([heading] if heading else []) + texts)
 
 
-def _pieces(block: Block, room: int) -> Iterator[str]:
+def _pieces(block: DocumentBlock, room: int) -> Iterator[str]:
     if block.kind == "prose":
         yield from split_text(block.text, room)
         return
@@ -201,7 +201,7 @@ def _split(text: str, room: int, level: int, keep_lines: bool) -> Iterator[str]:
 
 
 def _tail(text: str, limit: int) -> str:
-    """The last whole sentences within `limit` tokens, else the last words; nothing of code."""
+    """The last whole sentences within `limit` tokens, else the last words; empty for code."""
     if text.endswith("```") or limit <= 0:
         return ""
     if count_tokens(text) <= limit:
@@ -213,10 +213,10 @@ def _tail(text: str, limit: int) -> str:
     return ""
 
 
-# What in a text stands for itself: whole documents, and code or quotations that were pasted into a message (S1-15).
+# Artifacts: whole documents, and code or quotations that were pasted into a message (S1-15).
 
 
-PASTING_ROLES = ("user", "assistant")  # of what tools and systems say only the beginning is kept
+PASTING_ROLES = ("user", "assistant")  # of tools and systems only the beginning of a message is kept
 UNTITLED = "untitled"
 LEFT_OUT = "[left out: it gives its reader orders]"
 
@@ -270,7 +270,7 @@ _LABEL_CHARS = 400
 
 
 class Paste(NamedTuple):
-    """One piece that stands for itself, and what was said just before it."""
+    """One pasted piece, the words on its fence, and the text before it."""
 
     content: str
     info: str
@@ -278,10 +278,10 @@ class Paste(NamedTuple):
 
 
 def pasted(messages: pl.DataFrame, min_chars: int) -> pl.DataFrame:
-    """Drafts of the fenced and quoted pieces of at least `min_chars` in what people and assistants said.
+    """Drafts of the fenced and quoted pieces of at least `min_chars` in messages of people and assistants.
 
     `messages`: id, conversation_id, role, content (redacted), occurred_at, scope, source_id, has_injection. A message
-    that tries to give orders has none: an artifact is shown as a whole, and nothing in it is then read as such.
+    that gives its reader orders has none, because an artifact is shown as a whole without another check.
     """
     may_hold = (
         pl.col("role").is_in(PASTING_ROLES)
@@ -302,14 +302,14 @@ def document(title: str, content: str, type: str, row: Mapping[str, Any]) -> dic
 
 
 def without_orders(content: str) -> str:
-    """The text with a mark in place of each paragraph that gives its reader orders, so that the rest can be shown."""
+    """The text with a mark in place of each paragraph that gives its reader orders."""
     parts = _PARAGRAPH_END.split(content)
     flags = injection_flags(pl.Series(parts, dtype=pl.String))
     return "".join(LEFT_OUT if flag else part for part, flag in zip(parts, flags, strict=True))
 
 
 def drafts(found: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """A frame of DRAFTS: the same text in the same scope always has the same id."""
+    """A frame of DRAFTS; equal texts in one scope have one id."""
     hashes = [each.get("content_hash") or digest(each["content"], size=16) for each in found]
     rows = [
         {**each, "content_hash": mark, "id": row_id("art", each["scope"], mark)}
@@ -319,26 +319,26 @@ def drafts(found: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 
 
 def embedded_text(draft: Mapping[str, Any], chars: int = 2000) -> str:
-    """What the vector of an artifact stands for: title, summary and the first 2,000 characters (S1-15)."""
+    """The text that is embedded for an artifact: title, summary and the first 2,000 characters (S1-15)."""
     return "\n".join(part for part in (draft["title"], draft["summary"], draft["content"][:chars]) if part)
 
 
 def type_of_file(name: str, format: str) -> str:
-    """markdown, text, code or data, by the format a file is read in and by the ending of its name."""
+    """markdown, text, code or data, by the format and the suffix of a file."""
     return "markdown" if format == "markdown" else _TYPES.get(PurePath(name).suffix.lower().lstrip("."), "text")
 
 
 def summary_of(content: str, *, is_markdown: bool) -> str:
-    """The first sentences of prose, at least 80 characters where there are so many, at most 300; empty without any."""
+    """The first sentences of prose, 80 to 300 characters if there are as many; empty without prose."""
     body = _FRONT_MATTER.sub("", content) if is_markdown else content
     prose = (block.text for block in blocks(body.splitlines(), is_markdown=is_markdown) if block.kind == "prose")
     opening = next((text for text in prose if not _NOT_PROSE.match(text)), "")
-    told = ""
+    summary = ""
     for sentence in sentences(" ".join(opening.split())):
-        if told and (len(told) >= _ENOUGH or len(told) + len(sentence) >= _SUMMARY_CHARS):
+        if summary and (len(summary) >= _ENOUGH or len(summary) + len(sentence) >= _SUMMARY_CHARS):
             break
-        told = f"{told} {sentence}".strip()
-    return told if len(told) <= _SUMMARY_CHARS else f"{told[: _SUMMARY_CHARS - 1]}…"
+        summary = f"{summary} {sentence}".strip()
+    return summary if len(summary) <= _SUMMARY_CHARS else f"{summary[: _SUMMARY_CHARS - 1]}…"
 
 
 def _of_message(row: Mapping[str, Any], min_chars: int) -> Iterator[dict[str, Any]]:
@@ -351,13 +351,13 @@ def _of_message(row: Mapping[str, Any], min_chars: int) -> Iterator[dict[str, An
         is_prose = kind in ("markdown", "text")
         own = summary_of(paste.content, is_markdown=kind == "markdown") if is_prose else ""
         placed = {name: row[name] for name in ("scope", "conversation_id", "source_id")}
-        told = {
+        draft = {
             "title": _paste_title(paste, kind),
             "type": kind,
             "content": paste.content,
             "summary": own or _label(paste),
         }
-        yield {**told, **placed, "message_id": row["id"], "made_at": row["occurred_at"]}
+        yield {**draft, **placed, "message_id": row["id"], "made_at": row["occurred_at"]}
 
 
 def pieces(content: str) -> Iterator[Paste]:
@@ -383,7 +383,7 @@ def _type_of(paste: Paste) -> str:
 
 
 def _guessed(content: str) -> str:
-    """data, code or text, by the shape of its lines."""
+    """data, code or text, by the form of the lines."""
     if content.lstrip()[:1] in ("{", "["):
         try:
             json.loads(content)
@@ -400,7 +400,7 @@ def _guessed(content: str) -> str:
 
 
 def _paste_title(paste: Paste, kind: str) -> str:
-    """The file it is, by the fence, by what is said before it or by its first line; else what it defines or begins."""
+    """The file name on the fence, before it or in the first line; else the name it defines, else its first words."""
     lines = [line.strip() for line in paste.content.splitlines() if line.strip()]
     opening = lines[0] if lines else ""
     places = [paste.info, _label(paste), opening if _COMMENT.match(opening) else ""]
@@ -415,7 +415,7 @@ def _paste_title(paste: Paste, kind: str) -> str:
 
 
 def _label(paste: Paste) -> str:
-    """What was said right before it: the last sentence of the line above."""
+    """The last sentence of the line above the paste."""
     above = paste.before[-_LABEL_CHARS:].rstrip().rpartition("\n")[2]
-    told = sentences(above.strip(_HASHES + "*"))
-    return told[-1][:_SUMMARY_CHARS] if told else ""
+    last_sentences = sentences(above.strip(_HASHES + "*"))
+    return last_sentences[-1][:_SUMMARY_CHARS] if last_sentences else ""

@@ -1,4 +1,4 @@
-"""What kind of file the first bytes show: binary or text, its encoding, its format."""
+"""The kind of a file by its first bytes: binary or text, encoding, format."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _MAGIC = (
 )
 _CONTROL_BYTES = bytes({*range(32), 127} - {*b"\t\n\r\f\x1b"})
 _MOST_CONTROL = 0.02
-# Letters of other encodings form a character of UTF-8 by chance in less than a sixth of the cases.
+# Bytes of other encodings form a character of UTF-8 by chance in less than a sixth of the cases.
 _MOST_DAMAGE = 3
-# Latin alphabets in one byte per letter are told apart by chance, so only other scripts overrule cp1252.
+# Guesses between one-byte Latin alphabets are mere chance, so only other scripts overrule cp1252.
 _OTHER_SCRIPTS = ("cp1251", "koi8_r", "cp932", "euc_jp", "gb18030", "big5", "euc_kr", "cp1253", "cp1255", "cp1256")
 _KEY = re.compile(r'(?<!\\)"(\w+)"\s*:')
 _BETWEEN = re.compile(r"[\s,]*")
@@ -84,12 +84,12 @@ codecs.register_error(MIXED, _read_mixed)
 
 
 def decode_mixed(raw: bytes) -> str:
-    """UTF-8 text; single bytes that are none are read as Windows-1252."""
+    """UTF-8 text; invalid bytes are read as Windows-1252."""
     return raw.decode("utf-8", MIXED)
 
 
 def binary_kind(head: bytes) -> str:
-    """What a file is that is not text, or nothing for text."""
+    """The kind of a binary file; empty for text."""
     if any(head.startswith(mark) for mark, _ in _MARKS):
         return ""
     for magic, kind in _MAGIC:
@@ -100,9 +100,9 @@ def binary_kind(head: bytes) -> str:
 
 
 def encoding_of(head: bytes) -> str:
-    """The codec of a text: by its mark, else UTF-8, else what its letters look like.
+    """The codec of a text: by its mark, else UTF-8, else by its letters.
 
-    Text that is mostly UTF-8 with damaged places stays UTF-8; `MIXED` reads the places.
+    Text that is mostly valid UTF-8 stays UTF-8; `MIXED` reads the damaged places.
     """
     for mark, encoding in _MARKS:
         if head.startswith(mark):
@@ -136,7 +136,7 @@ def shape_of(head: str, suffix: str) -> Shape:
 
 
 def sniff_format(head: str, suffix: str) -> str:
-    """The format that the first characters show; empty if they are JSON of another kind."""
+    """The format by the first characters; empty for JSON of another kind."""
     shape = shape_of(head, suffix)
     if shape == "prose":
         if suffix in JSON_SUFFIXES:
@@ -150,12 +150,12 @@ def sniff_format(head: str, suffix: str) -> str:
 
 
 def top_keys(head: str) -> list[str]:
-    """The first few keys of a JSON text, to name it by."""
+    """The first few keys of a JSON text, for messages about it."""
     return list(dict.fromkeys(_KEY.findall(head)))[:6]
 
 
 def json_fault(head: str, *, is_whole: bool) -> str:
-    """Why a text is not valid JSON; empty where it is, or has lines that are, or may go on: `head` is not all of it."""
+    """Why a text is not valid JSON; empty if it is valid, has valid lines, or `head` may be only its beginning."""
     body = head.lstrip("\ufeff").rstrip()
     if any(_objects(body.split("\n")[:_SNIFFED_LINES])):
         return ""
@@ -206,14 +206,14 @@ def _is_markdown(head: str, suffix: str) -> bool:
     return suffix in _MARKDOWN_SUFFIXES or headings > 1 or (headings == 1 and head.lstrip().startswith("#"))
 
 
-# JSON values out of a file, one by one: a broken one never hides the good ones around it.
+# JSON values of a file, one by one: a broken value never hides the good ones around it.
 
 
 MAX_VALUE_CHARS = 64_000_000
 
 
 class Note(NamedTuple):
-    """What happened to a piece of input: lost (unreadable), kept in another form (adjusted), left out on purpose."""
+    """A note on a piece of input: lost (unreadable), kept in another form (adjusted), left out on purpose (skipped)."""
 
     kind: Literal["unreadable", "adjusted", "skipped"]
     reason: str
@@ -225,7 +225,7 @@ _REPAIRED = Note("adjusted", "control characters, halves of characters or bytes 
 
 
 def load_lines(lines: Iterable[bytes]) -> Iterator[Loaded]:
-    """(line number, value, note) of JSON lines; blank lines are passed over."""
+    """(line number, value, note) of JSON lines; blank lines are skipped."""
     for number, line in enumerate(lines, 1):
         try:
             yield number, orjson.loads(line), None
@@ -239,7 +239,7 @@ def load_lines(lines: Iterable[bytes]) -> Iterator[Loaded]:
 
 
 def load_values(chunks: Iterable[str]) -> Iterator[Loaded]:
-    """(item number, value, note) of a JSON array, or of objects one after the other; a broken item is passed over."""
+    """(item number, value, note) of a JSON array or of consecutive objects; a broken item is skipped."""
     feed, buffer, start, number, ended = iter(chunks), "", 0, 0, False
     while True:
         start = _next_item(buffer, start)
@@ -263,7 +263,7 @@ def load_values(chunks: Iterable[str]) -> Iterator[Loaded]:
 
 
 def _at_least(feed: Iterator[str], size: int) -> str:
-    """Chunks of together `size` characters: a buffer that doubles is not scanned over and over."""
+    """Chunks of at least `size` characters in all: a buffer that doubles is not scanned again and again."""
     parts, total = [], 0
     for chunk in feed:
         parts.append(chunk)
@@ -286,7 +286,7 @@ def _may_be_cut(error: Exception, buffer: str, start: int) -> bool:
 
 
 def _after_broken(buffer: str, start: int) -> int:
-    """Where the next item begins: a brace indented like the broken one, else after a brace and a comma."""
+    """The start of the next item: a brace with the indent of the broken one, else after a brace and a comma."""
     line = buffer.rfind("\n", 0, start) + 1
     indent = buffer[line:start]
     pattern = r"\n" + indent + r"\{" if line and not indent.strip() else r"\n\{|\}\s*,\s*\{"

@@ -1,4 +1,4 @@
-"""Sessions: which conversations are due for a summary, and what of them it is made from (S4-23)."""
+"""Sessions: conversations that are due for a summary, and the input of the summary (S4-23)."""
 
 from __future__ import annotations
 
@@ -14,70 +14,72 @@ from slowwave.settings import SessionSettings
 from slowwave.text import as_json, timed_id
 
 TALKS = ("user", "assistant")
-"""Roles of those who ask and answer."""
+"""Roles of questions and answers."""
 TURNS_SHOWN = 200
-"""The newest turns of a conversation; how many of them fit into a prompt is seen when it is packed."""
+"""The newest turns of a conversation; packing decides how many of them fit into a prompt."""
 TURN_CHARS = 1000
-"""Of a turn: longer ones are mostly listings."""
-TOLD = ("summary", "summarised_by", "prompt_version", "summarised_pairs")
-"""The columns of an episode that its summary fills."""
+"""Limit of one turn; longer turns are mostly listings."""
+SUMMARY_COLUMNS = ("summary", "summarised_by", "prompt_version", "summarised_pairs")
+"""The columns of an episode that a summary fills."""
 MESSAGES_PER_PAIR = 2
 
 
 def pairs_in(turns: Iterable[tuple[str, str | None]]) -> int:
-    """How many questions were answered, from the role and the speaker of each turn in order.
+    """The number of answered questions, from the role and the speaker of each message in order.
 
-    Whatever others than the assistant say is a question, to which whatever somebody else says next is the answer; a
-    turn is in one pair at most. What one says in several messages is one turn.
+    A turn of anybody but the assistant is a question; the next turn of another speaker is its answer. A turn is in at
+    most one pair. Several messages of one speaker in a row are one turn.
     """
-    pairs, is_asked = 0, False
+    pairs, is_open = 0, False
     before: tuple[bool, str | None] | None = None
     for role, speaker in turns:
         who = (True, None) if role == "assistant" else (False, speaker)
         if who == before:
             continue
-        pairs += is_asked
-        is_asked = not is_asked and role != "assistant"
+        pairs += is_open
+        is_open = not is_open and role != "assistant"
         before = who
     return pairs
 
 
-def count_pairs(said: pl.DataFrame) -> pl.DataFrame:
+def count_pairs(messages: pl.DataFrame) -> pl.DataFrame:
     """(conversation_id, pairs) of these messages (conversation_id, ordinal, id, role, speaker)."""
-    talks = said.sort("conversation_id", "ordinal", "id").group_by("conversation_id", maintain_order=True)
+    talks = messages.sort("conversation_id", "ordinal", "id").group_by("conversation_id", maintain_order=True)
     counted = [(talk, pairs_in(zip(*each, strict=True))) for talk, *each in talks.agg("role", "speaker").iter_rows()]
     return pl.DataFrame(counted, schema={"conversation_id": pl.String, "pairs": pl.Int64}, orient="row")
 
 
-def may_be_due(held: pl.DataFrame, settings: SessionSettings) -> pl.DataFrame:
-    """The episodes that have messages enough to be due, so that the others need not be read."""
-    told, every = pl.col("summarised_pairs"), settings.every_pairs
-    is_told = told.is_not_null() & (pl.col("summarised_by") != "rule")
-    wanted = pl.when(is_told).then((told // every + 1) * every).otherwise(settings.first_pairs)
-    return held.filter(pl.col("messages") >= MESSAGES_PER_PAIR * wanted)
+def may_be_due(episodes: pl.DataFrame, settings: SessionSettings) -> pl.DataFrame:
+    """The episodes with enough messages to be due, so that the others need not be read."""
+    summarised, every = pl.col("summarised_pairs"), settings.every_pairs
+    is_by_model = summarised.is_not_null() & (pl.col("summarised_by") != "rule")
+    wanted = pl.when(is_by_model).then((summarised // every + 1) * every).otherwise(settings.first_pairs)
+    return episodes.filter(pl.col("messages") >= MESSAGES_PER_PAIR * wanted)
 
 
-def plan_due(held: pl.DataFrame, pairs: pl.DataFrame, settings: SessionSettings, *, has_model: bool) -> pl.DataFrame:
-    """The episodes (id, conversation_id, and TOLD) that are due, with their `pairs` of `count_pairs`, in order of ids.
+def plan_due(
+    episodes: pl.DataFrame, pairs: pl.DataFrame, settings: SessionSettings, *, has_model: bool
+) -> pl.DataFrame:
+    """The due episodes (id, conversation_id and SUMMARY_COLUMNS) with `pairs` of `count_pairs`, in order of ids.
 
-    The first summary is due from `first_pairs` on, the next ones whenever a multiple of `every_pairs` was passed. As
-    with communities, a model tells anew what rules told, and rules leave what a model told as it is.
+    The first summary is due from `first_pairs` on, the next ones at each multiple of `every_pairs`. A model replaces a
+    summary by rule, and rules never replace a summary of a model, as with communities.
     """
-    told, every = pl.col("summarised_pairs"), settings.every_pairs
-    has_passed = pl.col("pairs") // every > told // every
+    summarised, every = pl.col("summarised_pairs"), settings.every_pairs
+    has_passed = pl.col("pairs") // every > summarised // every
     is_by_rule = pl.col("summarised_by") == "rule"
     is_next = is_by_rule | has_passed if has_model else is_by_rule & has_passed
-    both = held.join(pairs, on="conversation_id").filter(pl.col("pairs") >= settings.first_pairs)
-    return both.filter(told.is_null() | is_next.fill_null(True)).sort("id")
+    both = episodes.join(pairs, on="conversation_id").filter(pl.col("pairs") >= settings.first_pairs)
+    return both.filter(summarised.is_null() | is_next.fill_null(True)).sort("id")
 
 
-def questions_of(due: pl.DataFrame, said: pl.DataFrame) -> tuple[SessionQuestion, ...]:
-    """What a model is shown of these episodes, in their order, numbered from 1.
+def questions_of(due: pl.DataFrame, messages: pl.DataFrame) -> tuple[SessionQuestion, ...]:
+    """The questions about these episodes, in their order, numbered from 1.
 
-    `said` are the newest messages of each (conversation_id, ordinal, id, role, speaker, content, occurred_at); `due`
-    has how many there are in all as `turns`.
+    `messages` are the newest of each (conversation_id, ordinal, id, role, speaker, content, occurred_at); `turns` of
+    `due` is the number of all of them.
     """
-    ordered = said.sort("conversation_id", "ordinal", "id")
+    ordered = messages.sort("conversation_id", "ordinal", "id")
     talks = {rows["conversation_id"][0]: rows for rows in ordered.partition_by("conversation_id", maintain_order=True)}
     columns = ("conversation_id", "summary", "turns")
     return tuple(
@@ -87,10 +89,10 @@ def questions_of(due: pl.DataFrame, said: pl.DataFrame) -> tuple[SessionQuestion
 
 
 def _turns(rows: pl.DataFrame) -> tuple[Turn, ...]:
-    told = rows.select("speaker", "role", "content", "occurred_at")
+    shown = rows.select("speaker", "role", "content", "occurred_at")
     return tuple(
         Turn(n, speaker or role, role, _shortened(text or ""), at)
-        for n, (speaker, role, text, at) in enumerate(told.iter_rows())
+        for n, (speaker, role, text, at) in enumerate(shown.iter_rows())
     )
 
 
@@ -99,7 +101,7 @@ def _shortened(text: str) -> str:
 
 
 def summaries_by_rule(due: pl.DataFrame, facts: pl.DataFrame) -> dict[str, Summary]:
-    """By id of the episode a few of the facts that were first said in it, those first that most messages say.
+    """By id of the episode a few of the facts that it was the first source of, those with the most evidence first.
 
     `facts` are (id, episode_id, statement, evidence_count, confidence); an episode without any gets none.
     """
@@ -107,16 +109,16 @@ def summaries_by_rule(due: pl.DataFrame, facts: pl.DataFrame) -> dict[str, Summa
     ranked = facts.sort(order, descending=[True, True, False], nulls_last=True)
     once = ranked.unique(["episode_id", "statement"], keep="first", maintain_order=True)
     by_id = dict(once.group_by("episode_id", maintain_order=True).agg("statement").iter_rows())
-    told = {episode: summary_by_rule(by_id.get(episode, ())) for episode in due["id"]}
-    return {episode: Summary(text, "rule") for episode, text in told.items() if text}
+    texts = {episode: summary_by_rule(by_id.get(episode, ())) for episode in due["id"]}
+    return {episode: Summary(text, "rule") for episode, text in texts.items() if text}
 
 
 def with_summaries(rows: pl.DataFrame, due: pl.DataFrame, summaries: Mapping[str, Summary]) -> pl.DataFrame:
-    """Those of the episodes (full rows) that are as they were when they were found due, with their new summaries."""
-    told = [(id_, each.text, each.by, each.prompt_version or None) for id_, each in summaries.items()]
-    fresh = pl.DataFrame(told, schema=dict.fromkeys(("id", *TOLD[:3]), pl.String), orient="row")
+    """The episodes (full rows) that have not changed since `due`, with their new summaries."""
+    texts = [(id_, each.text, each.by, each.prompt_version or None) for id_, each in summaries.items()]
+    fresh = pl.DataFrame(texts, schema=dict.fromkeys(("id", *SUMMARY_COLUMNS[:3]), pl.String), orient="row")
     same = rows.join(due, on=["id", "summary", "summarised_pairs"], how="semi", nulls_equal=True, maintain_order="left")
-    both = same.drop(TOLD).join(fresh, on="id", maintain_order="left")
+    both = same.drop(SUMMARY_COLUMNS).join(fresh, on="id", maintain_order="left")
     counted = both.join(due.select("id", summarised_pairs="pairs"), on="id", maintain_order="left")
     return counted.select(rows.columns)
 
@@ -124,7 +126,7 @@ def with_summaries(rows: pl.DataFrame, due: pl.DataFrame, summaries: Mapping[str
 def decisions_about(
     written: pl.DataFrame, due: pl.DataFrame, summaries: Mapping[str, Summary], now: datetime
 ) -> pl.DataFrame:
-    """DECISIONS: one for each episode that got a summary."""
+    """DECISIONS: one for each episode with a new summary."""
     before = dict(due.select("id", "summarised_pairs").iter_rows())
     return pl.DataFrame(
         [
@@ -135,17 +137,17 @@ def decisions_about(
     )
 
 
-def _decision(episode: str, pairs: int, before: int | None, said: Summary, now: datetime) -> dict[str, object]:
+def _decision(episode: str, pairs: int, before: int | None, summary: Summary, now: datetime) -> dict[str, object]:
     since = "it had no summary" if before is None else f"there were {before} when it was summarised last"
     return {
-        "id": timed_id("d", now, "summarise", episode, pairs, said.by),
+        "id": timed_id("d", now, "summarise", episode, pairs, summary.by),
         "action": "summarise",
         "subject_id": episode,
         "ids_in": [],
         "ids_out": [episode],
-        "measures": as_json({"pairs": pairs, "pairs before": before, "summarised_by": said.by}),
-        "decided_by": said.by,
-        "model": f"{said.model} {said.prompt_version}".strip() or None,
+        "measures": as_json({"pairs": pairs, "pairs before": before, "summarised_by": summary.by}),
+        "decided_by": summary.by,
+        "model": f"{summary.model} {summary.prompt_version}".strip() or None,
         "reason": f"{pairs} questions were answered in it; {since}.",
         "at": now,
     }

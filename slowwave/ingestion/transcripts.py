@@ -1,4 +1,4 @@
-"""Conversation formats: JSON values of a transcript → messages, and notes on what could not be taken as it was."""
+"""Conversation formats: JSON values of a transcript become messages, with notes on adjusted and lost parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slowwave.timestamps import parse_time
 
 from .formats import Note
 
-# Single fields of a message: who speaks, what is said, when, and under which name.
+# Single fields of a message: speaker, content, time and identifiers.
 
 
 TOOL_CHARS = 500
@@ -43,11 +43,11 @@ _ADDRESSED = re.compile(rf"(?P<before>[^<>@()]*?)[ \"']*{_ADDRESS}(?: *\((?P<aft
 
 
 class UnreadableError(Exception):
-    """A value that is not a message; the text says why."""
+    """A value that is not a message; the text gives the reason."""
 
 
 def split_content(content: object) -> tuple[str, list[str]]:
-    """What is said, and the texts of tools; pictures, files and reasoning are dropped."""
+    """(text, texts of tools) of a content; pictures, files and reasoning are dropped."""
     if isinstance(content, str):
         return content, []
     if isinstance(content, dict):
@@ -57,18 +57,18 @@ def split_content(content: object) -> tuple[str, list[str]]:
             raise UnreadableError("content is an object without text")
     if not isinstance(content, list):
         raise UnreadableError(f"content is {kind_of(content)}")
-    said, tools = [], []
+    texts, tools = [], []
     for part in content:
         kind = part.get("type") if isinstance(part, dict) else ""
         if isinstance(part, str):
-            said.append(part)
+            texts.append(part)
         elif kind == "tool_use":
             tools.append(f"{part.get('name')} {text.as_json(part.get('input'))}")
         elif kind == "tool_result":
             tools.append(_result_text(part.get("content")))
         elif isinstance(part, dict) and isinstance(part.get("text"), str):
-            said.append(part["text"])
-    return "\n\n".join(said), [tool for tool in tools if tool]
+            texts.append(part["text"])
+    return "\n\n".join(texts), [tool for tool in tools if tool]
 
 
 def _result_text(content: object) -> str:
@@ -78,13 +78,13 @@ def _result_text(content: object) -> str:
     return "\n".join(part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))
 
 
-def shortened(said: str) -> str:
-    """At most 500 characters of what a tool says: enough to see what was refused."""
-    return said if len(said) <= TOOL_CHARS else said[: TOOL_CHARS - 1] + "…"
+def shortened(words: str) -> str:
+    """At most 500 characters of a tool's text: enough to see why it was refused."""
+    return words if len(words) <= TOOL_CHARS else words[: TOOL_CHARS - 1] + "…"
 
 
 def who(item: dict[str, Any]) -> tuple[str, str, list[Note]]:
-    """Role, speaker and notes; a name in place of a role is a person who speaks as user."""
+    """(role, speaker, notes); a name in place of a role is a person with the role user."""
     given, named = first(item, _ROLE), first(item, _SPEAKER)
     if isinstance(given, dict):
         author = given
@@ -106,9 +106,9 @@ def who(item: dict[str, Any]) -> tuple[str, str, list[Note]]:
 
 
 def display_name(speaker: str) -> str:
-    """Who speaks under an address: the name beside it, else its part before the @ without a tag; others unchanged.
+    """The name of a speaker with an address: the name beside it, else its part before the @ without a tag.
 
-    A URL is none: what stands before its @ may be a password.
+    Other speakers stay unchanged. A URL is no address: the part before its @ may be a password.
     """
     is_short = len(speaker) <= text.MAX_NAME_BYTES and "://" not in speaker
     found = _ADDRESSED.fullmatch(speaker) if is_short else None
@@ -119,7 +119,7 @@ def display_name(speaker: str) -> str:
 
 
 def time_of(value: object) -> tuple[int | None, Note | None]:
-    """Microseconds since 1970 UTC, and a note when the value is no time."""
+    """(microseconds since 1970 UTC, note); the note is set if the value is no time."""
     try:
         return parse_time(value), None
     except ValueError:
@@ -127,7 +127,7 @@ def time_of(value: object) -> tuple[int | None, Note | None]:
 
 
 def first(item: dict[str, Any], keys: Sequence[str]) -> Any:
-    """The value of the first key that has one; empty text is none."""
+    """The value of the first key with a value; empty text does not count."""
     for key in keys:
         value = item.get(key)
         if value is not None and value != "":
@@ -136,7 +136,7 @@ def first(item: dict[str, Any], keys: Sequence[str]) -> Any:
 
 
 def label(value: object) -> str | None:
-    """A name or identifier on one line, empty for nothing, None for what is no such thing."""
+    """A name or identifier on one line; empty for no value, None for a value of another kind."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -147,7 +147,7 @@ def label(value: object) -> str | None:
 
 
 def folder(path: object) -> str:
-    """The last name of a path, of either kind of system."""
+    """The last part of a POSIX or Windows path."""
     return label(PurePath(path.replace("\\", "/")).name) or "" if isinstance(path, str) else ""
 
 
@@ -172,9 +172,9 @@ _CLAUDE_META = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isAp
 
 
 class Message(NamedTuple):
-    """One message as its source tells it: `at` in µs since 1970 UTC, identifiers empty where none is given.
+    """One message of a source: `at` in µs since 1970 UTC, identifiers empty if the source has none.
 
-    Of an excerpt (what a tool says) only the beginning is kept, once its secrets are out.
+    Of an excerpt (the text of a tool) only the beginning is kept, after redaction.
     """
 
     conversation_id: str
@@ -189,7 +189,7 @@ class Message(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """What a file says about messages that do not say it themselves."""
+    """Defaults of a file for messages without their own values."""
 
     conversation_id: str
     scope: str = "global"
@@ -221,7 +221,7 @@ def _message(item: dict[str, Any], origin: Origin) -> Parsed:
         if any(item.get(key) == "" for key in _CONTENT) or item.get("tool_calls"):
             return (Note("skipped", "a message without text"),)
         raise UnreadableError("neither content nor text")
-    said, tools = split_content(content)
+    words, tools = split_content(content)
     role, speaker, notes = who(item)
     labels = [label(first(item, keys)) for keys in (_CONVERSATION, _MESSAGE, _SCOPE)]
     if labels[0] is None:
@@ -232,7 +232,7 @@ def _message(item: dict[str, Any], origin: Origin) -> Parsed:
     if problem:
         notes.append(problem)
     message = Message(
-        labels[0] or origin.conversation_id, labels[1] or "", role, speaker, said, at, labels[2] or origin.scope
+        labels[0] or origin.conversation_id, labels[1] or "", role, speaker, words, at, labels[2] or origin.scope
     )
     return (*_with_tools(message, tools), *notes)
 
@@ -253,7 +253,7 @@ def _parse_nested(outer: dict[str, Any], nested: list[Any], origin: Origin) -> I
 
 
 def parse_claude_code(item: Any, origin: Origin) -> Parsed:
-    """Messages of one line of a Claude Code session; what a subagent or a tool says has the role tool."""
+    """Messages of one line of a Claude Code session; subagents and tools have the role tool."""
     if not isinstance(item, dict) or not isinstance(item.get("type"), str):
         return (Note("unreadable", f"{kind_of(item)} without a type instead of a line of Claude Code"),)
     message = item.get("message")
@@ -264,16 +264,16 @@ def parse_claude_code(item: Any, origin: Origin) -> Parsed:
     if not isinstance(message, dict):
         return (Note("unreadable", f"message is {kind_of(message)}"),)
     try:
-        said, tools = split_content(message.get("content"))
+        content, tools = split_content(message.get("content"))
     except UnreadableError as reason:
         return (Note("unreadable", str(reason)),)
-    said = _REMINDER.sub("", said).strip()
-    if _WRAPPER.match(said):
+    content = _REMINDER.sub("", content).strip()
+    if _WRAPPER.match(content):
         return (Note("skipped", "the wrapper of a command"),)
     at, problem = time_of(item.get("timestamp"))
     role, speaker = ("tool", "subagent") if item.get("isSidechain") is True else (item["type"], item["type"])
     session, message_id = label(item.get("sessionId")) or origin.conversation_id, label(item.get("uuid")) or ""
-    found = Message(session, message_id, role, speaker, said, at, folder(item.get("cwd")) or origin.scope,
+    found = Message(session, message_id, role, speaker, content, at, folder(item.get("cwd")) or origin.scope,
                     is_excerpt=role == "tool")  # fmt: skip
     return (*_with_tools(found, tools), *((problem,) if problem else ()))
 
@@ -309,7 +309,7 @@ def _branch(mapping: dict[str, Any], current: object) -> Sequence[tuple[str, dic
     while isinstance(node, str) and node not in path and isinstance(mapping.get(node), dict):
         path[node] = mapping[node]
         node = mapping[node].get("parent")
-    found = [(node_id, held.get("message")) for node_id, held in reversed(path.items())]
+    found = [(node_id, entry.get("message")) for node_id, entry in reversed(path.items())]
     return [(node_id, message) for node_id, message in found if isinstance(message, dict)]
 
 
@@ -335,12 +335,12 @@ def _chatgpt_message(message: dict[str, Any]) -> tuple[str, str, str] | Note:
     if not isinstance(content, dict):
         raise UnreadableError(f"content is {kind_of(content)}")
     kind = content.get("content_type")
-    said = _parts_text(content)
-    if not said.strip() or kind in ("thoughts", "reasoning_recap"):
+    words = _parts_text(content)
+    if not words.strip() or kind in ("thoughts", "reasoning_recap"):
         return Note("skipped", "a message without text (picture, file, reasoning)")
     if role == "tool" or message.get("recipient") not in (None, "all") or kind in ("code", "execution_output"):
-        return "tool", label(author.get("name")) or "tool", said
-    return role, label(author.get("name")) or role, said
+        return "tool", label(author.get("name")) or "tool", words
+    return role, label(author.get("name")) or role, words
 
 
 def _parts_text(content: dict[str, Any]) -> str:
@@ -360,8 +360,8 @@ def _with_tools(message: Message, tools: Sequence[str]) -> Iterator[Message | No
     """The message itself if it has text, then one message of role tool for each use and result of a tool."""
     if message.content:
         yield message
-    for number, said in enumerate(tools, 1):
+    for number, tool_text in enumerate(tools, 1):
         own_id = f"{message.message_id}/{number}" if message.message_id else ""
-        yield message._replace(message_id=own_id, role="tool", speaker="tool", content=said, is_excerpt=True)
+        yield message._replace(message_id=own_id, role="tool", speaker="tool", content=tool_text, is_excerpt=True)
     if not message.content and not tools:
         yield Note("skipped", "a message without text")

@@ -1,7 +1,7 @@
 """Windows: consecutive messages that are extracted in one call (S2-16, S2-17).
 
-A window is measured by what people said. For a model it is made brief: of an assistant's message remains what the
-person answers to, of code and long pastes nothing, and short conversations of the same people share one window.
+The text of people gives the size of a window. A window for a model is shortened: of an assistant's message only the
+part that the person answers stays, code and long pastes go, and short conversations of the same people share a window.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ CHARS_PER_TOKEN = 4  # common estimate for English text and byte-pair vocabulari
 COLUMNS = ("id", "conversation_id", "ordinal", "role", "speaker", "content", "occurred_at", "scope")
 ORDER = ("conversation_id", "ordinal", "occurred_at", "id")
 PEOPLE = frozenset({"user", "document"})
-"""Roles of those whose statements are kept; what others say is shown for understanding."""
+"""Roles whose statements are kept; other messages are context."""
 ANSWERED_CHARS = 400
-"""Of an assistant's message: the first and the last sentence, and those that share words with what follows."""
+"""Of an assistant's message: the first and the last sentence, and sentences that share words with the answer."""
 PERSON_CHARS = 12_000
-"""Of a person's message: the beginning and the end; what stands between is mostly pasted."""
+"""Of a person's message: the beginning and the end; the middle is mostly pasted."""
 _SHARED_WORDS = 2
 _WORD = re.compile(r"[^\W\d_]{5,}|\d[\d.,:/-]*\d")
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedWindow:
-    """A window with the row id of each of its turns, context included, and the rows that it settles."""
+    """A window with the row id of each turn, context included, and the rows that it settles."""
 
     window: Window
     message_ids: tuple[str, ...]
@@ -44,7 +44,7 @@ class PlannedWindow:
 
     @property
     def new_ids(self) -> tuple[str, ...]:
-        """Rows that are to be extracted."""
+        """Rows to extract."""
         return self.settles or self.speaking_ids
 
     @property
@@ -53,14 +53,14 @@ class PlannedWindow:
         return tuple(row for turn, row in zip(self.window.turns, self.message_ids, strict=True) if not turn.is_context)
 
     def knowing(self, known: Sequence[KnownFact], roster: Sequence[RosterEntry] = ()) -> PlannedWindow:
-        """The same window with the facts it may repeat or end, and the people and things in play."""
+        """The window with the known facts that it may repeat or end, and with its roster."""
         return replace(self, window=replace(self.window, known=tuple(known), roster=tuple(roster)))
 
 
 def plan_windows(new: pl.DataFrame, earlier: pl.DataFrame, settings: ExtractSettings) -> list[PlannedWindow]:
-    """Windows over new messages, each preceded by up to `context_messages` messages said before it.
+    """Windows over new messages, each after up to `context_messages` earlier messages.
 
-    Both frames have `COLUMNS`; `earlier` holds messages of the same conversations that were handled before. Where `new`
+    Both frames have `COLUMNS`; `earlier` has messages of the same conversations from earlier runs. Where `new`
     has a `topic`, see `with_topics`, a window ends with it, too (S4-22).
     """
     topic = pl.col("topic") if "topic" in new.columns else pl.lit(None, pl.Int64).alias("topic")
@@ -71,18 +71,20 @@ def plan_windows(new: pl.DataFrame, earlier: pl.DataFrame, settings: ExtractSett
         ]
     ).sort(ORDER)
     planned: list[PlannedWindow] = []
-    for rows in marked.partition_by("conversation_id", maintain_order=True):
-        planned += _conversation(rows.to_dicts(), settings)
+    for conversation in marked.partition_by("conversation_id", maintain_order=True):
+        rows = conversation.to_dicts()
+        for group in _groups(rows, settings):
+            before = range(max(0, group[0] - settings.context_messages), group[0])
+            planned.append(_window([rows[n] for n in before if n not in group], [rows[n] for n in group]))
     return planned
 
 
 def brief_windows(planned: Sequence[PlannedWindow], settings: ExtractSettings) -> list[PlannedWindow]:
-    """The windows as a model reads them, in the order in which they were said.
+    """The windows for a model, in order of time.
 
-    Neighbours of one scope and the same speakers are one window as long as it stays within the limits, unless a window
-    ends with its topic.
+    Neighbours of one scope and the same speakers join within the limits, unless windows end with their topic.
     """
-    ordered = sorted(planned, key=lambda each: each.window.turns[-1].occurred_at)  # equal ones as they were planned
+    ordered = sorted(planned, key=lambda each: each.window.turns[-1].occurred_at)  # a stable sort
     joined: list[PlannedWindow] = []
     for each in map(_brief, ordered):
         if joined and _fit(joined[-1], each, settings):
@@ -93,15 +95,15 @@ def brief_windows(planned: Sequence[PlannedWindow], settings: ExtractSettings) -
 
 
 def speakers_of(planned: PlannedWindow) -> frozenset[str]:
-    """Who speaks in a window, assistants and documents left out."""
+    """The speakers of a window without assistants and documents."""
     return frozenset(turn.speaker.lower() for turn in planned.window.turns if turn.role in PEOPLE - {"document"})
 
 
 def with_topics(messages: pl.DataFrame, settings: NoiseSettings) -> pl.DataFrame:
     """The messages in order, with the number of their `topic` within their conversation (S4-22).
 
-    They have `COLUMNS` and a `vector`. One without a vector does not turn the talk: what comes next is compared with
-    the one before it.
+    They have `COLUMNS` and a `vector`. A message without a vector does not change the topic: the next message is
+    compared with the one before it.
     """
     parts = messages.sort(ORDER).partition_by("conversation_id", maintain_order=True)
     return pl.concat([_with_topic(rows, settings) for rows in parts or [messages]])
@@ -110,37 +112,30 @@ def with_topics(messages: pl.DataFrame, settings: NoiseSettings) -> pl.DataFrame
 def _with_topic(rows: pl.DataFrame, settings: NoiseSettings) -> pl.DataFrame:
     place = pl.when(pl.col("vector").is_not_null()).then(pl.int_range(pl.len())).forward_fill().backward_fill()
     places = rows.select(place=place)["place"]
-    silent = bool(places.null_count())  # all of it: it is parted by length alone
+    silent = bool(places.null_count())  # no vectors at all: only the length counts
     vectors = np.ones((len(rows), 1), np.float32) if silent else rows["vector"].gather(places).to_numpy()
     lengths = rows["content"].str.len_chars().fill_null(0).to_numpy()
     return rows.with_columns(pl.Series("topic", group_topics(vectors, lengths, settings)))
 
 
-def _conversation(rows: list[dict[str, Any]], settings: ExtractSettings) -> Iterator[PlannedWindow]:
-    for group in _groups(rows, settings):
-        first = group[0]
-        context = [n for n in range(max(0, first - settings.context_messages), first) if n not in group]
-        yield _window([rows[n] for n in context], [rows[n] for n in group])
-
-
 def _groups(rows: list[dict[str, Any]], settings: ExtractSettings) -> Iterator[list[int]]:
     """Positions of the new messages of each window.
 
-    It is full by what people said, by count or by tokens, or ended by an older message or another topic.
+    A window is full by the number or the tokens of people's messages; an older message or a new topic ends it.
     """
     group: list[int] = []
     tokens = messages = 0
     for n, row in enumerate(rows):
-        is_said = row["role"] in PEOPLE
-        cost = is_said * (len(row["content"] or "") // CHARS_PER_TOKEN + 1)
-        full = is_said and (messages >= settings.window_messages or tokens + cost > settings.window_tokens)
+        is_statement = row["role"] in PEOPLE
+        cost = is_statement * (len(row["content"] or "") // CHARS_PER_TOKEN + 1)
+        full = is_statement and (messages >= settings.window_messages or tokens + cost > settings.window_tokens)
         if group and ((full and messages) or not row["is_new"] or row["topic"] != rows[group[-1]]["topic"]):
             yield group
             group, tokens, messages = [], 0, 0
         if row["is_new"]:
             group.append(n)
             tokens += cost
-            messages += is_said
+            messages += is_statement
     if group:
         yield group
 
@@ -163,7 +158,7 @@ def _window(context: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any
 
 
 def _brief(planned: PlannedWindow) -> PlannedWindow:
-    """Without code, pastes, and the parts of an assistant's messages that nobody answers to; these are context only."""
+    """Without code, pastes and unanswered parts of an assistant's messages; the answered parts are context only."""
     turns = planned.window.turns
     kept: list[tuple[Turn, str]] = []
     for n, (turn, row) in enumerate(zip(turns, planned.message_ids, strict=True)):
@@ -180,10 +175,10 @@ def _brief(planned: PlannedWindow) -> PlannedWindow:
 
 
 def answered_part(text: str, answer: str, most: int = ANSWERED_CHARS) -> str:
-    """Of an assistant's message what the person's next message answers to, at most `most` characters.
+    """The part of an assistant's message that the person's next message answers, at most `most` characters.
 
-    The first and the last sentence, and those that share words or figures with the answer. Empty where there is no
-    answer, or nothing but code to be answered.
+    It has the first and the last sentence, and sentences that share words or figures with the answer. It is empty
+    without an answer, or if the message is only code.
     """
     plain = sentences(strip_code(text)) if answer else []
     if not plain:
@@ -205,7 +200,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _shortened(text: str) -> str:
-    """A person's message without fenced code, its middle left out where it is very long."""
+    """A person's message without fenced code; a very long one also without its middle."""
     plain = strip_code(text).strip()
     shown = plain if plain and plain == text.strip() else f"{plain} [code]".strip()
     half = PERSON_CHARS // 2
@@ -213,7 +208,7 @@ def _shortened(text: str) -> str:
 
 
 def _size(planned: PlannedWindow) -> tuple[int, int]:
-    """Messages and tokens of what people say in it."""
+    """(messages, tokens) of the people in a window."""
     spoken = [turn for turn in planned.window.turns if not turn.is_context]
     return len(spoken), sum(len(turn.text) // CHARS_PER_TOKEN + 1 for turn in spoken)
 
@@ -223,14 +218,14 @@ def _fit(a: PlannedWindow, b: PlannedWindow, settings: ExtractSettings) -> bool:
     if settings.by_topic or not speakers or a.window.scope != b.window.scope or speakers != speakers_of(b):
         return False
     shown = {row for turn, row in zip(a.window.turns, a.message_ids, strict=True) if turn.is_context}
-    if not shown.isdisjoint(b.speaking_ids):  # clocks that stand still or run back: what one shows the other reads
+    if not shown.isdisjoint(b.speaking_ids):  # with broken clocks the context of one window may be new in the other
         return False
     messages, tokens = (one + other for one, other in zip(_size(a), _size(b), strict=True))
     return messages <= settings.window_messages and tokens <= settings.window_tokens
 
 
 def _join(a: PlannedWindow, b: PlannedWindow) -> PlannedWindow:
-    """Both as one; what both show as context, or one shows that the other extracts, stands in it once."""
+    """Both windows as one, with each message once."""
     here = set(a.message_ids)
     more = [(turn, row) for turn, row in zip(b.window.turns, b.message_ids, strict=True) if row not in here]
     start = len(a.window.turns)
@@ -241,9 +236,9 @@ def _join(a: PlannedWindow, b: PlannedWindow) -> PlannedWindow:
 
 
 def first_of_each(planned: Sequence[PlannedWindow]) -> list[PlannedWindow]:
-    """The windows that can be read now, beside each other: of those that share a speaker or a scope's memory the first.
+    """The windows that can be read now, in parallel: of windows with a common speaker in one scope only the first.
 
-    `planned` are in the order of time. What shares nobody with an earlier one does not wait for it.
+    `planned` are in order of time.
     """
     ready: list[PlannedWindow] = []
     waiting: set[tuple[str, str]] = set()
@@ -255,7 +250,7 @@ def first_of_each(planned: Sequence[PlannedWindow]) -> list[PlannedWindow]:
     return ready
 
 
-# Time windows: what was said long ago is read day by day, week by week or month by month (§6.5).
+# Time windows: old messages are read day by day, week by week or month by month (§6.5).
 
 
 Period = Literal["day", "week", "month"]
@@ -264,7 +259,7 @@ PERIODS: dict[Period, str] = {"day": "1d", "week": "1w", "month": "1mo"}
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
-    """The messages said in [since, until), and how many of them are meant."""
+    """Messages of [since, until), and the number of them to read."""
 
     since: datetime
     until: datetime
@@ -272,41 +267,40 @@ class TimeWindow:
 
     @property
     def span(self) -> tuple[datetime, datetime]:
-        """From when to before when."""
+        """(since, until)."""
         return self.since, self.until
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The shown name."""
         return window_name(self.since, self.until)
 
 
 def window_name(since: datetime, until: datetime) -> str:
-    """The month, as 2026-04, where it is a whole one; otherwise the day with which it begins."""
+    """A whole month as 2026-04; otherwise the first day."""
     is_month = since.day == until.day == 1 and (until - since).days in range(28, 32)
     return f"{since:%Y-%m}" if is_month else f"{since:%Y-%m-%d}"
 
 
-def moment(asked: date | datetime | None) -> datetime | None:
-    """The time that somebody means: of a day its first moment, in UTC unless a zone is named."""
-    if asked is None or isinstance(asked, datetime):
-        return in_utc(asked) if asked is not None else None
-    return datetime.combine(asked, time(), UTC)
+def moment(given: date | datetime | None) -> datetime | None:
+    """A day or time as a time: of a day its first moment; in UTC without a zone."""
+    if given is None or isinstance(given, datetime):
+        return in_utc(given) if given is not None else None
+    return datetime.combine(given, time(), UTC)
 
 
 def plan_time_windows(
-    said: pl.Series, period: Period, start: datetime | None = None, end: datetime | None = None
+    times: pl.Series, period: Period, start: datetime | None = None, end: datetime | None = None
 ) -> list[TimeWindow]:
-    """The windows of the calendar (UTC; weeks begin on Monday) in which anything was said, oldest first.
+    """The windows of the calendar (UTC; weeks begin on Monday) with messages, oldest first.
 
-    `said` are the times of messages. The first and the last window end where [start, end) does; without them, with the
-    calendar.
+    `times` are the times of messages. [start, end) cuts the first and the last window.
     """
     at = pl.col("at")
     within = [at >= start] if start is not None else []
     within += [at < end] if end is not None else []
     step = PERIODS[period]
-    frame = said.cast(pl.Datetime("us", "UTC")).alias("at").to_frame().drop_nulls().filter(*within)
+    frame = times.cast(pl.Datetime("us", "UTC")).alias("at").to_frame().drop_nulls().filter(*within)
     counted = frame.group_by(since=at.dt.truncate(step)).len("messages").sort("since")
     rows = counted.with_columns(until=pl.col("since").dt.offset_by(step)).select("since", "until", "messages")
     return [
@@ -316,7 +310,7 @@ def plan_time_windows(
 
 
 def limited(windows: Iterable[TimeWindow], limit: int | None) -> list[TimeWindow]:
-    """The windows that hold the first `limit` messages, the last of them only in part; none: all."""
+    """The windows of the first `limit` messages, the last window in part; all windows without a limit."""
     if limit is None:
         return list(windows)
     taken: list[TimeWindow] = []

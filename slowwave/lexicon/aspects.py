@@ -1,4 +1,4 @@
-"""The fourteen aspects of a life: which of them a fact touches, and how well each is known (S3-13 … S3-19)."""
+"""The fourteen aspects of a life: the aspects of each fact, and a score of each aspect (S3-13 … S3-19)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from slowwave.settings import AspectSettings
 from slowwave.text import row_id
 
 NO_KNOWLEDGE = ("similarity", "structural")
-"""Kinds of facts that nobody stated: they count for nothing that is known (T33)."""
+"""Kinds of facts that nobody stated: they do not count as knowledge (T33)."""
 TAGGED = ("id", "kind", "subject_id", "object_id", "predicate", "confidence")
-"""What must be known of a fact to score its aspects."""
+"""The columns of a fact that scores need."""
 COUNTED = ("facts", "entities", "predicates", "confidence", "score")
 
 
 @dataclass(frozen=True, slots=True)
 class Aspect:
-    """One aspect and the word starts that speak of it; the icon is one character, two cells wide in a terminal."""
+    """One aspect and its word stems; the icon is one character, two cells wide in a terminal."""
 
     slug: str
     display_name: str
@@ -32,7 +32,7 @@ class Aspect:
     stems: str
 
     def as_json(self) -> dict[str, str]:
-        """What people and scripts see of it (S3-13)."""
+        """The public fields (S3-13)."""
         return {name: getattr(self, name) for name in ("slug", "display_name", "category", "icon")}
 
 
@@ -79,7 +79,7 @@ BY_SLUG: Mapping[str, Aspect] = MappingProxyType({aspect.slug: aspect for aspect
 _ORDER = pl.DataFrame({"slug": SLUGS, "place": range(len(SLUGS))})
 _SLUG = pl.Enum(SLUGS)
 USUAL = AspectSettings()
-_DIGITS = 9  # beyond, a sum of floating-point parts says nothing
+_DIGITS = 9  # beyond them floating-point sums differ
 
 
 def aspect_named(slug: str) -> Aspect:
@@ -92,9 +92,9 @@ def aspect_named(slug: str) -> Aspect:
 
 
 def classify(facts: pl.DataFrame) -> pl.Series:
-    """Slugs of each row in taxonomy order, by word starts in its words (S3-14).
+    """Slugs of each row in taxonomy order, by the stems in its words (S3-14).
 
-    Reads `predicate`, `subject_type`, `object_type`, `kind` and `statement`, those that are there.
+    Reads `predicate`, `subject_type`, `object_type`, `kind` and `statement`, if present.
     """
     read = [c for c in ("predicate", "subject_type", "object_type", "kind", "statement") if c in facts.columns]
     words = facts.select(
@@ -112,16 +112,18 @@ def classify(facts: pl.DataFrame) -> pl.Series:
 
 @dataclass(frozen=True, slots=True)
 class Tagging:
-    """Slugs per row after the merge, and how many tags of the model were not in the taxonomy."""
+    """Slugs per row after the merge, and the number of model tags that are not in the taxonomy."""
 
     slugs: pl.Series
     unknown: int
 
 
-def merge(said: pl.Series, found: pl.Series) -> Tagging:
+def merge(model_tags: pl.Series, found: pl.Series) -> Tagging:
     """Union of a model's tags and the classifier's, once each, in taxonomy order; others are counted (S3-15, S3-16)."""
-    both = pl.DataFrame({"said": said.cast(frames.TEXTS), "found": found.cast(frames.TEXTS)}).with_row_index("row")
-    tags = pl.concat([both.select("row", slug=name).explode("slug").drop_nulls() for name in ("said", "found")])
+    both = pl.DataFrame({"tags": model_tags.cast(frames.TEXTS), "found": found.cast(frames.TEXTS)}).with_row_index(
+        "row"
+    )
+    tags = pl.concat([both.select("row", slug=name).explode("slug").drop_nulls() for name in ("tags", "found")])
     known = tags.join(_ORDER, on="slug")
     merged = known.unique(["row", "slug"]).sort("row", "place").group_by("row", maintain_order=True).agg("slug")
     slugs = both.select("row").join(merged, on="row", how="left", maintain_order="left")["slug"]
@@ -129,7 +131,7 @@ def merge(said: pl.Series, found: pl.Series) -> Tagging:
 
 
 def aspect_rows(facts: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `fact_aspects` for applied facts: one per staged slug, and who found it (S3-17)."""
+    """Rows of `fact_aspects` for applied facts: one per staged slug, with its source `via` (S3-17)."""
     found = facts.select("id", "aspect_slugs", found=classify(facts)).explode("aspect_slugs").drop_nulls("aspect_slugs")
     rows = found.select(
         fact_id="id",
@@ -143,7 +145,7 @@ def aspect_rows(facts: pl.DataFrame) -> pl.DataFrame:
 
 
 def score(facts: int, entities: int, predicates: int, confidence: float, *, settings: AspectSettings = USUAL) -> float:
-    """How well an aspect is known, 0 to 100, from counts and mean confidence in [0, 1] (S3-18); no facts is 0."""
+    """The score of an aspect, 0 to 100, from counts and mean confidence in [0, 1] (S3-18); 0 without facts."""
     if facts <= 0:
         return 0.0
     weights, enough = settings.weights, settings.saturation
@@ -157,19 +159,19 @@ def score(facts: int, entities: int, predicates: int, confidence: float, *, sett
 
 
 def shown(value: float) -> int:
-    """A score as people see it: rounded half up (S3-18)."""
+    """The shown score: rounded half up (S3-18)."""
     return math.floor(round(value, _DIGITS) + 0.5)
 
 
 def score_aspects(facts: pl.DataFrame, tags: pl.DataFrame, settings: AspectSettings = USUAL) -> pl.DataFrame:
     """All fourteen aspects in their order: slug and COUNTED, of live facts (TAGGED) and their tags (S3-18).
 
-    `tags` has fact_id and slug; those of facts that are not among `facts` count for nothing, nor do kinds that are no
-    knowledge. Subjects and objects are entities, relations the canonical ones; a fact without either adds none.
+    `tags` has fact_id and slug; tags of other facts and kinds in NO_KNOWLEDGE do not count. Subjects and objects are
+    entities, relations the canonical ones; a fact without either adds none.
     """
     known = _coded(facts.filter(~pl.col("kind").fill_null("").is_in(NO_KNOWLEDGE)))
-    said = tags.select(id="fact_id", slug=pl.col("slug").cast(_SLUG, strict=False)).drop_nulls()
-    tagged = said.join(known, on="id").drop("id").unique(["row", "slug"])
+    slugs = tags.select(id="fact_id", slug=pl.col("slug").cast(_SLUG, strict=False)).drop_nulls()
+    tagged = slugs.join(known, on="id").drop("id").unique(["row", "slug"])
     ends = pl.col("subject").append(pl.col("object")).drop_nulls().n_unique()
     counts = tagged.group_by(pl.col("slug").cast(pl.String)).agg(
         facts=pl.len().cast(pl.Int64),
@@ -186,18 +188,18 @@ def score_aspects(facts: pl.DataFrame, tags: pl.DataFrame, settings: AspectSetti
 
 
 def confidence_units() -> pl.Expr:
-    """Confidences in billionths, null where there is none: whole numbers have one sum, in whatever order."""
+    """Confidences in billionths, null without one: the sum of integers is the same in any order."""
     return (pl.col("confidence").fill_nan(None) * 1e9).round().cast(pl.Int64)
 
 
 def mean_confidence(units: pl.Expr, count: pl.Expr) -> pl.Expr:
-    """The mean, in [0, 1], of so many confidences that come to so many units; 0 of none."""
+    """The mean in [0, 1] of `count` confidences with the sum `units`; 0 without any."""
     mean = units / count / 1e9
     return pl.when(count > 0).then(mean.round(_DIGITS)).otherwise(0.0)
 
 
 def with_scores(rows: pl.DataFrame, settings: AspectSettings = USUAL) -> pl.DataFrame:
-    """The rows (slug, and COUNTED but the score) with the score of each."""
+    """The rows (slug and COUNTED without the score) with their scores."""
     scores = [
         score(*row, settings=settings)
         for row in rows.select("facts", "entities", "predicates", "confidence").iter_rows()
@@ -206,7 +208,7 @@ def with_scores(rows: pl.DataFrame, settings: AspectSettings = USUAL) -> pl.Data
 
 
 def _coded(facts: pl.DataFrame) -> pl.DataFrame:
-    """The facts with numbers for names, which are counted three times as fast: row, subject, object, predicate."""
+    """The facts with numbers for ids, because they count three times as fast: row, subject, object, predicate."""
     ends = pl.concat([facts["subject_id"], facts["object_id"]]).cast(pl.Categorical).to_physical()
     predicate = pl.col("predicate").replace("", None).cast(pl.Categorical).to_physical()
     numbers = facts.select("id", "confidence", predicate=predicate).with_row_index("row")
@@ -214,28 +216,28 @@ def _coded(facts: pl.DataFrame) -> pl.DataFrame:
 
 
 def changed_scores(fresh: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `fresh` (slug and COUNTED) that say something else than is stored (id and COUNTED) (S3-19).
+    """The rows of `fresh` (slug and COUNTED) that differ from `stored` (id and COUNTED) (S3-19).
 
-    An aspect that was never stored and of which nothing is known is no change.
+    An aspect without a stored row and without facts is no change.
     """
     before = stored.select(pl.col("id").alias("slug"), *COUNTED)
-    held = fresh.select("slug").join(before, on="slug", how="left", maintain_order="left")
-    held = held.with_columns(pl.col(COUNTED).fill_null(0))
-    return fresh.join(held, on=["slug", *COUNTED], how="anti", maintain_order="left")
+    before_scores = fresh.select("slug").join(before, on="slug", how="left", maintain_order="left")
+    before_scores = before_scores.with_columns(pl.col(COUNTED).fill_null(0))
+    return fresh.join(before_scores, on=["slug", *COUNTED], how="anti", maintain_order="left")
 
 
-# What the counts of aspects are made of, so that a change of few facts changes them by those facts alone (S3-18).
-# Facts can be counted up and down. How many different entities and relations they name cannot, unless it is known how
-# many facts name each: that is a part of its own. `aspects.score_aspects` counts the same from all facts at once.
+# Parts of the counts of aspects, so that a change of few facts updates them from those facts alone (S3-18). The number
+# of facts can go up and down. The number of distinct entities and relations needs the number of facts for each of them,
+# so these are parts too. `score_aspects` counts the same from all facts at once.
 
 
 FACTS, RATED, CONFIDENCE = "facts", "rated", "confidence"
 DISTINCT = {"end": "entities", "relation": "predicates"}
-"""The parts that say how many facts name one thing, and the part that says how many such things there are."""
+"""The part with the number of facts of one thing, and the part with the number of such things."""
 KEY = ("id", "slug", "part", "key")
 PARTS = {**dict.fromkeys(KEY, pl.String()), "number": pl.Int64()}
 TOTALS = tuple(f"{slug} {part} " for slug in SLUGS for part in (FACTS, RATED, CONFIDENCE, *DISTINCT.values()))
-"""Ids of the parts that scores are told from."""
+"""Ids of the parts that scores need."""
 _NOTHING = pl.lit("", dtype=pl.String)
 _ID = pl.concat_str("slug", "part", "key", separator=" ").alias("id")
 
@@ -243,8 +245,8 @@ _ID = pl.concat_str("slug", "part", "key", separator=" ").alias("id")
 def parts_of(facts: pl.DataFrame, tags: pl.DataFrame) -> pl.DataFrame:
     """PARTS of these live facts (`aspects.TAGGED`) and their tags (fact_id, slug), each key once."""
     known = facts.filter(~pl.col("kind").fill_null("").is_in(NO_KNOWLEDGE))
-    said = tags.select("slug", id="fact_id").filter(pl.col("slug").is_in(SLUGS)).unique()
-    tagged = said.join(known, on="id").with_columns(pl.col("predicate").replace("", None), units=confidence_units())
+    slugs = tags.select("slug", id="fact_id").filter(pl.col("slug").is_in(SLUGS)).unique()
+    tagged = slugs.join(known, on="id").with_columns(pl.col("predicate").replace("", None), units=confidence_units())
 
     def part(name: str, key: pl.Expr = _NOTHING, number: pl.Expr | None = None) -> pl.DataFrame:
         one = pl.lit(1) if number is None else number
@@ -263,15 +265,15 @@ def parts_of(facts: pl.DataFrame, tags: pl.DataFrame) -> pl.DataFrame:
 
 
 def difference(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
-    """PARTS by which `after` is more than `before`; those that are alike are left out."""
+    """PARTS of `after` minus `before`; equal ones are left out."""
     both = pl.concat([after, before.with_columns(-pl.col("number"))])
     return both.group_by(KEY).agg(pl.col("number").sum()).filter(pl.col("number") != 0)
 
 
 def added(stored: pl.DataFrame, change: pl.DataFrame) -> pl.DataFrame:
-    """The parts that a change makes of stored ones (id, number): PARTS as they are then, 0 of what is no more.
+    """The changed parts after a change to the stored ones (id, number): PARTS, with 0 for parts that are gone.
 
-    `stored` must hold those of the change and `TOTALS`, as far as there are any; only what changes is returned.
+    `stored` must have the parts of the change and `TOTALS`, if they exist.
     """
     moved = _sum(stored, change)
     appeared = (pl.col("number") > 0).cast(pl.Int64) - (pl.col("number_before") > 0).cast(pl.Int64)
@@ -289,7 +291,7 @@ def _sum(stored: pl.DataFrame, change: pl.DataFrame) -> pl.DataFrame:
 
 
 def scores_of(parts: pl.DataFrame, settings: AspectSettings = USUAL) -> pl.DataFrame:
-    """Slug and `aspects.COUNTED` of all fourteen aspects from parts (id, number) that hold `TOTALS`."""
+    """Slug and `aspects.COUNTED` of all fourteen aspects from parts (id, number) with `TOTALS`."""
     numbers = dict(parts.select("id", "number").iter_rows())
 
     def total(part: str) -> list[int]:

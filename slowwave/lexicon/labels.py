@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 Locale = Literal["en", "es"]
-"""The language in which types and relations are shown; whatever it is, the words of both are understood."""
+"""The language of shown types and relations; the words of both are always understood."""
 
 _TYPES: Mapping[str, str] = {
     "person": "Persona people",
@@ -81,14 +81,14 @@ _BETWEEN = re.compile(r"[\s_-]+")
 
 
 def plain(word: str) -> str:
-    """A word as labels are compared by it: lower case, without accents, its parts joined by `_`."""
+    """A word in the form for comparison: lower case, without accents, its parts joined by `_`."""
     letters = unicodedata.normalize("NFKD", word).casefold()
     bare = "".join(letter for letter in letters if not unicodedata.combining(letter))
     return _BETWEEN.sub("_", bare).strip("_")
 
 
 TYPES: tuple[str, ...] = tuple(_TYPES)
-"""The types that an entity can have, as they are stored."""
+"""The stored types of entities."""
 _TYPE_OF = {plain(word): name for name, words in _TYPES.items() for word in (name, *words.split())}
 _RELATION_OF = {plain(word): name for name, words in _RELATIONS.items() for word in (name, *words.split())}
 _SHOWN_TYPES = {name: plain(words.split()[0]).capitalize() for name, words in _TYPES.items()}
@@ -96,26 +96,26 @@ _SHOWN_RELATIONS = {name: plain(words.split()[0]) for name, words in _RELATIONS.
 
 
 def canonical_type(word: str) -> str | None:
-    """The type that a word means in either language, in any case and with or without accents; None if it means none."""
+    """The type of a word in either language, in any case, with or without accents; None for an unknown word."""
     return _TYPE_OF.get(plain(word))
 
 
 def canonical_relation(word: str) -> str:
-    """The relation of the default ontology that a word names in either language; any other word as it is."""
+    """The relation of the default ontology for a word in either language; other words stay unchanged."""
     return _RELATION_OF.get(plain(word), word)
 
 
 def relation_forms(canonical: str) -> tuple[str, ...]:
-    """The Spanish words of a relation, each as it is written with accents and without."""
+    """The Spanish words of a relation, each with accents and without."""
     words = _RELATIONS.get(canonical, "").split()
     return tuple(dict.fromkeys(form for word in words for form in (word, plain(word))))
 
 
 def shown_type(type: str, locale: Locale) -> str:
-    """A stored type as it is shown: `session`, or as sofia writes it `Sesion`; an unknown one as it is."""
+    """The shown form of a stored type: `session`, or `Sesion` as in sofia; an unknown type stays unchanged."""
     return _SHOWN_TYPES.get(type, type) if locale == "es" else type
 
 
 def shown_relation(relation: str, locale: Locale) -> str:
-    """A stored relation as it is shown: `part_of`, or `parte_de`; one that the table does not know as it is."""
+    """The shown form of a stored relation: `part_of` or `parte_de`; an unknown one stays unchanged."""
     return _SHOWN_RELATIONS.get(relation, relation) if locale == "es" else relation

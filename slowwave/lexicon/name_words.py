@@ -1,4 +1,4 @@
-"""Words that names are compared without, or that stand for others: titles, company forms, particles, short names."""
+"""Words that a comparison of names ignores or replaces: titles, company forms, particles, short names."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ TITLES = word_set(
     sheikh sheik sayyid mullah maulana king queen prince princess saint st aunt auntie uncle grandma grandpa coach
     officer agent nurse chef"""
 )
-"""What stands before a name and is no part of it; in ASCII, without full stops."""
+"""Titles before a name; in ASCII, without full stops."""
 SUFFIXES = word_set("jr sr ii iii iv phd md esq mba msc bsc")
 PARTICLES = word_set("al el ul ur bin ibn ben bint abu de da do dos del della di der den van von zu la le the na y e")
-"""Little words inside a name: they tell nothing apart and may be left out."""
+"""Small words inside a name that do not distinguish names."""
 
 _FORMS = """
     limited: ltd, limited, limited company, company limited, co ltd, private limited, pvt ltd, pte ltd, pty ltd
@@ -38,7 +38,7 @@ COMPANY_FORMS = {
     for form in forms.split(", ")
     if form.strip()
 }
-"""Each way to write a form of company, as words in ASCII, with the form that it means."""
+"""Each spelling of a company form, as words in ASCII, with the form."""
 LONGEST_FORM = max(map(len, COMPANY_FORMS))
 
 SPELLINGS = {
@@ -77,7 +77,7 @@ _SHORT_NAMES = """
     vlad; vincent vicente: vince vinny; walter: walt; wilhelm william guillermo: will bill billy willy liam guille memo;
     zachary: zach zack"""
 SHORT_NAMES: dict[str, frozenset[str]] = {}
-"""Each short form of a first name with the whole names that it may stand for."""
+"""Each short form of a first name with its possible whole names."""
 _SAME_NAMES = """john juan johann giovanni jean ivan; peter pedro pierre pietro; paul pablo paolo; george jorge
     giorgio georg; michael miguel michel mikhail; joseph jose giuseppe josef; sergei sergey serhii sergejs;
     alexander alexandre alejandro oleksandr aleksandr; vladimir volodymyr uladzimir; catherine katherine ekaterina"""
@@ -86,7 +86,7 @@ for _group in _SHORT_NAMES.split(";"):
     for _name in _short.split():
         SHORT_NAMES[_name] = SHORT_NAMES.get(_name, frozenset()) | word_set(_whole)
 SAME_NAMES = {name: frozenset(group.split()) for group in _SAME_NAMES.split(";") for name in group.split()}
-"""First names that are one name in several languages."""
+"""First names that are the same name in several languages."""
 
 NUMBER_WORDS = {
     word: str(value)

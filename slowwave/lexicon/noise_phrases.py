@@ -1,11 +1,11 @@
-"""The phrases by which small talk, procedure and findings are told apart, and the texts that stand for worth and noise.
+"""Phrases of small talk, procedure and findings, and example texts of value and noise.
 
-English first, with the commonest of Spanish and German. All lower case, straight apostrophes.
+English first, with the commonest phrases in Spanish and German. All lower case, straight apostrophes.
 """
 
 from __future__ import annotations
 
-# Replies that say nothing by themselves (S4-11). Those that can answer a question are kept apart.
+# Replies without content of their own (S4-11). Replies that can answer a question are separate.
 ASSENTS: tuple[str, ...] = (
     "ok",
     "okay",
@@ -95,7 +95,7 @@ THANKS: tuple[str, ...] = (
     "bitte schön",
 )
 
-# How an assistant announces or reports a step (S4-11); matched at the start of its message.
+# Phrases for the announcement or report of a step (S4-11); matched at the start of an assistant's message.
 PROCEDURAL_OPENERS = (
     r"^(?:i'll |i will |i've |i have |i looked at|i(?:'ve| have)? ?(?:made|updated|changed|added|removed|fixed|"
     r"created|modified|"
@@ -105,7 +105,7 @@ PROCEDURAL_OPENERS = (
     r"voy a |he (?:hecho|actualizado|cambiado|añadido)|por supuesto|claro, |ich werde |ich habe |natürlich|gerne)"
 )
 
-# Words that announce a finding: what follows is worth a look whatever its form (S4-12).
+# Words that announce a finding (S4-12).
 FINDINGS: tuple[str, ...] = (
     "root cause",
     "turns out",
@@ -149,7 +149,7 @@ FINDINGS: tuple[str, ...] = (
     "lag daran",
 )
 
-# What is worth keeping: work first, then what people tell about their lives (S4-16).
+# Texts worth keeping: work first, then the lives of people (S4-16).
 QUALITY_PROTOTYPES: tuple[str, ...] = (
     "We decided to use one option instead of another because of its cost, speed and reliability; the alternatives "
     "were rejected for these reasons.",

@@ -1,6 +1,6 @@
 """How wide a place is: a person lives in a country and in a town of it at the same time.
 
-Of what no list names nothing is known: it may be a quarter, a suburb or a village of another place.
+A place without an entry may be a quarter, a suburb or a village of another place.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ oklahoma | oregon | pennsylvania | rhode island | south carolina | south dakota 
 vermont | virginia | washington state | west virginia | wisconsin | wyoming | bay area | silicon valley | midwest
 new england | east coast | west coast | pacific northwest | cornwall | yorkshire | kent | sussex | essex | surrey
 devon | norfolk | suffolk | cumbria | lancashire | hokkaido | okinawa | bali | java"""
-# Large towns far from each other, none a part of another: what is not here may be a quarter of one that is.
+# Large towns far from each other, none a part of another.
 _TOWNS = """abu dhabi | accra | addis ababa | adelaide | alexandria | algiers | almaty | amman | amsterdam | ankara
 antwerp = antwerpen | asunción | athens | atlanta | auckland | austin | baghdad | baku | bangalore = bengaluru
 bangkok | barcelona | basel | beijing = peking | beirut | belfast | belgrade | bergen | berlin | bern | bilbao
@@ -74,14 +74,14 @@ winnipeg | wrocław = wroclaw | yerevan | zagreb | zürich = zurich"""
 
 
 def _groups(names: str) -> list[list[str]]:
-    """The names of each place of a list; "=" stands between names of one place."""
+    """The names of each place of a list; "=" separates names of one place."""
     return [[normalise_name(name) for name in place.split("=")] for place in names.replace("\n", "|").split("|")]
 
 
 _LISTS = ((TOWN, _TOWNS), (REGION, _REGIONS), (COUNTRY, _COUNTRIES), (CONTINENT, _CONTINENTS))
 _LEVELS = {name: level for level, names in _LISTS for place in _groups(names) for name in place}
 _REGION_NAMES = frozenset(name for place in _groups(_REGIONS) for name in place)
-# The first name of each town and country; a country that is called like a region is not known by its name alone.
+# The first name of each town and country, without countries that share the name of a region.
 _KNOWN = {
     name: (level, place[0])
     for level, names in ((TOWN, _TOWNS), (COUNTRY, _COUNTRIES))
@@ -93,12 +93,12 @@ _SIDES = tuple(f"{side} " for side in "northern southern eastern western central
 
 
 def is_known(name: str) -> bool:
-    """Whether a list names the place, alone or as the end of "Graça, Lisbon"."""
+    """Whether a list has the place, alone or as the end of "Graça, Lisbon"."""
     return any(normalise_name(part) in _LEVELS for part in (name, name.rpartition(",")[2]))
 
 
 def level_of(name: str) -> int:
-    """TOWN, REGION, COUNTRY or CONTINENT; what no list names counts as a town, part of a country as a region."""
+    """TOWN, REGION, COUNTRY or CONTINENT; an unlisted place counts as a town, part of a country as a region."""
     known = normalise_name(name).removeprefix("the ")
     if known in _LEVELS:
         return _LEVELS[known]
@@ -107,11 +107,11 @@ def level_of(name: str) -> int:
 
 
 def is_listed(name: str) -> bool:
-    """Whether a list names the place."""
+    """Whether a list has the place."""
     return normalise_name(name).removeprefix("the ") in _LEVELS
 
 
 def are_apart(a: str, b: str) -> bool:
-    """Whether both names are known for two towns or two countries; regions overlap (the East Coast, Vermont)."""
+    """Whether the names are two known towns or two known countries; regions overlap (the East Coast, Vermont)."""
     one, other = (_KNOWN.get(normalise_name(name).removeprefix("the ")) for name in (a, b))
     return one is not None and other is not None and one[0] == other[0] and one[1] != other[1]

@@ -1,6 +1,6 @@
-"""The words by which the guards of a merge read negation, amounts, times and names (§6.2 G1, G2).
+"""Words for the guards of a merge: negation, amounts, times and names (§6.2 G1, G2).
 
-English first; Spanish and German for what is commonest. A word too many here keeps two statements apart, no more.
+English first, with the commonest words in Spanish and German. A needless word here only prevents a merge.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ WEEKDAYS: Mapping[str, str] = {
     }.items()
     for spelling in (name, *spellings.split())
 }
-# These are also ordinary words when they are written small.
+# These are also ordinary words in lower case.
 AMBIGUOUS_CALENDAR = frozenset(
     {"mar", "march", "may", "jun", "jul", "sep", "sept", "dec", "mon", "wed", "sat", "sun", "jan", "martes", "mai"}
 )
@@ -201,7 +201,7 @@ TIME_WORDS: tuple[str, ...] = tuple(
         "heute gestern morgen vorher nachher bisher"
     ).split()
 )
-# Words that place a statement relative to the day on which it was said.
+# Words that make a statement relative to its day.
 RELATIVE_TIME = (
     r"today|tonight|tomorrow|yesterday|now|currently|recently|lately|soon|just|this (?:morning|afternoon|evening|"
     r"week|weekend|month|year|time)|"
@@ -250,9 +250,9 @@ MODALITY: Mapping[str, str] = {
 }
 
 
-# Words that go in pairs: spellings of one word, and the two ends of one scale (§6.2, T29). Doublets are few and
-# closed on purpose: spellings, short forms, and words that differ in register alone. A boy is not a kid, a man is no
-# person, and a bike may be a bicycle or a motorbike: those stay apart.
+# Doublets (spellings of one word) and scales (words with their opposites) (§6.2, T29). Doublets are few on purpose:
+# spellings, short forms, and words that differ only in register. Boy and kid, man and person stay separate, and so does
+# bike, which may be a bicycle or a motorbike.
 
 
 _DOUBLETS = """
@@ -297,7 +297,7 @@ temporary / permanent | optimistic / pessimistic | positive / negative | guilty 
 ancient / modern | thick / thin | wide broad / narrow | deep / shallow | smooth / rough | sweet / bitter sour
 cheap / expensive | with / without | to / from | for / against | and / or
 """
-# Two words that say what one says; read before words are.
+# Phrases with the meaning of one word; replaced before single words are read.
 PHRASES: Mapping[str, str] = {
     r"close to": "near",
     r"next to": "beside",
@@ -310,7 +310,7 @@ PHRASES: Mapping[str, str] = {
     r"on to": "onto",
     r"in to": "into",
 }
-# Prefixes that turn a word round: "unhappy", "inactive", "disagree".
+# Prefixes that negate a word: "unhappy", "inactive", "disagree".
 TURNING = r"^(?:un|in|im|ir|il|dis|non|de|anti|mis)-?([^\W\d_]{3,})$"
 
 
@@ -326,5 +326,5 @@ def _ends() -> Iterator[tuple[str, str]]:
 
 
 DOUBLETS: Mapping[str, str] = {word: group.split()[0] for group in _groups(_DOUBLETS) for word in group.split()}
-# Of each word the ends of scales that it stands at, scale and sign each, with spaces between them.
+# Each word with its ends of scales: number and sign, separated by spaces.
 ENDS: Mapping[str, str] = {word: " ".join(end for each, end in _ends() if each == word) for word, _ in _ends()}

@@ -1,4 +1,4 @@
-"""Whether a text may tell a time at all: looked at before anything that is slower to import or to run."""
+"""A quick check whether a text may have words of time, and Spanish words of time in English."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _DIGIT_OR_MONTH = re.compile(r"\d|\b(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov
 
 
 def may_tell_when(text: str) -> bool:
-    """Whether a text has a digit or a word without which none tells a time; of most that have one, it is no time."""
+    """Whether a text has a digit or a word that every time needs; most such texts have no time."""
     lower = text.lower()
     return _DIGIT_OR_MONTH.search(text) is not None or any(word in lower for word in _TRIGGERS)
 
 
-# Spanish words that say when, as the English words for the same: "hace dos años" is "two years ago".
+# Spanish words of time and their English words: "hace dos años" is "two years ago".
 
 
 MES = "enero|febrero|marzo|abril|mayo|junio|julio|agosto|sep?tiembre|octubre|noviembre|diciembre"
@@ -79,7 +79,7 @@ _MARK = re.compile(
 
 
 def in_english(words: str) -> str:
-    """The words in English where they are Spanish ones; else as they are. Lower case is expected."""
+    """Spanish words of time in English; other words stay unchanged. The words must be in lower case."""
     if not _MARK.search(words):
         return words
     for pattern, english in _PHRASES:

@@ -1,4 +1,4 @@
-"""The table of verbs: how a clause with each verb may go on, and the relation that it then states."""
+"""The table of verbs: the possible rest of a clause with each verb, and the relation of that clause."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _JOB = (
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One row: how the rest must go on, the relation, the object's type, and the relation when denied."""
+    """One row: the pattern of the rest, the relation, the object's type, and the relation of a denial."""
 
     then: re.Pattern[str]
     relation: str
@@ -31,7 +31,7 @@ class Rule:
 
 _O = r"(?P<o>\S.*)"
 MOVES = frozenset({"move", "moves", "moved", "moving", "relocate", "relocated", "relocating"})
-"""Verbs by which people change their home, and much else is moved."""
+"""Verbs of a change of home; they also have other meanings."""
 _SWITCHES = (
     r"(?:(?:over|back|away|completely|fully|entirely)\s)*(?:from\s(?P<old>[^,;]{2,60}?)\s(?:over\s)?to\s(?P<o>\S.*)"
     r"|to\s(?P<p>[^,;]{2,60}?)\s(?:instead\sof|from)\s(?P<old2>[^,;.]{2,60})|to\s(?P<q>\S.*))"
@@ -127,7 +127,7 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     ("listen listens", rf"to\s{_O}", "listens_to", "", "does_not_listen_to"),
     ("know knows", r"how\sto\s(?P<o>\S.*)", "knows_how_to", "", "does_not_know_how_to"),
     ("promoted", rf"to\s(?:be\s)?{_O}", "has_role", "", ""),
-    # what follows a form of "to be"
+    # after a form of "to be"
     ("be", rf"(?:an?\s)?(?:proud\s|new\s)?member\sof\s{_O}", "member_of", "organization", "not_member_of"),
     ("be", rf"allergic\sto\s{_O}", "allergic_to", "", "not_allergic_to"),
     ("be", rf"(?:originally\s)?from\s{_O}", "is_from", "place", "is_not_from"),
@@ -159,7 +159,7 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
      r"|super|really|very|game|thing|way|dream|journey)\S.*)", "is_a", "", "is_not"),
 )  # fmt: skip
 _ENDINGS: tuple[tuple[str, str, str, str], ...] = (
-    # verbs that say that something is over · how it goes on · relation that ends · type
+    # verbs of an end · how it goes on · relation that ends · type
     ("left", r"(?P<o>(?:the\s)?[A-Z]\S.*)", "works_at", "organization"),
     ("left quit", r"(?:my|the)\s(?:\w+\s)?(?:job|position|role|post)\s(?:at|with)\s(?P<o>(?:the\s)?[A-Z]\S.*)",
      "works_at", "organization"),
@@ -197,5 +197,5 @@ VERBS = _compiled()
 
 
 def is_verb(word: str) -> bool:
-    """Whether the table knows the word as a form of a verb."""
+    """Whether the table has the word as a verb form."""
     return word in VERBS and word != "be"

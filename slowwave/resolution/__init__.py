@@ -1,1 +1,1 @@
-"""Resolution: which known entity a name means."""
+"""Resolution: the known entity of each name."""

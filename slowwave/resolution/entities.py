@@ -1,8 +1,8 @@
-"""Which entity a name means: exact name or alias, then rules, likeness, a question, a new one (S2-01 … S2-09).
+"""The entity of a name: exact name or alias, then rules, vectors, a question, a new entity (S2-01 … S2-09).
 
-`plan_resolution` says what is sure and what is asked, `finish` makes the rows to store. Rules (`name_joins`) join other
-spellings, first names and kin; where a first name can mean two, it means neither, but for a window that names one.
-Names that differ in a number or in a closing parenthesis, "Anna (sister of Ben)", are never joined without a question.
+`plan_resolution` gives the sure results and the questions, `finish` makes the rows to store. Rules (`name_joins`) join
+other spellings, first names and kin. A first name that fits two people means neither, except in a window that names one
+of them in full. Names with another number or closing parenthesis, "Anna (sister of Ben)", join only after a question.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from .name_joins import NOTHING_JOINED, Joined
 from .name_matching import must_differ, short_form
 
 UNCLEAR_NAME = "unclear_name"
-"""The action of the decision that tells of a name that could mean several."""
+"""The action of the decision about a name with several possible meanings."""
 _JOINED = ("similar", "agreed", "spelling", "short_name", "full_name", "kin")
-LIKENESS = {"mention": pl.Int64(), "entity_id": pl.String(), "cosine": pl.Float64()}
+COSINES = {"mention": pl.Int64(), "entity_id": pl.String(), "cosine": pl.Float64()}
 QUESTIONS = {
     "question": pl.Int64(),
     "mention": pl.Int64(),
@@ -42,10 +42,10 @@ QUESTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class ResolutionPlan:
-    """What each mention means as far as rules can tell, and the questions that a model may answer.
+    """The meaning of each mention by the rules, and the questions for a model.
 
     `outcomes`: mention, entity_id, how (alias, name, other_type, spelling, short_name, full_name, kin, similar, ask,
-    new), cosine. `unclear` (mention, entity_id): whom a name could mean; `twins`: as whom its bearer is known twice.
+    new), cosine. `unclear` (mention, entity_id): possible meanings of a name; `twins`: two entities of one bearer.
     """
 
     mentions: Mentions
@@ -56,8 +56,8 @@ class ResolutionPlan:
     unclear: pl.DataFrame
     twins: pl.DataFrame
 
-    def asked(self) -> tuple[NameQuestion, ...]:
-        """The questions as a prompt shows them; side a is the new name."""
+    def name_questions(self) -> tuple[NameQuestion, ...]:
+        """The questions for a prompt; side a is the new name."""
         return tuple(
             NameQuestion(
                 row["question"],
@@ -75,10 +75,10 @@ class ResolutionPlan:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """Rows to store, and `names`: window, canonical_name, entity_id, entity_type for whoever linked to a name.
+    """Rows to store, and `names`: window, canonical_name, entity_id, entity_type of each linked name.
 
-    What is no name has no row in `names`; `counts` has it as `not_named`. `to_embed` holds (id, text) of entities whose
-    vector is missing or no longer says what they are.
+    Words that are no name have no row in `names`; `counts` has them as `not_named`. `to_embed` has (id, text) of
+    entities whose vector is missing or out of date.
     """
 
     names: pl.DataFrame
@@ -93,14 +93,14 @@ def plan_resolution(
     mentions: Mentions,
     entities: pl.DataFrame,
     aliases: pl.DataFrame,
-    likeness: pl.DataFrame,
+    cosines: pl.DataFrame,
     settings: ResolveSettings,
     joined: Joined = NOTHING_JOINED,
 ) -> ResolutionPlan:
-    """Match mentions in the order of S2-05: alias, canonical name, same name under another type, rules, likeness, new.
+    """Match mentions in the order of S2-05: alias, canonical name, same name under another type, rules, vectors, new.
 
-    `entities` and `aliases` hold at least the rows with one of `mentions.names()` and those that `likeness` and
-    `joined` point at. `likeness` (mention, entity_id, cosine) and `joined` may also point at the future entity of
+    `entities` and `aliases` have at least the rows with one of `mentions.names()` and the rows that `cosines` and
+    `joined` point at. `cosines` (mention, entity_id, cosine) and `joined` may also point at the future entity of
     another mention, see `new_id`.
     """
     exact = exact_matches(mentions, entities, aliases, settings)
@@ -120,7 +120,7 @@ def plan_resolution(
     fresh = mentions.distinct.filter(pl.col("mention").is_in(left["mention"].implode())).with_columns(
         entity_id=pl.Series(_new_ids(mentions.distinct.join(left, on="mention", how="semi")), dtype=pl.String)
     )
-    settled = _by_likeness(fresh, entities, likeness, settings)
+    settled = _by_cosine(fresh, entities, cosines, settings)
     parts = [part.select(settled.columns) for part in (known, ruled)]
     outcomes = pl.concat([*parts, settled]).sort("mention")
     questions = _questions(outcomes, mentions.distinct, entities)
@@ -132,8 +132,8 @@ def exact_matches(
 ) -> pl.DataFrame:
     """(mention, entity_id, how) of each mention; null where no known name equals it (S2-05, S2-09).
 
-    An alias or name of the same type counts, else, unless settings are strict, the only one of another type. What was
-    merged into another entity means that one (T25).
+    An alias or name of the same type counts, else, unless settings are strict, the only one of another type. The name
+    of a merged entity means the entity it was merged into (T25).
     """
     by_alias = aliases.rename({"alias_name": "canonical_name"}).select("canonical_name", "entity_type", "entity_id")
     known_entities = frames.conform(entities, frames.ENTITIES)
@@ -155,7 +155,7 @@ def exact_matches(
 
 
 def _short_aliases(exact: pl.DataFrame, distinct: pl.DataFrame, unclear: pl.DataFrame) -> pl.DataFrame:
-    """(mention, is_short): names that are an alias of one of those that they could mean, and nobody's own name."""
+    """(mention, is_short): names that are an alias of one possible meaning, and nobody's own name."""
     both = exact.join(distinct.select("mention", "canonical_name", "entity_type"), on="mention")
     own = pl.Series(_new_ids(both), dtype=pl.String)
     named = both.join(unclear, on=["mention", "entity_id"], how="semi").select("mention")
@@ -166,11 +166,11 @@ def finish(plan: ResolutionPlan, answers: Mapping[int, bool], now: datetime) -> 
     """The rows of a plan once its questions are answered; a question without an answer is a no (S2-07)."""
     yes = [question for question, same in answers.items() if same]
     agreed = plan.questions.filter(pl.col("question").is_in(yes))["mention"].to_list()
-    asked = pl.col("how") == "ask"
+    is_question = pl.col("how") == "ask"
     outcomes = plan.outcomes.with_columns(
-        how=pl.when(asked & pl.col("mention").is_in(agreed))
+        how=pl.when(is_question & pl.col("mention").is_in(agreed))
         .then(pl.lit("agreed"))
-        .when(asked)
+        .when(is_question)
         .then(pl.lit("new"))
         .otherwise("how")
     )
@@ -202,7 +202,7 @@ def finish(plan: ResolutionPlan, answers: Mapping[int, bool], now: datetime) -> 
 
 
 def _by_window(links: pl.DataFrame, unclear: pl.DataFrame) -> pl.DataFrame:
-    """The links, where a name that could mean several means the one whom its own window names in full."""
+    """The links; an unclear name means the entity that its own window names in full."""
     here = links.select("window", "entity_id").unique()
     could = links.select("window", "mention").join(unclear.rename({"entity_id": "meant"}), on="mention")
     named = could.join(here, left_on=["window", "meant"], right_on=["window", "entity_id"], how="semi")
@@ -216,15 +216,15 @@ def _new_ids(fresh: pl.DataFrame) -> list[str]:
     return [new_id(name, kind) for name, kind in fresh.select("canonical_name", "entity_type").iter_rows()]
 
 
-def _by_likeness(
-    fresh: pl.DataFrame, entities: pl.DataFrame, likeness: pl.DataFrame, settings: ResolveSettings
+def _by_cosine(
+    fresh: pl.DataFrame, entities: pl.DataFrame, cosines: pl.DataFrame, settings: ResolveSettings
 ) -> pl.DataFrame:
-    """(mention, entity_id, how, cosine) of names that nothing equals: the nearest entity of the same type decides.
+    """(mention, entity_id, how, cosine) of names without an exact match, by the nearest entity of the same type.
 
-    What was split from another entity is known under its whole name alone (C17).
+    An entity that was split from another is known by its whole name alone (C17).
     """
     new = fresh.select("mention", "entity_id", how=pl.lit("new"), cosine=pl.lit(None, dtype=pl.Float64))
-    if not settings.use_embedding_resolution or likeness.is_empty() or fresh.is_empty():
+    if not settings.use_embedding_resolution or cosines.is_empty() or fresh.is_empty():
         return new
     own = fresh.select("mention", "canonical_name", "entity_type", "entity_id")
     later = own.select(entity_id="entity_id", known="canonical_name", known_type="entity_type", order="mention")
@@ -233,7 +233,7 @@ def _by_likeness(
         entity_id="id", known="canonical_name", known_type="entity_type", order=pl.lit(-1, dtype=pl.Int64)
     )
     best = (
-        frames.conform(likeness, LIKENESS)
+        frames.conform(cosines, COSINES)
         .join(own.rename({"entity_id": "own_id"}), on="mention")
         .join(pl.concat([stored, later]), on="entity_id")
         .filter((pl.col("known_type") == pl.col("entity_type")) & (pl.col("order") < pl.col("mention")))
@@ -250,7 +250,7 @@ def _by_likeness(
 
 
 def _questions(outcomes: pl.DataFrame, distinct: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
-    asked = outcomes.filter(pl.col("how") == "ask").join(distinct, on="mention", maintain_order="left")
+    pairs = outcomes.filter(pl.col("how") == "ask").join(distinct, on="mention", maintain_order="left")
     ids = pl.Series(_new_ids(distinct), dtype=pl.String)
     known = pl.concat(
         [
@@ -258,14 +258,14 @@ def _questions(outcomes: pl.DataFrame, distinct: pl.DataFrame, entities: pl.Data
             distinct.select(entity_id=ids, known_name="name", known_summary="summary"),
         ]
     ).unique("entity_id", keep="first", maintain_order=True)
-    rows = asked.join(known, on="entity_id", how="left", maintain_order="left")
+    rows = pairs.join(known, on="entity_id", how="left", maintain_order="left")
     return frames.conform(rows.with_columns(question=pl.int_range(pl.len(), dtype=pl.Int64)), QUESTIONS).select(
         *QUESTIONS
     )
 
 
 def _final_ids(outcomes: pl.DataFrame, distinct: pl.DataFrame) -> pl.DataFrame:
-    """(mention, entity_id, how, cosine) where a name that means a new name means what that one means."""
+    """(mention, entity_id, how, cosine), with links from new name to new name followed to the end."""
     own = dict(zip(distinct["mention"], _new_ids(distinct), strict=True))
     rows = outcomes.select("mention", "entity_id", "how").rows()
     meant = {own[mention]: entity for mention, entity, how in rows if how != "new"}
@@ -280,7 +280,7 @@ def _final_ids(outcomes: pl.DataFrame, distinct: pl.DataFrame) -> pl.DataFrame:
 
 
 def _entity_rows(mentioned: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
-    """New entities and those that a mention changed, whole rows."""
+    """Whole rows of new entities and of entities that a mention changed."""
     seen = (
         mentioned.sort("last_seen_at", "mention")
         .group_by("entity_id", maintain_order=True)
@@ -288,7 +288,7 @@ def _entity_rows(mentioned: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFram
             forms="name",
             first=pl.col("first_seen_at").min(),
             last=pl.col("last_seen_at").max(),
-            said=pl.struct("summary", is_merge=pl.col("how").is_in(_JOINED)),
+            summaries=pl.struct("summary", is_merge=pl.col("how").is_in(_JOINED)),
         )
     )
     born = mentioned.filter(pl.col("how") == "new").select(
@@ -306,7 +306,7 @@ def _entity_rows(mentioned: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFram
     )
     joined = rows.join(seen.rename({"entity_id": "id"}), on="id", maintain_order="left")
     shown = [_shown(*row) for row in joined.select("name", "entity_type", "forms", "last_seen_at", "last").iter_rows()]
-    summaries = [_summary(old, said) for old, said in joined.select("summary", "said").iter_rows()]
+    summaries = [_summary(old, met) for old, met in joined.select("summary", "summaries").iter_rows()]
     after = joined.with_columns(
         name=pl.when(pl.col("is_renamed").fill_null(False))
         .then("name")
@@ -315,7 +315,7 @@ def _entity_rows(mentioned: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFram
         first_seen_at=pl.min_horizontal("first_seen_at", "first"),
         last_seen_at=pl.max_horizontal("last_seen_at", "last"),
         status=pl.when(pl.col("last").is_not_null() & _comes_back()).then(pl.lit("active")).otherwise("status"),
-    ).drop("forms", "first", "last", "said")
+    ).drop("forms", "first", "last", "summaries")
     hashes = [digest(text) for text in embed_texts(after)]
     after = after.with_columns(embed_text_hash=pl.Series(hashes, dtype=pl.String))
     changed = ["name", "status", "summary", "first_seen_at", "last_seen_at", "embed_text_hash"]
@@ -324,7 +324,7 @@ def _entity_rows(mentioned: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFram
 
 
 def _shown(name: str | None, kind: str, forms: list[str], before: datetime | None, last: datetime) -> str | None:
-    """The name to show: the latest form (S2-01), but of a person the whole name and not a part of it, nor a role."""
+    """The shown name: the latest form (S2-01); of a person the whole name, not a part of it and not a role."""
     for form in forms:
         is_less = kind == "person" and name is not None and _says_less(form, name)
         is_more = kind == "person" and name is not None and _says_less(name, form)
@@ -338,12 +338,12 @@ def _says_less(form: str, other: str) -> bool:
 
 
 def revived(entities: pl.DataFrame) -> pl.DataFrame:
-    """The entities, active again if they were archived: somebody speaks of them. Not what was merged into another."""
+    """The entities, active again if they were archived, because they are mentioned; merged ones stay as they are."""
     return entities.with_columns(status=pl.when(_comes_back()).then(pl.lit("active")).otherwise("status"))
 
 
 def revivals(entities: pl.DataFrame, now: datetime) -> pl.DataFrame:
-    """One decision for each of these entities, which were mentioned, that was archived."""
+    """One decision for each archived entity among these mentioned ones."""
     rows = [
         {
             "id": timed_id("d", now, "revive", id_),
@@ -365,9 +365,9 @@ def _comes_back() -> pl.Expr:
     return (pl.col("status") == "archived").fill_null(False) & pl.col("merged_into").is_null()
 
 
-def _summary(old: str | None, said: list[dict[str, str | bool | None]]) -> str | None:
+def _summary(old: str | None, mentions: list[dict[str, str | bool | None]]) -> str | None:
     """The summary after these mentions: a plain mention replaces it, a merged name adds to it (S2-01, S2-08)."""
-    for mention in said:
+    for mention in mentions:
         new = mention["summary"]
         if new is None:
             continue
@@ -380,7 +380,7 @@ def _summary(old: str | None, said: list[dict[str, str | bool | None]]) -> str |
 
 
 def _alias_rows(mentioned: pl.DataFrame, aliases: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
-    """Names under which an entity was met that are not registered yet, and whole names that were cut (S2-08)."""
+    """New names of entities as aliases, and the whole form of cut names (S2-08)."""
     named = mentioned.select("canonical_name", "clean_name", "entity_type", "entity_id").iter_rows()
     meant = {
         (alias, kind): entity
@@ -399,15 +399,15 @@ def _alias_rows(mentioned: pl.DataFrame, aliases: pl.DataFrame, entities: pl.Dat
 
 
 def _kin_aliases(mentioned: pl.DataFrame, aliases: pl.DataFrame, entities: pl.DataFrame) -> dict[tuple[str, str], str]:
-    """By whom the bearers of names are known, where that can mean one: "my wife Anna" is "ben's wife" from now on.
+    """Kin names of people with a name, where they mean one person: "my wife Anna" is "ben's wife" from now on.
 
-    Until the next one is named: then it means her, unless she was named before the one who is known by it was met.
+    A later wife takes the kin name over, unless she was named before the first mention of its present bearer.
     """
     since = dict(entities.select("id", "first_seen_at").iter_rows())
     bearers = dict(aliases.select("alias_name", "entity_id").iter_rows())
     known: dict[tuple[str, str], str] = {}
-    told = mentioned.select("kin", "entity_type", "entity_id", "last_seen_at").drop_nulls("kin")
-    for known_as, kind, entity, seen in told.sort("last_seen_at", maintain_order=True).iter_rows():
+    named = mentioned.select("kin", "entity_type", "entity_id", "last_seen_at").drop_nulls("kin")
+    for known_as, kind, entity, seen in named.sort("last_seen_at", maintain_order=True).iter_rows():
         kin, met = read_kin(known_as), since.get(bearers.get(known_as, entity))
         if kin is not None and not kin.may_be_several and (met is None or seen is None or met <= seen):
             known[known_as, kind] = entity
@@ -415,14 +415,14 @@ def _kin_aliases(mentioned: pl.DataFrame, aliases: pl.DataFrame, entities: pl.Da
 
 
 def _to_embed(entities: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
-    """(id, text) of the rows whose embedded text is new."""
+    """(id, text) of the rows with a new text to embed."""
     known = frames.conform(before, frames.ENTITIES).select("id", "embed_text_hash")
     stale = entities.join(known, on=["id", "embed_text_hash"], how="anti", maintain_order="left")
     return stale.select("id", text=embed_texts(stale))
 
 
 def _decisions(mentioned: pl.DataFrame, plan: ResolutionPlan, now: datetime) -> pl.DataFrame:
-    """One decision for each name that was joined to an entity of another name or type."""
+    """One decision for each name that joined an entity of another name or type."""
     reasons = {
         "similar": ("merge_entity", "rule", "{!r} is close enough in meaning to be the same {}."),
         "agreed": ("merge_entity", "model", "{!r} was judged to be the same {}."),
@@ -453,7 +453,7 @@ def _decisions(mentioned: pl.DataFrame, plan: ResolutionPlan, now: datetime) -> 
 
 
 def _unclear_decisions(mentioned: pl.DataFrame, plan: ResolutionPlan, now: datetime) -> pl.DataFrame:
-    """One decision for each name that could mean several, with all of them."""
+    """One decision for each name with several possible meanings, with all of them."""
     several = pl.concat([plan.unclear, plan.twins]).unique(maintain_order=True)
     could = several.group_by("mention", maintain_order=True).agg(could=pl.col("entity_id"))
     rows = [

@@ -1,4 +1,4 @@
-"""Kin and roles: "Evan's wife" and "my manager" are somebody, whose name may be learned later."""
+"""Kin and roles: "Evan's wife" and "my manager" are people whose names may become known later."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from slowwave.text import normalise_name, word_set
 
 FIRST_PERSON = word_set("my our mi mis nuestro nuestra")
-"""Words by which who speaks owns somebody."""
+"""Possessive words of the speaker."""
 
 KIN_MARK = r"['’]s? |^(?:my|our|mi|mis|nuestr[oa]) | (?:of|de) "
-"""What every name that may be one of kin has in it, in lower case."""
+"""A pattern that every possible kin name has, in lower case."""
 
 _ENGLISH = word_set(
     """wife husband spouse partner girlfriend boyfriend fiance fiancé fiancée fiancee ex mother father sister brother
@@ -41,12 +41,12 @@ _SAME: Mapping[str, str] = {
     "perro": "dog", "perra": "dog", "gato": "cat", "gata": "cat",
 }  # fmt: skip
 ROLES: Mapping[str, str] = {role: role for role in sorted(_ENGLISH)} | dict(_SAME)
-"""Each word for a role, English or Spanish, and the one that it is stored under."""
+"""Each word for a role, English or Spanish, with its stored word."""
 _MANY = word_set(
     """friend neighbor neighbour colleague coworker co-worker teammate client compañera compañero amiga amigo vecina
     vecino teacher professor doctor coach child cousin aunt uncle"""
 )
-"""Roles of which people mostly have several: no identity without a word that picks one, as in "best friend"."""
+"""Roles that most people have several of: no identity without a word that picks one, as in "best friend"."""
 _SEVERAL = _MANY | word_set(
     """sister brother sibling son daughter baby stepson stepdaughter stepsister stepbrother niece nephew grandson
     granddaughter grandmother grandfather godson goddaughter sister-in-law brother-in-law son-in-law daughter-in-law
@@ -65,7 +65,7 @@ _NAME = re.compile(r"[A-ZÀ-ÖØ-Þ][\w'’-]*(?:\s+[A-ZÀ-ÖØ-Þ][\w'’-]*)*$
 
 @dataclass(frozen=True, slots=True)
 class Kin:
-    """Somebody by whom they belong to: `possessor` as written ("Evan", "my"), the role, and a name if one is told."""
+    """A person by relation: `possessor` as written ("Evan", "my"), the role, and a name if known."""
 
     possessor: str
     role: str
@@ -73,12 +73,12 @@ class Kin:
 
     @property
     def may_be_several(self) -> bool:
-        """Whether people mostly have, or may have, several of the role: two sisters, a son and another."""
+        """Whether people may have several of the role: two sisters, two sons."""
         return self.role.split()[-1] in _SEVERAL and " " not in self.role
 
     @property
     def is_own(self) -> bool:
-        """Whether they belong to who speaks."""
+        """Whether the possessor is the speaker."""
         return self.possessor.lower() in FIRST_PERSON
 
     def called(self, possessor: str | None = None) -> str:
@@ -89,27 +89,27 @@ class Kin:
 def kin_of(name: str) -> tuple[str, str] | None:
     """(possessor, role) of a name like "Evan's wife", "my older sister", "la esposa de Evan"; None for any other.
 
-    Plurals ("Evan's kids") and roles that people have many of ("my friend") are nobody in particular.
+    Plurals ("Evan's kids") and roles with many bearers ("my friend") mean no one person.
     """
     found = read_kin(name)
     return (found.possessor, found.role) if found else None
 
 
 def read_kin(name: str) -> Kin | None:
-    """`kin_of` with the name that stands behind the role: "my wife Anna", "Evan's wife, Anna Keller"."""
+    """`kin_of` with the name after the role: "my wife Anna", "Evan's wife, Anna Keller"."""
     plain = " ".join(name.replace("’", "'").split())
     for possessor, rest in _splits(plain):
         own = _NAME.search(rest)
         called = own.group() if own else ""
         words = (rest[: own.start()] if own else rest).strip(" ,").lower().split()
         role = _role(words)
-        if role and (called or _picks_one(words)):
+        if role and (called or words[-1] not in _MANY or len(words) > 1):
             return Kin(possessor, role, called)
     return None
 
 
 def _splits(name: str) -> Iterator[tuple[str, str]]:
-    """Whom the name says somebody belongs to, and the rest; the last possessive counts: "Evan's wife's | sister"."""
+    """(possessor, rest) of the name; the last possessive counts: "Evan's wife's | sister"."""
     if own := _OWN.match(name):
         if "'s " not in own["rest"]:
             yield own["who"].lower(), own["rest"]
@@ -124,18 +124,14 @@ def _splits(name: str) -> Iterator[tuple[str, str]]:
 
 
 def _role(words: list[str]) -> str:
-    """The role that these words name, its picking words before it: "older sister"."""
+    """The role in these words, with the words that pick one: "older sister"."""
     if not words or len(words) > 3 or words[-1] not in ROLES or not _PICKS.issuperset(words[:-1]):
         return ""
     return " ".join([*words[:-1], ROLES[words[-1]]])
 
 
-def _picks_one(words: list[str]) -> bool:
-    return words[-1] not in _MANY or len(words) > 1
-
-
 def is_role(word: str) -> bool:
-    """Whether a word is a role or several people of one: "manager", "kids", "friends"."""
+    """Whether a word is a role or its plural: "manager", "kids", "friends"."""
     plain = word.lower()
     return plain in ROLES or plain.removesuffix("s") in ROLES or plain in _GROUPS
 
@@ -146,8 +142,8 @@ _GROUPS = word_set(
 )
 
 
-def kin_told(subject: str, relation: str, object: str | None) -> tuple[str, str] | None:
-    """(by whom they are known, name) where a claim tells the name of kin: "Evan has_wife Anna"."""
+def kin_name(subject: str, relation: str, object: str | None) -> tuple[str, str] | None:
+    """(kin name, name) if a claim names a person of kin: "Evan has_wife Anna"."""
     if not object or not _NAME.match(object):
         return None
     plain = relation.lower().replace(" ", "_")

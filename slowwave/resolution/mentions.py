@@ -1,4 +1,4 @@
-"""The names of a batch, each once, as they are looked up and compared (S2-02, S2-03, S2-18)."""
+"""The names of a batch, each once, in the form for lookup and comparison (S2-02, S2-03, S2-18)."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ RAW_MENTIONS = {
     "seen_at": frames.TIME,
 }
 JUDGED = RAW_MENTIONS | {"is_named": pl.Boolean(), "owner": pl.String(), "kin": pl.String()}
-"""RAW_MENTIONS with what a reader may add: whether the name is one (`is_entity`; null: not judged), who says "my" in
-it, and by whom its bearer is known ("Evan's wife")."""
+"""RAW_MENTIONS with columns that a reader may add: `is_named` by `is_entity` (null: not judged), `owner` (the speaker
+of a "my" in the name), `kin` (the kin name of its bearer, "Evan's wife")."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mentions:
     """The names of a batch.
 
-    `distinct`: mention, canonical_name, entity_type, name (latest form), clean_name, summary (latest), kin (by whom its
-    bearer is known, if that was said), first_seen_at, last_seen_at, times. `links`: window, canonical_name as it was
-    said, mention. `rejected`: names under three bytes; `dropped`: names over the limit; `not_named`: words that are no
-    name.
+    `distinct`: mention, canonical_name, entity_type, name (latest form), clean_name, summary (latest), kin (the kin
+    name of its bearer, if known), first_seen_at, last_seen_at, times. `links`: window, canonical_name as written,
+    mention. `rejected`: names under three bytes; `dropped`: names over the limit; `not_named`: words that are no name.
     """
 
     distinct: pl.DataFrame
@@ -46,7 +45,7 @@ class Mentions:
     not_named: int = 0
 
     def names(self) -> list[str]:
-        """Canonical names: what to look up among entities and aliases before planning."""
+        """Canonical names to look up among entities and aliases before planning."""
         both = pl.concat([self.distinct["canonical_name"], self.distinct["kin"].drop_nulls()])
         return both.unique(maintain_order=True).to_list()
 
@@ -54,7 +53,7 @@ class Mentions:
 def mentions_in(raw: pl.DataFrame, max_per_window: int = 1_000_000, *, type_strict: bool = False) -> Mentions:
     """Each name of a batch once; `raw` has RAW_MENTIONS in order of extraction, entities beyond the limit are dropped.
 
-    One name under several types is one mention of the type said most often, `concept` only if nothing else was said.
+    One name under several types is one mention of the most frequent type; `concept` counts only without another type.
     """
     kept = frames.conform(raw, JUDGED).filter(pl.int_range(pl.len()).over("window") < max_per_window)
     judged = kept.filter(pl.col("is_named").fill_null(True))
@@ -78,22 +77,22 @@ def mentions_in(raw: pl.DataFrame, max_per_window: int = 1_000_000, *, type_stri
     )
     links = (
         typed.join(distinct.select("canonical_name", "entity_type", "mention"), on=["canonical_name", "entity_type"])
-        .unique(["window", "as_said"], keep="first", maintain_order=True)
-        .select("window", pl.col("as_said").alias("canonical_name"), "mention")
+        .unique(["window", "as_written"], keep="first", maintain_order=True)
+        .select("window", pl.col("as_written").alias("canonical_name"), "mention")
     )
     refused = kept.height - judged.height
     return Mentions(distinct, links, named.height - long_enough.height, raw.height - kept.height, refused)
 
 
 def new_id(canonical_name: str, entity_type: str) -> str:
-    """The id that an entity of this name and type gets when it is new."""
+    """The id of a new entity with this name and type."""
     return row_id("e", canonical_name, entity_type)
 
 
 def embed_texts(mentions: pl.DataFrame) -> pl.Series:
-    """What the vector of a name stands for: `name: summary`, or the name alone (S2-07).
+    """The text that is embedded for a name: `name: summary`, or the name alone (S2-07).
 
-    The name is the canonical one, or the one that a person gave.
+    The name is the canonical one, or the name that a person gave.
     """
     summary = pl.col("summary").fill_null("")
     names = mentions.with_columns(called=_given_names(mentions))
@@ -116,7 +115,7 @@ def _normalised(raw: pl.DataFrame) -> pl.DataFrame:
         schema={"name": pl.String, "canonical_name": pl.String, "clean_name": pl.String},
         orient="row",
     )
-    types = {said: canonical_type(said) for said in raw["entity_type"].drop_nulls().unique()}
+    types = {word: canonical_type(word) for word in raw["entity_type"].drop_nulls().unique()}
     known_type = pl.col("entity_type").replace_strict(types, default=None, return_dtype=pl.String)
     summaries = raw["summary"].drop_nulls().unique().to_list()
     cut = {summary: cut_bytes(readable(summary).strip(), MAX_SUMMARY_BYTES) for summary in summaries}
@@ -128,13 +127,13 @@ def _normalised(raw: pl.DataFrame) -> pl.DataFrame:
 
 
 def _as_kin(named: pl.DataFrame) -> pl.DataFrame:
-    """Adds `as_said`, and gives kin the names that they are stored under; "my wife Anna" is "anna", known as kin.
+    """Adds `as_written` and the stored names of kin; "my wife Anna" is "anna" with a kin name.
 
-    What is "my" and nobody's is left out: it could be anybody's.
+    A "my" without a known speaker is left out: it could mean anybody.
     """
-    rows = named.with_columns(as_said="canonical_name")
-    said = rows.filter(pl.col("canonical_name").str.contains(KIN_MARK)).select("name", "owner").unique()
-    kin = [(name, owner, one) for name, owner in said.iter_rows() if (one := read_kin(name)) is not None]
+    rows = named.with_columns(as_written="canonical_name")
+    candidates = rows.filter(pl.col("canonical_name").str.contains(KIN_MARK)).select("name", "owner").unique()
+    kin = [(name, owner, one) for name, owner in candidates.iter_rows() if (one := read_kin(name)) is not None]
     stored = [(name, owner, *_kin_names(one, owner, name)) for name, owner, one in kin]
     schema = dict.fromkeys(("name", "owner", "stored", "shown", "known_as"), pl.String())
     found = pl.DataFrame(stored, schema=schema, orient="row").with_columns(is_kin=pl.lit(True))
@@ -149,8 +148,8 @@ def _as_kin(named: pl.DataFrame) -> pl.DataFrame:
     ).drop("stored", "shown", "known_as", "is_kin")
 
 
-def _kin_names(kin: Kin, owner: str | None, said: str) -> tuple[str | None, str | None, str | None]:
-    """The canonical name, the shown one, and by whom a named one is known."""
+def _kin_names(kin: Kin, owner: str | None, name: str) -> tuple[str | None, str | None, str | None]:
+    """(canonical name, shown name, kin name of a person with a name)."""
     if kin.is_own and not owner:
         return (normalise_name(kin.name), kin.name, None) if kin.name else (None, None, None)
     possessor = str(owner) if kin.is_own else kin.possessor
@@ -173,21 +172,21 @@ def _one_type(named: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-# Names that somebody gives an entity: as they are stored, and why something cannot be one (S2-03, T38, T39).
+# Names that a person gives to an entity: the stored form, and checks (S2-03, T38, T39).
 
 
 def shown_name(name: str) -> str:
-    """A name as it is stored and shown: visible, on one line, single-spaced, at most 512 bytes."""
+    """The stored and shown form of a name: visible, on one line, single-spaced, at most 512 bytes."""
     return cut_bytes(" ".join(readable(name).split()), MAX_NAME_BYTES)
 
 
 def is_too_short(shown: str) -> bool:
-    """Whether it is less than a name has, as `shown_name` gives it."""
+    """Whether the result of `shown_name` is too short for a name."""
     return len(normalise_name(shown).encode()) < MIN_NAME_BYTES
 
 
 def name_to_store(name: str) -> str:
-    """The name as `shown_name` gives it; raises `UnusableInput` where that, and not what was given, cannot be one."""
+    """The result of `shown_name`; raises `UnusableInput` if that result cannot be a name."""
     shown = shown_name(name)
     if reason := injection_reason(shown):
         raise UnusableInput(f"{shown!r} cannot be a name. {reason}", "Say what the entity is called.")

@@ -1,8 +1,8 @@
-"""Which names mean who is known already, by rule: other spellings, first names, full names learned late, kin (S2-05).
+"""Rules that join names to known entities: other spellings, first names, later full names, kin (S2-05).
 
-A short name joins the one full name that it can mean among those known here and those of the same batch; where it can
-mean two it joins neither, and a person is asked. `JOINS` has a row for each mention that joins, `UNCLEAR` one for each
-that could mean several and each of these.
+A short name joins the only full name that it fits among the known names and those of the same batch. If it fits two, it
+joins neither, and a person decides. `JOINS` has a row for each mention that joins, `UNCLEAR` a row for each possible
+meaning of an unclear mention.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ KNOWN: frames.Schema = {"entity_id": pl.String(), "entity_type": pl.String(), "n
 JOINS: frames.Schema = {"mention": pl.Int64(), "entity_id": pl.String(), "how": pl.String()}
 UNCLEAR: frames.Schema = {"mention": pl.Int64(), "entity_id": pl.String()}
 MATCHED = ("person", "organization", "place", "project", "tool")
-"""The types whose names are compared; concepts and files are what they are called."""
+"""The types whose names are compared; concepts and files need an equal name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """JOINS and UNCLEAR of a batch; `twins` has UNCLEAR too, of names whose bearer is known as two: by a name, and as
-    somebody's kin."""
+    """JOINS and UNCLEAR of a batch; `twins` (UNCLEAR) are mentions whose bearer has two entities: one by name, one as
+    kin of another person."""
 
     joins: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=dict(JOINS)))
     unclear: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=dict(UNCLEAR)))
@@ -42,8 +42,8 @@ NOTHING_JOINED = Joined()
 
 def near_names(mentions: Mentions, known: pl.DataFrame) -> pl.DataFrame:
     """The rows of KNOWN that share a word with one of the mentions, and all names of their entities."""
-    asked = mentions.distinct.filter(pl.col("entity_type").is_in(MATCHED))
-    names = pl.concat([asked["name"], asked["kin"].drop_nulls()])
+    compared = mentions.distinct.filter(pl.col("entity_type").is_in(MATCHED))
+    names = pl.concat([compared["name"], compared["kin"].drop_nulls()])
     wanted = set[str]().union(*map(words_of, names))
     keys = {key for name in names for key in ("".join(sorted(words_of(name))), name_parts(name, is_person=False).glued)}
     folded = fold_names(pl.col("name"))
@@ -57,7 +57,7 @@ def near_names(mentions: Mentions, known: pl.DataFrame) -> pl.DataFrame:
 
 
 def may_join() -> pl.Expr:
-    """Whether rules have anything to say of a mention: no known name equals it, or it is one word, or tells of kin."""
+    """Whether rules apply to a mention: it has no exact match, or a short alias, or a kin name."""
     short = (
         (pl.col("how") == "alias")
         & (pl.col("entity_type") == "person")
@@ -67,9 +67,9 @@ def may_join() -> pl.Expr:
 
 
 def plan_joins(mentions: Mentions, exact: Mapping[int, str], known: pl.DataFrame, merged: Iterable[str] = ()) -> Joined:
-    """What the mentions mean that equal no known name; `exact` says which entity the others mean, `known` has KNOWN.
+    """The joins of mentions without an exact match; `exact` has the entities of the others, `known` has KNOWN.
 
-    A short name whose own entity is one of `merged` was decided: it stays with whom it was merged into.
+    A short name whose own entity is one of `merged` is decided: it stays with the entity it was merged into.
     """
     plan = _Plan(exact, known, merged)
     rows = list(mentions.distinct.iter_rows(named=True))
@@ -83,7 +83,7 @@ def plan_joins(mentions: Mentions, exact: Mapping[int, str], known: pl.DataFrame
 
 
 class _Plan:
-    """The names met so far, and what the mentions were found to mean."""
+    """The names so far, and the joins of the mentions."""
 
     def __init__(self, exact: Mapping[int, str], known: pl.DataFrame, merged: Iterable[str] = ()) -> None:
         self.exact = exact
@@ -102,7 +102,7 @@ class _Plan:
             self._add(entity, kind, name)
 
     def meet(self, row: Mapping[str, object]) -> None:
-        """A name of the batch is known to the others, under the entity that it will be."""
+        """Adds a name of the batch under its future entity."""
         self._add(self._meaning(row), str(row["entity_type"]), str(row["name"]))
         if row["kin"] is not None:
             self.kin_names[normalise_name(str(row["kin"]))].add(str(row["name"]))
@@ -132,13 +132,13 @@ class _Plan:
             self.names[entity] |= self.names.pop(old, set())
 
     def now(self, entity: str) -> str:
-        """The entity, or the one that it was found to be."""
+        """The entity after all joins so far."""
         while entity in self._becomes:
             entity = self._becomes[entity]
         return entity
 
     def several(self, found: Mapping[int, set[str]]) -> pl.DataFrame:
-        """UNCLEAR of the mentions that could mean more than one."""
+        """UNCLEAR of the mentions with more than one possible meaning."""
         meant = {mention: sorted({self.now(each) for each in could}) for mention, could in sorted(found.items())}
         rows = [(mention, entity) for mention, could in meant.items() if len(could) > 1 for entity in could]
         return pl.DataFrame(rows, schema=dict(UNCLEAR), orient="row")
@@ -153,7 +153,7 @@ class _Plan:
         return sorted({self.now(each) for each in found} - {self._meaning(row)})
 
     def spelling(self, row: Mapping[str, object]) -> None:
-        """Another spelling of one known name."""
+        """Joins another spelling of one known name."""
         if not self._is_open(row) or read_kin(str(row["name"])):
             return
         name, kind = str(row["name"]), str(row["entity_type"])
@@ -166,7 +166,7 @@ class _Plan:
             self._join(row, same[0], "spelling")
 
     def short_name(self, row: Mapping[str, object]) -> None:
-        """A first name, or a title and a last name, that can mean one known person."""
+        """Joins a first name, or a title and a last name, that fits one known person."""
         mention, name = int(str(row["mention"])), str(row["name"])
         if row["entity_type"] != "person" or mention in self.joined or read_kin(name):
             return
@@ -182,12 +182,12 @@ class _Plan:
             self.unclear[mention] = whom
 
     def _whole_people(self, name: str) -> set[str]:
-        """The people with a name that this one is short for."""
+        """The people whose name has this one as a short form."""
         near = set[str]().union(*(self._by_word.get(("person", word), set()) for word in words_of(name)))
         return {entity for entity in map(self.now, near) if any(short_form(name, each) for each in self.names[entity])}
 
     def full_name(self, row: Mapping[str, object]) -> None:
-        """The full name of somebody known by a short one, who can be nobody else."""
+        """Joins the full name of a person known only by a short form, if it fits nobody else."""
         if not self._is_open(row) or row["entity_type"] != "person":
             return
         name, own = str(row["name"]), self._meaning(row)
@@ -198,7 +198,7 @@ class _Plan:
             self._join(row, short[0], "full_name")
 
     def _is_short(self, entity: str, name: str) -> bool:
-        """Whether somebody is known by nothing but short forms of a name."""
+        """Whether all names of an entity are short forms of this one."""
         called = self._called(entity)
         return bool(called) and all(short_form(each, name) for each in called)
 
@@ -206,7 +206,7 @@ class _Plan:
         return sorted(each for each in self.names[entity] if read_kin(each) is None)
 
     def kin(self, row: Mapping[str, object]) -> None:
-        """Somebody known by whom they belong to: the same possessor under another name, or a name learned now."""
+        """Joins a person known by a kin name: the possessor has another name, or the person has a new name."""
         kin = read_kin(str(row["canonical_name"] if row["kin"] is None else row["kin"]))
         if kin is None or row["entity_type"] not in ("person", "concept"):
             return
@@ -216,7 +216,7 @@ class _Plan:
         (entity,) = known
         mention = int(str(row["mention"]))
         if kin.may_be_several and entity in self._stored and (row["kin"] is not None or self._called(entity)):
-            if not self._called(entity):  # "my sister", and another time Eva: a person is asked, there may be a Mia
+            if not self._called(entity):  # "my sister", later Eva: a person decides, there may be a Mia
                 self.twins[mention] = {entity, self._meaning(row)}
             return
         own = [str(row["name"])] if row["kin"] is not None else sorted(self.kin_names.get(kin.called(), ()))
@@ -247,7 +247,7 @@ class _Plan:
 
 
 def _are_two(one: str, other: str) -> bool:
-    """Whether two names cannot be one person's."""
+    """Whether two names belong to two people."""
     is_one = short_form(one, other) or short_form(other, one) or match_names(one, other, "person").is_same
     return normalise_name(one) != normalise_name(other) and not is_one
 

@@ -1,8 +1,8 @@
-"""Whether two names can be names of one thing: their words are paired, and what is left over or differs is weighed.
+"""Whether two names can belong to one thing: their words are paired, and differences and leftovers are weighed.
 
-Names are compared in ASCII (any script is spelt out), without titles and company forms, whatever the order of the
-parts. The weights of `_WEIGHTS` are those of a logistic regression over labelled pairs of names; `bench names`
-measures it. Numbers that differ always tell two things apart.
+Names are compared in ASCII (other scripts are transliterated), without titles and company forms, in any order of their
+parts. `_WEIGHTS` come from a logistic regression over labelled pairs of names; `bench names` measures it. Different
+numbers always mean two things.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SAME = 0.5
 _WEIGHTS = {
     "bias": 2.9, "edits": -3.3, "swapped": -4.3, "whole": -2.0, "extra_thing": -2.5, "extra_single": -1.0, "forms": -1.6
 }  # fmt: skip
-_LONG_WORD, _LONG_NAME = 6, 11  # letters of a word, and of a name, of which one may be wrong
+_LONG_WORD, _LONG_NAME = 6, 11  # a word and a name of this many letters may have one wrong
 _THINGS = frozenset(TYPES) - {"person"}
 _QUALIFIER = re.compile(r"\(([^()]+)\)\s*$")
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
@@ -47,28 +47,28 @@ _INITIALS = re.compile(r"\b(?:[a-z]\.\s?){2,}|\b[a-z](?:\.[a-z])+\b")
 _WORD = re.compile(r"[a-z0-9]+")
 _AND = frozenset({"and", "und", "et", "y"})
 _DIGITS = re.compile(r"\d+")
-_PAIRED = 0.45  # two words below this likeness are two words
+_PAIRED = 0.45  # two words below this similarity do not match
 _GLUED = 0.9
 _VOWELS = re.compile(r"(?<!^)[aeiouy]")
-_INITIAL, _SHORT = 0.85, 0.92  # the likeness of an initial, and of a short form, to the whole
+_INITIAL, _SHORT = 0.85, 0.92  # the similarity of an initial, and of a short form, to the whole
 
 
 @dataclass(frozen=True, slots=True)
 class NameMatch:
-    """How likely it is that two names mean one thing, 0 to 1, and whether their spelling leaves no doubt of it."""
+    """The probability, 0 to 1, that two names mean one thing, and whether their spelling makes it sure."""
 
     score: float
     is_sure: bool = False
 
     @property
     def is_same(self) -> bool:
-        """Whether they may well be one: worth a question."""
+        """Whether the pair is likely enough for a question."""
         return self.score >= SAME
 
 
 @dataclass(frozen=True, slots=True)
 class NameParts:
-    """A name as it is compared: its words in ASCII, its numbers, its form of company."""
+    """A name in the form for comparison: its words in ASCII, its numbers, its company form."""
 
     words: tuple[str, ...]
     numbers: tuple[str, ...]
@@ -80,19 +80,19 @@ class NameParts:
 
     @property
     def joined(self) -> str:
-        """The words that tell, as one."""
+        """The words as one."""
         return "".join(self.words)
 
 
 def match_names(a: str, b: str, entity_type: str = "person") -> NameMatch:
     """Whether two names of things of this type mean one thing; symmetric.
 
-    Sure are spellings of one name: the same words in another script, order or punctuation, with or without a title or
-    a form of company; and of a person's long name one wrong letter of the last name, or one that is not heard.
+    Spellings of one name are sure: the same words in another script, order or punctuation, with or without a title or
+    company form; in a person's long name also one wrong letter in the last name, or a silent one.
     """
     is_person = entity_type not in _THINGS
     first, second = name_parts(a, is_person=is_person), name_parts(b, is_person=is_person)
-    if must_differ(a, b) or _told_apart(first, second):
+    if must_differ(a, b) or _surely_differ(first, second):
         return NameMatch(0.0)
     if not first.words or not second.words:
         return NameMatch(float(first == second), first == second)
@@ -102,7 +102,7 @@ def match_names(a: str, b: str, entity_type: str = "person") -> NameMatch:
 
 
 def must_differ(name: str, other: str) -> bool:
-    """Whether two names tell things apart on purpose: another number, sign ("C++"), or closing parenthesis."""
+    """Whether two names differ on purpose: another number, sign ("C++") or closing parenthesis."""
     return _marks(name) != _marks(other)
 
 
@@ -130,7 +130,7 @@ def _is_sure(a: NameParts, b: NameParts) -> bool:
 
 @lru_cache(_CACHE)
 def name_parts(name: str, *, is_person: bool) -> NameParts:
-    """The words of a name as they are compared."""
+    """The parts of a name for comparison."""
     spelt = anyascii(_CAMEL.sub(" ", name.replace("ь", "").replace("ъ", ""))).lower()
     spelt = re.sub(r"(?<=[a-z])['`](?=[a-z])", "", spelt)
     spelt = _INITIALS.sub(lambda found: re.sub(r"[.\s]", "", found.group()) + " ", spelt)
@@ -180,7 +180,7 @@ def _without_titles(words: list[str]) -> list[str]:
 
 
 def _without_form(words: list[str]) -> tuple[list[str], str]:
-    """The words without a form of company at either end, and the last of the forms that went."""
+    """(words, form): the words without a company form at either end, and the last form that was removed."""
     for length in range(min(LONGEST_FORM, len(words) - 1), 0, -1):
         for end, rest in ((words[-length:], words[:-length]), (words[:length], words[length:])):
             if kind := COMPANY_FORMS.get(tuple(end)):
@@ -189,8 +189,8 @@ def _without_form(words: list[str]) -> tuple[list[str], str]:
     return words, ""
 
 
-def _told_apart(a: NameParts, b: NameParts) -> bool:
-    """What makes two names different for certain: a number, or the father's name in place of the son's."""
+def _surely_differ(a: NameParts, b: NameParts) -> bool:
+    """Whether two names surely differ: by a number, or by the order of father and son."""
     is_descent = "bin" in a.particles and "bin" in b.particles and len(a.words) == len(b.words) > 2
     is_turned = a.words != b.words and sorted(a.words) == sorted(b.words)
     return a.numbers != b.numbers or (is_descent and is_turned)
@@ -198,7 +198,7 @@ def _told_apart(a: NameParts, b: NameParts) -> bool:
 
 @lru_cache(_CACHE)
 def skeleton(word: str) -> str:
-    """How a word sounds, roughly, so that spellings of one sound in several languages are equal."""
+    """The rough sound of a word, equal for spellings of one sound in several languages."""
     for pattern, sound in _SOUNDS:
         word = pattern.sub(sound, word)
     return word
@@ -216,8 +216,8 @@ _SOUNDS = tuple(
 
 
 @lru_cache(_CACHE)
-def likeness(a: str, b: str) -> float:
-    """How alike two words are, 0 to 1: letters, sounds, initials, short names."""
+def word_similarity(a: str, b: str) -> float:
+    """The similarity of two words, 0 to 1: by letters, sounds, initials, short names."""
     if a == b:
         return 1.0
     if len(a) == 1 or len(b) == 1:
@@ -232,14 +232,14 @@ def likeness(a: str, b: str) -> float:
 
 
 def _sound_alike(a: str, b: str) -> bool:
-    """Whether two words differ in vowels alone."""
+    """Whether two words differ only in vowels."""
     one, two = (_VOWELS.sub("", re.sub(r"^[aeiou]", "a", skeleton(word))) for word in (a, b))
     return one == two and len(one) > 1 and min(len(a), len(b)) > 3
 
 
 def features(a: NameParts, b: NameParts) -> dict[str, float]:
-    """What is weighed, each 0 to 1 and symmetric: letters that differ in the pair of words that is least alike, words
-    that neither has a counterpart for, the names as wholes, words that only one has, and unlike forms of company."""
+    """The weighed features, each 0 to 1 and symmetric: different letters in the least similar pair of words, words
+    without a counterpart on both sides, the whole names, words of only one name, and different company forms."""
     short, long = sorted((a, b), key=lambda each: (len(each.words), len(each.joined), each.words))
     pairs, left, more = _aligned(*_abbreviated(short.words, long.words))
     glued = _glued(short, long)
@@ -258,20 +258,20 @@ def features(a: NameParts, b: NameParts) -> dict[str, float]:
 
 
 def _edits(a: str, b: str) -> float:
-    """How many letters, or sounds, differ."""
+    """The number of different letters or sounds."""
     sounds = OSA.distance(skeleton(a), skeleton(b)) + 0.5
     return min(float(OSA.distance(a, b)), sounds, 1.0 if _sound_alike(a, b) else sounds)
 
 
 def _glued(a: NameParts, b: NameParts) -> float:
-    """Likeness of both names written as one word each, where that is what they differ in: "van der Bilt"."""
+    """Similarity of both names as one word each, if they differ in word breaks: "van der Bilt"."""
     if len(a.words) == len(b.words) and len(a.particles) == len(b.particles):
         return 0.0
     return float(max(OSA.normalized_similarity(a.joined, b.joined), OSA.normalized_similarity(a.glued, b.glued)))
 
 
 def _abbreviated(short: tuple[str, ...], long: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Both with the words that an abbreviation of the other stands for as that abbreviation: "JC", "PLA"."""
+    """Both names, with words replaced by their abbreviation if the other name has it: "JC", "PLA"."""
     for one, two in ((short, long), (long, short)):
         for word in one:
             for start in range(len(two) - len(word) + 1):
@@ -287,10 +287,10 @@ Aligned = tuple[list[tuple[str, str, float]], list[str], list[str]]
 
 @lru_cache(_CACHE)
 def _aligned(short: tuple[str, ...], long: tuple[str, ...]) -> Aligned:
-    """Words of both in the pairs that are most alike together, and what is left of each."""
-    from scipy.optimize import linear_sum_assignment  # slow to import, and of use only where names are compared
+    """The best pairing of the words of both, and the words that are left of each."""
+    from scipy.optimize import linear_sum_assignment  # slow to import
 
-    grid = np.array([[likeness(one, two) for two in long] for one in short])
+    grid = np.array([[word_similarity(one, two) for two in long] for one in short])
     rows, columns = linear_sum_assignment(-grid)
     places = [place for place in zip(rows, columns, strict=True) if grid[place] >= _PAIRED]
     pairs = [(short[row], long[column], float(grid[row, column])) for row, column in places]

@@ -16,7 +16,7 @@ from slowwave.extraction.readings import speaker_name
 from slowwave.extraction.roster import GENERIC_NAMES, UNNAMED
 from slowwave.ingestion.windows import PlannedWindow
 from slowwave.records import KnownFact, RosterEntry, Turn
-from slowwave.resolution.kin import is_role, kin_told
+from slowwave.resolution.kin import is_role, kin_name
 from slowwave.resolution.mentions import JUDGED
 from slowwave.text import normalise_name, normalise_statement, tokens
 
@@ -261,7 +261,7 @@ class _Window:
             listed.setdefault(claim["subject"], (kind, None))
         used = {claim[end] for claim in self.claims for end in ("subject", "object")}
         owners = {speaker_name(turn) for turn in self._window.turns if turn.role == "user" and not turn.is_context}
-        pairs = (kin_told(claim["subject"], claim["relation"], claim["object"]) for claim in self.claims)
+        pairs = (kin_name(claim["subject"], claim["relation"], claim["object"]) for claim in self.claims)
         kin = {pair[1]: pair[0] for pair in pairs if pair is not None}
         return [
             {

@@ -12,7 +12,7 @@ import polars as pl
 from slowwave.filters.injection import injection_flags
 from slowwave.filters.novelty import SurpriseState
 from slowwave.filters.redaction import redact_all
-from slowwave.ingestion.sessions import TOLD
+from slowwave.ingestion.sessions import SUMMARY_COLUMNS
 from slowwave.lifecycle.embedded_texts import SILENT_ROLES, said_text
 from slowwave.ranking.ranking import CONTEXT_ROLES, search_texts
 from slowwave.settings import IngestSettings
@@ -312,7 +312,7 @@ def episode_rows(tx: Reading, rows: pl.DataFrame) -> pl.DataFrame:
         "conversation_id",
         "scope",
         "created_at",
-        *TOLD,
+        *SUMMARY_COLUMNS,
         started_at=pl.min_horizontal("started_at", "started_at_before"),
         ended_at=pl.max_horizontal("ended_at", "ended_at_before"),
         messages=pl.col("messages") + pl.col("messages_before").fill_null(0),

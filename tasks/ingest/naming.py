@@ -11,7 +11,7 @@ from inference.language import Language
 from prompts.rendering import render_resolution
 from prompts.responses import NameResolution
 from slowwave.records import NameQuestion
-from slowwave.resolution.entities import LIKENESS, Resolution, ResolutionPlan, exact_matches, finish, plan_resolution
+from slowwave.resolution.entities import COSINES, Resolution, ResolutionPlan, exact_matches, finish, plan_resolution
 from slowwave.resolution.mentions import Mentions, embed_texts, mentions_in
 from slowwave.resolution.name_joins import KNOWN, MATCHED, NOTHING_JOINED, Joined, may_join, near_names, plan_joins
 from slowwave.settings import ResolveSettings
@@ -34,7 +34,7 @@ async def resolve_names(
 ) -> tuple[Resolution, Verdicts]:
     """The entities that the mentions mean; one model call for every forty names that rules cannot settle."""
     plan = _plan(run, snapshot, raw, settings)
-    answers = await _ask(language, plan.asked())
+    answers = await _ask(language, plan.name_questions())
     keys = dict(zip(plan.questions["question"], _keys(plan), strict=True))
     return finish(plan, answers, run.now), {keys[question]: same for question, same in answers.items()}
 
@@ -51,7 +51,7 @@ def resolve_again(
 def _plan(run: Run, reading: Reading, raw: pl.DataFrame, settings: ResolveSettings) -> ResolutionPlan:
     mentions = mentions_in(raw, type_strict=settings.type_strict)
     aliases = reading.by_ids("entity_aliases", mentions.names(), key="alias_name")
-    likeness = _likeness(run, reading, mentions) if settings.use_embedding_resolution else pl.DataFrame(schema=LIKENESS)
+    likeness = _likeness(run, reading, mentions) if settings.use_embedding_resolution else pl.DataFrame(schema=COSINES)
     by_name = reading.by_ids("entities", mentions.names(), ["id", "merged_into"], key="canonical_name")
     ids = pl.concat([by_name["id"], by_name["merged_into"], aliases["entity_id"], likeness["entity_id"]])
     entities = reading.by_ids("entities", ids)
@@ -121,4 +121,4 @@ def _likeness(run: Run, reading: Reading, mentions: Mentions) -> pl.DataFrame:
         )
         named = found.with_columns(mention=pl.Series(places).gather(found["query"]))
         parts.append(named.select("mention", entity_id="id", cosine=pl.col("cosine").cast(pl.Float64)))
-    return pl.concat(parts) if parts else pl.DataFrame(schema=LIKENESS)
+    return pl.concat(parts) if parts else pl.DataFrame(schema=COSINES)

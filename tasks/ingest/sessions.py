@@ -21,8 +21,8 @@ from prompts.rendering import prompt_version, render_sessions
 from prompts.responses import SessionSummaries, Summaries
 from slowwave.graph.community_summaries import Summary
 from slowwave.ingestion.sessions import (
+    SUMMARY_COLUMNS,
     TALKS,
-    TOLD,
     TURNS_SHOWN,
     count_pairs,
     decisions_about,
@@ -168,7 +168,7 @@ async def summarise_sessions(run: Run, settings: IngestSettings, language: Langu
 
 def _due(reading: Reading, settings: SessionSettings, *, has_model: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Where the messages of conversations are that may be due, and the episodes that are, with their `turns`."""
-    held = reading.frame("episodes", columns=["id", "conversation_id", "messages", *TOLD])
+    held = reading.frame("episodes", columns=["id", "conversation_id", "messages", *SUMMARY_COLUMNS])
     talks = may_be_due(held, settings)["conversation_id"]
     said = reading.by_ids("messages", talks, _PLACE, key="conversation_id", where=_heard(reading))
     due = plan_due(held, count_pairs(said), settings, has_model=has_model)

@@ -13,7 +13,7 @@ from slowwave.errors import UnknownName, UnusableInput
 from slowwave.extraction.dates import find_hint
 from slowwave.lexicon.labels import TYPES, canonical_type
 from slowwave.lifecycle.embedded_texts import OBSERVATIONS
-from slowwave.resolution.entities import LIKENESS, Resolution, finish, plan_resolution, revivals, revived
+from slowwave.resolution.entities import COSINES, Resolution, finish, plan_resolution, revivals, revived
 from slowwave.resolution.mentions import RAW_MENTIONS, mentions_in, name_to_store
 from slowwave.revision.patches import MAX_QUOTE, build_candidates
 from slowwave.settings import ExtractSettings, ResolveSettings
@@ -110,7 +110,7 @@ def new_target(name: str, entity_type: str | None, now: datetime) -> Target:
     """A new entity, a concept if no type is given, under the rules that hold for names in messages."""
     kind = _type_named(entity_type) or "concept"
     mentions = mentions_in(_mention(name_to_store(name), kind, now))
-    nothing = frames.empty(frames.ENTITIES), frames.empty(frames.ALIASES), pl.DataFrame(schema=LIKENESS)
+    nothing = frames.empty(frames.ENTITIES), frames.empty(frames.ALIASES), pl.DataFrame(schema=COSINES)
     resolution = finish(plan_resolution(mentions, *nothing, ResolveSettings()), {}, now)
     entity = resolution.entities.row(0, named=True)
     return Target(entity["id"], entity["name"], True, resolution)

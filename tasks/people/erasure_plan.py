@@ -9,7 +9,7 @@ import polars as pl
 
 from recall.asking import PROMPTS as QUESTIONS
 from slowwave.ingestion.documents import embedded_text
-from slowwave.ingestion.sessions import TOLD
+from slowwave.ingestion.sessions import SUMMARY_COLUMNS
 from slowwave.lifecycle import erasure
 from slowwave.lifecycle.erasure import Ids, Keys
 from slowwave.lifecycle.name_matcher import Names
@@ -172,7 +172,8 @@ class _Striking:
         if table == "episodes":
             left = self._keys["messages"].filter(~pl.col("id").is_in(list(self._gone["messages"])))
             counts = left.group_by("conversation_id").agg(left=pl.len().cast(pl.Int64))
-            silent = before.clear().select(TOLD).clear(len(cut))  # what was told of it may tell of the subject
+            # A summary of the conversation may speak of the subject.
+            silent = before.clear().select(SUMMARY_COLUMNS).clear(len(cut))
             return cut.join(counts, on="conversation_id", how="left", maintain_order="left").with_columns(
                 *silent, messages=pl.min_horizontal("messages", pl.col("left").fill_null(0))
             ).drop("left")  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slowwave.extraction.entity_rule import has_value, how_it_stands, is_entity
-from slowwave.resolution.kin import Kin, kin_of, kin_told, read_kin
+from slowwave.resolution.kin import Kin, kin_name, kin_of, read_kin
 
 TALK = (
     "Pottery keeps me calm. We did a pottery class in Ghent with Lotte Maes, and then I sent my cover letter. "
@@ -93,6 +93,6 @@ def test_kin_and_roles_have_a_possessor(name: str, expected: tuple[str, str] | N
 
 def test_a_name_behind_the_role_is_read_with_it() -> None:
     assert read_kin("my wife, Lotte Maes") == Kin("my", "wife", "Lotte Maes")
-    assert kin_told("Evan", "has_wife", "Lotte") == ("evan's wife", "Lotte")
-    assert kin_told("Evan's wife", "named", "Lotte") == ("evan's wife", "Lotte")
-    assert kin_told("Evan", "likes", "Lotte") is None
+    assert kin_name("Evan", "has_wife", "Lotte") == ("evan's wife", "Lotte")
+    assert kin_name("Evan's wife", "named", "Lotte") == ("evan's wife", "Lotte")
+    assert kin_name("Evan", "likes", "Lotte") is None

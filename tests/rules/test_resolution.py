@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from inference.embedding import open_embedder
 from slowwave import frames
-from slowwave.resolution.entities import LIKENESS, UNCLEAR_NAME, Resolution, exact_matches, finish, plan_resolution
+from slowwave.resolution.entities import COSINES, UNCLEAR_NAME, Resolution, exact_matches, finish, plan_resolution
 from slowwave.resolution.mentions import RAW_MENTIONS, embed_texts, mentions_in, new_id
 from slowwave.resolution.name_joins import KNOWN, near_names, plan_joins
 from slowwave.resolution.name_matching import must_differ
@@ -52,7 +52,7 @@ class Memory:
         settings: ResolveSettings = BY_MEANING,
     ) -> Resolution:
         met = mentions_in(mentions, type_strict=settings.type_strict)
-        near = pl.DataFrame(likeness, schema=LIKENESS, orient="row")
+        near = pl.DataFrame(likeness, schema=COSINES, orient="row")
         exact = exact_matches(met, self.entities, self.aliases, settings)
         equal = dict(exact.drop_nulls("entity_id").select("mention", "entity_id").iter_rows())
         joined = plan_joins(met, equal, near_names(met, self._known()))
@@ -220,7 +220,7 @@ def test_s2_08_a_summary_ends_at_its_limit_also_where_one_is_appended() -> None:
 def test_the_rungs_of_the_ladder_are_literal(cosine: float, how: str) -> None:
     memory = Memory()
     memory.take(raw("PostgreSQL"))
-    near = pl.DataFrame([(0, new_id("postgresql", "tool"), cosine)], schema=LIKENESS, orient="row")
+    near = pl.DataFrame([(0, new_id("postgresql", "tool"), cosine)], schema=COSINES, orient="row")
     plan = plan_resolution(mentions_in(raw("Postgres")), memory.entities, memory.aliases, near, BY_MEANING)
     assert plan.outcomes["how"].to_list() == [how]
     assert plan.questions.height == (how == "ask")
@@ -238,7 +238,7 @@ def test_an_ambiguous_name_is_what_the_answer_says_and_new_without_one(answers: 
 def test_a_question_shows_both_names_and_summaries() -> None:
     memory = Memory()
     memory.take(raw(("PostgreSQL", "tool", "A database.")))
-    near = pl.DataFrame([(0, new_id("postgresql", "tool"), 0.8)], schema=LIKENESS, orient="row")
+    near = pl.DataFrame([(0, new_id("postgresql", "tool"), 0.8)], schema=COSINES, orient="row")
     plan = plan_resolution(
         mentions_in(raw(("Postgres", "tool", "Holds orders."))), memory.entities, memory.aliases, near, BY_MEANING
     )
@@ -253,7 +253,7 @@ def test_a_question_shows_both_names_and_summaries() -> None:
         "known_name": "PostgreSQL",
         "known_summary": "A database.",
     }
-    asked = plan.asked()[0]
+    asked = plan.name_questions()[0]
     assert (asked.number, asked.name_a, asked.name_b, asked.type_b, asked.similarity) == (
         0,
         "Postgres",
@@ -336,7 +336,7 @@ def test_a_number_or_a_closing_parenthesis_that_differs_is_asked_never_merged(na
     assert must_differ(name, other)
     memory = Memory()
     memory.take(raw((name, "person")))
-    near = pl.DataFrame([(0, new_id(name.lower(), "person"), 0.99)], schema=LIKENESS, orient="row")
+    near = pl.DataFrame([(0, new_id(name.lower(), "person"), 0.99)], schema=COSINES, orient="row")
     plan = plan_resolution(mentions_in(raw((other, "person"))), memory.entities, memory.aliases, near, BY_MEANING)
     assert plan.outcomes["how"].to_list() == ["ask"]
 

@@ -16,7 +16,7 @@ from slowwave import frames
 from slowwave.comparison.similarity import Vectors
 from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
 from slowwave.lexicon.stop_words import STOP_WORDS
-from slowwave.resolution.entities import LIKENESS, finish, plan_resolution
+from slowwave.resolution.entities import COSINES, finish, plan_resolution
 from slowwave.resolution.mentions import mentions_in
 from slowwave.settings import ResolveSettings, SplitSettings
 from slowwave.splitting.split_plan import Split, ask_of, checked_splits, plan_hash, plan_split, splits_of
@@ -347,7 +347,7 @@ def test_what_was_split_off_is_met_under_its_whole_name_alone() -> None:
 
     def met(name: str) -> str:
         raw = [{"window": 0, "name": name, "entity_type": "project", "summary": None, "seen_at": NOW}]
-        likeness = pl.DataFrame([(0, "e_2", 0.99), (0, "e_1", 0.9)], schema=LIKENESS, orient="row")
+        likeness = pl.DataFrame([(0, "e_2", 0.99), (0, "e_1", 0.9)], schema=COSINES, orient="row")
         plan = plan_resolution(mentions_in(pl.DataFrame(raw)), known, aliases, likeness, asked)
         return str(finish(plan, {}, NOW).names["entity_id"][0])
 

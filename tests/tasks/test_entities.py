@@ -24,7 +24,7 @@ from slowwave import frames
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.lifecycle.entity_decisions import ENDS
 from slowwave.lifecycle.entity_merges import ancestors, joined_summary, refusal
-from slowwave.resolution.entities import LIKENESS, finish, plan_resolution
+from slowwave.resolution.entities import COSINES, finish, plan_resolution
 from slowwave.resolution.mentions import embed_texts, mentions_in, new_id
 from slowwave.revision.belief_growth import belief_ids, noisy_or
 from slowwave.revision.beliefs import join_beliefs
@@ -344,7 +344,7 @@ def test_a_mention_changes_neither_what_was_merged_nor_the_name_that_a_person_ga
     raw = pl.DataFrame({"window": [0, 0], "name": ["BOB", "ANA"], "entity_type": ["person"] * 2, "seen_at": [NOW] * 2})
     known = entities(Bob={"status": "archived", "merged_into": id_of("Robert Smith")},
                      Ana={"name": "Ana María", "is_renamed": True}).drop("vector")  # fmt: skip
-    plan = plan_resolution(mentions_in(raw), known, frames.empty(frames.ALIASES), pl.DataFrame(schema=LIKENESS),
+    plan = plan_resolution(mentions_in(raw), known, frames.empty(frames.ALIASES), pl.DataFrame(schema=COSINES),
                            ResolveSettings())  # fmt: skip
     found = finish(plan, {}, NOW)
     assert dict(found.names.select("canonical_name", "entity_id").iter_rows()) == {

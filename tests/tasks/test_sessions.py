@@ -18,7 +18,7 @@ from talk import CLAUDE, NOW, START, assert_same, contents, dying, extractor, le
 from prompts.packing import CUT, pack_sessions
 from prompts.rendering import render_sessions
 from recall.memory import Memory
-from slowwave.ingestion.sessions import TOLD, TURN_CHARS, count_pairs, may_be_due, pairs_in, plan_due
+from slowwave.ingestion.sessions import SUMMARY_COLUMNS, TURN_CHARS, count_pairs, may_be_due, pairs_in, plan_due
 from slowwave.records import SessionQuestion, Turn
 from slowwave.settings import SessionSettings
 from storage.store import Store
@@ -343,4 +343,4 @@ def test_a_summary_that_names_somebody_goes_although_no_message_does(tmp_path: P
         tx.upsert("episodes", found.with_columns(**{name: pl.lit(text) for name, text in told_by.items()}))
     run = existing_run("forget", str(place), "default", NOW)
     forget(run, find_subject(run, "Zofia Nowak"))
-    assert rows(place, "episodes").select(TOLD).row(0) == (None, None, None, None)
+    assert rows(place, "episodes").select(SUMMARY_COLUMNS).row(0) == (None, None, None, None)
