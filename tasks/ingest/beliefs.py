@@ -18,13 +18,13 @@ from storage.transactions import Transaction
 PENDING = "promoted_at IS NULL"
 
 
-def plan_held_back(
+def plan_unsure(
     reading: Reading, candidates: Candidates, messages: pl.DataFrame, settings: BeliefSettings, now: datetime
 ) -> BeliefPlan | None:
     """Which candidates of a batch go to the gate and which are held back; None when all go to the gate."""
     if not settings.enabled or candidates.facts.is_empty():
         return None
-    return plan_beliefs(candidates, messages, _held(reading, candidates.facts, now), settings, now)
+    return plan_beliefs(candidates, messages, _stored(reading, candidates.facts, now), settings, now)
 
 
 def write_beliefs(tx: Transaction, plan: BeliefPlan) -> None:
@@ -38,7 +38,7 @@ def write_beliefs(tx: Transaction, plan: BeliefPlan) -> None:
     tx.upsert("fact_evidence", _quoted(tx, plan.support))
 
 
-def _held(reading: Reading, facts: pl.DataFrame, now: datetime) -> Held:
+def _stored(reading: Reading, facts: pl.DataFrame, now: datetime) -> Held:
     """What memory holds near the candidates."""
     columns = list(frames.PENDING_BELIEFS)
     near = reading.by_ids("pending_beliefs", facts["subject_id"], columns, key="subject_id")
@@ -55,6 +55,6 @@ def _held(reading: Reading, facts: pl.DataFrame, now: datetime) -> Held:
 
 def _quoted(reading: Reading, support: pl.DataFrame) -> pl.DataFrame:
     """Rows of `fact_evidence` with the words of each message that come nearest to the statement."""
-    said = reading.by_ids("messages", support["message_id"], ["id", "content"]).rename({"id": "message_id"})
-    rows = support.join(said, on="message_id", how="left", maintain_order="left")
+    messages = reading.by_ids("messages", support["message_id"], ["id", "content"]).rename({"id": "message_id"})
+    rows = support.join(messages, on="message_id", how="left", maintain_order="left")
     return rows.with_columns(quotes(rows)).select(*frames.FACT_EVIDENCE)

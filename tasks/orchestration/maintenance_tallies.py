@@ -14,14 +14,14 @@ from tasks.nightly.eviction import Evicted
 from tasks.nightly.reconciliation import Reconciled
 from tasks.nightly.steward import Pruned, Scored
 from tasks.nightly.usage import Counted
-from tasks.runtime.decisions_shown import Telling
+from tasks.runtime.decisions_shown import DecisionSummary
 
 from .tallies import Tally
 
 if TYPE_CHECKING:
     from .phases import Night
 
-TOLD_EACH = 4
+SHOWN_EACH = 4
 """Decisions of each phase that the summary of a night tells."""
 
 
@@ -53,7 +53,7 @@ class StewardTally(Tally):
         """What faded."""
         if pruned is not None:
             self.counts["facts pruned"] += pruned.pruned
-            self.told += pruned.told
+            self.decisions += pruned.decisions
 
     def merged(self, merged: Reconciled | None) -> None:
         """What repeated."""
@@ -72,11 +72,11 @@ class StewardTally(Tally):
             "Still learning how the memory is used, until as many facts were recalled as [steward] learning_events "
             "says (50): facts are scored, nothing fades or is merged."
         )
-        told = [learning] if self.is_learning else []
+        lines = [learning] if self.is_learning else []
         if self.dry_run:
-            return ["A dry run: nothing was changed and no model was asked.", *told]
-        is_idle = not (told or self.has_written or self.counts["changes proposed"])
-        return ["Nothing to do: no score changed, nothing fades or repeats."] if is_idle else told
+            return ["A dry run: nothing was changed and no model was asked.", *lines]
+        is_idle = not (lines or self.has_written or self.counts["changes proposed"])
+        return ["Nothing to do: no score changed, nothing fades or repeats."] if is_idle else lines
 
 
 @dataclass
@@ -87,7 +87,7 @@ class DecayTally(Tally):
         """What moved out of the way."""
         if evicted is not None:
             self.counts.update(evicted.counts)
-            self.told += evicted.told
+            self.decisions += evicted.decisions
 
     def counted(self, counted: Counted) -> None:
         """Recalls that were counted."""
@@ -123,7 +123,7 @@ class CommunityTally(Tally):
         self.counts["communities left for later"] += refreshed.left
         self.counts["questions that a model would be asked"] += refreshed.would_ask
         self.is_written = refreshed.is_written
-        self.told += refreshed.told
+        self.decisions += refreshed.decisions
         self.errors = sorted({*self.errors, *refreshed.errors})
 
     @property
@@ -201,7 +201,9 @@ class NightTally(Tally):
         llm = summary["llm"]
         self.usage += Usage(llm["calls"], llm["from ledger"], llm["tokens_in"], llm["tokens_out"], llm["usd"])
         self.model = llm["model"] or self.model
-        self.told += [Telling(row["decision"], row["fact"], row["reason"]) for row in summary["decisions"][:TOLD_EACH]]
+        self.decisions += [
+            DecisionSummary(row["decision"], row["fact"], row["reason"]) for row in summary["decisions"][:SHOWN_EACH]
+        ]
         self.errors += [f"{phase}: {error}" for error in summary["errors"]]
         if summary.get("stopped_by"):
             self.stopped_by = self.stopped_by or f"{phase}: {summary['stopped_by']}"
@@ -219,6 +221,6 @@ class NightTally(Tally):
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """What a reader of the counts should know."""
-        told = [f"Goes on with the night {self.resumes}, which was interrupted."] if self.resumes else []
+        resumed = [f"Goes on with the night {self.resumes}, which was interrupted."] if self.resumes else []
         dry = ["A dry run: nothing was changed and no model was asked."] if self.dry_run else []
-        return [*dry, *told, *self.remarks]
+        return [*dry, *resumed, *self.remarks]

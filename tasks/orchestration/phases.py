@@ -79,8 +79,8 @@ async def attempt(tally: Tally, phase: str, work: Callable[[], T | Awaitable[T]]
         raise
     except Exception as error:
         log.exception("The phase %r failed.", phase)
-        told = error.message if isinstance(error, SlowwaveError) else f"{type(error).__name__}: {error}"
-        tally.failed(phase, " ".join([told, *getattr(error, "__notes__", [])]))
+        reason = error.message if isinstance(error, SlowwaveError) else f"{type(error).__name__}: {error}"
+        tally.failed(phase, " ".join([reason, *getattr(error, "__notes__", [])]))
         return None
 
 

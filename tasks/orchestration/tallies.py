@@ -20,8 +20,8 @@ from tasks.ingest.sessions import Summarised
 from tasks.ingest.sources import ReadIssue
 from tasks.nightly.artifacts import LinkedArtifacts
 from tasks.nightly.reconciliation import Reconciled
-from tasks.runtime.decisions_shown import LISTED, TOLD, Telling
-from tasks.runtime.runs import told_wait
+from tasks.runtime.decisions_shown import LISTED, SHOWN, DecisionSummary
+from tasks.runtime.runs import lease_wait
 
 OUTCOMES = {
     "create": "facts learned",
@@ -49,7 +49,7 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     issues: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    told: list[Telling] = field(default_factory=list)
+    decisions: list[DecisionSummary] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
     model: str = ""
     state: str = "completed"
@@ -65,8 +65,8 @@ class Tally:
     def proposed(self, titles: Sequence[str]) -> None:
         """Changes that the run left for a person to decide; a pair that is put to one is told once."""
         self.counts["changes proposed"] += len(titles)
-        self.told = [each for each in self.told if not any(_asks_about(title, each) for title in titles)]
-        self.told += [Telling("propose", title, "It waits for a person.") for title in titles]
+        self.decisions = [each for each in self.decisions if not any(_asks_about(title, each) for title in titles)]
+        self.decisions += [DecisionSummary("propose", title, "It waits for a person.") for title in titles]
 
     def failed(self, phase: str, error: str) -> None:
         """A phase that failed while the others went on."""
@@ -96,7 +96,7 @@ class Tally:
         self.counts["pairs not decided"] += reconciled.failed
         self.counts["facts left for later"] += reconciled.left
         self.counts["questions that a model would be asked"] += reconciled.would_ask
-        self.told += reconciled.told
+        self.decisions += reconciled.decisions
         self.errors = sorted({*self.errors, *reconciled.errors})
 
     def linked(self, linked: LinkedArtifacts) -> None:
@@ -148,11 +148,11 @@ class Tally:
             "llm": llm,
             "decisions": [
                 dict(zip(("decision", "fact", "reason"), telling.cells, strict=True))
-                for telling in self.told[: LISTED if self.dry_run else TOLD]
+                for telling in self.decisions[: LISTED if self.dry_run else SHOWN]
             ],
             "issues": self.issues,
             "errors": self.errors,
-            **told_wait(self.waited_s),
+            **lease_wait(self.waited_s),
             **({"stopped_by": self.stopped_by} if self.stopped_by else {}),
             "notes": [*self.notes(counts), *self._waiting(), *([self.verdict.sentence()] if self.verdict else [])],
             **({"bytes": size} if None not in size.values() else {}),
@@ -203,7 +203,7 @@ class IngestTally(Tally):
         self.counts["candidate facts"] += extracted.candidates
         self.counts["claims dropped"] += extracted.dropped
         self.counts["claims too unsure to hold"] += extracted.too_unsure
-        self.counts["beliefs held back"] += extracted.held
+        self.counts["beliefs held back"] += extracted.held_back
         self.counts["beliefs promoted"] += extracted.promoted
         self.counts["beliefs dropped"] += extracted.evicted
         self.counts["relations learned"] += extracted.relations
@@ -279,6 +279,6 @@ def _sentence(issue: ReadIssue) -> str:
     return f"{issue.path}{where}: {issue.reason}{times}{lines}"
 
 
-def _asks_about(title: str, told: Telling) -> bool:
+def _asks_about(title: str, decision: DecisionSummary) -> bool:
     """Whether the pair that waits is the one that a proposal of this title is about."""
-    return told.action == "wait" and all(in_quotes(side) in title for side in told.statement.split(" | "))
+    return decision.action == "wait" and all(in_quotes(side) in title for side in decision.statement.split(" | "))
