@@ -125,9 +125,9 @@ def _is_counted(tx: Transaction, found: pl.DataFrame) -> pl.Expr:
 
 def _seen_again(stored: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
     """The stored rows with their count raised; what is not linked yet takes the earlier time."""
-    both = stored.join(first.select("id", "times", told_at="made_at"), on="id", how="left", maintain_order="left")
-    earlier = pl.min_horizontal("made_at", "told_at")
+    both = stored.join(first.select("id", "times", again_at="made_at"), on="id", how="left", maintain_order="left")
+    earlier = pl.min_horizontal("made_at", "again_at")
     return both.with_columns(
         seen_count=pl.col("seen_count") + pl.col("times"),
         made_at=pl.when(pl.col("consolidated_at").is_null()).then(earlier).otherwise("made_at"),
-    ).drop("times", "told_at")
+    ).drop("times", "again_at")

@@ -111,7 +111,7 @@ class Refreshed:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _State:
+class _Communities:
     """The communities as one state of the store has them: found now, and held."""
 
     grouping: Grouping
@@ -150,13 +150,13 @@ def is_overtaken(later: Transaction | Snapshot, snapshot: Snapshot) -> bool:
     return any(later.versions[name] != snapshot.versions[name] for name in _MADE_OF)
 
 
-def _state(reading: Reading, run: Run, settings: CommunitySettings) -> _State:
+def _state(reading: Reading, run: Run, settings: CommunitySettings) -> _Communities:
     graph = graph_of(reading, run.now)
     stored = reading.frame("communities", columns=_STORED).sort("id")
-    return _State(group_entities(graph, find_groups(graph, settings), stored), stored)
+    return _Communities(group_entities(graph, find_groups(graph, settings), stored), stored)
 
 
-def _facts_about(reading: Reading, state: _State, due: pl.DataFrame) -> pl.DataFrame:
+def _facts_about(reading: Reading, state: _Communities, due: pl.DataFrame) -> pl.DataFrame:
     """The facts within the communities that are due; perhaps others too."""
     ids = state.grouping.relations.join(due, left_on="community_id", right_on="id", how="semi")["fact_id"]
     return _chosen(reading, "facts", ids, _FACT)
@@ -186,7 +186,7 @@ async def _summaries(
     return answers if dry_run else await ask_model(answers, settings, language)
 
 
-def _plan(reading: Reading, run: Run, state: _State, summaries: Summaries, sources: Sources) -> CommunityPlan:
+def _plan(reading: Reading, run: Run, state: _Communities, summaries: Summaries, sources: Sources) -> CommunityPlan:
     names = _chosen(reading, "entities", state.grouping.groups["entity_ids"].list.head(3).explode(), ["id", "name"])
     aspects = _chosen(reading, "fact_aspects", state.grouping.relations["fact_id"], ["fact_id", "slug"], key="fact_id")
     return plan_communities(state.grouping, state.stored, names, aspects, summaries, sources, run.now)

@@ -15,6 +15,7 @@ import polars as pl
 
 from slowwave.errors import RecallFell, SlowwaveError, UnusableInput
 from slowwave.ingestion.windows import Period, TimeWindow, limited, plan_time_windows
+from slowwave.lifecycle import run_counts
 from slowwave.lifecycle.run_effects import effects
 from slowwave.records import Usage
 from slowwave.settings import BackfillSettings, ExtractSettings, IngestSettings, SpendingLimits
@@ -36,7 +37,8 @@ from .tallies import Tally
 # The tally of a backfill: what its windows and its night did, window by window.
 
 
-LEARNED = ("facts learned", "facts confirmed")
+LEARNED = (run_counts.FACTS_LEARNED, run_counts.FACTS_CONFIRMED)
+TAKEN = (run_counts.MESSAGES_EXTRACTED, run_counts.MESSAGES_FAILED)
 WORST = ("completed", "incomplete", "stopped")
 """States from good to bad: of several, the worst is the state of the whole."""
 
@@ -55,7 +57,7 @@ class BackfillTally(Tally):
     def resumed(self, broken: str, windows: int) -> None:
         """Which backfill this one goes on with, and how many of its windows are done."""
         self.resumes = broken
-        self.counts["windows done before"] += windows
+        self.counts[run_counts.WINDOWS_DONE_BEFORE] += windows
 
     def child(self, what: str, summary: Mapping[str, Any], window: TimeWindow | None = None) -> None:
         """What a run did that is a part of this one."""
@@ -70,7 +72,7 @@ class BackfillTally(Tally):
             self.stopped_by = self.stopped_by or f"{what}: {summary['stopped_by']}"
         self.state = max(self.state, _known(summary["state"]), key=WORST.index)
         if window is not None:
-            self.counts["windows"] += 1
+            self.counts[run_counts.WINDOWS] += 1
             self._row(what, window, summary["state"], counts, llm, summary["run"])
         elif what == "sleep":
             self.night = {"run": summary["run"], "state": summary["state"], "changed": effects(counts)}
@@ -78,7 +80,7 @@ class BackfillTally(Tally):
     def lost(self, what: str, window: TimeWindow, error: str, paid: Usage) -> None:
         """A window that failed while the others went on, and what it had cost by then."""
         self.usage += paid
-        self.counts["windows failed"] += 1
+        self.counts[run_counts.WINDOWS_FAILED] += 1
         self.errors.append(f"{what}: {error}")
         self.state = "incomplete"
         self._row(what, window, "failed", {}, {"calls": paid.calls, "usd": paid.usd}, "")
@@ -102,7 +104,7 @@ class BackfillTally(Tally):
     @property
     def has_written(self) -> bool:
         """Whether the backfill changed what is remembered."""
-        return bool(self.windows or self.counts["messages stored"])
+        return bool(self.windows or self.counts[run_counts.MESSAGES_STORED])
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, with a row for each window and the run of each part."""
@@ -129,7 +131,7 @@ class BackfillTally(Tally):
     def _row(
         self, name: str, window: TimeWindow, state: str, counts: Mapping[str, int], llm: Mapping[str, Any], run: str
     ) -> None:
-        taken = sum(counts.get(f"messages {what}", 0) for what in ("extracted", "failed"))
+        taken = sum(counts.get(what, 0) for what in TAKEN)
         self.windows.append(
             {
                 "namespace": self.namespace,
@@ -357,7 +359,7 @@ def _span(parameters: str | None) -> tuple[datetime, datetime] | None:
 
 def _handled(summary: str | None) -> int:
     counts = json.loads(summary or "{}").get("counts", {})
-    return sum(counts.get(f"messages {what}", 0) for what in ("extracted", "failed"))
+    return sum(counts.get(what, 0) for what in TAKEN)
 
 
 def _read_by(reading: Reading, runs: pl.Series) -> int:
@@ -396,9 +398,9 @@ async def fill_windows(
             failures += 1
         await report_progress("windows", number, len(plan.left))
         tell(f"Window {number} of {len(plan.left)}, {tally.newest()}")
-        if tally.state == "stopped" or is_hopeless(tally.counts["windows failed"], failures, number):
+        if tally.state == "stopped" or is_hopeless(tally.counts[run_counts.WINDOWS_FAILED], failures, number):
             break
-    return tally.state != "stopped" and not tally.counts["windows failed"]
+    return tally.state != "stopped" and not tally.counts[run_counts.WINDOWS_FAILED]
 
 
 def is_hopeless(lost: int, in_a_row: int, tried: int) -> bool:

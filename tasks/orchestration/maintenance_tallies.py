@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from slowwave.errors import RecallFell
+from slowwave.lifecycle import run_counts
 from slowwave.records import Usage
 from storage.upkeep import UpkeepReport
 from tasks.nightly.communities import Refreshed
@@ -30,29 +31,34 @@ class StewardTally(Tally):
     """Counts of one sweep of the steward."""
 
     is_learning: bool = False
-    always: ClassVar[tuple[str, ...]] = ("facts scored", "facts pruned", "facts merged", "facts restored")
+    always: ClassVar[tuple[str, ...]] = (
+        run_counts.FACTS_SCORED,
+        run_counts.FACTS_PRUNED,
+        run_counts.FACTS_MERGED,
+        run_counts.FACTS_RESTORED,
+    )
 
     def restored(self, number: int) -> None:
         """Facts that people brought back since the sweep before."""
-        self.counts["facts restored"] += number
+        self.counts[run_counts.FACTS_RESTORED] += number
 
     def counted(self, counted: Counted) -> None:
         """Recalls that were counted."""
-        self.counts["recalls counted"] += counted.recalls
+        self.counts[run_counts.RECALLS_COUNTED] += counted.recalls
 
     def scored(self, scored: Scored) -> None:
         """How many facts have a score, and of how many it changed."""
-        self.counts["facts scored"] += scored.scored
-        self.counts["scores changed"] += scored.written
+        self.counts[run_counts.FACTS_SCORED] += scored.scored
+        self.counts[run_counts.SCORES_CHANGED] += scored.written
 
     def weighed(self, entities: int | None) -> None:
         """Entities whose weight changed."""
-        self.counts["entities weighed"] += entities or 0
+        self.counts[run_counts.ENTITIES_WEIGHED] += entities or 0
 
     def pruned(self, pruned: Pruned | None) -> None:
         """What faded."""
         if pruned is not None:
-            self.counts["facts pruned"] += pruned.pruned
+            self.counts[run_counts.FACTS_PRUNED] += pruned.pruned
             self.decisions += pruned.decisions
 
     def merged(self, merged: Reconciled | None) -> None:
@@ -63,7 +69,13 @@ class StewardTally(Tally):
     @property
     def has_written(self) -> bool:
         """Whether the run changed what is remembered."""
-        written = ("recalls counted", "scores changed", "entities weighed", "facts pruned", "facts merged")
+        written = (
+            run_counts.RECALLS_COUNTED,
+            run_counts.SCORES_CHANGED,
+            run_counts.ENTITIES_WEIGHED,
+            run_counts.FACTS_PRUNED,
+            run_counts.FACTS_MERGED,
+        )
         return any(self.counts[what] for what in written)
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
@@ -75,7 +87,7 @@ class StewardTally(Tally):
         lines = [learning] if self.is_learning else []
         if self.dry_run:
             return ["A dry run: nothing was changed and no model was asked.", *lines]
-        is_idle = not (lines or self.has_written or self.counts["changes proposed"])
+        is_idle = not (lines or self.has_written or self.counts[run_counts.CHANGES_PROPOSED])
         return ["Nothing to do: no score changed, nothing fades or repeats."] if is_idle else lines
 
 
@@ -91,16 +103,16 @@ class DecayTally(Tally):
 
     def counted(self, counted: Counted) -> None:
         """Recalls that were counted."""
-        self.counts["recalls counted"] += counted.recalls
+        self.counts[run_counts.RECALLS_COUNTED] += counted.recalls
 
     def faded(self, links: int | None) -> None:
         """Links that weigh less now."""
-        self.counts["links faded"] += links or 0
+        self.counts[run_counts.LINKS_FADED] += links or 0
 
     @property
     def has_written(self) -> bool:
         """Whether the run changed what is remembered."""
-        return any(number for what, number in self.counts.items() if what != "phases failed")
+        return any(number for what, number in self.counts.items() if what != run_counts.PHASES_FAILED)
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """What a reader of the counts should know."""
@@ -114,14 +126,18 @@ class CommunityTally(Tally):
     """Counts of one refresh of communities."""
 
     is_written: bool = False
-    always: ClassVar[tuple[str, ...]] = ("communities", "communities found", "communities summarised")
+    always: ClassVar[tuple[str, ...]] = (
+        run_counts.COMMUNITIES,
+        run_counts.COMMUNITIES_FOUND,
+        run_counts.COMMUNITIES_SUMMARISED,
+    )
 
     def refreshed(self, refreshed: Refreshed) -> None:
         """What was found and told."""
         self.counts.update(refreshed.counts)
-        self.counts["communities not summarised"] += refreshed.failed
-        self.counts["communities left for later"] += refreshed.left
-        self.counts["questions that a model would be asked"] += refreshed.would_ask
+        self.counts[run_counts.COMMUNITIES_NOT_SUMMARISED] += refreshed.failed
+        self.counts[run_counts.COMMUNITIES_LEFT_FOR_LATER] += refreshed.left
+        self.counts[run_counts.QUESTIONS_FOR_A_MODEL] += refreshed.would_ask
         self.is_written = refreshed.is_written
         self.decisions += refreshed.decisions
         self.errors = sorted({*self.errors, *refreshed.errors})
@@ -129,7 +145,7 @@ class CommunityTally(Tally):
     @property
     def is_unfinished(self) -> bool:
         """Whether communities are left that the same command would ask about again."""
-        left = ("communities not summarised", "communities left for later")
+        left = (run_counts.COMMUNITIES_NOT_SUMMARISED, run_counts.COMMUNITIES_LEFT_FOR_LATER)
         return any(self.counts[what] for what in left) or super().is_unfinished
 
     @property
@@ -141,7 +157,7 @@ class CommunityTally(Tally):
         """What a reader of the counts should know."""
         if self.dry_run:
             return ["A dry run: nothing was changed and no model was asked."]
-        if not counts.get("communities"):
+        if not counts.get(run_counts.COMMUNITIES):
             return ["No communities: no two entities are related yet."]
         return [] if self.has_written else ["Nothing new: every community is as it was."]
 
@@ -152,8 +168,8 @@ class UpkeepTally(Tally):
 
     def tended(self, report: UpkeepReport) -> None:
         """What was compacted and indexed."""
-        self.counts["tables compacted"] += len(report.compacted)
-        self.counts["indexes made"] += len(report.indexed)
+        self.counts[run_counts.TABLES_COMPACTED] += len(report.compacted)
+        self.counts[run_counts.INDEXES_MADE] += len(report.indexed)
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """What a reader of the counts should know."""
@@ -188,7 +204,7 @@ class NightTally(Tally):
         """A phase after which recall fell."""
         self.fallen.append(error)
         self.gates[phase] = error.told
-        self.counts["phases taken back"] += len(error.told.get("undone", ()))
+        self.counts[run_counts.PHASES_TAKEN_BACK] += len(error.told.get("undone", ()))
         self.remarks.append(f"{phase}: {error.message}")
         self.state = "incomplete"
 

@@ -20,6 +20,7 @@ from slowwave.deduplication.observations import (
     unit_rows,
 )
 from slowwave.errors import Refused, UnusableInput
+from slowwave.lifecycle import run_counts
 from slowwave.lifecycle.eviction import BY_A_PERSON, Retirement
 from slowwave.review.proposing import Proposing
 from slowwave.settings import IngestSettings
@@ -78,8 +79,8 @@ def observe(
         added = add_observations(run, name, texts, settings, entity_type=entity_type, create=create)
         ended = added.counts
         tally.counts = {
-            "facts learned": ended.get("added", 0),
-            "facts confirmed": ended.get("confirmed", 0),
+            run_counts.FACTS_LEARNED: ended.get("added", 0),
+            run_counts.FACTS_CONFIRMED: ended.get("confirmed", 0),
             "observations known already": ended.get("known", 0),
             "observations refused": ended.get("refused", 0),
             "patches waiting for review": ended.get("waiting", 0),
@@ -95,7 +96,10 @@ def retire(run: Run, entity_id: str, ids: Sequence[str], *, dry_run: bool = Fals
     tally = Counts(run.id)
     with recorded(run, tally, {"entity": entity_id, "ids": list(ids)}):
         retired = delete_observations(run, entity_id, ids)
-        tally.counts = {"facts retired": len(retired.facts), "flags cleared": len(retired.flags_cleared)}
+        tally.counts = {
+            run_counts.FACTS_RETIRED: len(retired.facts),
+            run_counts.FLAGS_CLEARED: len(retired.flags_cleared),
+        }
     return retired
 
 

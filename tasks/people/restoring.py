@@ -10,6 +10,7 @@ import polars as pl
 
 from recall.stories import fact_named
 from slowwave.errors import Refused, UnknownName, UnusableInput
+from slowwave.lifecycle import run_counts
 from slowwave.lifecycle.restore import READ, Departure, RestorationPlan, departure_of, plan_restoration
 from slowwave.resolution.entities import revived
 from slowwave.revision.conflicts import single_valued
@@ -50,7 +51,7 @@ def restore(run: Run, ids: Sequence[str] = (), of_run: str | None = None, *, dry
     tally = Counts(run.id)
     with recorded(run, tally, {"ids": list(ids), "run": of_run}):
         restored = restore_facts(run, chosen)
-        tally.counts = {"facts restored": len(restored.facts), "facts not restored": len(restored.refused)}
+        tally.counts = {run_counts.FACTS_RESTORED: len(restored.facts), "facts not restored": len(restored.refused)}
     return restored
 
 

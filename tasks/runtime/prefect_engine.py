@@ -107,7 +107,7 @@ LIMITS = PrefectLimits()  # of this process
 Body = Callable[..., Awaitable[Any]]
 
 
-_turns: ContextVar[frozenset[str]] = ContextVar("held", default=frozenset())
+_turns: ContextVar[frozenset[str]] = ContextVar("turns", default=frozenset())
 
 
 def is_deployed() -> bool:

@@ -410,7 +410,7 @@ class _Prepared:
     """An embedder that has the questions of the gate ready: no model is asked under the lease."""
 
     embedder: Embedder
-    held: Mapping[str, Vectors]
+    vectors: Mapping[str, Vectors]
 
     @classmethod
     def of(cls, embedder: Embedder, frozen: Frozen) -> _Prepared:
@@ -429,7 +429,7 @@ class _Prepared:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """(n, d) float32, unit rows."""
-        return np.stack([self.held[text] for text in texts])
+        return np.stack([self.vectors[text] for text in texts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -513,6 +513,7 @@ class ReembedTally(Tally):
     old: str = ""
     new: str = ""
     is_published: bool = False
+    has_filled: bool = False
     speed: str = ""
     always: ClassVar[tuple[str, ...]] = ("texts embedded", "rows re-embedded")
 
@@ -524,6 +525,7 @@ class ReembedTally(Tally):
     def filled(self, rows: Mapping[str, int]) -> None:
         """Rows that lacked a vector of the model that the memory has."""
         self.counts.update({f"{name}: vectors filled": number for name, number in rows.items()})
+        self.has_filled = any(rows.values())
 
     def published(self, staged: Staged, published: Published) -> None:
         """What was embedded, and what became of it."""
@@ -547,7 +549,7 @@ class ReembedTally(Tally):
     @property
     def has_written(self) -> bool:
         """Whether a vector changed."""
-        return self.is_published or any(number for what, number in self.counts.items() if what.endswith("filled"))
+        return self.is_published or self.has_filled
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """What a reader of the counts should know."""
