@@ -113,7 +113,7 @@ def _near(reading: Reading, ask: Nearest, ids: pl.Series, top_k: int) -> pl.Data
 
 
 def _plan(run: Run, reading: Reading, looked: _Looked, settings: LinkSettings) -> LinkPlan:
-    """What changes, for entities that are as they were when they were looked at."""
+    """The changed links, of entities that are unchanged since they were compared."""
     ends = reading.frame("entities", LINKABLE, list(ENDS))
     same = ends.join(looked.ends, on=["id", "embed_text_hash"], how="semi", nulls_equal=True)
     looked_at = looked.ids.filter(looked.ids.is_in(same["id"].implode()))

@@ -34,7 +34,7 @@ _WAY_OUT = "`slowwave facts NAME` shows what is known of each; unpin or retire w
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What became, or would become, of two entities that are one: `loser` goes, `winner` stays.
+    """The result of merging two entities: `loser` goes, `winner` stays.
 
     `facts` are about the winner now; `archived` (id, statement) of those among them that said something between the
     two; `names` are new names of the winner. Of two facts in `conflicts` one at a time can hold: both stay, in doubt.
@@ -55,7 +55,7 @@ class Merged:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _MergePlan:
-    """What was found, and what is to be written; no `rows` where they were merged before."""
+    """The result and the rows to write; no `rows` where they were merged before."""
 
     merged: Merged
     rows: EntityMerge | None

@@ -26,7 +26,7 @@ from tasks.runtime.runs import Run, as_run, embedder_of, existing_store, store_o
 
 from .retirement import renew_profiles
 
-# Entity holdings: everything that a store holds near two entities that are to become one.
+# Entity holdings: all rows about two entities that are to be merged.
 
 
 _CALLED = list(frames.ALIASES)
@@ -91,7 +91,7 @@ def _entities(reading: Reading, pair: Pair) -> pl.DataFrame:
 
 
 def _called(reading: Reading, entities: pl.DataFrame, pair: Pair) -> pl.DataFrame:
-    """The names of both, and whoever else is called as the first one is; canonical names without an id."""
+    """The names of both, and of other entities with a name of the first; canonical names without an id."""
     own = reading.by_ids("entity_aliases", pair, _CALLED, key="entity_id")
     first = entities.filter(pl.col("id") == pair[0]).row(0, named=True)
     names = [*own.filter(pl.col("entity_id") == pair[0])["alias_name"], first["canonical_name"]]
@@ -180,7 +180,7 @@ def rename_entity(run: Run, entity: str, name: str) -> Called:
     """Give an entity the name that it is shown under; it stays known under its others, and mentions change it no more.
 
     Raises `Refused` for a name of another entity, and `UnusableInput` for what cannot be a name. The canonical name is
-    what it was; the vector is made anew of the name that was given.
+    what it was; the vector is computed again from the new name.
     """
     store = store_of(run)
     called, row = _rename(store.snapshot(), entity, name)

@@ -72,7 +72,7 @@ def _texts(reading: Reading, run: Run, entity_ids: pl.Series | None) -> pl.DataF
 
 
 def _observations(facts: pl.DataFrame) -> Listed:
-    """By entity: kind and statement, in order of time; what was read twice from one sentence is told once."""
+    """By entity: kind and statement, in order of time; a statement that was read twice appears once."""
     observed = facts.filter(pl.col("kind").is_in(_OBSERVED_KINDS)).sort("valid_from", "id", nulls_last=False)
     return _grouped(
         observed.unique(["owner_entity_id", "statement"], keep="first", maintain_order=True), "kind", "statement"

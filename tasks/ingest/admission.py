@@ -102,7 +102,7 @@ EXCERPT = 500
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """What became of one batch that was read."""
+    """Counts of one batch that was read."""
 
     read: int
     known: int
@@ -114,7 +114,7 @@ class Admitted:
 
     @property
     def issues(self) -> list[str]:
-        """What of it somebody should know, in sentences."""
+        """Remarks for the reader, in sentences."""
         if not self.renamed:
             return [*self.notes]
         many = "1 message has" if self.renamed == 1 else f"{self.renamed} messages have"
@@ -133,7 +133,7 @@ class _Batch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _AdmissionPlan:
-    """What is to become of a batch, as far as one reading of the store shows."""
+    """The rows of a batch, for one state of the store."""
 
     gated: pl.DataFrame
     vectors: Vectors
@@ -229,7 +229,7 @@ def _with_search_text(snapshot: Reading, messages: pl.DataFrame) -> pl.DataFrame
 
 
 def _embed(run: Run, messages: pl.DataFrame, known: dict[str, Vectors]) -> Vectors:
-    """Unit rows in the order of the messages; zero rows for what is never embedded. `held` gains what it lacked."""
+    """Unit rows in the order of the messages; zero rows for texts without a vector. `known` gains new vectors."""
     embedder = embedder_of(run)
     vectors = np.zeros((len(messages), embedder.dims), np.float32)
     wanted = (messages["role"].is_in(SILENT_ROLES) | messages["has_injection"]).not_().to_numpy()

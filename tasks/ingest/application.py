@@ -39,7 +39,7 @@ _PLACES = ("facts", "facts_archive")  # what was moved out of the way is said ag
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What became of the candidates of the open batches."""
+    """Counts of the candidates of the open batches."""
 
     batches: int = 0
     rejected: int = 0
@@ -59,7 +59,7 @@ class _Patch:
 
 @dataclass(frozen=True, slots=True)
 class _DecidedPatch:
-    """What is to become of the open batches."""
+    """The decisions on the open batches."""
 
     patch: _Patch
     verdict: EvaluationPlan
@@ -278,7 +278,7 @@ def _store(tx: Transaction, facts: pl.DataFrame) -> None:
 
 
 def write_supersessions(tx: Transaction, facts: pl.DataFrame, lineage: pl.DataFrame, decisions: pl.DataFrame) -> None:
-    """Write facts that came to an end and what became of others with them; full rows without vectors."""
+    """Write facts that ended, and others that changed with them; full rows without vectors."""
     stored = pl.concat([tx.by_ids(name, facts["id"], ["id", "vector"]) for name in _PLACES])
     _store(tx, facts.drop("vector", strict=False).join(stored, on="id", how="left", maintain_order="left"))
     tx.upsert("lineage", lineage)
@@ -381,7 +381,7 @@ def _counted(decided: _DecidedPatch) -> Applied:
 
 
 def _proposed(run: Run, decided: _DecidedPatch) -> Applied:
-    """What was written of a plan that waits for a person; patches of which nothing waits are closed."""
+    """The written part of a plan that waits for a person; patches with nothing left to decide are closed."""
     with store_of(replace(run, proposes=None)).commit(run.id, "ingest.settle", run.now) as tx:
         settle_patches(tx, decided.plan.facts["id"])
         written = tx.by_ids("decisions", decided.plan.decisions["id"], ["action"])

@@ -28,7 +28,7 @@ def plan_unsure(
 
 
 def write_beliefs(tx: Transaction, plan: BeliefPlan) -> None:
-    """Store what became of beliefs; the candidates that some of them became are stored with all candidates."""
+    """Store changed beliefs; the candidates that some of them became are stored with all candidates."""
     stamps = tx.by_ids("pending_beliefs", plan.beliefs["id"], ["id", "created_at"])
     lost = tx.by_ids("belief_evidence", plan.evicted, ["id"], key="belief_id")
     tx.upsert("pending_beliefs", plan.beliefs.join(stamps, on="id", how="left", maintain_order="left"))

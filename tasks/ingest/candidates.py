@@ -1,4 +1,4 @@
-"""Candidates: what was heard in a batch becomes rows to store, as one reading of the store has them."""
+"""Candidates: the statements of a batch become rows to store, for one state of the store."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ RELATIONS_PER_CALL = 40
 
 @dataclass(frozen=True, slots=True)
 class RelationForms:
-    """What a model said about the relations of a batch, who said it, and why some questions have no answer."""
+    """A model's names for the relations of a batch, the model, and why some questions have no answer."""
 
     names: Names = field(default_factory=dict)
     model: str = ""
@@ -83,7 +83,7 @@ async def name_relations(
 
 
 def ontology(reading: Reading, named: RelationForms, now: datetime) -> Ontology:
-    """What was said now beside what is stored, which wins: another run may have asked meanwhile."""
+    """The new names beside the stored ones, which win: another run may have asked meanwhile."""
     stored = reading.frame("predicates", columns=list(frames.PREDICATES))
     new = learned_rows(named.names).join(stored, on="alias", how="anti", maintain_order="left")
     return Ontology(pl.concat([stored, new.select(stored.columns)]), new, _decisions(new, named, now))
@@ -142,7 +142,7 @@ CONVERSATIONS = "format IN ('messages', 'claude-code', 'chatgpt', 'markdown', 't
 
 @dataclass(frozen=True, slots=True)
 class AnsweredBatch:
-    """The messages of a batch (full rows), the windows they were shown in, and what was answered to each window."""
+    """The messages of a batch (full rows), the windows they were shown in, and the answer to each window."""
 
     batch: pl.DataFrame
     planned: Sequence[PlannedWindow]
@@ -150,7 +150,7 @@ class AnsweredBatch:
     by_model: bool = False
 
     def statements(self, settings: ExtractSettings, owners: Mapping[str, Owner]) -> Said:
-        """Everything that was answered, as frames."""
+        """The statements of all answers, as frames."""
         answered = [(w, a.value) for w, a in zip(self.planned, self.answers, strict=True) if a.value is not None]
         if not self.by_model:  # rules take who speaks by name: the roster says who that is
             owned = ((each, owner_of(owners, each.window.scope)) for each, _ in answered)
@@ -163,7 +163,7 @@ class AnsweredBatch:
         return replace(self, answers=[Answer(skipped=True, may_retry=True)] * len(self.planned))
 
     def states(self) -> dict[str, str]:
-        """What became of each message, as far as the answers tell."""
+        """The new state of each message, as far as answers decide it."""
         states: dict[str, str] = {}
         for each, answer in zip(self.planned, self.answers, strict=True):
             if answer.value is not None:
@@ -175,7 +175,7 @@ class AnsweredBatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchRows:
-    """What a batch gave: rows to store, those of `messages` in full with their new state.
+    """The result of a batch: rows to store, those of `messages` in full with their new state.
 
     `candidates` go to the gate; the rest of what was claimed is in `beliefs`, None where nothing is held back.
     """
@@ -214,7 +214,7 @@ def spoken(reading: Reading) -> str:
 
 
 def still_waiting(tx: Reading, answered: AnsweredBatch, settings: ExtractSettings) -> AnsweredBatch:
-    """What is left of it: messages that another run extracted or took back meanwhile stay as they are."""
+    """The part that still waits: messages that another run extracted or took back meanwhile stay as they are."""
     batch = tx.by_ids("messages", answered.batch["id"], where=to_extract(tx, settings), with_vector=True)
     order = answered.batch.select("id")
     waiting = set(batch["id"])
@@ -259,7 +259,7 @@ def find_candidates(
 
 
 def write(tx: Transaction, found: BatchRows) -> None:
-    """Store what a batch gave; `found` was made of the state that `tx` holds."""
+    """Store the rows of a batch; `found` was made of the same state as `tx`."""
     places = ("facts", "facts_archive")  # what was heard before a failure, and decided, may have been moved since
     decided = pl.concat([tx.by_ids(name, found.facts["id"], ["id"])["id"] for name in places])
     facts = found.facts.filter(~pl.col("id").is_in(decided.implode()))

@@ -229,7 +229,7 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
 async def _answers(
     run: Run, language: Language, planned: Sequence[PlannedWindow], settings: ExtractSettings, *, apart: bool
 ) -> list[Answer[WindowExtraction]]:
-    """What is answered to each window; one in which no person says anything is not asked about.
+    """The answer to each window; a window in which no person speaks is not put to a model.
 
     `apart`: a few windows to a task, so that the run's graph shows how far it is.
     """

@@ -59,7 +59,7 @@ def read_documents(parts: Sequence[ReadBatch], settings: ArtifactSettings) -> Do
 def draft_artifacts(
     run: Run, messages: pl.DataFrame, documents: Documents, settings: ArtifactSettings, known: dict[str, Vectors]
 ) -> pl.DataFrame:
-    """What these new messages and documents would file, with vectors; `held` gains the vectors that it lacked."""
+    """What these new messages and documents would file, with vectors; `known` gains new vectors."""
     found = pasted(messages, settings.min_chars) if settings.enabled else drafts([])
     found = pl.concat([drafts(documents.drafts), found])
     embedder = embedder_of(run)
@@ -87,7 +87,7 @@ def file_artifacts(tx: Transaction, found: pl.DataFrame) -> None:
 
 
 def _read(part: ReadBatch) -> tuple[Mapping[str, Any] | None, str]:
-    """The draft of a document and what is to be said about it."""
+    """The draft of a document and notes about it."""
     row, source = part.messages.row(0, named=True), part.source
     try:
         content, is_cut = _whole_text(source)

@@ -51,7 +51,7 @@ def gate(
 
 
 def _without_stale_repeats(snapshot: Reading, gated: pl.DataFrame, now: datetime) -> pl.DataFrame:
-    """What repeats a message of which nothing holds any more is news again, not evidence."""
+    """A repetition is news, not evidence, where no fact of the first message holds any more."""
     originals = gated.filter(pl.col("gate") == "repeat")["similar_to_id"]
     evidence = snapshot.by_ids("fact_evidence", originals, ["message_id", "fact_id"], key="message_id")
     live = snapshot.by_ids("facts", evidence["fact_id"], ["id"], where=live_sql(now))["id"]

@@ -71,7 +71,7 @@ class Rounds:
             self.left |= {str(each.path): reason for each in arrivals}
 
     def failed(self, arrivals: Sequence[Arrival], error: Exception, about: object) -> None:
-        """Files that could not be read; what was noted of one of them before stays."""
+        """Files that could not be read; an earlier error of a file stays."""
         message = str(error) if str(about) in str(error) else f"{about}: {error}"
         self.errors = {**{str(each.path): message for each in arrivals}, **self.errors}
 

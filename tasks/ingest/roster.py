@@ -46,7 +46,7 @@ _ENTITY = ["id", "name", "entity_type", "merged_into"]
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """The owners of a batch by scope, and the names that nobody could be given."""
+    """The owners of a batch by scope, and names that no owner could take."""
 
     owners: Mapping[str, Owner]
     refused: tuple[tuple[str, str], ...] = ()
@@ -258,7 +258,7 @@ def _touch(tx: Transaction, in_play: pl.DataFrame) -> None:
 
 
 def _write_owner(tx: Transaction, run: Run, owner: Owner, in_play: pl.DataFrame) -> list[str]:
-    """The owner's row and names; whoever else is stored under the name is joined, unless something is between them."""
+    """The owner's row and names; other entities of that name are merged, unless a fact connects the two."""
     stored = tx.by_ids("entities", [owner.entity_id], with_vector=True)
     if stored.is_empty():
         canonical = f"user ({owner.scope})" if owner.scope else "user"

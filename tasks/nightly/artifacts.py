@@ -41,7 +41,7 @@ _IS_HEAD = "is_head AND status = 'active'"
 
 @dataclass(frozen=True, slots=True)
 class LinkedArtifacts:
-    """What became of the unlinked artifacts; `left` wait for a model, `would_ask` is what a dry run would ask."""
+    """The result for the unlinked artifacts; `left` wait for a model, `would_ask` is what a dry run would ask."""
 
     counts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     left: int = 0
@@ -60,7 +60,7 @@ class _Shelved:
 
 @dataclass(frozen=True, slots=True)
 class _LinkAnswers:
-    """What a model said of pairs, which artifacts must wait for it, and what went wrong."""
+    """A model's verdicts about pairs, the artifacts that must wait for it, and errors."""
 
     verdicts: Verdicts = field(default_factory=lambda: MappingProxyType({}))
     waiting: frozenset[str] = frozenset()

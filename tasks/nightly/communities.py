@@ -1,4 +1,4 @@
-"""Communities: what belongs together is found anew, and what changed is summarised (S2-45 … S2-50).
+"""Communities: groups of related entities are found again, and changed ones are summarised (S2-45 … S2-50).
 
 Groups are found and models are asked outside the lease. Inside it the plan is made again if another run wrote
 meanwhile: a summary belongs to a fingerprint, so that of a community that is no more as it was is not written.
@@ -96,7 +96,7 @@ Sources = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Refreshed:
-    """What became of the communities; `left` have no summary for want of budget, `failed` because nobody could tell.
+    """Counts of communities; `left` have no summary for want of budget, `failed` have no usable answer.
 
     `would_ask` is how many prompts a dry run would put.
     """
@@ -171,9 +171,9 @@ async def _summaries(
     *,
     dry_run: bool,
 ) -> CommunityAnswers:
-    """What is told of the communities that are due, by fingerprint; a dry run with a model tells nothing.
+    """The summaries of the communities that are due, by fingerprint; none in a dry run with a model.
 
-    `facts` (community_id, statement) are what it is told from.
+    `facts` (community_id, statement) are the source of the summaries.
     """
     if language.is_keyless("summarize"):
         by_id = dict(facts.group_by("community_id", maintain_order=True).agg("statement").iter_rows())
@@ -210,7 +210,7 @@ def _write(tx: Transaction, plan: CommunityPlan) -> None:
 
 
 def _counted(plan: CommunityPlan, answers: CommunityAnswers, would_ask: int, *, dry_run: bool) -> Refreshed:
-    """What is told of a run goes by names: what a community is about is said in one place, its own row."""
+    """The result of a run. Decisions name communities; the summary of a community is only in its own row."""
     most = LISTED if dry_run else SHOWN
     size = pl.col("measures").str.json_path_match("$.members").cast(pl.Int64)
     rows = plan.decisions.sort(size, "id", descending=[True, False]).select("action", "subject_id", "reason").head(most)

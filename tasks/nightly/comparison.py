@@ -105,7 +105,7 @@ def people_of(reading: Reading, facts: pl.DataFrame) -> frozenset[str]:
 
 
 def decided_pairs(reading: Reading, ids: pl.Series) -> pl.DataFrame:
-    """What is known about pairs of these facts."""
+    """The decisions about pairs of these facts."""
     both = [reading.by_ids("pair_decisions", ids, key=end) for end in ("a_id", "b_id")]
     return pl.concat(both).unique("id", keep="first")
 

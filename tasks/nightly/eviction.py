@@ -1,4 +1,4 @@
-"""Eviction: what has been out of use long enough moves out of the way, and no more is kept than was asked for.
+"""Eviction: facts and entities out of use for long enough are archived, and caps on their number are applied.
 
 Each task is a part of `decay`: it looks at a snapshot, and writes in commits of its own; a second run finds nothing.
 What it decided is looked at again under the lease. Under retention.mode = archive nothing is lost: moved facts answer
@@ -81,7 +81,7 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
     Their rows stay as they are to the last stamp; what is to be deleted may lie in the archive already. One commit for
     every 5,000 facts, with one decision that counts them: what became of each fact was decided when it ended, and
     stands in the ledger. Of deleted facts it names the ids. Where a person is asked, each move waits with a decision of
-    its own, and all that is deleted waits together: what is told is what was written.
+    its own, and all deletions wait together: the decisions shown are those written.
     """
     where = eviction.out_of_use_sql(eviction.since(run.now, settings.expired_edge_retention_days))
     snapshot, deletes = store_of(run).snapshot(), settings.retention.mode == "delete"
@@ -197,7 +197,7 @@ def _among(rows: pl.DataFrame, ids: pl.Series) -> pl.DataFrame:
 
 @task("archive orphans")
 def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Evicted:
-    """Archive entities of which nothing is known and that nobody mentioned for `orphan_days`; one commit (S2-52, T30).
+    """Archive entities without facts that nobody mentioned for `orphan_days`; one commit (S2-52, T30).
 
     A pending belief, a candidate, a split or a pin keeps an entity. Under retention.mode = delete those go for good
     that no row names any more, with their names, profile and counters; archived ones among them.

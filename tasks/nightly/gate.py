@@ -185,7 +185,7 @@ def weigh(
 
 
 def note_unpublished(run: Run, verdict: Verdict) -> Verdict:
-    """Tell the ledger of what was kept from being published, since recall would have fallen."""
+    """Record in the ledger that nothing was published, because recall would have fallen."""
     done = replace(verdict, obstacle="it was asked beforehand, and nothing was published.")
     with store_of(run).commit(run.id, "gate", run.now) as tx:
         row = _decision(run, run.id, run.id, done)
@@ -206,7 +206,7 @@ def _drawn(
 
 
 def _facts(reading: Reading, now: datetime) -> pl.DataFrame:
-    """What is live and can be asked about, with the names of its ends."""
+    """Live facts that a probe can ask about, with the names of their ends."""
     kinds = ", ".join(f"'{kind}'" for kind in KINDS)
     facts = reading.frame("facts", f"({live_sql(now)}) AND kind IN ({kinds})", _PROBED)
     names = reading.frame("entities", columns=["id", "name"])
@@ -247,7 +247,7 @@ def _written_by_others(run: Run, snapshot: Snapshot, frozen: Frozen, runs: Seque
 
 
 def _standing(snapshot: Snapshot, ids: Iterable[str], now: datetime, others: Collection[str]) -> Standing:
-    """Of the facts and of all that took their place, step by step; `others` wrote what of it is left out."""
+    """The state of facts and of their successors, step by step, without the facts of `others`."""
     rows, seen, wanted = [], set[str](), set(ids)
     for _ in range(MAX_CHAIN):
         if not wanted:

@@ -96,7 +96,7 @@ async def merge_duplicates(
 
 
 def _limits(settings: StewardSettings) -> MergeSettings:
-    """What the roads shared with consolidation are told: pairs matter from one cosine on, whatever their words."""
+    """The settings of the steps that consolidation shares: pairs matter from one cosine on, with any words."""
     least = settings.merge_threshold
     return MergeSettings(
         resolve_cosine=least, merge_cosine=least, text_dedup=1.0, max_existing_matches=settings.merge_neighbors

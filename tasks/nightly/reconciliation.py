@@ -46,7 +46,7 @@ Row = Mapping[str, Any]
 
 @dataclass(slots=True)
 class PairAnswers:
-    """What became of the questions; `left` are the facts of pairs that nobody was asked about, or in vain."""
+    """The verdicts on pairs; `left` are the facts of pairs without an answer."""
 
     judged: list[Judged] = field(default_factory=list)
     errors: set[str] = field(default_factory=set)
@@ -54,7 +54,7 @@ class PairAnswers:
 
     @property
     def waiting(self) -> frozenset[str]:
-        """Facts of pairs that nobody was asked about."""
+        """Facts of pairs that were not put to a model."""
         return frozenset(id_ for each in self.judged if not (each.verdict or each.error) for id_ in each.ids)
 
 
@@ -140,7 +140,7 @@ _ENDING = (UPDATES, CORRECTS, CONTRADICTS)
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """What became of the facts that were looked at, and of the pairs that a model was asked about."""
+    """Counts of the compared facts, and of the pairs that were put to a model."""
 
     looked_at: int = 0
     merged: int = 0
@@ -255,7 +255,7 @@ def embedded_wordings(run: Run, plan: ReconciliationPlan) -> pl.DataFrame:
 
 
 def is_overtaken(later: Transaction | Snapshot, snapshot: Snapshot) -> bool:
-    """Whether facts, or what is known of pairs, changed since the snapshot."""
+    """Whether facts or decisions about pairs changed since the snapshot."""
     return any(later.versions[name] != snapshot.versions[name] for name in ("facts", "pair_decisions"))
 
 
@@ -292,7 +292,7 @@ def written_of(run: Run, plan: ReconciliationPlan) -> ReconciliationPlan:
 
 
 def counted(plan: ReconciliationPlan, comparison: Comparison, answers: PairAnswers) -> Reconciled:
-    """What a plan comes to."""
+    """The counts of a plan."""
     return Reconciled(
         **plan.summary(),
         left=len(answers.left),

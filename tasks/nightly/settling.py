@@ -118,9 +118,9 @@ def _propose(
 
 @task("withdraw overtaken proposals", about="{run.namespace}, {action}")
 def withdraw_overtaken(run: Run, action: str) -> int:
-    """Close what waits but rests on what has changed: nobody could carry it out. Returns how many; one commit, or none.
+    """Close proposals that rest on changed rows: they cannot be carried out. Returns how many; one commit, or none.
 
-    What still holds of it is found, and proposed, anew.
+    The next run finds the part that still holds and proposes it again.
     """
     if _overtaken(store_of(run).snapshot(), run, action).is_empty():
         return 0

@@ -42,7 +42,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """Facts that were, or would be, pruned, oldest first, and the first ten of them as they are told."""
+    """Facts that were, or would be, pruned, oldest first, and the summaries of the first ten."""
 
     ids: tuple[str, ...] = ()
     decisions: tuple[DecisionSummary, ...] = ()
@@ -133,7 +133,7 @@ def _score(reading: Reading, run: Run, settings: StewardSettings, marks: Collect
 
 
 def _put_back(reading: Reading) -> pl.DataFrame:
-    """When facts were pruned or restored last: one that is live again since then begins anew (id, put_back_at)."""
+    """(id, put_back_at): when facts were pruned or restored last. The age of a fact counts from then."""
     rows = reading.frame("decisions", _PUT_BACK, ["subject_id", "at"])
     return rows.group_by(id="subject_id").agg(put_back_at=pl.col("at").max())
 

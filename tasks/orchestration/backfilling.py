@@ -119,7 +119,7 @@ class BackfillTally(Tally):
         return f"{row['window']}: {done}{paid}, {row['state']}"
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """What a reader of the counts should know."""
+        """Remarks on the counts, for a reader."""
         resumed = [f"Goes on with the backfill {self.resumes}, which did not come to its end."] if self.resumes else []
         idle = (
             []

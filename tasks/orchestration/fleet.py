@@ -117,7 +117,7 @@ def _gathered(endings: Mapping[str, Ending]) -> list[Share]:
     for name, ending in endings.items():
         try:
             shares.append(Share(name, ending.result()))
-        except Exception as error:  # of whatever kind: it is told, and the others go on
+        except Exception as error:  # of any kind: it is reported, and the others go on
             shares.append(Share(name, {}, without_secrets(f"{type(error).__name__}: {error}")))
     return shares
 

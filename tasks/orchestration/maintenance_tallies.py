@@ -79,7 +79,7 @@ class StewardTally(Tally):
         return any(self.counts[what] for what in written)
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """What a reader of the counts should know."""
+        """Remarks on the counts, for a reader."""
         learning = (
             "Still learning how the memory is used, until as many facts were recalled as [steward] learning_events "
             "says (50): facts are scored, nothing fades or is merged."
@@ -115,7 +115,7 @@ class DecayTally(Tally):
         return any(number for what, number in self.counts.items() if what != run_counts.PHASES_FAILED)
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """What a reader of the counts should know."""
+        """Remarks on the counts, for a reader."""
         if self.dry_run:
             return ["A dry run: nothing was changed."]
         return [] if self.has_written else ["Nothing to do: nothing has been out of use for so long."]
@@ -133,7 +133,7 @@ class CommunityTally(Tally):
     )
 
     def refreshed(self, refreshed: Refreshed) -> None:
-        """What was found and told."""
+        """Counts and decisions of the refresh."""
         self.counts.update(refreshed.counts)
         self.counts[run_counts.COMMUNITIES_NOT_SUMMARISED] += refreshed.failed
         self.counts[run_counts.COMMUNITIES_LEFT_FOR_LATER] += refreshed.left
@@ -154,7 +154,7 @@ class CommunityTally(Tally):
         return self.is_written
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """What a reader of the counts should know."""
+        """Remarks on the counts, for a reader."""
         if self.dry_run:
             return ["A dry run: nothing was changed and no model was asked."]
         if not counts.get(run_counts.COMMUNITIES):
@@ -172,7 +172,7 @@ class UpkeepTally(Tally):
         self.counts[run_counts.INDEXES_MADE] += len(report.indexed)
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """What a reader of the counts should know."""
+        """Remarks on the counts, for a reader."""
         return ["No row changed."]
 
 
@@ -236,7 +236,7 @@ class NightTally(Tally):
         return {**super().summary(), "phases": self.runs, "resumes": self.resumes, "gates": self.gates}
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """What a reader of the counts should know."""
+        """Remarks on the counts, for a reader."""
         resumed = [f"Goes on with the night {self.resumes}, which was interrupted."] if self.resumes else []
         dry = ["A dry run: nothing was changed and no model was asked."] if self.dry_run else []
         return [*dry, *resumed, *self.remarks]

@@ -70,7 +70,7 @@ class Tally:
     """Counts that the run's table shows even where they are nothing."""
 
     def proposed(self, titles: Sequence[str]) -> None:
-        """Changes that the run left for a person to decide; a pair that is put to one is told once."""
+        """Changes that the run left for a person to decide; a pair with a proposal is listed once."""
         self.counts[run_counts.CHANGES_PROPOSED] += len(titles)
         self.decisions = [each for each in self.decisions if not any(_asks_about(title, each) for title in titles)]
         self.decisions += [DecisionSummary("propose", title, "It waits for a person.") for title in titles]
@@ -173,7 +173,7 @@ class Tally:
         return [f"{count} changes wait for a person: `slowwave review list`."] if count else []
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """What a reader of the counts should know."""
+        """Remarks on the counts, for a reader."""
         if self.dry_run:
             return ["A dry run: nothing was changed and no model was asked."]
         return [] if self.has_written else ["Nothing new: all of it was looked at before."]
@@ -256,7 +256,7 @@ class IngestTally(Tally):
         return {**super().summary(), "refused": refused}
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """What a reader of the counts should know."""
+        """Remarks on the counts, for a reader."""
         if self.dry_run:
             return ["A dry run: this is what would be stored and refused; nothing was changed."]
         if self.has_written:

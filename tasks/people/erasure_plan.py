@@ -34,7 +34,7 @@ Quotes = Mapping[str, Mapping[str, Sequence[str]]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ErasurePlan:
-    """What changes, by table: ids that go, rows that are struck, and the texts (id, text) of vectors to make anew.
+    """What changes, by table: ids that go, rows that are struck, and the texts (id, text) of vectors to compute again.
 
     An empty text leaves a row without a vector. `entities` are the names of those that go, `owners` the entities whose
     profiles must be made again.

@@ -4,7 +4,7 @@ Not a Prefect task, because its parameters would keep the name; nor are the name
 
 What is found and what goes is decided by `slowwave.lifecycle.erasure`, written and proved by
 `storage.erasure`. The run is three steps, each of which the next run finishes if this one dies: one commit that
-writes every table anew, the logs, the older versions.
+writes every table again, the logs, the older versions.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Subject:
 
 @dataclass(slots=True)
 class Report:
-    """What was found and what was done; `left` is what still names the subject, which is empty when all is well."""
+    """The result; `left` lists places that still name the subject, none when all is well."""
 
     subject: Subject
     plan: ErasurePlan
@@ -157,7 +157,7 @@ def _names_of(reading: Reading, entity: str) -> list[str]:
 
 
 def _first_name(reading: Reading, entity: str, names: Names) -> tuple[str, ...]:
-    """What a person is told whose first name alone stays."""
+    """The note for a person whose first name alone stays."""
     row = reading.by_ids("entities", [entity], ["entity_type", "name"]).row(0, named=True)
     words = (row["name"] or "").split()
     if (
@@ -286,7 +286,7 @@ def _decision(run: Run, subject: Subject, plan: ErasurePlan) -> pl.DataFrame:
 
 
 def _purge_again(store: Store, plan: ErasurePlan, names: Names) -> None:
-    """What was appended to the logs meanwhile."""
+    """Purge rows that were appended to the logs meanwhile."""
     ids = pl.Series(sorted(set().union(*plan.gone.values())), dtype=pl.String)
     for name in LOGS:
         rows = store.log(name)

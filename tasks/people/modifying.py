@@ -55,13 +55,11 @@ def propose_anew(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
 
 
 def _split(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
-
     made = propose_split(run, old.subject_id, SplitSettings(), splits_of(ask), proposed_by="person")
     return proposal_named(store_of(run).snapshot(), made.proposal_id)
 
 
 def _delete(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
-
     chosen = ask.get("observations")
     if not isinstance(chosen, list) or not all(isinstance(each, str) for each in chosen):
         raise UnusableInput("There is no list of observations.", 'Give {"observations": ["f_…", …]}.')

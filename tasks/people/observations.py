@@ -54,7 +54,7 @@ class Retired:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ObservationPlan:
-    """What is to be stored of a call, as one reading of the store shows: rows of new texts, and the screened texts."""
+    """The rows of a call, for one state of the store: new texts, and all screened texts."""
 
     target: Target
     screened: pl.DataFrame

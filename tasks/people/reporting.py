@@ -138,7 +138,7 @@ def report_markdown(report: Mapping[str, Any], place: str = "", limit: int | Non
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What was mended, and what is wrong now."""
+    """Mended defects, and those that are left."""
 
     run: str
     mended: tuple[Finding, ...]

@@ -57,10 +57,10 @@ def restore(run: Run, ids: Sequence[str] = (), of_run: str | None = None, *, dry
 
 @task("restore facts")
 def restore_facts(run: Run, ids: Sequence[str]) -> Restored:
-    """Make archived facts active again, wherever they lie, in commits of 5,000; those that may not are told (S3-07).
+    """Make archived facts active again, from both tables, in commits of 5,000; returns others with a reason (S3-07).
 
     Their aspects come back, and flags and open pairs that left with them. What they are compared with is looked at
-    anew, they have no score until the next sweep, and their age counts from now (S4-07).
+    again, they have no score until the next sweep, and their age counts from now (S4-07).
     """
     store = store_of(run)
     parts, owners = [Restored()], []

@@ -35,7 +35,7 @@ _NOT_NOW = {
 
 @dataclass(frozen=True, slots=True)
 class DecidedProposal:
-    """What became of a proposal: its state now, and why where it could not be carried out."""
+    """The result for a proposal: its state now, and why where it could not be carried out."""
 
     id: str
     state: str
@@ -52,10 +52,10 @@ def approve(
     note: str = "",
     settings: IngestSettings = IngestSettings(),  # noqa: B008 (frozen)
 ) -> tuple[DecidedProposal, ...]:
-    """Carry out what a person said yes to, in one commit; what has grown stale is refused and told (T50).
+    """Carry out what a person said yes to, in one commit; a stale proposal is refused (T50).
 
     `ids` may be the short forms that tables show. `Refused` where nothing can be carried out because none is open.
-    Candidates whose plan is stale are planned again by these `settings` and proposed anew: `replaced_by`.
+    Candidates whose plan is stale are planned and proposed again by these `settings`: `replaced_by`.
     """
     done = _decide(run, ids, person, note, is_yes=True)
     stale = proposals_by_id(store_of(run).snapshot(), [each.id for each in done if each.state == "stale"])
@@ -109,11 +109,7 @@ def _decide(run: Run, ids: Sequence[str], person: Person, note: str, *, is_yes: 
         settle_patches(tx, [change.id for each in chosen for change in each.changes if change.table == "facts"])
     if is_yes:
         renew_profiles(run, _owners(run, [each for each in chosen if states[each.id][0] == "applied"]))
-    return tuple(DecidedProposal(each.id, *_ending(states[each.id], each)) for each in chosen)
-
-
-def _ending(state: tuple[str, str], proposal: Proposal) -> tuple[str, str, str]:
-    return state[0], proposal.title, state[1]
+    return tuple(DecidedProposal(each.id, states[each.id][0], each.title, states[each.id][1]) for each in chosen)
 
 
 def check_person(person: Person) -> None:
@@ -161,7 +157,7 @@ def _turn_down(tx: Transaction, run: Run, chosen: Sequence[Proposal], person: Pe
 
 
 def _signed(proposal_id: str, person: Person) -> dict[str, str]:
-    """What a decision says of who decided."""
+    """The fields of a decision about the person who decided."""
     return {"approved_by": person.name, "proposal_id": proposal_id}
 
 
@@ -210,7 +206,7 @@ def _decision_rows(run: Run, chosen: Sequence[Proposal], person: Person, note: s
 
 
 def _open_again(tx: Transaction, stale: Sequence[Proposal]) -> None:
-    """Patches whose plan grew stale are decided anew by the next run that applies."""
+    """Open stale patches again, so that the next run decides them."""
     facts = [change.id for each in stale if each.action == "patch" for change in each.changes]
     ids = tx.by_ids("facts", facts, ["patch_batch_id"], where="status = 'candidate'")["patch_batch_id"].unique()
     rows = tx.by_ids("patch_batches", ids.drop_nulls())

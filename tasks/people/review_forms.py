@@ -155,7 +155,7 @@ def _part(number: int) -> str:
 
 
 def _in_short(each: Asked) -> str:
-    """The lines that it is told by, as far as they fit above a box; the page has all."""
+    """The lines about it, as far as they fit above a box; the page has all."""
     lead, *lines = each.told or ("",)
     if is_large(each):
         return lead
@@ -194,7 +194,7 @@ def markdown_of(number: int, each: Asked) -> list[str]:
 
 
 def filled_in(questions: Sequence[Asked], given: Mapping[str, Any]) -> dict[str, Verdict]:
-    """What was said to each proposal, by its id."""
+    """The verdict on each proposal, by its id."""
     verdicts = {}
     for number, each in enumerate(questions, 1):
         box = given.get(_field(number)) or {}
@@ -221,7 +221,7 @@ def bare(question: Asked) -> Asked:
 
 
 def _bare(ask: Mapping[str, Any], question: Asked) -> dict[str, Any]:
-    """The ask with ids only; an observation that cannot be told stays as it was written, which is a fault."""
+    """The ask with ids only; an observation that matches no id stays as it was written, which is a fault."""
     ids = [each.partition(_APART)[0] for each in observations_in(question.ask)]
     found = {}
     for text in observations_in(ask):
@@ -308,7 +308,7 @@ async def publish_waiting(run: Run, questions: Sequence[Asked]) -> None:
 async def publish_decided(
     run: Run, questions: Sequence[Asked], verdicts: Sequence[Verdict], done: Sequence[DecidedProposal], name: str
 ) -> dict[str, Any]:
-    """Show what became of it; returns the same as plain data."""
+    """Show the results; returns the same as plain data."""
     from prefect.artifacts import acreate_markdown_artifact
 
     meant = {each.id for each in verdicts}

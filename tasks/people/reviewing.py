@@ -1,4 +1,4 @@
-"""Reviewing: what a person said to what waits is carried out as one run, which can be undone."""
+"""Reviewing: a person's verdicts on proposals are carried out as one run, which can be undone."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ def leave_deletion(run: Run, entity_id: str, ids: Sequence[str], reason: str = "
 
 
 def carry_out(run: Run, verdicts: Sequence[Verdict], person: Person, note: str = "") -> tuple[DecidedProposal, ...]:
-    """Do what was said to each: first what was approved, then what was rejected, then what was modified.
+    """Carry out the verdicts: first approvals, then rejections, then modifications.
 
     Tolerant of a second time: what is no longer open, because this was done before or somebody else decided
-    meanwhile, is told as it is. What cannot be modified as asked is told as well, and waits on.
+    meanwhile, is returned as it is. A proposal that cannot be modified is returned too, and waits on.
     """
     store = existing_store(run)
     is_open, closed = _sorted_out(store, verdicts)
@@ -104,7 +104,7 @@ def carry_out(run: Run, verdicts: Sequence[Verdict], person: Person, note: str =
 
 
 def _sorted_out(store: Store, verdicts: Sequence[Verdict]) -> tuple[list[Verdict], tuple[DecidedProposal, ...]]:
-    """The verdicts on what is open, and what became of the others."""
+    """The verdicts on open proposals, and the results of the others."""
     ids = [each.id for each in verdicts]
     rows = store.snapshot().by_ids("proposals", ids, ["id", "state", "title", "outcome"])
     stored = {row: rest for row, *rest in rows.iter_rows()}
@@ -154,7 +154,7 @@ KEPT = "review-asked"
 
 @dataclass(frozen=True, slots=True)
 class FormAnswer:
-    """What a person filled in: who, what about everything without risk, and what about each, by id."""
+    """The answer of a person: name, decision on proposals without risk, and verdicts by id."""
 
     name: str
     low_risk: Bulk
@@ -183,7 +183,7 @@ def _questions(run: Run, action: str, limit: int) -> tuple[Asked, ...]:
 
 
 async def answered(questions: Sequence[Asked], person: str, timeout_hours: float) -> FormAnswer:
-    """Suspend until somebody answers; what cannot be meant is asked again, with the reason."""
+    """Suspend until a person answers; an answer that cannot be meant is asked for again, with the reason."""
     from prefect.flow_runs import asuspend_flow_run
 
     given: dict[str, Any] = {}

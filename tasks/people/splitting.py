@@ -40,7 +40,7 @@ _OBSERVATION = ("id", "statement", "valid_from")
 
 @dataclass(frozen=True, slots=True)
 class SplitDone:
-    """What became, or would become, of an entity: its new entities (id, name), and how many observations moved."""
+    """The result of a split: the new entities (id, name), and how many observations moved."""
 
     entity: str
     entity_id: str
@@ -86,7 +86,7 @@ class Planned:
 
     @property
     def done(self) -> SplitDone:
-        """What it comes to."""
+        """The result."""
         parts = tuple(self.rows.entities.select("id", "name").iter_rows())
         parent = self.parent
         return SplitDone(parent["name"], parent["id"], parts, len(self.rows.moved), self.rows.remaining)
@@ -113,7 +113,7 @@ def split_entity(run: Run, entity_id: str, splits: Sequence[Split]) -> SplitDone
 
 
 def plan_of(run: Run, reading: Reading, name: str, splits: Sequence[Split]) -> Planned:
-    """What a split would write, as this reading shows; raises where it cannot be carried out."""
+    """The rows of a split, for one state of the store; raises where it cannot be carried out."""
     parent = exact_row(reading, name)
     observations = reading.by_ids("facts", [parent["id"]], _OBSERVATION, key="owner_entity_id", where=observed_sql(run))
     checked = checked_splits(parent, splits, observations, _taken(reading, splits))
@@ -237,7 +237,7 @@ def execute(
 
 
 def waiting_split(reading: Reading, parent: Mapping[str, Any], proposal_id: str | None = None) -> Proposal:
-    """The split of an entity that waits, or was approved for later; of several the one whose id is `asked` for."""
+    """The split of an entity that waits, or was approved for later; of several the one of `proposal_id`."""
     if proposal_id is not None:
         found = proposal_named(reading, proposal_id)
         if found.action != "split" or found.subject_id != parent["id"]:
@@ -277,7 +277,7 @@ def _carry_out(run: Run, proposal_id: str, person: Person) -> SplitDone:
 
 
 def split_done(reading: Reading, run: Run, proposal: Proposal) -> SplitDone:
-    """What a split that was carried out has come to."""
+    """The result of a split that was carried out."""
     new = [each for each in proposal.changes if each.table == "entities" and each.is_new]
     parts = tuple((each.id, str((each.after or {})["name"])) for each in new)
     moved = sum(len(each.observations) for each in splits_of(proposal.ask))

@@ -1,4 +1,4 @@
-"""Tellings: which decisions are shown, and how they read."""
+"""Decisions as a run shows them: which ones, and in which words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slowwave.deduplication.reconciliation import ReconciliationPlan
 
 SHOWN = 10
 LISTED = 1000
-"""What a dry run tells, which is asked for just that."""
+"""Decisions that a dry run shows: its only purpose."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,7 @@ def plain_text(text: str) -> str:
 
 
 def _decisions(run: Run) -> list[tuple[str, ...]]:
-    """A few decisions of the run, the rarest kinds first: what was merged or closed tells more than what was added."""
+    """A few decisions of the run, the rarest kinds first: a merge or an end is of more interest than a new fact."""
     snapshot = store_of(run).snapshot()
     made = snapshot.frame("decisions", f"run_id = '{run.id}'", ["id", "action", "subject_id", "reason"])
     rarest = made.with_columns(times=pl.len().over("action")).sort("times", "action", "id").head(SHOWN_DECISIONS)

@@ -137,7 +137,7 @@ def language_of(run: Run, settings: LanguageSettings) -> Language:
 
 
 class RunSummary(Protocol):
-    """What a run counts as it goes; `waited_s` for the writer lease is told to it when the run ends."""
+    """The counts of a run; `waited_s`, its wait for the writer lease, is set when the run ends."""
 
     waited_s: float
 
@@ -265,7 +265,7 @@ def interrupt(tx: Transaction, runs: Iterable[str], is_gone: Callable[[str], boo
 def _record(
     run: Run, row: dict[str, Any], counted: RunSummary, state: str, writing: Writing | None = None, **more: str
 ) -> dict[str, Any]:
-    """Record how it ended, whatever model the namespace has by then; returns what is told of it."""
+    """Record how it ended, with any model that the namespace has by then; returns the summary."""
     kind = "run" if writing is None else writing.kind
     with Store.open(run.store, run.namespace, retention=run.retention).commit(run.id, kind, run.now) as tx:
         if writing is not None:

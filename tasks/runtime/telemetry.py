@@ -192,7 +192,7 @@ def _measured(kind: Kind, name: str) -> Iterator[Note]:
 def watched_run(run: Run) -> Iterator[Callable[[str, Mapping[str, Any]], None]]:
     """Inside, a run is measured: as the flow that it is one of, or as a span of its own.
 
-    What is yielded is told how it ended: its state and its summary.
+    The caller passes state and summary of the end to the yielded function.
     """
     about: dict[str, Value] = {
         "slowwave.flow": run.flow, "slowwave.run.id": run.id, "slowwave.namespace": run.namespace,
@@ -231,7 +231,7 @@ def _key(what: str) -> str:
 
 
 def _count(flow: str, state: str, counts: Mapping[str, int]) -> None:
-    """What a run adds to the measures; a night adds nothing that its phases have told already."""
+    """What a run adds to the measures; a night adds nothing, because its phases did."""
     which: dict[str, Value] = {"slowwave.flow": flow}
     count("slowwave.runs", 1, "{run}", "Runs that ended", {**which, "slowwave.run.state": state})
     if flow != "sleep":
@@ -239,7 +239,7 @@ def _count(flow: str, state: str, counts: Mapping[str, int]) -> None:
         count("slowwave.facts.retired", retired(counts), "{fact}", "Facts that no longer hold or moved away", which)
 
 
-# What leaves the process is without words: messages of errors may quote what somebody said, whoever recorded them.
+# Exported spans have no words: messages of errors, our own and those of other libraries, may quote a person.
 
 
 class WordlessProcessor(BatchSpanProcessor):
@@ -251,7 +251,7 @@ class WordlessProcessor(BatchSpanProcessor):
 
 
 def wordless(span: ReadableSpan) -> ReadableSpan:
-    """The span as it is told: its name, times, attributes, and whether it failed."""
+    """The span without words: its name, times, attributes, and whether it failed."""
     return ReadableSpan(
         name=span.name,
         context=span.context,

@@ -45,7 +45,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What became of a part: how many of each kind, and what is not taken over as the export has it.
+    """The result for a part: how many of each kind, and what is not taken over as the export has it.
 
     `other_types` are things that are filed under an entity of another type, `kept_ends` items without an end whose fact
     keeps the one that an earlier export gave it.
@@ -204,7 +204,7 @@ def _with_episodes(found: BatchRows, sources: pl.DataFrame) -> tuple[BatchRows, 
 
 
 def _earlier_facts(reading: Reading, fresh: pl.DataFrame) -> pl.DataFrame:
-    """Messages of an item that was told before, by `id`, and the facts that it said then, by `known_id`."""
+    """Messages of an item of an earlier export, by `id`, and the facts that it stated then, by `known_id`."""
     items = fresh.filter(pl.col("key") != "").select("id", "key", "conversation_id")
     columns = ["id", "message_id", "conversation_id"]
     stored = reading.by_ids("messages", items["conversation_id"].unique(), columns, key="conversation_id")

@@ -38,7 +38,7 @@ LISTED = 200
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What became of an export.
+    """The result of an import.
 
     `counts` says how many of each kind; `skipped` lists the first items that were not taken as they are,
     `unknown_types` counts words for kinds of things that none of our types means: such things are concepts. `is_known`:

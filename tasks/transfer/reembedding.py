@@ -503,7 +503,7 @@ def _lacking(reading: Reading, embedder: Embedder) -> dict[str, pl.DataFrame]:
     return found
 
 
-# What a re-embedding counts.
+# The counts of a re-embedding.
 
 
 @dataclass
@@ -528,7 +528,7 @@ class ReembedTally(Tally):
         self.has_filled = any(rows.values())
 
     def published(self, staged: Staged, published: Published) -> None:
-        """What was embedded, and what became of it."""
+        """Counts of embedded texts and written rows."""
         self.counts["texts embedded"] += staged.embedded + published.caught_up
         self.counts["texts staged before"] += staged.known
         self.counts["rows re-embedded"] += sum(published.rows.values())
@@ -552,7 +552,7 @@ class ReembedTally(Tally):
         return self.is_published or self.has_filled
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """What a reader of the counts should know."""
+        """Remarks on the counts, for a reader."""
         turn = f"From {self.old} to {self.new}."
         profile = (
             [] if has_profile(self.new) else
