@@ -221,7 +221,7 @@ def watched(settings: W, place: Place, gate: bool | None) -> W:
 
 def show_summary(summary: dict[str, Any], as_json: bool) -> None:
     """What a run counted and decided, as a person or a program reads it."""
-    from tasks.runtime.decisions_shown import TOLD
+    from tasks.runtime.decisions_shown import SHOWN
     from tasks.runtime.run_pages import size_line
 
     if as_json:
@@ -235,7 +235,7 @@ def show_summary(summary: dict[str, Any], as_json: bool) -> None:
     if summary["decisions"]:
         columns = ("decision", "fact", "reason")
         rows = [[row[name] for name in columns] for row in summary["decisions"]]
-        is_cut = len(rows) == TOLD and not is_dry
+        is_cut = len(rows) == SHOWN and not is_dry
         more = f"The first {len(rows)}; all of them: slowwave why {summary['run']}" if is_cut else ""
         out.print(table("Decisions", columns, rows, more))
     llm = summary["llm"]

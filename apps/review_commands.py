@@ -26,7 +26,7 @@ from .printing import err, out, print_json, short_id, show_undo, shown, table
 
 if TYPE_CHECKING:
     from recall.proposals import Proposal, ProposalStory
-    from tasks.people.review import Decided
+    from tasks.people.review import DecidedProposal
     from tasks.people.reviewing import Choice
     from tasks.runtime.runs import Run
 
@@ -146,7 +146,7 @@ def _print_way_on(story: ProposalStory) -> None:
     out.print(f"Decide: slowwave review approve {name}, or: slowwave review reject {name}", markup=False)
 
 
-def print_decided(done: Sequence[Decided], run: str, namespace: str) -> None:
+def print_decided(done: Sequence[DecidedProposal], run: str, namespace: str) -> None:
     """What became of each, those that were refused last, and how to take it back."""
     held = [each for each in done if each.state != "stale"]
     if held:

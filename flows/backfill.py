@@ -12,19 +12,19 @@ from slowwave.settings import BackfillSettings
 from slowwave.spending import tighter, what_is_left
 from tasks.ingest.reading import look_at
 from tasks.nightly.aspects import refreshed_aspects
-from tasks.orchestration.backfill_estimate import estimate, told_estimate
+from tasks.orchestration.backfill_estimate import estimate, estimate_summary
 from tasks.orchestration.backfilling import (
-    Asked,
+    BackfillRequest,
     BackfillTally,
     Stage,
     adopt,
     backfill_runs,
     check,
     fill_windows,
+    night_line,
     plan_backfill,
     publish_windows,
     together,
-    told_night,
 )
 from tasks.runtime.children import turn_of
 from tasks.runtime.engine import flow, tell
@@ -71,20 +71,20 @@ async def backfill(
         now: The time that counts as now; empty for the real time.
         dry_run: Estimate messages, calls, tokens and dollars; nothing is written and no model is asked.
     """
-    asked = Asked(moment(start), moment(end), tuple(paths), window, limit, force, tuple(stages), settings)
-    check(asked)
+    request = BackfillRequest(moment(start), moment(end), tuple(paths), window, limit, force, tuple(stages), settings)
+    check(request)
     found = look_at(paths, "auto", settings.ingest)
-    runs = backfill_runs(store, namespace, asked, now)
+    runs = backfill_runs(store, namespace, request, now)
     if dry_run:
-        told = told_estimate([estimate(run, asked, found) for run in runs], asked, runs[0].id)
-        await publish_windows(told["windows"])
-        return told
+        estimated = estimate_summary([estimate(run, request, found) for run in runs], request, runs[0].id)
+        await publish_windows(estimated["windows"])
+        return estimated
     tallies: list[BackfillTally] = []
     for run in runs:
         spent = sum((tally.usage for tally in tallies), Usage())
         tallies.append(BackfillTally(run.id, namespace=run.namespace))
         try:
-            await _fill(run, asked, tallies[-1], spent)
+            await _fill(run, request, tallies[-1], spent)
         except SlowwaveError as error:
             if len(runs) == 1:
                 raise
@@ -96,30 +96,30 @@ async def backfill(
     return summary
 
 
-async def _fill(run: Run, asked: Asked, tally: BackfillTally, spent: Usage) -> None:
+async def _fill(run: Run, request: BackfillRequest, tally: BackfillTally, spent: Usage) -> None:
     """One namespace: store, extract window by window, sleep; all of them parts of one run."""
-    with recorded(run, tally, asked.parameters(), last=refreshed_aspects), phases_of(run):
-        if asked.paths:
-            storing = asked.storing_settings()
-            paths, place = list(asked.paths), (run.namespace, run.store)
+    with recorded(run, tally, request.parameters(), last=refreshed_aspects), phases_of(run):
+        if request.paths:
+            storing = request.storing_settings()
+            paths, place = list(request.paths), (run.namespace, run.store)
             tally.child("store", await ingest(paths, *place, settings=storing, embedder=run.embedder, now=run.now))
-        plan = plan_backfill(run, asked)
+        plan = plan_backfill(run, request)
         tally.resumed(plan.resumes, len(plan.done))
         adopt(run, plan)
-        is_whole = "ingest" not in asked.stages or await fill_windows(run, asked, plan, tally, ingest, spent)
-        is_due = "ingest" not in asked.stages or bool(plan.left) or (bool(plan.resumes) and not plan.slept)
-        if "sleep" in asked.stages and is_whole and is_due:
-            await _sleep(run, asked, tally, spent)
+        is_whole = "ingest" not in request.stages or await fill_windows(run, request, plan, tally, ingest, spent)
+        is_due = "ingest" not in request.stages or bool(plan.left) or (bool(plan.resumes) and not plan.slept)
+        if "sleep" in request.stages and is_whole and is_due:
+            await _sleep(run, request, tally, spent)
     await publish_summary(run, tally)
 
 
-async def _sleep(run: Run, asked: Asked, tally: BackfillTally, spent: Usage) -> None:
-    left = tighter(asked.settings.sleep, what_is_left(asked.settings, spent + tally.usage))
-    settings = asked.settings.sleep.model_copy(update=left.model_dump())
+async def _sleep(run: Run, request: BackfillRequest, tally: BackfillTally, spent: Usage) -> None:
+    left = tighter(request.settings.sleep, what_is_left(request.settings, spent + tally.usage))
+    settings = request.settings.sleep.model_copy(update=left.model_dump())
     try:
         async with turn_of(run.store, run.namespace):
             tally.child("sleep", await sleep(run.namespace, run.store, settings=settings, now=run.now))
     except RecallFell as fell:
         tally.fell(fell)
     if tally.night:
-        tell(f"The night, {told_night(tally.night)}")
+        tell(f"The night, {night_line(tally.night)}")

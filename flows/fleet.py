@@ -8,7 +8,7 @@ from typing import Any
 
 from slowwave.settings import FleetSettings, SleepSettings
 from storage.connection import namespaces_like
-from tasks.orchestration.fleet import earlier_night, fleet_under_way, nights_of, publish_fleet, spread, told_fleet
+from tasks.orchestration.fleet import earlier_night, fleet_summary, fleet_under_way, nights_of, publish_fleet, spread
 from tasks.runtime.engine import flow, task
 from tasks.runtime.retrying import ONCE
 
@@ -39,11 +39,11 @@ async def fleet(
         dry_run: Show what each night would do; nothing is changed and no model is asked.
     """
     names = namespaces_like(store, namespace)
-    asked = {"store": store, "phases": phases, "settings": settings.sleep, "now": now, "dry_run": dry_run}
-    asked["fleet"] = "" if dry_run else fleet_under_way()
-    told = told_fleet(await spread(night_of, names, settings, **asked))
-    await publish_fleet(told)
-    return told
+    arguments = {"store": store, "phases": phases, "settings": settings.sleep, "now": now, "dry_run": dry_run}
+    arguments["fleet"] = "" if dry_run else fleet_under_way()
+    summary = fleet_summary(await spread(night_of, names, settings, **arguments))
+    await publish_fleet(summary)
+    return summary
 
 
 @task("night of a namespace", about="{namespace}", tries=ONCE, longest_s=None)

@@ -50,8 +50,8 @@ async def reembed(
     run = existing_run("reembed", store, namespace, now, settings.retention)
     model = open_embedder(embedder).name
     tally = ReembedTally(run.id, dry_run, old=run.embedder, new=model)
-    told = {"embedder": embedder, "settings": settings.model_dump()}
-    with recorded(run, tally, told, dry_run=dry_run) as run, weighed(run, tally):
+    parameters = {"embedder": embedder, "settings": settings.model_dump()}
+    with recorded(run, tally, parameters, dry_run=dry_run) as run, weighed(run, tally):
         check_alone(run)
         if model == run.embedder:
             tally.filled(fill_vectors(run, settings, dry_run=dry_run))

@@ -37,8 +37,8 @@ async def report(
     left = propose_splits(run, settings, found) if settings.propose_splits else ProposedSplits()
     if left.ids:
         found = with_waiting(run, found)
-    told = {**found.as_json(), "namespace": namespace, "proposals": list(left.ids), "notes": list(left.notes)}
+    summary = {**found.as_json(), "namespace": namespace, "proposals": list(left.ids), "notes": list(left.notes)}
     if settings.propose_splits:
-        told["run"] = run.id
-    await publish_report(run, told)
-    return told
+        summary["run"] = run.id
+    await publish_report(run, summary)
+    return summary

@@ -42,13 +42,13 @@ async def review(
         now: The time that counts as now; empty for the real time.
     """
     run = existing_run("review", store, namespace, now)
-    asked = await frozen(run, action, limit)
-    if not asked:
+    questions = await frozen(run, action, limit)
+    if not questions:
         return await nothing_waits(run)
     if not can_ask():
-        return await nobody_to_ask(run, asked)
-    answer = await answered(asked, person, timeout_hours)
-    verdicts = verdicts_of(asked, answer.said, answer.low_risk)
+        return await nobody_to_ask(run, questions)
+    answer = await answered(questions, person, timeout_hours)
+    verdicts = verdicts_of(questions, answer.verdicts, answer.low_risk)
     decider = Person(answer.name, "prefect")
     done = with_ways_on(run, carry_out(run, verdicts, decider, answer.note))
-    return await publish_decided(run, asked, verdicts, done, decider.name)
+    return await publish_decided(run, questions, verdicts, done, decider.name)

@@ -72,12 +72,14 @@ def _work(
     """The flow of a phase with what it takes: its own settings, the night's gate and retention."""
     place: dict[str, Any] = {"namespace": run.namespace, "store": run.store}
     when: dict[str, Any] = {"now": run.now, "dry_run": dry_run}
-    asked: dict[str, Any] = {**when, "require_approval": require_approval}
+    arguments: dict[str, Any] = {**when, "require_approval": require_approval}
     shared = {"gate": settings.gate, "retention": settings.retention}
     works: Mapping[str, Callable[[], Awaitable[dict[str, Any]]]] = {
-        "consolidate": lambda: consolidate(**place, settings=settings.consolidate.model_copy(update=shared), **asked),
-        "steward": lambda: steward(**place, settings=settings.steward.model_copy(update=shared), **asked),
-        "decay": lambda: decay(**place, settings=settings.decay.model_copy(update=shared), **asked),
+        "consolidate": lambda: consolidate(
+            **place, settings=settings.consolidate.model_copy(update=shared), **arguments
+        ),
+        "steward": lambda: steward(**place, settings=settings.steward.model_copy(update=shared), **arguments),
+        "decay": lambda: decay(**place, settings=settings.decay.model_copy(update=shared), **arguments),
         "communities": lambda: communities(**place, settings=settings.communities.model_copy(update=shared), **when),
         "upkeep": lambda: upkeep(**place, settings=settings.retention),
     }

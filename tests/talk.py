@@ -26,7 +26,7 @@ from slowwave.review.proposing import Person
 from slowwave.settings import IngestSettings
 from storage.store import Store
 from storage.tables import Role, tables_of
-from tasks.people.review import Decided, approve
+from tasks.people.review import DecidedProposal, approve
 from tasks.runtime.runs import existing_run
 
 ROOT = Path(__file__).parents[1]
@@ -98,9 +98,9 @@ def learn(
     )  # fmt: skip
 
 
-def say_yes(store: Path, *, now: datetime = NOW, rounds: int = 9) -> list[Decided]:
+def say_yes(store: Path, *, now: datetime = NOW, rounds: int = 9) -> list[DecidedProposal]:
     """Ana approves what waits, and what that leads to, until nothing does."""
-    done: list[Decided] = []
+    done: list[DecidedProposal] = []
     for _ in range(rounds):
         waiting = list_proposals(Store.open(str(store)).snapshot())
         if not waiting:

@@ -1,49 +1,56 @@
-"""What a run changed, told from its counts in a few words: `+34 facts, 5 merged, 2 retired, 12 archived`."""
+"""What a run changed, from its counts, in a few words: `+34 facts, 5 merged, 2 retired, 12 archived`."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
 
+from slowwave.lifecycle import run_counts
+
 _PHASES = ("consolidate", "steward", "decay", "communities", "upkeep")
-_WRITTEN = ("facts learned", "facts reworded")
+_WRITTEN = (run_counts.FACTS_LEARNED, run_counts.FACTS_REWORDED)
 _RETIRED = (
-    "facts superseded", "facts retracted", "facts ended", "facts retired", "facts merged", "facts pruned",
-    "facts archived",
-)  # fmt: skip
+    run_counts.FACTS_SUPERSEDED,
+    run_counts.FACTS_RETRACTED,
+    run_counts.FACTS_ENDED,
+    run_counts.FACTS_RETIRED,
+    run_counts.FACTS_MERGED,
+    run_counts.FACTS_PRUNED,
+    run_counts.FACTS_ARCHIVED,
+)
 _WORDS: Mapping[str, str] = {
-    "facts learned": "+{} facts",
-    "facts confirmed": "{} confirmed",
-    "facts merged": "{} merged",
-    "facts reworded": "{} reworded",
-    "facts superseded": "{} retired",
-    "facts retracted": "{} retired",
-    "facts ended": "{} retired",
-    "facts retired": "{} retired",
-    "facts pruned": "{} faded",
-    "facts archived": "{} archived",
-    "facts moved to the archive": "{} archived",
-    "entities archived": "{} entities archived",
-    "facts restored": "{} restored",
-    "facts now suspect": "{} now suspect",
-    "communities summarised": "{} summarised",
+    run_counts.FACTS_LEARNED: "+{} facts",
+    run_counts.FACTS_CONFIRMED: "{} confirmed",
+    run_counts.FACTS_MERGED: "{} merged",
+    run_counts.FACTS_REWORDED: "{} reworded",
+    run_counts.FACTS_SUPERSEDED: "{} retired",
+    run_counts.FACTS_RETRACTED: "{} retired",
+    run_counts.FACTS_ENDED: "{} retired",
+    run_counts.FACTS_RETIRED: "{} retired",
+    run_counts.FACTS_PRUNED: "{} faded",
+    run_counts.FACTS_ARCHIVED: "{} archived",
+    run_counts.FACTS_MOVED: "{} archived",
+    run_counts.ENTITIES_ARCHIVED: "{} entities archived",
+    run_counts.FACTS_RESTORED: "{} restored",
+    run_counts.FACTS_SUSPECT: "{} now suspect",
+    run_counts.COMMUNITIES_SUMMARISED: "{} summarised",
 }
-"""In the order in which they are told; counts with the same words are told as one."""
+"""In the order of the text; counts with the same words are added up."""
 _OTHERS = (
     "messages stored", "messages left", "messages failed", "patches", "facts not", "facts left", "facts deleted",
     "entities merged", "entities renamed", "entities deleted", "new entities", "names", "pinned", "unpinned",
     "items new", "changes proposed", "proposals", "phases", "rows", "vectors", "windows",
 )  # fmt: skip
-"""Beginnings of other counts that a reader wants to see, told as they are."""
+"""Beginnings of other counts that a reader wants to see, under their own names."""
 
 
 def effects(counts: Mapping[str, int]) -> list[str]:
     """What changed, each in a few words, knowledge first; of a night the phases together."""
     total = _without_phases(counts)
-    told: Counter[str] = Counter()
+    by_words: Counter[str] = Counter()
     for what, words in _WORDS.items():
-        told[words] += total[what]
-    known = [words.format(f"{number:,}") for words, number in told.items() if number]
+        by_words[words] += total[what]
+    known = [words.format(f"{number:,}") for words, number in by_words.items() if number]
     others = [what for what in total if what.startswith(_OTHERS) and what not in _WORDS and total[what]]
     return known + [f"{total[what]:,} {what}" for what in others]
 

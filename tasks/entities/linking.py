@@ -82,8 +82,8 @@ def _look(
 ) -> _Looked:
     begun = clock()
     known = reading.frame("entities", LINKABLE, [*ENDS, "last_seen_at"])
-    asked = known if entities is None else known.filter(pl.col("id").is_in(list(entities)))
-    latest = asked.sort("last_seen_at", "id", descending=[True, False], nulls_last=True)["id"]
+    wanted = known if entities is None else known.filter(pl.col("id").is_in(list(entities)))
+    latest = wanted.sort("last_seen_at", "id", descending=[True, False], nulls_last=True)["id"]
     if latest.is_empty():
         return _Looked(latest, pl.DataFrame(schema=dict(NEAR)), known.select(*ENDS))
     parts, near, ask = [], [], nearest_in(reading, "entities", LINKABLE)
@@ -113,14 +113,14 @@ def _near(reading: Reading, ask: Nearest, ids: pl.Series, top_k: int) -> pl.Data
 
 
 def _plan(run: Run, reading: Reading, looked: _Looked, settings: LinkSettings) -> LinkPlan:
-    """What changes, for entities that are as they were when they were looked at."""
+    """The changed links, of entities that are unchanged since they were compared."""
     ends = reading.frame("entities", LINKABLE, list(ENDS))
     same = ends.join(looked.ends, on=["id", "embed_text_hash"], how="semi", nulls_equal=True)
     looked_at = looked.ids.filter(looked.ids.is_in(same["id"].implode()))
     pairs = find_links(looked.near.filter(pl.col("id").is_in(looked_at.implode())), same, settings)
-    held = reading.frame("entity_links")
-    measured = _measured(reading, to_measure(held, pairs, looked_at))
-    return plan_links(held, pairs, measured, looked_at, ends, settings, run.now)
+    stored = reading.frame("entity_links")
+    measured = _measured(reading, to_measure(stored, pairs, looked_at))
+    return plan_links(stored, pairs, measured, looked_at, ends, settings, run.now)
 
 
 def _measured(reading: Reading, pairs: pl.DataFrame) -> pl.DataFrame:
@@ -158,8 +158,8 @@ def assign_new(run: Run) -> int:
     with store.commit(run.id, "communities.assign", run.now) as tx:
         if tx.sequence != snapshot.sequence + 1:  # another run may have changed or merged some of them meanwhile
             plan = _joining(tx, run, touched)
-        held = tx.by_ids("communities", plan.grown["id"]).drop("joined_ids")
-        grown = held.join(plan.grown, on="id", maintain_order="left")
+        stored = tx.by_ids("communities", plan.grown["id"]).drop("joined_ids")
+        grown = stored.join(plan.grown, on="id", maintain_order="left")
         tx.upsert("communities", grown.with_columns(fingerprint=pl.lit(None, dtype=pl.String)))
         tx.upsert("decisions", plan.decisions)
     return len(plan.members)
@@ -169,18 +169,18 @@ def part_with(tx: Transaction, entities: Collection[str]) -> None:
     """Take entities that are no more out of their communities, whose summaries are then to be made again."""
     lists = tx.frame("communities", columns=["id", "entity_ids", "joined_ids", "fingerprint"])
     left, dropped = without_members(lists, entities)
-    held = tx.by_ids("communities", left["id"]).drop("entity_ids", "joined_ids", "fingerprint")
-    tx.upsert("communities", held.join(left, on="id", maintain_order="left"))
+    stored = tx.by_ids("communities", left["id"]).drop("entity_ids", "joined_ids", "fingerprint")
+    tx.upsert("communities", stored.join(left, on="id", maintain_order="left"))
     tx.delete("communities", dropped)
 
 
 def _joining(reading: Reading, run: Run, touched: pl.Series) -> JoinPlan:
-    held = reading.frame("communities", columns=_JOINED)
-    new = reading.by_ids("entities", waiting(touched, held), ["id"], where=LISTED)["id"]
+    stored = reading.frame("communities", columns=_JOINED)
+    new = reading.by_ids("entities", waiting(touched, stored), ["id"], where=LISTED)["id"]
     where = f"{RELATIONS} AND {live_sql(run.now)}"
     parts = [reading.by_ids("facts", new, _ENDS, key=end, where=where) for end in ("subject_id", "object_id")]
     found = pl.concat(parts).unique("id")
     ends = pl.concat([found["subject_id"], found["object_id"]])
     listed = reading.by_ids("entities", ends, ["id"], where=LISTED)["id"].implode()
     known = found.filter(pl.col("subject_id").is_in(listed) & pl.col("object_id").is_in(listed))
-    return plan_joining(new, known, held, run.now)
+    return plan_joining(new, known, stored, run.now)

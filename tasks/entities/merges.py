@@ -34,7 +34,7 @@ _WAY_OUT = "`slowwave facts NAME` shows what is known of each; unpin or retire w
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What became, or would become, of two entities that are one: `loser` goes, `winner` stays.
+    """The result of merging two entities: `loser` goes, `winner` stays.
 
     `facts` are about the winner now; `archived` (id, statement) of those among them that said something between the
     two; `names` are new names of the winner. Of two facts in `conflicts` one at a time can hold: both stay, in doubt.
@@ -55,7 +55,7 @@ class Merged:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _MergePlan:
-    """What was found, and what is to be written; no `rows` where they were merged before."""
+    """The result and the rows to write; no `rows` where they were merged before."""
 
     merged: Merged
     rows: EntityMerge | None
@@ -79,15 +79,15 @@ def merge_entities(
     """
     store = store_of(run)
     snapshot = store.snapshot()
-    asked = (loser, winner, force, beliefs)
-    plan = plan_entity_merge(run, snapshot, *asked)
+    arguments = (loser, winner, force, beliefs)
+    plan = plan_entity_merge(run, snapshot, *arguments)
     if dry_run or plan.rows is None:
         return plan.merged
     vector = new_vector(run, plan.rows.to_embed)
     with store.commit(run.id, "entity.merge", run.now) as tx:
         if tx.sequence != snapshot.sequence + 1:  # another run has changed something meanwhile
             text = plan.rows.to_embed
-            plan = plan_entity_merge(run, tx, *asked)
+            plan = plan_entity_merge(run, tx, *arguments)
             if plan.rows is not None and plan.rows.to_embed != text:
                 vector = new_vector(run, plan.rows.to_embed)
         if plan.rows is not None:
@@ -126,7 +126,7 @@ def merge(
 def plan_entity_merge(
     run: Run, reading: Reading, loser: str, winner: str, force: bool, beliefs: BeliefSettings | None
 ) -> _MergePlan:
-    gone, left = (exact_row(reading, asked) for asked in (loser, winner))
+    gone, left = (exact_row(reading, name) for name in (loser, winner))
     if gone["id"] == left["id"] and (before := _merged_before(reading, loser, left["id"])):
         return _MergePlan(Merged(before[1], before[0], left["name"], left["id"], is_new=False), None)
     pair = (gone["id"], left["id"])
@@ -141,10 +141,10 @@ def plan_entity_merge(
     )  # fmt: skip
 
 
-def _merged_before(reading: Reading, asked: str, winner: str) -> tuple[str, str] | None:
+def _merged_before(reading: Reading, name: str, winner: str) -> tuple[str, str] | None:
     """Id and name of the entity that was asked for and is the winner since a merge."""
     gone = reading.by_ids("entities", [winner], ["id", "name", "canonical_name"], key="merged_into")
-    same = gone.filter((pl.col("id") == asked) | (pl.col("canonical_name") == normalise_name(asked))).sort("id")
+    same = gone.filter((pl.col("id") == name) | (pl.col("canonical_name") == normalise_name(name))).sort("id")
     return None if same.is_empty() else (same["id"][0], same["name"][0])
 
 
@@ -170,14 +170,14 @@ def merge_within(tx: Transaction, run: Run, loser: str, winner: str) -> bool:
     if loser not in rows or winner not in rows:
         return False
     pair = (loser, winner)
-    held = holdings_of(tx, pair, run.now)
-    if len(held.facts.filter(is_between(pair), is_live(run.now))):
+    holdings = holdings_of(tx, pair, run.now)
+    if len(holdings.facts.filter(is_between(pair), is_live(run.now))):
         return False
     try:
         _refuse(tx, run, rows[loser], rows[winner], force=True)
     except Refused:
         return False
-    plan = plan_merge(held, pair, run.now)
+    plan = plan_merge(holdings, pair, run.now)
     merged = Merged(rows[loser]["name"], loser, rows[winner]["name"], winner, len(plan.moved))
     write_entity_merge(tx, plan, merged, new_vector(run, plan.to_embed))
     return True

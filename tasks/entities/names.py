@@ -26,7 +26,7 @@ from tasks.runtime.runs import Run, as_run, embedder_of, existing_store, store_o
 
 from .retirement import renew_profiles
 
-# Entity holdings: everything that a store holds near two entities that are to become one.
+# Entity holdings: all rows about two entities that are to be merged.
 
 
 _CALLED = list(frames.ALIASES)
@@ -35,9 +35,9 @@ _CALLED = list(frames.ALIASES)
 def holdings_of(reading: Reading, pair: Pair, now: datetime) -> Holdings:
     """What the plan of a merge looks at; `pair` are the ids of the entity that goes and of the one that stays."""
     facts = _naming(reading, "facts", pair[:1], with_vector=True)
-    held = _naming(reading, "facts", pair[1:], where=live_sql(now)).join(facts, on="id", how="anti")
+    staying = _naming(reading, "facts", pair[1:], where=live_sql(now)).join(facts, on="id", how="anti")
     loops = facts.filter(is_between(pair), pl.col("status") == "active")["id"]
-    relations = pl.concat([held, facts.drop("vector")]).filter(is_live(now), pl.col("kind") == "relation")
+    relations = pl.concat([staying, facts.drop("vector")]).filter(is_live(now), pl.col("kind") == "relation")
     objects = pl.concat([relations["object_id"].drop_nulls(), pl.Series(pair)])
     beliefs = _beliefs(reading, pair)
     waiting = reading.by_ids("facts", beliefs["promoted_id"], ["id"], where="status = 'candidate'")
@@ -48,7 +48,7 @@ def holdings_of(reading: Reading, pair: Pair, now: datetime) -> Holdings:
         facts=facts,
         archive=_naming(reading, "facts_archive", pair[:1], with_vector=True),
         flagged=_flagged(reading, loops, now).join(facts, on="id", how="anti"),
-        held=held,
+        held=staying,
         evidence=reading.by_ids("fact_evidence", relations["id"], ["fact_id", "message_id"], key="fact_id"),
         objects=reading.by_ids("entities", objects),
         object_aliases=reading.by_ids("entity_aliases", objects, _CALLED, key="entity_id"),
@@ -91,7 +91,7 @@ def _entities(reading: Reading, pair: Pair) -> pl.DataFrame:
 
 
 def _called(reading: Reading, entities: pl.DataFrame, pair: Pair) -> pl.DataFrame:
-    """The names of both, and whoever else is called as the first one is; canonical names without an id."""
+    """The names of both, and of other entities with a name of the first; canonical names without an id."""
     own = reading.by_ids("entity_aliases", pair, _CALLED, key="entity_id")
     first = entities.filter(pl.col("id") == pair[0]).row(0, named=True)
     names = [*own.filter(pl.col("entity_id") == pair[0])["alias_name"], first["canonical_name"]]
@@ -180,7 +180,7 @@ def rename_entity(run: Run, entity: str, name: str) -> Called:
     """Give an entity the name that it is shown under; it stays known under its others, and mentions change it no more.
 
     Raises `Refused` for a name of another entity, and `UnusableInput` for what cannot be a name. The canonical name is
-    what it was; the vector is made anew of the name that was given.
+    what it was; the vector is computed again from the new name.
     """
     store = store_of(run)
     called, row = _rename(store.snapshot(), entity, name)
@@ -234,8 +234,8 @@ def _register(tx: Transaction, run: Run, row: dict[str, Any], alias: str, action
     known = tx.by_ids("entity_aliases", [alias], ["alias_name", "entity_type", "entity_id"], key="alias_name")
     own = known.filter(pl.col("entity_type") == row["entity_type"])
     tx.upsert("entity_aliases", fresh.join(own, on="alias_name", how="anti"))
-    told = decision(action, row["id"], [row["id"]], [row["id"]], reason, run.now, {"name": alias})
-    tx.upsert("decisions", pl.DataFrame([told], schema=dict(frames.DECISIONS)))
+    ledger_row = decision(action, row["id"], [row["id"]], [row["id"]], reason, run.now, {"name": alias})
+    tx.upsert("decisions", pl.DataFrame([ledger_row], schema=dict(frames.DECISIONS)))
 
 
 def _refuse_name(reading: Reading, row: Mapping[str, Any], name: str, others: pl.DataFrame) -> None:
@@ -286,7 +286,7 @@ def pin_entity(run: Run, entity: str, pinned: bool = True) -> Pinned:
         rows = _entity_row(tx, entity)
         done = _planned(rows, "name", pinned)
         tx.upsert("entities", _changed(rows, done))
-        _tell(tx, run, done)
+        _write_decisions(tx, run, done)
     return done
 
 
@@ -301,7 +301,7 @@ def pin_facts(run: Run, ids: Sequence[str], pinned: bool = True) -> Pinned:
         rows = _fact_rows(tx, ids, pinned)
         done = _planned(rows, "statement", pinned)
         tx.upsert("facts", _changed(rows, done))
-        _tell(tx, run, done)
+        _write_decisions(tx, run, done)
     return done
 
 
@@ -347,40 +347,40 @@ def _changed(rows: pl.DataFrame, done: Pinned) -> pl.DataFrame:
     return rows.filter(pl.col("id").is_in(ids)).with_columns(pinned=pl.lit(done.pinned))
 
 
-def _tell(tx: Transaction, run: Run, done: Pinned) -> None:
+def _write_decisions(tx: Transaction, run: Run, done: Pinned) -> None:
     action = "pin" if done.pinned else "unpin"
     reason = f"A person {'wants' if done.pinned else 'no longer wants'} it kept for ever."
-    told = [decision(action, id_, [id_], [id_], reason, run.now) for id_, _ in done.changed]
-    tx.upsert("decisions", pl.DataFrame(told, schema=dict(frames.DECISIONS)))
+    rows = [decision(action, id_, [id_], [id_], reason, run.now) for id_, _ in done.changed]
+    tx.upsert("decisions", pl.DataFrame(rows, schema=dict(frames.DECISIONS)))
 
 
 def _facts_named(reading: Reading, ids: Sequence[str], pinned: bool) -> list[str]:
     """The ids of the facts that are meant."""
     if not ids:
         raise UnusableInput("There is nothing to pin.", "Name facts by their ids; `slowwave facts NAME` shows them.")
-    found = {asked: _rows_named(reading, "facts", asked) for asked in dict.fromkeys(ids)}
-    if wrong := [told for asked, rows in found.items() if (told := _wrong(reading, asked, rows, pinned))]:
+    found = {id_: _rows_named(reading, "facts", id_) for id_ in dict.fromkeys(ids)}
+    if wrong := [problem for id_, rows in found.items() if (problem := _wrong(reading, id_, rows, pinned))]:
         raise UnusableInput(f"Nothing was changed: {'; '.join(wrong)}.", "`slowwave facts NAME` lists what is live.")
     return [rows["id"][0] for rows in found.values()]
 
 
-def _wrong(reading: Reading, asked: str, rows: pl.DataFrame, pinned: bool) -> str:
+def _wrong(reading: Reading, id_: str, rows: pl.DataFrame, pinned: bool) -> str:
     """Why an id does not name one fact that can be pinned; empty if it does."""
     if len(rows) > 1:
-        return f"{asked} may be {' or '.join(rows['id'][:5])}"
+        return f"{id_} may be {' or '.join(rows['id'][:5])}"
     if len(rows):
         status = rows["status"][0]
-        return f"{asked} is {status}" if pinned and status not in ("active", "candidate") else ""
-    if len(_rows_named(reading, "facts_archive", asked)):
-        return f"{asked} is in the archive, where nothing is pruned: `slowwave restore` brings it back"
-    return f"{asked!r} is not the id of any fact"
+        return f"{id_} is {status}" if pinned and status not in ("active", "candidate") else ""
+    if len(_rows_named(reading, "facts_archive", id_)):
+        return f"{id_} is in the archive, where nothing is pruned: `slowwave restore` brings it back"
+    return f"{id_!r} is not the id of any fact"
 
 
-def _rows_named(reading: Reading, table: str, asked: str) -> pl.DataFrame:
+def _rows_named(reading: Reading, table: str, id_: str) -> pl.DataFrame:
     """The facts with that id, or with ids that begin so, in whole or behind their last `_`."""
-    names = [f"id = {quoted(asked)}"]
-    if len(asked) >= LEAST_OF_ID and asked.isascii() and asked.replace("_", "").isalnum():
-        names += [f"starts_with(id, {quoted(asked)})", f"id LIKE '%\\_{asked}%'"]
+    names = [f"id = {quoted(id_)}"]
+    if len(id_) >= LEAST_OF_ID and id_.isascii() and id_.replace("_", "").isalnum():
+        names += [f"starts_with(id, {quoted(id_)})", f"id LIKE '%\\_{id_}%'"]
     rows = reading.frame(table, " OR ".join(names), ["id", "status"], limit=6, order=["id"])
-    exact = rows.filter(pl.col("id") == asked)
+    exact = rows.filter(pl.col("id") == id_)
     return exact if len(exact) else rows

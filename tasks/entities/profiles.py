@@ -17,7 +17,7 @@ from tasks.runtime.runs import Run, embedder_of, store_of, vector_column
 
 MOST_NAMED = 2000  # entities that are looked up by name; beyond, one look at everything is faster
 _TEXTS = {"id": pl.String, "text": pl.String, "text_hash": pl.String}
-_TOLD = ("observation", "note")
+_OBSERVED_KINDS = ("observation", "note")
 _READ = ("id", "kind", "predicate", "object_id", "object_text", "statement", "owner_entity_id", "valid_from")
 
 Listed = Mapping[str, list[Any]]
@@ -34,12 +34,12 @@ def refresh_profiles(run: Run, entity_ids: pl.Series | None = None) -> int:
     fresh, gone = _changes(snapshot, run, entity_ids)
     if fresh.is_empty() and gone.is_empty():
         return 0
-    held = _embedded(run, fresh)
+    embedded = _embedded(run, fresh)
     with store.commit(run.id, "profiles", run.now) as tx:
         if tx.sequence != snapshot.sequence + 1:  # another run has changed something meanwhile
             fresh, gone = _changes(tx, run, entity_ids)
-            held = pl.concat([held, _embedded(run, fresh.join(held, on="text_hash", how="anti"))])
-        vectors = held.unique("text_hash")
+            embedded = pl.concat([embedded, _embedded(run, fresh.join(embedded, on="text_hash", how="anti"))])
+        vectors = embedded.unique("text_hash")
         tx.upsert("entity_profiles", fresh.join(vectors, on="text_hash", how="left", maintain_order="left"))
         tx.delete("entity_profiles", gone)
     return len(fresh) + len(gone)
@@ -55,7 +55,7 @@ def _changes(reading: Reading, run: Run, entity_ids: pl.Series | None) -> tuple[
 
 def _texts(reading: Reading, run: Run, entity_ids: pl.Series | None) -> pl.DataFrame:
     facts = _rows(reading, "facts", "owner_entity_id", entity_ids, _READ, live_sql(run.now))
-    facts = facts.filter(pl.col("kind").is_in([*_TOLD, "relation"]))
+    facts = facts.filter(pl.col("kind").is_in([*_OBSERVED_KINDS, "relation"]))
     entities = _rows(reading, "entities", "id", entity_ids, ("id", "name", "entity_type", "status"))
     entities = entities.join(facts, left_on="id", right_on="owner_entity_id", how="semi").sort("id")
     observed, related = _observations(facts), _relations(reading, facts)
@@ -72,10 +72,10 @@ def _texts(reading: Reading, run: Run, entity_ids: pl.Series | None) -> pl.DataF
 
 
 def _observations(facts: pl.DataFrame) -> Listed:
-    """By entity: kind and statement, in order of time; what was read twice from one sentence is told once."""
-    told = facts.filter(pl.col("kind").is_in(_TOLD)).sort("valid_from", "id", nulls_last=False)
+    """By entity: kind and statement, in order of time; a statement that was read twice appears once."""
+    observed = facts.filter(pl.col("kind").is_in(_OBSERVED_KINDS)).sort("valid_from", "id", nulls_last=False)
     return _grouped(
-        told.unique(["owner_entity_id", "statement"], keep="first", maintain_order=True), "kind", "statement"
+        observed.unique(["owner_entity_id", "statement"], keep="first", maintain_order=True), "kind", "statement"
     )
 
 
@@ -107,7 +107,7 @@ def _rows(
 
 def _embedded(run: Run, fresh: pl.DataFrame) -> pl.DataFrame:
     """(text_hash, vector) of the texts, each embedded once."""
-    seat = embedder_of(run)
+    embedder = embedder_of(run)
     texts = fresh.unique("text_hash", keep="first", maintain_order=True)
-    vectors = seat.embed(texts["text"].to_list()) if len(texts) else np.empty((0, seat.dims), np.float32)
+    vectors = embedder.embed(texts["text"].to_list()) if len(texts) else np.empty((0, embedder.dims), np.float32)
     return texts.select("text_hash").with_columns(vector_column(vectors))

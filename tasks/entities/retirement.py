@@ -45,8 +45,10 @@ def with_inverses(
     if ends.is_empty():
         return chosen
     others = f"kind = '{KIND}' AND ({where})"
-    held = pl.concat([reading.by_ids(name, ends, key="subject_id", where=others, with_vector=True) for name in tables])
-    found = inverses_of(chosen, held.unique("id", keep="first")).sort("id")
+    stored = pl.concat(
+        [reading.by_ids(name, ends, key="subject_id", where=others, with_vector=True) for name in tables]
+    )
+    found = inverses_of(chosen, stored.unique("id", keep="first")).sort("id")
     return pl.concat([chosen, found.select(chosen.columns)])
 
 

@@ -31,7 +31,7 @@ from .reading import Intake
 # Identity: which messages of a batch are stored already, and which only have the identifier of another one.
 
 
-SAID = ("role", "speaker", "content")
+IDENTITY = ("role", "speaker", "content")
 ROUNDS = 3  # a name with its suffix may be taken by somebody else who said the same words
 
 
@@ -65,9 +65,9 @@ def identify(reading: Reading, messages: pl.DataFrame) -> Identified:
 
 def _clashing(reading: Reading, messages: pl.DataFrame) -> list[str]:
     """Rows whose stored namesake was said by somebody else, or says something else."""
-    stored = reading.by_ids("messages", messages["id"], ["id", *SAID])
-    both = messages.select("id", *SAID).join(stored, on="id", suffix="_stored")
-    different = pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_stored")) for name in SAID)
+    stored = reading.by_ids("messages", messages["id"], ["id", *IDENTITY])
+    both = messages.select("id", *IDENTITY).join(stored, on="id", suffix="_stored")
+    different = pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_stored")) for name in IDENTITY)
     apart = both.filter(different)
     # What an older slowwave left readable may be hidden today: it is compared as it would be stored now.
     clean, _ = redact_all(apart["content_stored"])
@@ -76,7 +76,7 @@ def _clashing(reading: Reading, messages: pl.DataFrame) -> list[str]:
 
 def _renamed(messages: pl.DataFrame, clashing: list[str]) -> pl.DataFrame:
     is_clash = pl.col("id").is_in(clashing)
-    names = [_suffixed(*row) for row in messages.filter(is_clash).select("message_id", "suffix", *SAID).iter_rows()]
+    names = [_suffixed(*row) for row in messages.filter(is_clash).select("message_id", "suffix", *IDENTITY).iter_rows()]
     new = messages.filter(is_clash).with_columns(message_id=pl.Series(names, dtype=pl.String))
     ids = [row_id("m", *pair) for pair in new.select("conversation_id", "message_id").iter_rows()]
     changed = new.select(
@@ -90,9 +90,9 @@ def _renamed(messages: pl.DataFrame, clashing: list[str]) -> pl.DataFrame:
     )
 
 
-def _suffixed(name: str, suffix: str, *said: str) -> str:
+def _suffixed(name: str, suffix: str, *parts: str) -> str:
     """By the text; by the speaker, too, where the name has the suffix of the text already."""
-    return f"{name}~{digest(*said, size=4)}" if name.endswith(f"~{suffix}") else f"{name}~{suffix}"
+    return f"{name}~{digest(*parts, size=4)}" if name.endswith(f"~{suffix}") else f"{name}~{suffix}"
 
 
 Vectors = npt.NDArray[np.float32]
@@ -102,7 +102,7 @@ EXCERPT = 500
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """What became of one batch that was read."""
+    """Counts of one batch that was read."""
 
     read: int
     known: int
@@ -114,7 +114,7 @@ class Admitted:
 
     @property
     def issues(self) -> list[str]:
-        """What of it somebody should know, in sentences."""
+        """Remarks for the reader, in sentences."""
         if not self.renamed:
             return [*self.notes]
         many = "1 message has" if self.renamed == 1 else f"{self.renamed} messages have"
@@ -132,8 +132,8 @@ class _Batch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Decided:
-    """What is to become of a batch, as far as one reading of the store shows."""
+class _AdmissionPlan:
+    """The rows of a batch, for one state of the store."""
 
     gated: pl.DataFrame
     vectors: Vectors
@@ -175,14 +175,14 @@ def _batch(intake: Intake, settings: IngestSettings) -> _Batch:
     return _Batch(_redacted(intake.messages.unique("id", keep="first", maintain_order=True)), documents)
 
 
-def _decide(run: Run, reading: Reading, batch: _Batch, settings: IngestSettings) -> _Decided:
+def _decide(run: Run, reading: Reading, batch: _Batch, settings: IngestSettings) -> _AdmissionPlan:
     identified = identify(reading, batch.messages)
     fresh = _with_search_text(reading, _placed(reading, identified.messages, identified.fresh))
     vectors = _embed(run, fresh, batch.vectors)
     gated, states = gate(run.embedder, reading, fresh, vectors, settings, run.now)
     artifacts = draft_artifacts(run, fresh, batch.documents, settings.consolidate.artifacts, batch.vectors)
     known = len(identified.messages) - len(fresh)
-    return _Decided(gated, vectors, _refusals(gated, vectors), states, artifacts, known, identified.renamed)
+    return _AdmissionPlan(gated, vectors, _refusals(gated, vectors), states, artifacts, known, identified.renamed)
 
 
 def _placed(snapshot: Reading, messages: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
@@ -206,9 +206,9 @@ def _placed(snapshot: Reading, messages: pl.DataFrame, fresh: pl.DataFrame) -> p
 
 def _redacted(messages: pl.DataFrame) -> pl.DataFrame:
     """Messages are read without their secrets (T39); adds `suffix`, see `identify`."""
-    said = messages["content"]
-    suffix = pl.Series([digest(content, size=4) for content in said], dtype=pl.String)
-    return messages.with_columns(suffix=suffix, has_injection=injection_flags(said))
+    contents = messages["content"]
+    suffix = pl.Series([digest(content, size=4) for content in contents], dtype=pl.String)
+    return messages.with_columns(suffix=suffix, has_injection=injection_flags(contents))
 
 
 def _with_search_text(snapshot: Reading, messages: pl.DataFrame) -> pl.DataFrame:
@@ -228,18 +228,18 @@ def _with_search_text(snapshot: Reading, messages: pl.DataFrame) -> pl.DataFrame
     return messages.with_columns(search_text=texts.tail(len(messages)))
 
 
-def _embed(run: Run, messages: pl.DataFrame, held: dict[str, Vectors]) -> Vectors:
-    """Unit rows in the order of the messages; zero rows for what is never embedded. `held` gains what it lacked."""
-    seat = embedder_of(run)
-    vectors = np.zeros((len(messages), seat.dims), np.float32)
+def _embed(run: Run, messages: pl.DataFrame, known: dict[str, Vectors]) -> Vectors:
+    """Unit rows in the order of the messages; zero rows for texts without a vector. `known` gains new vectors."""
+    embedder = embedder_of(run)
+    vectors = np.zeros((len(messages), embedder.dims), np.float32)
     wanted = (messages["role"].is_in(SILENT_ROLES) | messages["has_injection"]).not_().to_numpy()
-    told = messages.filter(pl.Series(wanted, dtype=pl.Boolean)).select("speaker", "content")
-    texts = [said_text(speaker, content) for speaker, content in told.iter_rows()]
-    new = [text for text in dict.fromkeys(texts) if text not in held]
+    spoken = messages.filter(pl.Series(wanted, dtype=pl.Boolean)).select("speaker", "content")
+    texts = [said_text(speaker, content) for speaker, content in spoken.iter_rows()]
+    new = [text for text in dict.fromkeys(texts) if text not in known]
     if new:
-        held.update(zip(new, seat.embed(new), strict=True))
+        known.update(zip(new, embedder.embed(new), strict=True))
     if texts:
-        vectors[wanted] = np.stack([held[text] for text in texts])
+        vectors[wanted] = np.stack([known[text] for text in texts])
     return vectors
 
 
@@ -262,7 +262,7 @@ def _refusals(gated: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
     )
 
 
-def _write(tx: Transaction, run: Run, intake: Intake, decided: _Decided, settings: IngestSettings) -> None:
+def _write(tx: Transaction, run: Run, intake: Intake, decided: _AdmissionPlan, settings: IngestSettings) -> None:
     rows = _rows(decided.gated, decided.vectors)
     tx.upsert("messages", rows)
     tx.upsert("refusals", decided.refusals)
@@ -297,16 +297,16 @@ def _rows(gated: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
 
 def episode_rows(tx: Reading, rows: pl.DataFrame) -> pl.DataFrame:
     """One per conversation, grown by the new messages (S2-74)."""
-    told = rows.group_by("conversation_id", maintain_order=True).agg(
+    new = rows.group_by("conversation_id", maintain_order=True).agg(
         scope=pl.col("scope").first(),
         started_at=pl.col("occurred_at").min(),
         ended_at=pl.col("occurred_at").max(),
         messages=pl.len().cast(pl.Int64),
     )
-    ids = pl.Series("id", [episode_id(name) for name in told["conversation_id"]], dtype=pl.String)
-    told = told.with_columns(ids)
+    ids = pl.Series("id", [episode_id(name) for name in new["conversation_id"]], dtype=pl.String)
+    new = new.with_columns(ids)
     before = tx.by_ids("episodes", ids)
-    both = told.join(before, on="id", how="left", suffix="_before")
+    both = new.join(before, on="id", how="left", suffix="_before")
     return both.select(
         "id",
         "conversation_id",
@@ -326,7 +326,7 @@ def episode_id(conversation_id: str) -> str:
 
 def _source_rows(tx: Transaction, intake: Intake) -> pl.DataFrame:
     """One row per source with what this run has read of it so far; a run that was interrupted is not added to."""
-    told = pl.DataFrame(
+    rows = pl.DataFrame(
         [
             {
                 "id": part.source.id,
@@ -340,7 +340,7 @@ def _source_rows(tx: Transaction, intake: Intake) -> pl.DataFrame:
             for part in intake.parts
         ]
     )
-    sums = told.group_by("id", "uri", "format", "content_hash", maintain_order=True).agg(
+    sums = rows.group_by("id", "uri", "format", "content_hash", maintain_order=True).agg(
         pl.col("state").last(), pl.col("messages", "unreadable").sum()
     )
     before = tx.by_ids("sources", sums["id"], ["id", "messages", "unreadable", "created_at", "run_id"])

@@ -33,13 +33,13 @@ from tasks.runtime.runs import Run, store_of
 OPEN = "state IN ('open', 'evaluating', 'approved')"
 NEIGHBOURS_PER_FACT = 5
 WORDED_PER_DIRECTIVE = 20
-_HELD = "status IN ('active', 'superseded')"
+_EVER_ACTIVE = "status IN ('active', 'superseded')"
 _PLACES = ("facts", "facts_archive")  # what was moved out of the way is said again, replaced and leant on as before
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What became of the candidates of the open batches."""
+    """Counts of the candidates of the open batches."""
 
     batches: int = 0
     rejected: int = 0
@@ -58,8 +58,8 @@ class _Patch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Decided:
-    """What is to become of the open batches."""
+class _DecidedPatch:
+    """The decisions on the open batches."""
 
     patch: _Patch
     verdict: EvaluationPlan
@@ -99,7 +99,7 @@ def apply_patches(
 
 def _decide(
     reading: Reading, settings: IngestSettings, run: Run, batches: Sequence[str] | None = None
-) -> _Decided | None:
+) -> _DecidedPatch | None:
     """None when no batch is open."""
     named = "" if batches is None else f" AND id IN ({', '.join(map(quoted, batches)) or 'NULL'})"
     patch = _open_patch(reading, f"({OPEN}){named}" if named else OPEN)
@@ -120,7 +120,7 @@ def _decide(
     plan = plan_application(
         passed, patch.directives, messages, approved, near, settings.evaluate, run.now, revise=revise
     )
-    return _Decided(patch, verdict, plan)
+    return _DecidedPatch(patch, verdict, plan)
 
 
 def _open_patch(snapshot: Reading, where: str) -> _Patch:
@@ -141,15 +141,15 @@ def _strategy(settings: IngestSettings) -> ReviseSettings:
     llm, merging = settings.llm, settings.consolidate
     if settings.revise.strategy != "llm":
         return settings.revise
-    is_asked = merging.enabled and merging.ask_model and choose(llm.consolidate_model or llm.model).provider != "rules"
-    return settings.revise if is_asked else settings.revise.model_copy(update={"strategy": "recency"})
+    has_judge = merging.enabled and merging.ask_model and choose(llm.consolidate_model or llm.model).provider != "rules"
+    return settings.revise if has_judge else settings.revise.model_copy(update={"strategy": "recency"})
 
 
 def _with_speakers(reading: Reading, messages: pl.DataFrame, evidence: pl.DataFrame) -> pl.DataFrame:
     """The messages and those that said the facts around: who said something of whom decides what may end it."""
     others = evidence.join(messages.select(message_id="id"), on="message_id", how="anti")["message_id"]
-    said = reading.by_ids("messages", others.unique(), ["id", "occurred_at", "speaker"])
-    return pl.concat([messages, said], how="diagonal_relaxed")
+    sources = reading.by_ids("messages", others.unique(), ["id", "occurred_at", "speaker"])
+    return pl.concat([messages, sources], how="diagonal_relaxed")
 
 
 def _surroundings(
@@ -160,14 +160,14 @@ def _surroundings(
     predicates = reading.frame("predicates")
     ending = patch.directives.filter(pl.col("known_id").is_null() | pl.col("action").is_in([SUPERSEDE, RETRACT]))
     directed = passed.filter(pl.col("id").is_in(ending["candidate_id"].to_list()))
-    contested, said_later = _contested(reading, passed, predicates, revise), _said_later(reading, patch, passed)
+    contested, later = _contested(reading, passed, predicates, revise), _later_facts(reading, patch, passed)
     facts = pl.concat(
         [
             _stored(reading, [*passed["id"], *neighbours["fact_id"], *patch.directives["known_id"].drop_nulls()]),
-            _stored(reading, passed["statement_hash"], "statement_hash", _HELD),
-            _stored(reading, directed["subject_id"], "subject_id", _HELD),
+            _stored(reading, passed["statement_hash"], "statement_hash", _EVER_ACTIVE),
+            _stored(reading, directed["subject_id"], "subject_id", _EVER_ACTIVE),
             _worded(reading, patch.directives, passed, run),
-            said_later,
+            later,
             *contested,
         ]
     ).unique("id", keep="first", maintain_order=True)
@@ -184,12 +184,12 @@ def _surroundings(
         reading.by_ids("entity_aliases", entities, key="entity_id"),
         reading.by_ids("lineage", absorbing, list(frames.LINEAGE), key="old_id"),
         predicates,
-        reading.by_ids("fact_directives", said_later["id"], list(DIRECTIVES), key="candidate_id"),
+        reading.by_ids("fact_directives", later["id"], list(DIRECTIVES), key="candidate_id"),
         _flags(reading, facts["id"]),
     )
 
 
-def _said_later(reading: Reading, patch: _Patch, passed: pl.DataFrame) -> pl.DataFrame:
+def _later_facts(reading: Reading, patch: _Patch, passed: pl.DataFrame) -> pl.DataFrame:
     """All that was ever said of the subjects of candidates of which something is known that was said after them."""
     first = patch.messages.join(passed.select(id="message_id"), on="id", how="semi")["occurred_at"].min()
     if first is None:
@@ -198,7 +198,7 @@ def _said_later(reading: Reading, patch: _Patch, passed: pl.DataFrame) -> pl.Dat
     known = reading.frame("fact_evidence", f"occurred_at > {time_sql(first)}", ["fact_id"])["fact_id"].unique()
     about = pl.concat([reading.by_ids(name, known, ["subject_id"]) for name in _PLACES])["subject_id"]
     late = passed.filter(pl.col("subject_id").is_in(about.implode()))["subject_id"].unique()
-    return _stored(reading, late, "subject_id", f"{_HELD} OR status_reason LIKE '{REPEATED}%'")
+    return _stored(reading, late, "subject_id", f"{_EVER_ACTIVE} OR status_reason LIKE '{REPEATED}%'")
 
 
 def _flags(reading: Reading, facts: pl.Series) -> pl.DataFrame:
@@ -228,13 +228,13 @@ def _contested(
     Where a subject has several objects of such a relation, all that holds of it: some of it may lean on what ends.
     """
     if revise.implicit_conflicts:
-        return [_stored(reading, passed["subject_id"], "subject_id", _HELD)]
+        return [_stored(reading, passed["subject_id"], "subject_id", _EVER_ACTIVE)]
     single = single_valued(passed["predicate"], predicates) if revise.conflicts else frozenset[str]()
     fresh = passed.filter(pl.col("predicate").is_in(list(single)))
     if fresh.is_empty():
         return []
     listed = ", ".join(map(quoted, sorted(single)))
-    known = _stored(reading, fresh["subject_id"], "subject_id", f"{_HELD} AND predicate IN ({listed})")
+    known = _stored(reading, fresh["subject_id"], "subject_id", f"{_EVER_ACTIVE} AND predicate IN ({listed})")
     key = ["scope", "subject_id", "predicate"]
     classes = pl.concat([part.select(*key, "object_text") for part in (fresh, known)])
     torn = classes.group_by(key).agg(pl.col("object_text").n_unique()).filter(pl.col("object_text") > 1)
@@ -244,7 +244,7 @@ def _contested(
 def surroundings_of(reading: Reading, ids: Sequence[str] | pl.Series) -> Surroundings:
     """These facts and what else holds or held of their subjects, with evidence, lineage and names."""
     facts = reading.by_ids("facts", ids)
-    about = reading.by_ids("facts", facts["subject_id"], key="subject_id", where=_HELD)
+    about = reading.by_ids("facts", facts["subject_id"], key="subject_id", where=_EVER_ACTIVE)
     near = pl.concat([facts, about]).unique("id", keep="first", maintain_order=True)
     entities = pl.concat([near["subject_id"], near["object_id"]])
     return Surroundings(
@@ -277,8 +277,8 @@ def _store(tx: Transaction, facts: pl.DataFrame) -> None:
     tx.upsert("facts_archive", facts.filter(is_moved))
 
 
-def write_closings(tx: Transaction, facts: pl.DataFrame, lineage: pl.DataFrame, decisions: pl.DataFrame) -> None:
-    """Write facts that came to an end and what became of others with them; full rows without vectors."""
+def write_supersessions(tx: Transaction, facts: pl.DataFrame, lineage: pl.DataFrame, decisions: pl.DataFrame) -> None:
+    """Write facts that ended, and others that changed with them; full rows without vectors."""
     stored = pl.concat([tx.by_ids(name, facts["id"], ["id", "vector"]) for name in _PLACES])
     _store(tx, facts.drop("vector", strict=False).join(stored, on="id", how="left", maintain_order="left"))
     tx.upsert("lineage", lineage)
@@ -299,7 +299,7 @@ def _neighbours(reading: Reading, candidates: pl.DataFrame, run: Run) -> pl.Data
     return named.select("candidate_id", fact_id="id", cosine="cosine").cast(pl.Schema(NEIGHBOURS))
 
 
-def _write(tx: Transaction, decided: _Decided, *, waits: bool) -> None:
+def _write(tx: Transaction, decided: _DecidedPatch, *, waits: bool) -> None:
     verdict, plan = decided.verdict, decided.plan
     facts = pl.concat([plan.facts, verdict.rejected.select(plan.facts.columns)], how="diagonal_relaxed")
     once = facts.unique("id", keep="first", maintain_order=True)
@@ -374,14 +374,14 @@ def _count_repeats(tx: Transaction, originals: pl.Series | None) -> None:
     _store(tx, facts.with_columns(pl.col("evidence_count").fill_null(1) + pl.col("more")).drop("more"))
 
 
-def _counted(decided: _Decided) -> Applied:
+def _counted(decided: _DecidedPatch) -> Applied:
     verdict, plan = decided.verdict, decided.plan
     refused = dict(verdict.refusals.group_by("gate").len().iter_rows())
     return Applied(len(verdict.batches), len(verdict.rejected), plan.summary(), refused)
 
 
-def _proposed(run: Run, decided: _Decided) -> Applied:
-    """What was written of a plan that waits for a person; patches of which nothing waits are closed."""
+def _proposed(run: Run, decided: _DecidedPatch) -> Applied:
+    """The written part of a plan that waits for a person; patches with nothing left to decide are closed."""
     with store_of(replace(run, proposes=None)).commit(run.id, "ingest.settle", run.now) as tx:
         settle_patches(tx, decided.plan.facts["id"])
         written = tx.by_ids("decisions", decided.plan.decisions["id"], ["action"])

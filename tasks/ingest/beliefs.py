@@ -18,17 +18,17 @@ from storage.transactions import Transaction
 PENDING = "promoted_at IS NULL"
 
 
-def plan_held_back(
+def plan_unsure(
     reading: Reading, candidates: Candidates, messages: pl.DataFrame, settings: BeliefSettings, now: datetime
 ) -> BeliefPlan | None:
     """Which candidates of a batch go to the gate and which are held back; None when all go to the gate."""
     if not settings.enabled or candidates.facts.is_empty():
         return None
-    return plan_beliefs(candidates, messages, _held(reading, candidates.facts, now), settings, now)
+    return plan_beliefs(candidates, messages, _stored(reading, candidates.facts, now), settings, now)
 
 
 def write_beliefs(tx: Transaction, plan: BeliefPlan) -> None:
-    """Store what became of beliefs; the candidates that some of them became are stored with all candidates."""
+    """Store changed beliefs; the candidates that some of them became are stored with all candidates."""
     stamps = tx.by_ids("pending_beliefs", plan.beliefs["id"], ["id", "created_at"])
     lost = tx.by_ids("belief_evidence", plan.evicted, ["id"], key="belief_id")
     tx.upsert("pending_beliefs", plan.beliefs.join(stamps, on="id", how="left", maintain_order="left"))
@@ -38,7 +38,7 @@ def write_beliefs(tx: Transaction, plan: BeliefPlan) -> None:
     tx.upsert("fact_evidence", _quoted(tx, plan.support))
 
 
-def _held(reading: Reading, facts: pl.DataFrame, now: datetime) -> BeliefContext:
+def _stored(reading: Reading, facts: pl.DataFrame, now: datetime) -> BeliefContext:
     """What memory holds near the candidates."""
     columns = list(frames.PENDING_BELIEFS)
     near = reading.by_ids("pending_beliefs", facts["subject_id"], columns, key="subject_id")
@@ -55,6 +55,6 @@ def _held(reading: Reading, facts: pl.DataFrame, now: datetime) -> BeliefContext
 
 def _quoted(reading: Reading, support: pl.DataFrame) -> pl.DataFrame:
     """Rows of `fact_evidence` with the words of each message that come nearest to the statement."""
-    said = reading.by_ids("messages", support["message_id"], ["id", "content"]).rename({"id": "message_id"})
-    rows = support.join(said, on="message_id", how="left", maintain_order="left")
+    messages = reading.by_ids("messages", support["message_id"], ["id", "content"]).rename({"id": "message_id"})
+    rows = support.join(messages, on="message_id", how="left", maintain_order="left")
     return rows.with_columns(quotes(rows)).select(*frames.FACT_EVIDENCE)

@@ -1,4 +1,4 @@
-"""Candidates: what was heard in a batch becomes rows to store, as one reading of the store has them."""
+"""Candidates: the statements of a batch become rows to store, for one state of the store."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from storage.transactions import Transaction
 from tasks.runtime.runs import Run, embed_rows
 
 from .admission import EXCERPT, episode_id
-from .beliefs import plan_held_back, write_beliefs
+from .beliefs import plan_unsure, write_beliefs
 from .roster import known_names, names_of
 from .statements import CONVERSATION
 
@@ -43,8 +43,8 @@ RELATIONS_PER_CALL = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """What a model said about the relations of a batch, who said it, and why some questions have no answer."""
+class RelationForms:
+    """A model's names for the relations of a batch, the model, and why some questions have no answer."""
 
     names: Names = field(default_factory=dict)
     model: str = ""
@@ -60,26 +60,30 @@ class Ontology:
     decisions: pl.DataFrame
 
 
-async def name_relations(language: Language, reading: Reading, claims: pl.DataFrame, settings: ReviseSettings) -> Named:
+async def name_relations(
+    language: Language, reading: Reading, claims: pl.DataFrame, settings: ReviseSettings
+) -> RelationForms:
     """The canonical forms of the relations between two things that no table knows; nothing is asked without a key.
 
     A call that fails leaves its relations as they are, and a later run asks again. One that is answered is answered for
     all of its relations: those that the model left out mean themselves.
     """
     if language.is_keyless("judge") or not settings.learn_predicates or language.budget_reached:
-        return Named()
+        return RelationForms()
     learned = reading.frame("predicates")
     questions = _questions(claims, learned)
     groups = [questions[n : n + RELATIONS_PER_CALL] for n in range(0, len(questions), RELATIONS_PER_CALL)]
     answers = await language.ask_many([render_relations(group) for group in groups], RelationNames, "judge")
-    told = zip(groups, answers, strict=True)
-    said = {name: form for group, answer in told for name, form in _said(group, answer)}
+    pairs = zip(groups, answers, strict=True)
+    forms = {name: form for group, answer in pairs for name, form in _forms(group, answer)}
     errors = tuple(sorted({answer.error for answer in answers if answer.error}))
-    return Named(settle_names(said, learned), f"{language.model('judge')} {prompt_version('name_relations')}", errors)
+    return RelationForms(
+        settle_names(forms, learned), f"{language.model('judge')} {prompt_version('name_relations')}", errors
+    )
 
 
-def ontology(reading: Reading, named: Named, now: datetime) -> Ontology:
-    """What was said now beside what is stored, which wins: another run may have asked meanwhile."""
+def ontology(reading: Reading, named: RelationForms, now: datetime) -> Ontology:
+    """The new names beside the stored ones, which win: another run may have asked meanwhile."""
     stored = reading.frame("predicates", columns=list(frames.PREDICATES))
     new = learned_rows(named.names).join(stored, on="alias", how="anti", maintain_order="left")
     return Ontology(pl.concat([stored, new.select(stored.columns)]), new, _decisions(new, named, now))
@@ -97,7 +101,7 @@ def _questions(claims: pl.DataFrame, learned: pl.DataFrame) -> tuple[RelationQue
     return tuple(RelationQuestion(n, name, example or "") for n, (name, example) in enumerate(first.iter_rows(), 1))
 
 
-def _said(
+def _forms(
     group: Sequence[RelationQuestion], answer: Answer[RelationNames]
 ) -> Iterable[tuple[str, tuple[str, Cardinality]]]:
     """The answer to each question of a group, the first of several; only its number is trusted (T37)."""
@@ -108,7 +112,7 @@ def _said(
         yield question.relation, forms.get(question.number, (question.relation, "n"))
 
 
-def _decisions(new: pl.DataFrame, named: Named, now: datetime) -> pl.DataFrame:
+def _decisions(new: pl.DataFrame, named: RelationForms, now: datetime) -> pl.DataFrame:
     rows = [
         {
             "id": timed_id("d", now, "name_relation", row["id"]),
@@ -137,16 +141,16 @@ CONVERSATIONS = "format IN ('messages', 'claude-code', 'chatgpt', 'markdown', 't
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """The messages of a batch (full rows), the windows they were shown in, and what was answered to each window."""
+class AnsweredBatch:
+    """The messages of a batch (full rows), the windows they were shown in, and the answer to each window."""
 
     batch: pl.DataFrame
     planned: Sequence[PlannedWindow]
     answers: Sequence[Answer[WindowExtraction]]
     by_model: bool = False
 
-    def said(self, settings: ExtractSettings, owners: Mapping[str, Owner]) -> CollectedClaims:
-        """Everything that was answered, as frames."""
+    def statements(self, settings: ExtractSettings, owners: Mapping[str, Owner]) -> CollectedClaims:
+        """The statements of all answers, as frames."""
         answered = [(w, a.value) for w, a in zip(self.planned, self.answers, strict=True) if a.value is not None]
         if not self.by_model:  # rules take who speaks by name: the roster says who that is
             owned = ((each, owner_of(owners, each.window.scope)) for each, _ in answered)
@@ -154,12 +158,12 @@ class Heard:
             answered = [(w.knowing(w.window.known, r), a) for (w, a), r in zip(answered, rosters, strict=True)]
         return collect(answered, settings.max_entities_per_message, by_model=self.by_model)
 
-    def left(self) -> Heard:
+    def left(self) -> AnsweredBatch:
         """The same as if nothing had been asked: the answers are in the ledger, and cost nothing when they are used."""
         return replace(self, answers=[Answer(skipped=True, may_retry=True)] * len(self.planned))
 
     def states(self) -> dict[str, str]:
-        """What became of each message, as far as the answers tell."""
+        """The new state of each message, as far as answers decide it."""
         states: dict[str, str] = {}
         for each, answer in zip(self.planned, self.answers, strict=True):
             if answer.value is not None:
@@ -170,8 +174,8 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a batch gave: rows to store, those of `messages` in full with their new state.
+class BatchRows:
+    """The result of a batch: rows to store, those of `messages` in full with their new state.
 
     `candidates` go to the gate; the rest of what was claimed is in `beliefs`, None where nothing is held back.
     """
@@ -205,41 +209,43 @@ def spoken(reading: Reading) -> str:
     """The messages of conversations and documents, as a filter."""
     adopted = reading.frame("sources", f"NOT ({CONVERSATIONS})", ["id"])["id"]
     listed = ", ".join(map(quoted, sorted(adopted)))
-    told = f"conversation_id != {quoted(CONVERSATION)}"
-    return f"{told} AND (source_id IS NULL OR source_id NOT IN ({listed}))" if listed else told
+    is_conversation = f"conversation_id != {quoted(CONVERSATION)}"
+    return f"{is_conversation} AND (source_id IS NULL OR source_id NOT IN ({listed}))" if listed else is_conversation
 
 
-def still_waiting(tx: Reading, heard: Heard, settings: ExtractSettings) -> Heard:
-    """What is left of it: messages that another run extracted or took back meanwhile stay as they are."""
-    batch = tx.by_ids("messages", heard.batch["id"], where=to_extract(tx, settings), with_vector=True)
-    order = heard.batch.select("id")
+def still_waiting(tx: Reading, answered: AnsweredBatch, settings: ExtractSettings) -> AnsweredBatch:
+    """The part that still waits: messages that another run extracted or took back meanwhile stay as they are."""
+    batch = tx.by_ids("messages", answered.batch["id"], where=to_extract(tx, settings), with_vector=True)
+    order = answered.batch.select("id")
     waiting = set(batch["id"])
-    kept = [pair for pair in zip(heard.planned, heard.answers, strict=True) if not waiting.isdisjoint(pair[0].new_ids)]
+    kept = [
+        pair for pair in zip(answered.planned, answered.answers, strict=True) if not waiting.isdisjoint(pair[0].new_ids)
+    ]
     waiting_rows = order.join(batch, on="id", maintain_order="left")
-    return replace(heard, batch=waiting_rows, planned=[w for w, _ in kept], answers=[a for _, a in kept])
+    return replace(answered, batch=waiting_rows, planned=[w for w, _ in kept], answers=[a for _, a in kept])
 
 
 def find_candidates(
     run: Run,
     reading: Reading,
-    heard: Heard,
-    said: CollectedClaims,
+    answered: AnsweredBatch,
+    statements: CollectedClaims,
     resolution: Resolution,
-    named: Named,
+    named: RelationForms,
     settings: IngestSettings,
-) -> Found:
+) -> BatchRows:
     """Candidate facts with their vectors, what is held back, and the state in which each message ends."""
-    episodes = [episode_id(name) for name in heard.batch["conversation_id"]]
-    messages = heard.batch.with_columns(episode_id=pl.Series(episodes, dtype=pl.String))
+    episodes = [episode_id(name) for name in answered.batch["conversation_id"]]
+    messages = answered.batch.with_columns(episode_id=pl.Series(episodes, dtype=pl.String))
     known = ontology(reading, named, run.now)
-    names = known_names(resolution.names, said.in_play)
+    names = known_names(resolution.names, statements.in_play)
     called = names_of(reading, names, resolution.aliases)
-    claimed = build_candidates(said.claims, messages, names, known.predicates, settings.extract, run.now, called)
-    beliefs = plan_held_back(reading, claimed, messages, settings.beliefs, run.now)
+    claimed = build_candidates(statements.claims, messages, names, known.predicates, settings.extract, run.now, called)
+    beliefs = plan_unsure(reading, claimed, messages, settings.beliefs, run.now)
     candidates = claimed if beliefs is None else beliefs.candidates
     facts = embed_rows(run, candidates.facts, candidates.facts.select("id", text="statement"))
-    states, refusals = _message_states(heard, said, claimed)
-    return Found(
+    states, refusals = _message_states(answered, statements, claimed)
+    return BatchRows(
         resolution,
         known,
         candidates,
@@ -252,8 +258,8 @@ def find_candidates(
     )
 
 
-def write(tx: Transaction, found: Found) -> None:
-    """Store what a batch gave; `found` was made of the state that `tx` holds."""
+def write(tx: Transaction, found: BatchRows) -> None:
+    """Store the rows of a batch; `found` was made of the same state as `tx`."""
     places = ("facts", "facts_archive")  # what was heard before a failure, and decided, may have been moved since
     decided = pl.concat([tx.by_ids(name, found.facts["id"], ["id"])["id"] for name in places])
     facts = found.facts.filter(~pl.col("id").is_in(decided.implode()))
@@ -284,21 +290,23 @@ def _with_more_hints(tx: Reading, beliefs: BeliefPlan) -> pl.DataFrame:
     return facts.with_columns(evidence_count=pl.col("evidence_count") + pl.col("more").cast(pl.Int64)).drop("more")
 
 
-def _message_states(heard: Heard, said: CollectedClaims, candidates: Candidates) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _message_states(
+    answered: AnsweredBatch, statements: CollectedClaims, candidates: Candidates
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Full message rows with their new state, and refusals for those that were judged not durable (S2-25)."""
     productive = candidates.facts["message_id"].unique().to_list()
-    here = pl.col("message_id").is_in(heard.batch["id"].to_list())
-    dull = said.judgements.filter(~pl.col("durable") & here & ~pl.col("message_id").is_in(productive))
-    states = heard.states() | dict.fromkeys(dull["message_id"], f"skipped_{DURABILITY}")
-    kept = heard.batch.filter(pl.col("graph_state") == INJECTION)["id"]  # one that failed waits to be forced again
+    here = pl.col("message_id").is_in(answered.batch["id"].to_list())
+    dull = statements.judgements.filter(~pl.col("durable") & here & ~pl.col("message_id").is_in(productive))
+    states = answered.states() | dict.fromkeys(dull["message_id"], f"skipped_{DURABILITY}")
+    kept = answered.batch.filter(pl.col("graph_state") == INJECTION)["id"]  # one that failed waits to be forced again
     states |= {message: INJECTION for message in kept if states.get(message) == "failed"}
-    state = pl.Series("state", [states.get(row) for row in heard.batch["id"]], dtype=pl.String)
+    state = pl.Series("state", [states.get(row) for row in answered.batch["id"]], dtype=pl.String)
     rows = (
-        heard.batch.with_columns(state)
+        answered.batch.with_columns(state)
         .filter(pl.col("state").is_not_null())
         .with_columns(graph_state="state", attempts=pl.col("attempts") + (pl.col("state") == "failed").cast(pl.Int64))
     )
-    return rows.drop("state"), _not_durable(dull, heard.batch)
+    return rows.drop("state"), _not_durable(dull, answered.batch)
 
 
 def _not_durable(dull: pl.DataFrame, batch: pl.DataFrame) -> pl.DataFrame:

@@ -30,7 +30,16 @@ from tasks.runtime.engine import side_by_side, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S
 from tasks.runtime.runs import Run, embedder_of, language_of, store_of
 
-from .candidates import Found, Heard, Named, find_candidates, name_relations, still_waiting, to_extract, write
+from .candidates import (
+    AnsweredBatch,
+    BatchRows,
+    RelationForms,
+    find_candidates,
+    name_relations,
+    still_waiting,
+    to_extract,
+    write,
+)
 from .gating import learn_noise
 from .naming import resolve_again, resolve_names
 from .roster import Roster, as_stored, read_roster, with_roster, write_roster
@@ -53,15 +62,15 @@ def known_facts(
     """
     if not settings.known_facts:
         return [[] for _ in planned]
-    asked = pl.DataFrame(
+    claims = pl.DataFrame(
         list(_claims(planned)), schema={"id": pl.String, "scope": pl.String, "statement": pl.String}, orient="row"
     )
-    vectors = embedder_of(run).embed(asked["statement"].to_list())
-    near = asked.select("scope", pl.Series("vector", list(vectors), dtype=pl.List(pl.Float32)), text="statement")
+    vectors = embedder_of(run).embed(claims["statement"].to_list())
+    near = claims.select("scope", pl.Series("vector", list(vectors), dtype=pl.List(pl.Float32)), text="statement")
     ids = near_ids(snapshot, "facts", near, POOL_PER_CLAIM, live_sql(run.now))
     facts = snapshot.by_ids("facts", ids, [*COLUMNS, "vector"]).filter(pl.col("vector").is_not_null())
     pool = facts.drop("vector")
-    found = find_counterparts(asked, vectors, pool, unit_matrix(facts["vector"], snapshot.dims), settings.known_facts)
+    found = find_counterparts(claims, vectors, pool, unit_matrix(facts["vector"], snapshot.dims), settings.known_facts)
     rows = {row["id"]: row for row in pool.iter_rows(named=True)}
     names = _names(snapshot, pool)
     times = dict(snapshot.by_ids("messages", pool["message_id"].drop_nulls(), ["id", "occurred_at"]).iter_rows())
@@ -145,7 +154,7 @@ class Extracted:
     entities: int = 0
     relations: int = 0
     unmapped: int = 0
-    held: int = 0
+    held_back: int = 0
     promoted: int = 0
     too_unsure: int = 0
     evicted: int = 0
@@ -192,35 +201,35 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
         known = known_facts(run, snapshot, planned, settings.extract)
         planned = with_roster(snapshot, planned, known, roster.owners)
     answers = await _answers(run, language, planned, settings.extract, apart=in_order)
-    heard = Heard(batch, planned, answers, by_model=not is_by_rule)
-    said = heard.said(settings.extract, roster.owners)
+    answered = AnsweredBatch(batch, planned, answers, by_model=not is_by_rule)
+    statements = answered.statements(settings.extract, roster.owners)
     skipped = language.skipped
-    resolution, verdicts = await resolve_names(run, language, snapshot, said.mentions, settings.resolve)
+    resolution, verdicts = await resolve_names(run, language, snapshot, statements.mentions, settings.resolve)
     if language.skipped > skipped:  # who is meant could not be asked: all of it waits, rather than become a stranger
-        heard = heard.left()
-        said = heard.said(settings.extract, roster.owners)
-        resolution, verdicts = await resolve_names(run, language, snapshot, said.mentions, settings.resolve)
-    named = await name_relations(language, snapshot, _of_documents(said.claims, batch), settings.revise)
-    found = find_candidates(run, snapshot, heard, said, resolution, named, settings)
+        answered = answered.left()
+        statements = answered.statements(settings.extract, roster.owners)
+        resolution, verdicts = await resolve_names(run, language, snapshot, statements.mentions, settings.resolve)
+    named = await name_relations(language, snapshot, _of_documents(statements.claims, batch), settings.revise)
+    found = find_candidates(run, snapshot, answered, statements, resolution, named, settings)
     with store.commit(run.id, "ingest.candidates", run.now) as tx:
         if tx.sequence != snapshot.sequence + 1:  # what another run did meanwhile may change what names mean
-            heard = still_waiting(tx, heard, settings.extract)
-            said = as_stored(tx, heard.said(settings.extract, roster.owners), roster)
-            resolution = resolve_again(run, tx, said.mentions, settings.resolve, verdicts)
-            found = find_candidates(run, tx, heard, said, resolution, named, settings)
+            answered = still_waiting(tx, answered, settings.extract)
+            statements = as_stored(tx, answered.statements(settings.extract, roster.owners), roster)
+            resolution = resolve_again(run, tx, statements.mentions, settings.resolve, verdicts)
+            found = find_candidates(run, tx, answered, statements, resolution, named, settings)
         write(tx, found)
-        moved, roster = write_roster(tx, run, roster, said)
+        moved, roster = write_roster(tx, run, roster, statements)
         learn_noise(tx, run.embedder, settings.noise)
     if moved:
         renew_profiles(run, moved)
-    counted = _counted(cursor, heard, said, found, named)
+    counted = _counted(cursor, answered, statements, found, named)
     return replace(counted, owner=roster.speaker) if any_nameless(batch) else counted
 
 
 async def _answers(
     run: Run, language: Language, planned: Sequence[PlannedWindow], settings: ExtractSettings, *, apart: bool
 ) -> list[Answer[WindowExtraction]]:
-    """What is answered to each window; one in which no person says anything is not asked about.
+    """The answer to each window; a window in which no person speaks is not put to a model.
 
     `apart`: a few windows to a task, so that the run's graph shows how far it is.
     """
@@ -313,17 +322,19 @@ def earlier_messages(snapshot: Snapshot, batch: pl.DataFrame, settings: ExtractS
     if not settings.context_messages:
         return batch.head(0)
     first = batch.group_by("conversation_id").agg(first=pl.col("ordinal").min())
-    heard = "has_injection IS NOT TRUE AND graph_state != 'skipped_role'"  # also one whose extraction was forced
+    where = "has_injection IS NOT TRUE AND graph_state != 'skipped_role'"  # also one whose extraction was forced
     places = snapshot.by_ids(
-        "messages", first["conversation_id"], ["id", "conversation_id", "ordinal"], key="conversation_id", where=heard
+        "messages", first["conversation_id"], ["id", "conversation_id", "ordinal"], key="conversation_id", where=where
     )
     before = places.join(first, on="conversation_id").filter(pl.col("ordinal") < pl.col("first"))
     last = before.sort("ordinal").group_by("conversation_id").tail(settings.context_messages)
     return snapshot.by_ids("messages", last["id"], WINDOW_COLUMNS)
 
 
-def _counted(cursor: Cursor | None, heard: Heard, said: CollectedClaims, found: Found, named: Named) -> Extracted:
-    windows = list(zip(heard.planned, heard.answers, strict=True))
+def _counted(
+    cursor: Cursor | None, answered: AnsweredBatch, statements: CollectedClaims, found: BatchRows, named: RelationForms
+) -> Extracted:
+    windows = list(zip(answered.planned, answered.answers, strict=True))
     beliefs = found.beliefs.counts if found.beliefs is not None else {}
     return Extracted(
         cursor,
@@ -333,11 +344,11 @@ def _counted(cursor: Cursor | None, heard: Heard, said: CollectedClaims, found: 
         not_durable=len(found.refusals),
         failed=sum(len(w.new_ids) for w, a in windows if a.value is None and not a.skipped),
         left=sum(len(w.new_ids) for w, a in windows if a.skipped),
-        dropped=said.invalid + sum(found.candidates.dropped.values()),
+        dropped=statements.invalid + sum(found.candidates.dropped.values()),
         entities=len(found.resolution.entities),
         relations=len(found.ontology.new),
         unmapped=len(found.candidates.unmapped),
-        held=beliefs.get("held", 0),
+        held_back=beliefs.get("held", 0),
         promoted=beliefs.get("promoted", 0),
         too_unsure=beliefs.get("too unsure", 0),
         evicted=beliefs.get("evicted", 0),

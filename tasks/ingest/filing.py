@@ -57,17 +57,17 @@ def read_documents(parts: Sequence[ReadBatch], settings: ArtifactSettings) -> Do
 
 
 def draft_artifacts(
-    run: Run, messages: pl.DataFrame, documents: Documents, settings: ArtifactSettings, held: dict[str, Vectors]
+    run: Run, messages: pl.DataFrame, documents: Documents, settings: ArtifactSettings, known: dict[str, Vectors]
 ) -> pl.DataFrame:
-    """What these new messages and documents would file, with vectors; `held` gains the vectors that it lacked."""
+    """What these new messages and documents would file, with vectors; `known` gains new vectors."""
     found = pasted(messages, settings.min_chars) if settings.enabled else drafts([])
     found = pl.concat([drafts(documents.drafts), found])
-    seat = embedder_of(run)
+    embedder = embedder_of(run)
     texts = [embedded_text(row) for row in found.iter_rows(named=True)]
-    new = [text for text in dict.fromkeys(texts) if text not in held]
+    new = [text for text in dict.fromkeys(texts) if text not in known]
     if new:
-        held.update(zip(new, seat.embed(new), strict=True))
-    vectors = np.stack([held[text] for text in texts]) if texts else np.zeros((0, seat.dims), np.float32)
+        known.update(zip(new, embedder.embed(new), strict=True))
+    vectors = np.stack([known[text] for text in texts]) if texts else np.zeros((0, embedder.dims), np.float32)
     return found.with_columns(vector_column(vectors))
 
 
@@ -79,15 +79,15 @@ def file_artifacts(tx: Transaction, found: pl.DataFrame) -> None:
     if found.is_empty():
         return
     found = found.filter(~_is_counted(tx, found))
-    told = found.sort("made_at", "source_id", "message_id").group_by("id", maintain_order=True)
-    first = told.agg(pl.all().first(), times=pl.len().cast(pl.Int64))
+    by_text = found.sort("made_at", "source_id", "message_id").group_by("id", maintain_order=True)
+    first = by_text.agg(pl.all().first(), times=pl.len().cast(pl.Int64))
     stored = tx.by_ids("artifacts", first["id"], with_vector=True)
     fresh = as_filed(first.join(stored, on="id", how="anti")).rename({"times": "seen_count"})
     tx.upsert("artifacts", pl.concat([fresh, _seen_again(stored, first)], how="diagonal_relaxed"))
 
 
 def _read(part: ReadBatch) -> tuple[Mapping[str, Any] | None, str]:
-    """The draft of a document and what is to be said about it."""
+    """The draft of a document and notes about it."""
     row, source = part.messages.row(0, named=True), part.source
     try:
         content, is_cut = _whole_text(source)
@@ -125,9 +125,9 @@ def _is_counted(tx: Transaction, found: pl.DataFrame) -> pl.Expr:
 
 def _seen_again(stored: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
     """The stored rows with their count raised; what is not linked yet takes the earlier time."""
-    both = stored.join(first.select("id", "times", told_at="made_at"), on="id", how="left", maintain_order="left")
-    earlier = pl.min_horizontal("made_at", "told_at")
+    both = stored.join(first.select("id", "times", again_at="made_at"), on="id", how="left", maintain_order="left")
+    earlier = pl.min_horizontal("made_at", "again_at")
     return both.with_columns(
         seen_count=pl.col("seen_count") + pl.col("times"),
         made_at=pl.when(pl.col("consolidated_at").is_null()).then(earlier).otherwise("made_at"),
-    ).drop("times", "told_at")
+    ).drop("times", "again_at")

@@ -23,7 +23,7 @@ from storage.transactions import Transaction
 Vectors = npt.NDArray[np.float32]
 
 ACCEPTED = "graph_state IN ('pending', 'done', 'failed')"
-_HELD = f"{ACCEPTED} AND vector IS NOT NULL"
+_COMPARABLE = f"{ACCEPTED} AND vector IS NOT NULL"
 LEARNED_AT = "noise.learned_at"
 _LOOKED_AT = 4  # times as many of the newest messages as are wanted
 
@@ -51,12 +51,12 @@ def gate(
 
 
 def _without_stale_repeats(snapshot: Reading, gated: pl.DataFrame, now: datetime) -> pl.DataFrame:
-    """What repeats a message of which nothing holds any more is news again, not evidence."""
+    """A repetition is news, not evidence, where no fact of the first message holds any more."""
     originals = gated.filter(pl.col("gate") == "repeat")["similar_to_id"]
-    told = snapshot.by_ids("fact_evidence", originals, ["message_id", "fact_id"], key="message_id")
-    live = snapshot.by_ids("facts", told["fact_id"], ["id"], where=live_sql(now))["id"]
-    holding = told.filter(pl.col("fact_id").is_in(live.to_list()))["message_id"]
-    stale = [original for original in told["message_id"].unique() if original not in set(holding)]
+    evidence = snapshot.by_ids("fact_evidence", originals, ["message_id", "fact_id"], key="message_id")
+    live = snapshot.by_ids("facts", evidence["fact_id"], ["id"], where=live_sql(now))["id"]
+    holding = evidence.filter(pl.col("fact_id").is_in(live.to_list()))["message_id"]
+    stale = [original for original in evidence["message_id"].unique() if original not in set(holding)]
     is_news = pl.col("similar_to_id").is_in(stale) & (pl.col("gate") == "repeat").fill_null(False)
     cleared = ("gate", "reason", "measure", "threshold", "similar_to_id")
     return gated.with_columns(pl.when(~is_news.fill_null(False)).then(pl.col(name)).alias(name) for name in cleared)
@@ -94,10 +94,12 @@ def _newest(reading: Reading, window: int) -> list[str]:
     first = times.min()
     if isinstance(first, datetime) and not times.null_count():
         lately = reading.frame("messages", f"occurred_at >= {time_sql(first)}", place)
-        found = reading.by_ids("messages", lately["id"], place, where=_HELD).sort("occurred_at", "id", descending=True)
+        found = reading.by_ids("messages", lately["id"], place, where=_COMPARABLE).sort(
+            "occurred_at", "id", descending=True
+        )
         if len(found) >= window:
             return found["id"].head(window).to_list()
-    return reading.frame("messages", _HELD, place, window, order)["id"].to_list()
+    return reading.frame("messages", _COMPARABLE, place, window, order)["id"].to_list()
 
 
 def _scorer(embedder: str, settings: NoiseSettings, snapshot: Reading) -> ContentScorer:
@@ -108,8 +110,8 @@ def _scorer(embedder: str, settings: NoiseSettings, snapshot: Reading) -> Conten
 
 @lru_cache(maxsize=4)
 def _prototypes(embedder: str, settings: NoiseSettings) -> tuple[Vectors, Vectors]:
-    texts, seat = prototype_texts(settings), open_embedder(embedder)
-    return seat.embed(texts.quality), seat.embed(texts.noise)
+    texts, model = prototype_texts(settings), open_embedder(embedder)
+    return model.embed(texts.quality), model.embed(texts.noise)
 
 
 def _memories(snapshot: Reading, messages: pl.DataFrame) -> Mapping[str, SurpriseState]:

@@ -26,7 +26,7 @@ DONE, FAILED = "done", "failed"
 PARTIAL = frozenset({".part", ".partial", ".tmp", ".crdownload", ".download", ".swp"})
 LOOK_READABLE = (DOCUMENT_SUFFIXES | JSON_SUFFIXES) - {""}
 """How the names of conversations and documents end; what has another name in a folder of others is passed over."""
-Outcome = Literal["waiting", "new", "known", "unusable", "passed over"]
+FileOutcome = Literal["waiting", "new", "known", "unusable", "passed over"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Arrival:
     path: Path
     namespace: str
     mark: tuple[int, int]  # size, time of its last change in ns
-    outcome: Outcome = "new"
+    outcome: FileOutcome = "new"
     reason: str = ""
     content_hash: str = ""
 
@@ -71,23 +71,23 @@ class Rounds:
             self.left |= {str(each.path): reason for each in arrivals}
 
     def failed(self, arrivals: Sequence[Arrival], error: Exception, about: object) -> None:
-        """Files that could not be read; what was noted of one of them before stays."""
-        told = str(error) if str(about) in str(error) else f"{about}: {error}"
-        self.errors = {**{str(each.path): told for each in arrivals}, **self.errors}
+        """Files that could not be read; an earlier error of a file stays."""
+        message = str(error) if str(about) in str(error) else f"{about}: {error}"
+        self.errors = {**{str(each.path): message for each in arrivals}, **self.errors}
 
     def is_over(self, arrival: Arrival) -> bool:
         """Whether nothing more is to be done with the file."""
         path = str(arrival.path)
         return arrival.outcome != "waiting" and path not in {**self.errors, **self.stopped, **self.left}
 
-    def count(self, outcome: Outcome) -> int:
+    def count(self, outcome: FileOutcome) -> int:
         """How many files have it."""
         return sum(each.outcome == outcome for each in self.arrivals)
 
     def summary(self) -> dict[str, Any]:
         """All of it as plain data."""
-        told = [each for each in self.arrivals if each.outcome != "waiting"]
-        words: dict[Outcome, str] = {"new": "read"}
+        settled = [each for each in self.arrivals if each.outcome != "waiting"]
+        words: dict[FileOutcome, str] = {"new": "read"}
         reasons = {**self.left, **self.stopped, **self.errors}
         return {
             "state": self._state(),
@@ -107,7 +107,7 @@ class Rounds:
                     "outcome": "failed" if str(each.path) in self.errors else words.get(each.outcome, each.outcome),
                     "reason": reasons.get(str(each.path), each.reason),
                 }
-                for each in told
+                for each in settled
             ],
         }
 
@@ -177,7 +177,7 @@ def look_into(
         _looked_at(each, is_ours) if each.mark[1] <= border else replace(each, outcome="waiting")
         for each in listed(folder, namespace, by_folder=by_folder)
     ]
-    return tuple(_told_apart(store, found))
+    return tuple(_with_known(store, found))
 
 
 def _looked_at(arrival: Arrival, is_ours: bool) -> Arrival:
@@ -194,7 +194,7 @@ def _looked_at(arrival: Arrival, is_ours: bool) -> Arrival:
     return replace(arrival, content_hash=source.content_hash)
 
 
-def _told_apart(store: str, arrivals: Sequence[Arrival]) -> list[Arrival]:
+def _with_known(store: str, arrivals: Sequence[Arrival]) -> list[Arrival]:
     """Those whose very bytes were read before are known: no run is begun for them.
 
     Where a namespace cannot be read all stay new: the run that is begun for them says what is wrong.
@@ -216,7 +216,7 @@ def _told_apart(store: str, arrivals: Sequence[Arrival]) -> list[Arrival]:
     ]  # fmt: skip
 
 
-def by_namespace(arrivals: Sequence[Arrival], outcome: Outcome = "new") -> Mapping[str, Sequence[Arrival]]:
+def by_namespace(arrivals: Sequence[Arrival], outcome: FileOutcome = "new") -> Mapping[str, Sequence[Arrival]]:
     """The new ones, or those of another outcome, parted by where they go."""
     parts = defaultdict[str, list[Arrival]](list)
     for each in arrivals:

@@ -89,21 +89,21 @@ def read_source(
         tally.add(0, Note("adjusted", f"not all of it is UTF-8: read as {source.encoding}, damaged places as cp1252"))
     conversations.begin(source.id)
     time = fallback_time or source.modified_at
-    held: tuple[pl.DataFrame, Mapping[str, str]] | None = None
+    pending: tuple[pl.DataFrame, Mapping[str, str]] | None = None
     try:
         for frame, titles in _segments(source, conversations, tally, settings, scope, time):
             for part in frame.iter_slices(batch or settings.extract.batch_messages):
-                if held is not None:
-                    yield ReadBatch(held[0], source, tally.take(), held[1], is_last=False)
-                held = part, titles
+                if pending is not None:
+                    yield ReadBatch(pending[0], source, tally.take(), pending[1], is_last=False)
+                pending = part, titles
     except OSError as error:
         raise UnusableInput(f"{source.uri} cannot be read: {error.strerror or error}.", "Check the file.") from error
-    if held is None and source.is_named and tally.is_all_lost:
+    if pending is None and source.is_named and tally.is_all_lost:
         raise UnusableInput(
             f"Nothing in {source.uri} can be read as {source.format}: {tally.first_loss}.",
             f"{READABLE}; name another with --format or correct the file.",
         )
-    frame, titles = held or (empty_frame(), {})
+    frame, titles = pending or (empty_frame(), {})
     yield ReadBatch(frame, source, tally.take(is_last=True), titles)
 
 
@@ -267,7 +267,7 @@ class Intake:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFiles:
     """The files that can be read, and what was passed over."""
 
     sources: tuple[SourceInfo, ...]
@@ -283,15 +283,15 @@ class Sources:
     issues: tuple[ReadIssue, ...]
 
 
-def look_at(paths: Sequence[str], format: str, settings: IngestSettings) -> Found:
+def look_at(paths: Sequence[str], format: str, settings: IngestSettings) -> FoundFiles:
     """The files of the paths; raises for what is unusable, be it a file or a model, before anything is made."""
     if settings.extract.enabled:
         Language(settings.llm, MemoryLedger())
     sources, issues = find_sources(paths, format)
-    return Found(tuple(sources), tuple(issues))
+    return FoundFiles(tuple(sources), tuple(issues))
 
 
-def find_new_sources(run: Run, found: Found) -> Sources:
+def find_new_sources(run: Run, found: FoundFiles) -> Sources:
     """Tell new files from those whose very bytes were read before, under whatever name."""
     columns = ["content_hash", "format"]
     hashes = [source.content_hash for source in found.sources]
@@ -315,16 +315,16 @@ def read_intakes(run: Run, sources: Sequence[SourceInfo], settings: IngestSettin
 
 def gather(batches: Iterable[ReadBatch], size: int) -> Iterator[Intake]:
     """Join consecutive batches until they hold `size` messages."""
-    held: list[ReadBatch] = []
+    parts: list[ReadBatch] = []
     count = 0
     for batch in batches:
-        held.append(batch)
+        parts.append(batch)
         count += len(batch.messages)
         if count >= size:
-            yield _joined(held)
-            held, count = [], 0
-    if held:
-        yield _joined(held)
+            yield _joined(parts)
+            parts, count = [], 0
+    if parts:
+        yield _joined(parts)
 
 
 def _joined(parts: list[ReadBatch]) -> Intake:

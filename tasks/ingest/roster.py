@@ -46,7 +46,7 @@ _ENTITY = ["id", "name", "entity_type", "merged_into"]
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """The owners of a batch by scope, and the names that nobody could be given."""
+    """The owners of a batch by scope, and names that no owner could take."""
 
     owners: Mapping[str, Owner]
     refused: tuple[tuple[str, str], ...] = ()
@@ -196,13 +196,13 @@ def names_of(reading: Reading, names: pl.DataFrame, aliases: pl.DataFrame) -> pl
     return pl.concat(parts).drop_nulls().unique(maintain_order=True)
 
 
-def as_stored(reading: Reading, said: CollectedClaims, roster: Roster) -> CollectedClaims:
+def as_stored(reading: Reading, statements: CollectedClaims, roster: Roster) -> CollectedClaims:
     """What was said, of the entities as they are now: one that another run merged means its heir, one gone means none.
 
     Claims about an entity that is gone are dropped with it; their subjects are found by name no more.
     """
     owners = {owner.entity_id for owner in roster.owners.values()}
-    ids = {*said.in_play["entity_id"], *said.names["entity_id"]} - {""}
+    ids = {*statements.in_play["entity_id"], *statements.names["entity_id"]} - {""}
     heirs, step = {id_: id_ for id_ in owners}, {id_: id_ for id_ in ids}
     for _ in range(MAX_CHAIN):
         if not step:
@@ -217,10 +217,10 @@ def as_stored(reading: Reading, said: CollectedClaims, roster: Roster) -> Collec
         is_there = pl.col("entity_id").is_in([*heirs, ""])
         return rows.filter(is_there).with_columns(pl.col("entity_id").replace(heirs))
 
-    return replace(said, in_play=now(said.in_play), names=now(said.names))
+    return replace(statements, in_play=now(statements.in_play), names=now(statements.names))
 
 
-def write_roster(tx: Transaction, run: Run, before: Roster, said: CollectedClaims) -> tuple[list[str], Roster]:
+def write_roster(tx: Transaction, run: Run, before: Roster, statements: CollectedClaims) -> tuple[list[str], Roster]:
     """Store who was met and what they are called; an entity that has the owner's name becomes the owner's.
 
     Returns the ids of the entities whose facts moved, and the roster with the names that the answers gave. Part of the
@@ -229,16 +229,16 @@ def write_roster(tx: Transaction, run: Run, before: Roster, said: CollectedClaim
     stored = _stored_owners(tx, [NAMESPACE, *before.owners])  # what another run wrote meanwhile stands
     owner_ids = [owner.entity_id for owner in (*stored.values(), *before.owners.values())]
     is_owner = pl.col("entity_id").is_in(owner_ids)
-    given = said.names.filter(is_owner).select("scope", "name").iter_rows()
+    given = statements.names.filter(is_owner).select("scope", "name").iter_rows()
     after = Roster(stored).after((*before.learned, *given))
-    used = set(said.in_play["entity_id"])
+    used = set(statements.in_play["entity_id"])
     moved: list[str] = []
     for scope, owner in after.owners.items():
         is_changed = owner != stored.get(scope) or owner.is_new
         if is_changed and (owner.is_named or owner.entity_id in used):
-            moved += _write_owner(tx, run, owner, said.in_play)
-    _touch(tx, said.in_play)
-    others = said.names.filter(~is_owner & (pl.col("entity_id") != "")).unique(maintain_order=True)
+            moved += _write_owner(tx, run, owner, statements.in_play)
+    _touch(tx, statements.in_play)
+    others = statements.names.filter(~is_owner & (pl.col("entity_id") != "")).unique(maintain_order=True)
     for entity, name in others.select("entity_id", "name").iter_rows():
         _name_also(tx, run, entity, name)
     for scope, name in dict.fromkeys(after.refused):
@@ -258,7 +258,7 @@ def _touch(tx: Transaction, in_play: pl.DataFrame) -> None:
 
 
 def _write_owner(tx: Transaction, run: Run, owner: Owner, in_play: pl.DataFrame) -> list[str]:
-    """The owner's row and names; whoever else is stored under the name is joined, unless something is between them."""
+    """The owner's row and names; other entities of that name are merged, unless a fact connects the two."""
     stored = tx.by_ids("entities", [owner.entity_id], with_vector=True)
     if stored.is_empty():
         canonical = f"user ({owner.scope})" if owner.scope else "user"

@@ -56,7 +56,7 @@ _Group = tuple[int, ...]  # places of the questions that share a prompt
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SummaryAnswer:
     """What was answered about one thing: a text, or why there is none, or it was never asked about."""
 
     text: str = ""
@@ -70,65 +70,67 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking(Generic[Question]):
+class Summariser(Generic[Question]):
     """How things of one kind are asked about; `silent` says that a model said nothing about one."""
 
     render: Callable[[tuple[Question, ...]], Prompt]
     response: type[Summaries]
     silent: str
 
-    async def hear(self, language: Language, packs: Sequence[tuple[Question, ...]]) -> list[Told]:
+    async def ask(self, language: Language, packs: Sequence[tuple[Question, ...]]) -> list[SummaryAnswer]:
         """What was answered about each question, in order, at the last time that it was put.
 
         Where an answer is no use they are put again in halves, and alone what one left out. An answer about one alone
         that says nothing is not kept: the next run asks again.
         """
         questions = [question for pack in packs for question in pack]
-        told = [Told()] * len(questions)
+        results = [SummaryAnswer()] * len(questions)
         ends = accumulate(map(len, packs))
         groups = [tuple(range(end - len(pack), end)) for pack, end in zip(packs, ends, strict=True)]
         while groups:
             prompts = [self.render(_numbered(questions, group)) for group in groups]
             answers = await language.ask_many(prompts, self.response, "summarize")
             for group, answer in zip(groups, answers, strict=True):
-                for n, heard in zip(group, _told_of(len(group), answer, self.silent), strict=True):
-                    told[n] = heard
-            groups = [part for group in groups for part in _again(group, told)]
-        return told
+                for n, result in zip(group, _answers_of(len(group), answer, self.silent), strict=True):
+                    results[n] = result
+            groups = [part for group in groups for part in _again(group, results)]
+        return results
 
-    def errors(self, told: Sequence[Told]) -> tuple[str, ...]:
+    def errors(self, results: Sequence[SummaryAnswer]) -> tuple[str, ...]:
         """Why some have no summary, each reason once."""
-        return tuple(sorted({each.error or self.silent for each in told if each.has_failed}))
+        return tuple(sorted({each.error or self.silent for each in results if each.has_failed}))
 
 
 def _numbered(questions: Sequence[Question], group: _Group) -> tuple[Question, ...]:
     return tuple(replace(questions[n], number=number) for number, n in enumerate(group, 1))
 
 
-def _again(group: _Group, told: Sequence[Told]) -> tuple[_Group, ...]:
+def _again(group: _Group, results: Sequence[SummaryAnswer]) -> tuple[_Group, ...]:
     """What is to be asked once more: both halves if the answer was no use, else each alone that it left out."""
     if len(group) == 1:
         return ()
-    if all(told[n].error.startswith(_UNUSABLE) for n in group):
+    if all(results[n].error.startswith(_UNUSABLE) for n in group):
         half = len(group) // 2
         return group[:half], group[half:]
-    return tuple((n,) for n in group if told[n] == Told())
+    return tuple((n,) for n in group if results[n] == SummaryAnswer())
 
 
-def _told_of(count: int, answer: Answer[Summaries], silent: str) -> list[Told]:
+def _answers_of(count: int, answer: Answer[Summaries], silent: str) -> list[SummaryAnswer]:
     """Of one answer about so many: by number; where one was asked about alone, whatever says something (T37)."""
     if answer.value is None:
-        return [Told(error="" if answer.skipped else answer.error or silent, is_skipped=answer.skipped)] * count
+        return [
+            SummaryAnswer(error="" if answer.skipped else answer.error or silent, is_skipped=answer.skipped)
+        ] * count
     by_number = {number: text for number, text in reversed(answer.value.told) if text}
     if count == 1:
-        return [Told(by_number.get(1) or next(text for _, text in answer.value.told if text))]
-    return [Told(by_number.get(number, "")) for number in range(1, count + 1)]
+        return [SummaryAnswer(by_number.get(1) or next(text for _, text in answer.value.told if text))]
+    return [SummaryAnswer(by_number.get(number, "")) for number in range(1, count + 1)]
 
 
 PROMPT = "summarize_sessions"
-_ASKING = Asking(render_sessions, SessionSummaries, "The model said nothing about a conversation.")
+_SUMMARISER = Summariser(render_sessions, SessionSummaries, "The model said nothing about a conversation.")
 _PLACE = ["id", "conversation_id", "ordinal", "role", "speaker"]
-_SAID = [*_PLACE, "content", "occurred_at"]
+_SHOWN = [*_PLACE, "content", "occurred_at"]
 _FACT = ["id", "episode_id", "statement", "evidence_count", "confidence"]
 
 
@@ -151,51 +153,53 @@ async def summarise_sessions(run: Run, settings: IngestSettings, language: Langu
     """Summarise the conversations that are due; one commit, or none. Without a model their facts are the summary."""
     store, has_model = store_of(run), not language.is_keyless("summarize")
     snapshot = store.snapshot()
-    said, due = _due(snapshot, settings.sessions, has_model=has_model)
+    messages, due = _due(snapshot, settings.sessions, has_model=has_model)
     if due.is_empty():
         return Summarised()
     await report_progress("conversations to summarise", len(due))
-    told = await _by_model(snapshot, said, due, settings, language) if has_model else _by_rule(snapshot, due, run)
-    if not told.summaries:
-        return told
+    summarised = (
+        await _by_model(snapshot, messages, due, settings, language) if has_model else _by_rule(snapshot, due, run)
+    )
+    if not summarised.summaries:
+        return summarised
     with store.commit(run.id, "ingest.sessions", run.now) as tx:
-        whole = due if tx.versions["messages"] == snapshot.versions["messages"] else _whole(tx, said, due)
-        rows = with_summaries(tx.by_ids("episodes", whole["id"]), whole, told.summaries)
+        whole = due if tx.versions["messages"] == snapshot.versions["messages"] else _whole(tx, messages, due)
+        rows = with_summaries(tx.by_ids("episodes", whole["id"]), whole, summarised.summaries)
         tx.upsert("episodes", rows)
-        tx.upsert("decisions", decisions_about(rows, due, told.summaries, run.now))
-    return replace(told, written=len(rows))
+        tx.upsert("decisions", decisions_about(rows, due, summarised.summaries, run.now))
+    return replace(summarised, written=len(rows))
 
 
 def _due(reading: Reading, settings: SessionSettings, *, has_model: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Where the messages of conversations are that may be due, and the episodes that are, with their `turns`."""
-    held = reading.frame("episodes", columns=["id", "conversation_id", "messages", *SUMMARY_COLUMNS])
-    talks = may_be_due(held, settings)["conversation_id"]
-    said = reading.by_ids("messages", talks, _PLACE, key="conversation_id", where=_heard(reading))
-    due = plan_due(held, count_pairs(said), settings, has_model=has_model)
-    turns = said.group_by("conversation_id").agg(turns=pl.len().cast(pl.Int64))
-    return said, due.join(turns, on="conversation_id", maintain_order="left")
+    episodes = reading.frame("episodes", columns=["id", "conversation_id", "messages", *SUMMARY_COLUMNS])
+    talks = may_be_due(episodes, settings)["conversation_id"]
+    messages = reading.by_ids("messages", talks, _PLACE, key="conversation_id", where=_summarisable(reading))
+    due = plan_due(episodes, count_pairs(messages), settings, has_model=has_model)
+    turns = messages.group_by("conversation_id").agg(turns=pl.len().cast(pl.Int64))
+    return messages, due.join(turns, on="conversation_id", maintain_order="left")
 
 
-def _heard(reading: Reading) -> str:
+def _summarisable(reading: Reading) -> str:
     """What people and assistants said in conversations, but nothing that gives orders to its reader."""
     return f"has_injection IS NOT TRUE AND role IN ({', '.join(map(quoted, TALKS))}) AND {spoken(reading)}"
 
 
 async def _by_model(
-    snapshot: Snapshot, said: pl.DataFrame, due: pl.DataFrame, settings: IngestSettings, language: Language
+    snapshot: Snapshot, messages: pl.DataFrame, due: pl.DataFrame, settings: IngestSettings, language: Language
 ) -> Summarised:
-    newest = said.join(due, on="conversation_id", how="semi").sort("ordinal", "id")
+    newest = messages.join(due, on="conversation_id", how="semi").sort("ordinal", "id")
     shown = newest.group_by("conversation_id").tail(TURNS_SHOWN)["id"]
-    questions = questions_of(due, snapshot.by_ids("messages", shown, _SAID))
+    questions = questions_of(due, snapshot.by_ids("messages", shown, _SHOWN))
     most = max(1, settings.llm.max_output_tokens // ANSWER_TOKENS)
-    told = await _ASKING.hear(language, list(pack_sessions(questions, settings.sessions.max_prompt_bytes, most)))
+    results = await _SUMMARISER.ask(language, list(pack_sessions(questions, settings.sessions.max_prompt_bytes, most)))
     model, version = language.model("summarize"), prompt_version(PROMPT)
-    pairs = zip(due["id"], told, strict=True)
+    pairs = zip(due["id"], results, strict=True)
     return Summarised(
         {id_: Summary(each.text, "model", model, version) for id_, each in pairs if each.text},
-        left=sum(each.is_skipped for each in told),
-        failed=sum(each.has_failed for each in told),
-        errors=_ASKING.errors(told),
+        left=sum(each.is_skipped for each in results),
+        failed=sum(each.has_failed for each in results),
+        errors=_SUMMARISER.errors(results),
     )
 
 
@@ -204,9 +208,9 @@ def _by_rule(snapshot: Snapshot, due: pl.DataFrame, run: Run) -> Summarised:
     return Summarised(summaries_by_rule(due, facts))
 
 
-def _whole(reading: Reading, said: pl.DataFrame, due: pl.DataFrame) -> pl.DataFrame:
+def _whole(reading: Reading, messages: pl.DataFrame, due: pl.DataFrame) -> pl.DataFrame:
     """Those that are due of which no message that was read is gone meanwhile."""
-    theirs = said.join(due, on="conversation_id", how="semi")
+    theirs = messages.join(due, on="conversation_id", how="semi")
     left = reading.by_ids("messages", theirs["id"], ["id"])
     gone = theirs.join(left, on="id", how="anti")
     return due.join(gone, on="conversation_id", how="anti", maintain_order="left")

@@ -100,9 +100,9 @@ def _met(row: pl.DataFrame, now: datetime) -> Target:
     seen = revived(row).with_columns(last_seen_at=pl.max_horizontal("last_seen_at", pl.lit(now, dtype=frames.TIME)))
     entity = row.row(0, named=True)
     names = {"window": [0], "canonical_name": [normalise_name(entity["name"])], "entity_id": [entity["id"]]}
-    told = pl.DataFrame({**names, "entity_type": [entity["entity_type"]]})
+    names_in_use = pl.DataFrame({**names, "entity_type": [entity["entity_type"]]})
     vectorless = frames.empty({"id": frames.TEXT, "text": frames.TEXT})
-    resolution = Resolution(told, seen, frames.empty(frames.ALIASES), vectorless, revivals(row, now), {})
+    resolution = Resolution(names_in_use, seen, frames.empty(frames.ALIASES), vectorless, revivals(row, now), {})
     return Target(entity["id"], entity["name"], False, resolution)
 
 
@@ -146,9 +146,9 @@ def state(run: Run, reading: Reading, target: Target, texts: pl.Series) -> State
         statement="content",
         confidence=pl.lit(1.0),
     ).with_columns(hints)
-    said = messages.with_columns(episode_id=pl.lit(episode_id(CONVERSATION)))
+    placed = messages.with_columns(episode_id=pl.lit(episode_id(CONVERSATION)))
     made = build_candidates(
-        claims, said, target.resolution.names, reading.frame("predicates"), ExtractSettings(), run.now
+        claims, placed, target.resolution.names, reading.frame("predicates"), ExtractSettings(), run.now
     )
     whose = [pl.lit(f"{CONVERSATION}:{target.id}").alias("source_key"), pl.lit("person").alias("decided_by")]
     facts = made.facts.with_columns(quote=pl.col("statement").str.slice(0, MAX_QUOTE), embed_model=pl.lit(run.embedder))
@@ -197,12 +197,12 @@ def _entities(run: Run, reading: Reading, target: Target) -> pl.DataFrame:
 
 def _with_vectors(run: Run, rows: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
     """The rows with their vectors; without, where embedding fails: that never keeps an observation out (S0-02)."""
-    seat = embedder_of(run)
+    embedder = embedder_of(run)
     try:
-        vectors = vector_column(seat.embed(texts["text"].to_list()))
+        vectors = vector_column(embedder.embed(texts["text"].to_list()))
     except Exception as error:
         log.warning("What was observed is stored without vectors, and not flagged: %s", error)
-        return rows.with_columns(pl.lit(None, dtype=pl.Array(pl.Float32, seat.dims)).alias("vector"))
+        return rows.with_columns(pl.lit(None, dtype=pl.Array(pl.Float32, embedder.dims)).alias("vector"))
     return rows.join(texts.select("id").with_columns(vectors), on="id", how="left", maintain_order="left")
 
 
@@ -221,11 +221,11 @@ def write_statements(tx: Transaction, stated: Statements) -> None:
 def _episode(tx: Transaction, messages: pl.DataFrame) -> pl.DataFrame:
     """The conversation of all observations, grown by these."""
     own = episode_id(CONVERSATION)
-    told = messages.select(
+    added = messages.select(
         pl.lit(own).alias("id"), "conversation_id", "scope", started_at="occurred_at", ended_at="occurred_at",
         messages=pl.lit(1, dtype=pl.Int64), created_at=pl.lit(None, dtype=frames.TIME),
     )  # fmt: skip
-    grown = pl.concat([tx.by_ids("episodes", [own], told.columns).select(told.columns), told])
+    grown = pl.concat([tx.by_ids("episodes", [own], added.columns).select(added.columns), added])
     return grown.group_by("id").agg(
         pl.col("conversation_id", "scope").first(),
         pl.col("created_at", "started_at").min(),

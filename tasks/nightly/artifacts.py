@@ -41,7 +41,7 @@ _IS_HEAD = "is_head AND status = 'active'"
 
 @dataclass(frozen=True, slots=True)
 class LinkedArtifacts:
-    """What became of the unlinked artifacts; `left` wait for a model, `would_ask` is what a dry run would ask."""
+    """The result for the unlinked artifacts; `left` wait for a model, `would_ask` is what a dry run would ask."""
 
     counts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     left: int = 0
@@ -59,8 +59,8 @@ class _Shelved:
 
 
 @dataclass(frozen=True, slots=True)
-class _Heard:
-    """What a model said of pairs, which artifacts must wait for it, and what went wrong."""
+class _LinkAnswers:
+    """A model's verdicts about pairs, the artifacts that must wait for it, and errors."""
 
     verdicts: ArtifactVerdicts = field(default_factory=lambda: MappingProxyType({}))
     waiting: frozenset[str] = frozenset()
@@ -77,20 +77,20 @@ async def link_artifacts(
     if not chosen.enabled or not snapshot.count("artifacts", _IS_UNLINKED):
         return LinkedArtifacts()
     shelved = _shelved(snapshot, chosen)
-    keys, questions = _questions(shelved, chosen) if _is_asked(language, chosen) else ((), ())
-    heard = await _ask(language, keys, questions) if language is not None and not dry_run else _Heard()
-    plan = _plan(run, shelved, chosen, heard)
+    keys, questions = _questions(shelved, chosen) if _asks_model(language, chosen) else ((), ())
+    answers = await _ask(language, keys, questions) if language is not None and not dry_run else _LinkAnswers()
+    plan = _plan(run, shelved, chosen, answers)
     if not dry_run:
         with store.commit(run.id, "consolidate.artifacts", run.now) as tx:
             if tx.sequence != snapshot.sequence + 1:  # another run has filed or linked something meanwhile
-                plan = _plan(run, _shelved(tx, chosen, shelved.new["id"]), chosen, heard)
+                plan = _plan(run, _shelved(tx, chosen, shelved.new["id"]), chosen, answers)
             _write(tx, run, plan)
     alone = plan.artifacts.filter(pl.col("link") == "root", pl.col("id").is_in(shelved.new["id"].to_list()))
     counts = {**plan.counts, "on their own": len(alone)}
-    return LinkedArtifacts(counts, len(heard.waiting), len(questions) if dry_run else 0, heard.errors)
+    return LinkedArtifacts(counts, len(answers.waiting), len(questions) if dry_run else 0, answers.errors)
 
 
-def _is_asked(language: Language | None, settings: ArtifactSettings) -> bool:
+def _asks_model(language: Language | None, settings: ArtifactSettings) -> bool:
     return settings.ask_model and language is not None and not language.is_keyless("judge")
 
 
@@ -112,14 +112,16 @@ def _no_near() -> pl.DataFrame:
 
 def _near(reading: Reading, new: pl.DataFrame, settings: ArtifactSettings) -> pl.DataFrame:
     """The nearest heads of one scope for each of its unlinked artifacts, and earlier states of the same file."""
-    told = new.filter(pl.col("vector").is_not_null())
-    if told.is_empty():
+    embedded = new.filter(pl.col("vector").is_not_null())
+    if embedded.is_empty():
         return _no_near()
-    vectors = unit_matrix(told["vector"], reading.dims)
-    where = f"{_IS_HEAD} AND scope = {quoted(told['scope'][0])}"
+    vectors = unit_matrix(embedded["vector"], reading.dims)
+    where = f"{_IS_HEAD} AND scope = {quoted(embedded['scope'][0])}"
     found = nearest(reading, "artifacts", vectors, settings.matches + 1, where)
-    named = found.select(id=told["id"].gather(found["query"]), head_id="id", cosine=pl.col("cosine").cast(pl.Float64))
-    return pl.concat([named.filter(pl.col("id") != pl.col("head_id")), _same_files(reading, told, where)])
+    named = found.select(
+        id=embedded["id"].gather(found["query"]), head_id="id", cosine=pl.col("cosine").cast(pl.Float64)
+    )
+    return pl.concat([named.filter(pl.col("id") != pl.col("head_id")), _same_files(reading, embedded, where)])
 
 
 def _same_files(reading: Reading, new: pl.DataFrame, where: str) -> pl.DataFrame:
@@ -145,7 +147,9 @@ def _questions(
     return find_questions(both, measure_pairs(both, shelved.near, settings), shelved.new["id"].to_list())
 
 
-async def _ask(language: Language, keys: Sequence[tuple[str, str]], questions: tuple[ArtifactQuestion, ...]) -> _Heard:
+async def _ask(
+    language: Language, keys: Sequence[tuple[str, str]], questions: tuple[ArtifactQuestion, ...]
+) -> _LinkAnswers:
     """A model's verdicts; pairs it never saw make their artifacts wait, pairs it failed at are left to the rules."""
     groups = [questions[n : n + QUESTIONS_PER_CALL] for n in range(0, len(questions), QUESTIONS_PER_CALL)]
     answers = await language.ask_many([render_artifact_links(group) for group in groups], ArtifactLinks, "judge")
@@ -156,17 +160,17 @@ async def _ask(language: Language, keys: Sequence[tuple[str, str]], questions: t
         numbers = {question.number for question in group}
         if answer.value is None and (answer.skipped or answer.may_retry):
             waiting.update(key for number in numbers for key in keys[number])
-        for said in answer.value.answers if answer.value is not None else ():
-            if said.question in numbers:
-                verdicts[keys[said.question]] = ArtifactVerdict(said.relation, said.confidence, model)
-    return _Heard(verdicts, frozenset(waiting), tuple(sorted({each.error for each in answers if each.error})))
+        for verdict in answer.value.answers if answer.value is not None else ():
+            if verdict.question in numbers:
+                verdicts[keys[verdict.question]] = ArtifactVerdict(verdict.relation, verdict.confidence, model)
+    return _LinkAnswers(verdicts, frozenset(waiting), tuple(sorted({each.error for each in answers if each.error})))
 
 
-def _plan(run: Run, shelved: _Shelved, settings: ArtifactSettings, heard: _Heard) -> ArtifactPlan:
-    new = shelved.new.filter(~pl.col("id").is_in(list(heard.waiting)))
+def _plan(run: Run, shelved: _Shelved, settings: ArtifactSettings, answers: _LinkAnswers) -> ArtifactPlan:
+    new = shelved.new.filter(~pl.col("id").is_in(list(answers.waiting)))
     known = [*new["id"], *shelved.heads["id"]]
     near = shelved.near.filter(pl.col("id").is_in(known), pl.col("head_id").is_in(known))
-    return plan_artifacts(new, shelved.heads, near, settings, heard.verdicts, run.now)
+    return plan_artifacts(new, shelved.heads, near, settings, answers.verdicts, run.now)
 
 
 def _write(tx: Transaction, run: Run, plan: ArtifactPlan) -> None:
@@ -187,13 +191,13 @@ def _facts_of(tx: Transaction, run: Run, artifacts: pl.DataFrame) -> pl.DataFram
     whole = artifacts.filter(pl.col("message_id").is_null())
     columns = ["id", "conversation_id", "source_id"]
     passages = tx.by_ids("messages", whole["conversation_id"], columns, key="conversation_id")
-    said = whole.select("id", "conversation_id", "source_id", "content").join(
+    shared = whole.select("id", "conversation_id", "source_id", "content").join(
         passages.rename({"id": "message_id"}), on="conversation_id", suffix="_said"
     )
     is_own = pl.col("source_id") == pl.col("source_id_said")
-    told = said.select("id", "message_id", is_own=is_own.fill_null(False))
+    read = shared.select("id", "message_id", is_own=is_own.fill_null(False))
     pastes = artifacts.filter(pl.col("message_id").is_not_null()).select("id", "message_id", is_own=True)
-    places = pl.concat([told, pastes])
+    places = pl.concat([read, pastes])
     facts = tx.by_ids(
         "facts", places["message_id"], ["id", "message_id", "quote"], key="message_id", where=live_sql(run.now)
     ).rename({"id": "fact_id"})

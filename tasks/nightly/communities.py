@@ -1,4 +1,4 @@
-"""Communities: what belongs together is found anew, and what changed is summarised (S2-45 … S2-50).
+"""Communities: groups of related entities are found again, and changed ones are summarised (S2-45 … S2-50).
 
 Groups are found and models are asked outside the lease. Inside it the plan is made again if another run wrote
 meanwhile: a summary belongs to a fingerprint, so that of a community that is no more as it was is not written.
@@ -25,9 +25,9 @@ from slowwave.settings import CommunitySettings
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
-from tasks.ingest.sessions import ANSWER_TOKENS, Asking
+from tasks.ingest.sessions import ANSWER_TOKENS, Summariser
 from tasks.ingest.statements import CONVERSATION
-from tasks.runtime.decisions_shown import LISTED, TOLD, Telling
+from tasks.runtime.decisions_shown import LISTED, SHOWN, DecisionSummary
 from tasks.runtime.engine import report_progress, task
 from tasks.runtime.events import REFRESH_DUE, announce
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
@@ -37,12 +37,12 @@ from tasks.runtime.runs import Run, store_of
 
 
 PROMPT = "summarize_communities"
-_ASKING = Asking(render_communities, CommunitySummaries, "The model said nothing about a community.")
+_SUMMARISER = Summariser(render_communities, CommunitySummaries, "The model said nothing about a community.")
 _NOBODY = pl.DataFrame(schema={"id": pl.String, "fingerprint": pl.String, "entity_ids": pl.List(pl.String)})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class CommunityAnswers:
     """Summaries by fingerprint, and what they were asked from: COMMUNITIES that are `due`, names and facts of theirs.
 
     `left` were not asked about for want of budget, `failed` without an answer that can be used.
@@ -57,37 +57,37 @@ class Asked:
     errors: tuple[str, ...] = ()
 
 
-def packs_of(asked: Asked, settings: CommunitySettings) -> list[Pack]:
+def packs_of(answers: CommunityAnswers, settings: CommunitySettings) -> list[Pack]:
     """The questions about all that is due, in order, as many to a prompt as it and its answer hold."""
-    if asked.due.is_empty():
+    if answers.due.is_empty():
         return []
     most = max(1, settings.llm.max_output_tokens // ANSWER_TOKENS)
-    questions = questions_about(asked.due, asked.names, asked.facts)
+    questions = questions_about(answers.due, answers.names, answers.facts)
     return list(pack_communities(questions, settings.max_prompt_bytes, most))
 
 
-async def ask_model(asked: Asked, settings: CommunitySettings, language: Language) -> Asked:
+async def ask_model(answers: CommunityAnswers, settings: CommunitySettings, language: Language) -> CommunityAnswers:
     """A model's summaries of all that is due."""
-    told = await _ASKING.hear(language, packs_of(asked, settings))
+    results = await _SUMMARISER.ask(language, packs_of(answers, settings))
     model, version = language.model("summarize"), prompt_version(PROMPT)
-    marks = asked.due["fingerprint"].to_list()
+    marks = answers.due["fingerprint"].to_list()
     return replace(
-        asked,
+        answers,
         summaries={
             mark: Summary(each.text, "model", model, version)
-            for mark, each in zip(marks, told, strict=True)
+            for mark, each in zip(marks, results, strict=True)
             if each.text
         },
-        left=sum(each.is_skipped for each in told),
-        failed=sum(each.has_failed for each in told),
-        errors=_ASKING.errors(told),
+        left=sum(each.is_skipped for each in results),
+        failed=sum(each.has_failed for each in results),
+        errors=_SUMMARISER.errors(results),
     )
 
 
 MANY = 5000  # from so many rows on reading a whole narrow table beats naming each
 _MADE_OF = ("facts", "fact_usage", "entities", "fact_aspects", "communities")
 _FACT = ["id", "statement", "evidence_count"]
-_HELD = ["id", "name", "summary", "summarised_by", "prompt_version", "told_fact_ids", "fingerprint", "entity_ids",
+_STORED = ["id", "name", "summary", "summarised_by", "prompt_version", "told_fact_ids", "fingerprint", "entity_ids",
          "joined_ids", "facts", "aspects", "created_at"]  # fmt: skip
 
 Summaries = Mapping[str, Summary]
@@ -96,7 +96,7 @@ Sources = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Refreshed:
-    """What became of the communities; `left` have no summary for want of budget, `failed` because nobody could tell.
+    """Counts of communities; `left` have no summary for want of budget, `failed` have no usable answer.
 
     `would_ask` is how many prompts a dry run would put.
     """
@@ -106,16 +106,16 @@ class Refreshed:
     failed: int = 0
     would_ask: int = 0
     is_written: bool = False
-    told: tuple[Telling, ...] = ()
+    decisions: tuple[DecisionSummary, ...] = ()
     errors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _View:
+class _Communities:
     """The communities as one state of the store has them: found now, and held."""
 
     grouping: Grouping
-    held: pl.DataFrame
+    stored: pl.DataFrame
 
 
 @task("refresh communities", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=(ASKS_MODEL, WHOLE_MEMORY))
@@ -128,21 +128,21 @@ async def refresh_communities(
     """
     store, has_model = store_of(run), not language.is_keyless("summarize")
     snapshot = store.snapshot()
-    view = _view(snapshot, run, settings)
-    due = needs_summary(view.grouping, view.held, has_model=has_model)
+    state = _state(snapshot, run, settings)
+    due = needs_summary(state.grouping, state.stored, has_model=has_model)
     due = due if settings.max_prompt_bytes else due.clear()
     await report_progress("communities to summarise", len(due))
-    facts = _facts_about(snapshot, view, due)
-    strongest = strongest_facts(view.grouping, facts, settings.facts_per_summary)
-    sources = told_sources(view.grouping, facts, strongest)
-    asked = await _summaries(snapshot, due, strongest, settings, language, dry_run=dry_run)
-    plan = _plan(snapshot, run, view, asked.summaries, sources)
+    facts = _facts_about(snapshot, state, due)
+    strongest = strongest_facts(state.grouping, facts, settings.facts_per_summary)
+    sources = told_sources(state.grouping, facts, strongest)
+    answers = await _summaries(snapshot, due, strongest, settings, language, dry_run=dry_run)
+    plan = _plan(snapshot, run, state, answers.summaries, sources)
     if not dry_run and not plan.is_empty:
         with store.commit(run.id, "communities.refresh", run.now) as tx:
             if is_overtaken(tx, snapshot):
-                plan = _plan(tx, run, _view(tx, run, settings), asked.summaries, sources)
+                plan = _plan(tx, run, _state(tx, run, settings), answers.summaries, sources)
             _write(tx, plan)
-    return _counted(plan, asked, len(packs_of(asked, settings)) if dry_run and has_model else 0, dry_run=dry_run)
+    return _counted(plan, answers, len(packs_of(answers, settings)) if dry_run and has_model else 0, dry_run=dry_run)
 
 
 def is_overtaken(later: Transaction | Snapshot, snapshot: Snapshot) -> bool:
@@ -150,15 +150,15 @@ def is_overtaken(later: Transaction | Snapshot, snapshot: Snapshot) -> bool:
     return any(later.versions[name] != snapshot.versions[name] for name in _MADE_OF)
 
 
-def _view(reading: Reading, run: Run, settings: CommunitySettings) -> _View:
+def _state(reading: Reading, run: Run, settings: CommunitySettings) -> _Communities:
     graph = graph_of(reading, run.now)
-    held = reading.frame("communities", columns=_HELD).sort("id")
-    return _View(group_entities(graph, find_groups(graph, settings), held), held)
+    stored = reading.frame("communities", columns=_STORED).sort("id")
+    return _Communities(group_entities(graph, find_groups(graph, settings), stored), stored)
 
 
-def _facts_about(reading: Reading, view: _View, due: pl.DataFrame) -> pl.DataFrame:
+def _facts_about(reading: Reading, state: _Communities, due: pl.DataFrame) -> pl.DataFrame:
     """The facts within the communities that are due; perhaps others too."""
-    ids = view.grouping.relations.join(due, left_on="community_id", right_on="id", how="semi")["fact_id"]
+    ids = state.grouping.relations.join(due, left_on="community_id", right_on="id", how="semi")["fact_id"]
     return _chosen(reading, "facts", ids, _FACT)
 
 
@@ -170,26 +170,26 @@ async def _summaries(
     language: Language,
     *,
     dry_run: bool,
-) -> Asked:
-    """What is told of the communities that are due, by fingerprint; a dry run with a model tells nothing.
+) -> CommunityAnswers:
+    """The summaries of the communities that are due, by fingerprint; none in a dry run with a model.
 
-    `facts` (community_id, statement) are what it is told from.
+    `facts` (community_id, statement) are the source of the summaries.
     """
     if language.is_keyless("summarize"):
         by_id = dict(facts.group_by("community_id", maintain_order=True).agg("statement").iter_rows())
-        told = (
+        texts = (
             (mark, summary_by_rule(by_id.get(id_, ()))) for id_, mark in due.select("id", "fingerprint").iter_rows()
         )
-        return Asked({mark: Summary(text, "rule") for mark, text in told if text})
+        return CommunityAnswers({mark: Summary(text, "rule") for mark, text in texts if text})
     names = _chosen(reading, "entities", due["entity_ids"].explode().drop_nulls(), ["id", "name"])
-    asked = Asked(due=due, names=names, facts=facts)
-    return asked if dry_run else await ask_model(asked, settings, language)
+    answers = CommunityAnswers(due=due, names=names, facts=facts)
+    return answers if dry_run else await ask_model(answers, settings, language)
 
 
-def _plan(reading: Reading, run: Run, view: _View, summaries: Summaries, sources: Sources) -> CommunityPlan:
-    names = _chosen(reading, "entities", view.grouping.groups["entity_ids"].list.head(3).explode(), ["id", "name"])
-    aspects = _chosen(reading, "fact_aspects", view.grouping.relations["fact_id"], ["fact_id", "slug"], key="fact_id")
-    return plan_communities(view.grouping, view.held, names, aspects, summaries, sources, run.now)
+def _plan(reading: Reading, run: Run, state: _Communities, summaries: Summaries, sources: Sources) -> CommunityPlan:
+    names = _chosen(reading, "entities", state.grouping.groups["entity_ids"].list.head(3).explode(), ["id", "name"])
+    aspects = _chosen(reading, "fact_aspects", state.grouping.relations["fact_id"], ["fact_id", "slug"], key="fact_id")
+    return plan_communities(state.grouping, state.stored, names, aspects, summaries, sources, run.now)
 
 
 def _chosen(reading: Reading, name: str, ids: pl.Series, columns: list[str], key: str = "id") -> pl.DataFrame:
@@ -209,15 +209,23 @@ def _write(tx: Transaction, plan: CommunityPlan) -> None:
     tx.upsert("decisions", plan.decisions)
 
 
-def _counted(plan: CommunityPlan, asked: Asked, would_ask: int, *, dry_run: bool) -> Refreshed:
-    """What is told of a run goes by names: what a community is about is said in one place, its own row."""
-    most = LISTED if dry_run else TOLD
+def _counted(plan: CommunityPlan, answers: CommunityAnswers, would_ask: int, *, dry_run: bool) -> Refreshed:
+    """The result of a run. Decisions name communities; the summary of a community is only in its own row."""
+    most = LISTED if dry_run else SHOWN
     size = pl.col("measures").str.json_path_match("$.members").cast(pl.Int64)
     rows = plan.decisions.sort(size, "id", descending=[True, False]).select("action", "subject_id", "reason").head(most)
     called = dict(plan.communities.select("id", "name").iter_rows())
-    told = tuple(Telling(action, called.get(id_) or id_, reason) for action, id_, reason in rows.iter_rows())
+    decisions = tuple(
+        DecisionSummary(action, called.get(id_) or id_, reason) for action, id_, reason in rows.iter_rows()
+    )
     return Refreshed(
-        plan.summary(), asked.left, asked.failed, would_ask, not (dry_run or plan.is_empty), told, asked.errors
+        plan.summary(),
+        answers.left,
+        answers.failed,
+        would_ask,
+        not (dry_run or plan.is_empty),
+        decisions,
+        answers.errors,
     )
 
 

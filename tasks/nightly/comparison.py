@@ -27,7 +27,7 @@ LEFT_OPEN = "kind = 'implicit_conflict' AND outcome = 'pending' AND decided_by =
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class Comparison:
     """Facts to compare, with their vectors row by row, and what the rule found without a model.
 
     The facts may have columns that the store has not: what the rule needs to know besides.
@@ -71,7 +71,7 @@ def comparable(run: Run, scope: str | None) -> str:
     return where if scope is None else f"{where} AND scope = {quoted(scope)}"
 
 
-def view_of(run: Run, snapshot: Snapshot, seeds: pl.Series, settings: MergeSettings, version: str) -> View:
+def comparison_of(run: Run, snapshot: Snapshot, seeds: pl.Series, settings: MergeSettings, version: str) -> Comparison:
     """The seeds and what they are near to, compared; with a `version` also what may be about one matter."""
     compared = _compared(run, snapshot, seeds, settings).with_columns(is_seed=pl.col("id").is_in(seeds.implode()))
     matrix, compared = matrix_of(compared, snapshot.dims), compared.drop("vector")
@@ -88,7 +88,7 @@ def view_of(run: Run, snapshot: Snapshot, seeds: pl.Series, settings: MergeSetti
     merges = merge_by(pool, rule)
     worth_asking = (pl.col("cosine") >= resolve) | (pl.col("jaccard") >= settings.text_dedup)
     merges = replace(merges, undecided=merges.undecided.filter(worth_asking))
-    return View(pool, matrix[rows.to_numpy()], merges, rule)
+    return Comparison(pool, matrix[rows.to_numpy()], merges, rule)
 
 
 def _waiting(reading: Reading, ids: pl.Series) -> pl.Series:
@@ -105,7 +105,7 @@ def people_of(reading: Reading, facts: pl.DataFrame) -> frozenset[str]:
 
 
 def decided_pairs(reading: Reading, ids: pl.Series) -> pl.DataFrame:
-    """What is known about pairs of these facts."""
+    """The decisions about pairs of these facts."""
     both = [reading.by_ids("pair_decisions", ids, key=end) for end in ("a_id", "b_id")]
     return pl.concat(both).unique("id", keep="first")
 
@@ -155,16 +155,16 @@ def matrix_of(facts: pl.DataFrame, dims: int) -> npt.NDArray[np.float32]:
     return matrix
 
 
-def as_now(reading: Reading, run: Run, view: View) -> View:
+def as_now(reading: Reading, run: Run, comparison: Comparison) -> Comparison:
     """The same view with the rows as they are now, without those that are no longer live.
 
     What rules merged is put before the guards again: an end may have been set, or a person may have said "keep both".
     """
     stored = set(column_names("facts")) - {"id"}
-    facts = whole(run, reading, view.pool.facts.drop(stored, strict=False)).filter(is_live(run.now))
-    merged = view.merges.duplicates.select("cosine", "jaccard", a_id="loser_id", b_id="winner_id")
-    pool = replace(view.pool, facts=facts, decided=decided_pairs(reading, facts["id"]))
-    losers = merge_by(replace(pool, pairs=merged), view.rule).duplicates
+    facts = whole(run, reading, comparison.pool.facts.drop(stored, strict=False)).filter(is_live(run.now))
+    merged = comparison.merges.duplicates.select("cosine", "jaccard", a_id="loser_id", b_id="winner_id")
+    pool = replace(comparison.pool, facts=facts, decided=decided_pairs(reading, facts["id"]))
+    losers = merge_by(replace(pool, pairs=merged), comparison.rule).duplicates
     there = facts["id"].implode()
-    undecided = view.merges.undecided.filter(pl.col("a_id").is_in(there), pl.col("b_id").is_in(there))
-    return replace(view, pool=pool, merges=replace(view.merges, duplicates=losers, undecided=undecided))
+    undecided = comparison.merges.undecided.filter(pl.col("a_id").is_in(there), pl.col("b_id").is_in(there))
+    return replace(comparison, pool=pool, merges=replace(comparison.merges, duplicates=losers, undecided=undecided))

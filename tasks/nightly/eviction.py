@@ -1,4 +1,4 @@
-"""Eviction: what has been out of use long enough moves out of the way, and no more is kept than was asked for.
+"""Eviction: facts and entities out of use for long enough are archived, and caps on their number are applied.
 
 Each task is a part of `decay`: it looks at a snapshot, and writes in commits of its own; a second run finds nothing.
 What it decided is looked at again under the lease. Under retention.mode = archive nothing is lost: moved facts answer
@@ -27,7 +27,7 @@ from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
 from tasks.entities.retirement import carry_out, renew_profiles, retirement_of
 from tasks.ingest.beliefs import PENDING
-from tasks.runtime.decisions_shown import TOLD, Telling
+from tasks.runtime.decisions_shown import SHOWN, DecisionSummary
 from tasks.runtime.engine import task
 from tasks.runtime.runs import Run, store_of
 
@@ -57,12 +57,12 @@ class Evicted:
     beliefs: int = 0
     pairs: int = 0
     left_over: int = 0
-    told: tuple[Telling, ...] = ()
+    decisions: tuple[DecisionSummary, ...] = ()
 
     @property
     def counts(self) -> Mapping[str, int]:
         """What went, in words; nothing that did not."""
-        said = {
+        labels = {
             "facts moved to the archive": self.moved,
             "facts deleted": self.deleted,
             "facts archived": self.archived,
@@ -71,7 +71,7 @@ class Evicted:
             "beliefs dropped": self.beliefs,
             "conflicts expired": self.pairs,
         }
-        return {what: number for what, number in said.items() if number}
+        return {what: number for what, number in labels.items() if number}
 
 
 @task("archive facts")
@@ -81,7 +81,7 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
     Their rows stay as they are to the last stamp; what is to be deleted may lie in the archive already. One commit for
     every 5,000 facts, with one decision that counts them: what became of each fact was decided when it ended, and
     stands in the ledger. Of deleted facts it names the ids. Where a person is asked, each move waits with a decision of
-    its own, and all that is deleted waits together: what is told is what was written.
+    its own, and all deletions wait together: the decisions shown are those written.
     """
     where = eviction.out_of_use_sql(eviction.since(run.now, settings.expired_edge_retention_days))
     snapshot, deletes = store_of(run).snapshot(), settings.retention.mode == "delete"
@@ -89,9 +89,9 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
     ids = _out_of_use(snapshot, where, places)
     purge = plan_purge(snapshot, ids) if deletes else None
     ids = ids if purge is None else purge.ids
-    told = _facts_told(snapshot, ids, "move" if purge is None else "delete")
+    decisions = _fact_decisions(snapshot, ids, "move" if purge is None else "delete")
     if dry_run:
-        return Evicted(told=told, **{"moved" if purge is None else "deleted": len(ids)})
+        return Evicted(decisions=decisions, **{"moved" if purge is None else "deleted": len(ids)})
     gone, writing = [ids.clear()], run if purge is None else _erasing(run, ids)
     for start in range(0, len(ids), FACTS_AT_ONCE):
         with store_of(writing).commit(run.id, "decay.facts", run.now) as tx:
@@ -105,8 +105,10 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
             tx.upsert("decisions", _moved(run, settings, still, "move" if purge is None else "delete"))
             gone.append(still)
     done = _unless_it_waits(run, pl.concat(gone), *places)
-    told = told if run.proposes is None else _facts_told(snapshot, done, "move" if purge is None else "delete")
-    return Evicted(told=told, **{"moved" if purge is None else "deleted": len(done)})
+    decisions = (
+        decisions if run.proposes is None else _fact_decisions(snapshot, done, "move" if purge is None else "delete")
+    )
+    return Evicted(decisions=decisions, **{"moved" if purge is None else "deleted": len(done)})
 
 
 def _erasing(run: Run, ids: pl.Series) -> Run:
@@ -158,12 +160,12 @@ def _moved(run: Run, settings: DecaySettings, ids: pl.Series, action: str) -> pl
     return frames.conform(pl.DataFrame([row]), frames.DECISIONS)
 
 
-def _facts_told(reading: Reading, ids: pl.Series, action: str) -> tuple[Telling, ...]:
+def _fact_decisions(reading: Reading, ids: pl.Series, action: str) -> tuple[DecisionSummary, ...]:
     columns = ["id", "statement", "status", "status_reason", "expired_at"]
-    rows = pl.concat([reading.by_ids(name, ids.head(TOLD), columns) for name in PLACES])
+    rows = pl.concat([reading.by_ids(name, ids.head(SHOWN), columns) for name in PLACES])
     rows = rows.sort("expired_at", "id", nulls_last=True)
     return tuple(
-        Telling(action, statement or id_, f"It is {status}: {why}" if why else f"It is {status}.")
+        DecisionSummary(action, statement or id_, f"It is {status}: {why}" if why else f"It is {status}.")
         for id_, statement, status, why, _ in rows.iter_rows()
     )
 
@@ -195,7 +197,7 @@ def _among(rows: pl.DataFrame, ids: pl.Series) -> pl.DataFrame:
 
 @task("archive orphans")
 def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Evicted:
-    """Archive entities of which nothing is known and that nobody mentioned for `orphan_days`; one commit (S2-52, T30).
+    """Archive entities without facts that nobody mentioned for `orphan_days`; one commit (S2-52, T30).
 
     A pending belief, a candidate, a split or a pin keeps an entity. Under retention.mode = delete those go for good
     that no row names any more, with their names, profile and counters; archived ones among them.
@@ -204,8 +206,8 @@ def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False)
     plan = _orphans(snapshot, run, settings)
     if not dry_run:
         plan = _clear_away(run, settings, plan, snapshot.sequence)
-    told = (*_entities_told("archive", plan.archived), *_entities_told("delete", plan.removed))[:TOLD]
-    return Evicted(entities=len(plan.archived), removed=len(plan.removed), told=told)
+    decisions = (*_entity_decisions("archive", plan.archived), *_entity_decisions("delete", plan.removed))[:SHOWN]
+    return Evicted(entities=len(plan.archived), removed=len(plan.removed), decisions=decisions)
 
 
 def _clear_away(run: Run, settings: DecaySettings, plan: _Orphans, seen: int) -> _Orphans:
@@ -267,10 +269,10 @@ def _archive_entities(tx: Transaction, ids: pl.Series) -> None:
     tx.upsert("entities", whole.with_columns(status=pl.lit(ARCHIVED)))
 
 
-def _entities_told(action: str, entities: pl.DataFrame) -> list[Telling]:
-    rows = entities.head(TOLD).select("name", "entity_type", "seen_at")
+def _entity_decisions(action: str, entities: pl.DataFrame) -> list[DecisionSummary]:
+    rows = entities.head(SHOWN).select("name", "entity_type", "seen_at")
     return [
-        Telling(action, f"{name} ({kind})", f"Last seen {seen:%Y-%m-%d}." if seen else "It was never seen.")
+        DecisionSummary(action, f"{name} ({kind})", f"Last seen {seen:%Y-%m-%d}." if seen else "It was never seen.")
         for name, kind, seen in rows.iter_rows()
     ]
 
@@ -304,15 +306,15 @@ def cap_entities(run: Run, settings: DecaySettings, *, dry_run: bool = False) ->
 
 def _capped(plan: CapPlan, entities: pl.DataFrame, facts: pl.Series) -> Evicted:
     """What the cap comes to, where these went."""
-    told = (*_left_over_told(plan), *_entities_told("archive", entities))[:TOLD]
-    return Evicted(entities=len(entities), archived=len(facts), left_over=plan.left_over, told=told)
+    decisions = (*_left_over_decisions(plan), *_entity_decisions("archive", entities))[:SHOWN]
+    return Evicted(entities=len(entities), archived=len(facts), left_over=plan.left_over, decisions=decisions)
 
 
-def _left_over_told(plan: CapPlan) -> list[Telling]:
+def _left_over_decisions(plan: CapPlan) -> list[DecisionSummary]:
     if not plan.left_over:
         return []
     why = "They are pinned, or something is known of them that never goes."
-    return [Telling("keep", f"{plan.left_over} entities beyond the cap", why)]
+    return [DecisionSummary("keep", f"{plan.left_over} entities beyond the cap", why)]
 
 
 def _cap(reading: Reading, run: Run, settings: DecaySettings) -> CapPlan:
@@ -356,8 +358,10 @@ def cap_beliefs(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> 
             tx.upsert("decisions", eviction_rows(beliefs, settings.beliefs, run.now))
             tx.upsert("decisions", _expiries(pairs, run))
         beliefs = _among(beliefs, _unless_it_waits(run, beliefs["id"], "pending_beliefs"))
-    told = [Telling("drop", *row) for row in beliefs.select("statement", "reason").head(TOLD).iter_rows()]
-    return Evicted(beliefs=len(beliefs), pairs=len(pairs), told=(*told, *_pairs_told(snapshot, pairs))[:TOLD])
+    decisions = [DecisionSummary("drop", *row) for row in beliefs.select("statement", "reason").head(SHOWN).iter_rows()]
+    return Evicted(
+        beliefs=len(beliefs), pairs=len(pairs), decisions=(*decisions, *_pair_decisions(snapshot, pairs))[:SHOWN]
+    )
 
 
 def _too_many(reading: Reading, run: Run, settings: DecaySettings) -> pl.DataFrame:
@@ -387,9 +391,13 @@ def _expiries(pairs: pl.DataFrame, run: Run) -> pl.DataFrame:
     return frames.conform(pl.DataFrame(rows), frames.DECISIONS) if rows else frames.empty(frames.DECISIONS)
 
 
-def _pairs_told(snapshot: Snapshot, pairs: pl.DataFrame) -> Iterable[Telling]:
-    shown = pairs.head(TOLD)
+def _pair_decisions(snapshot: Snapshot, pairs: pl.DataFrame) -> Iterable[DecisionSummary]:
+    shown = pairs.head(SHOWN)
     ends = pl.concat([shown["a_id"], shown["b_id"]])
-    said = dict(snapshot.by_ids("facts", ends, ["id", "statement"]).iter_rows())
+    statements = dict(snapshot.by_ids("facts", ends, ["id", "statement"]).iter_rows())
     for a, b in shown.select("a_id", "b_id").iter_rows():
-        yield Telling("drop", f"{said.get(a, a)} | {said.get(b, b)}", "Nobody settled in time whether they contradict.")
+        yield DecisionSummary(
+            "drop",
+            f"{statements.get(a, a)} | {statements.get(b, b)}",
+            "Nobody settled in time whether they contradict.",
+        )

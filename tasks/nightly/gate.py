@@ -67,7 +67,7 @@ def recalled(run: Run, state: Snapshot, queries: Sequence[str], k: int) -> tuple
     if missing:
         opened = Memory.open(run.store, run.namespace, settings=settings, is_logged=False, commit=state.sequence)
         with opened as memory:
-            known.update(zip(missing, asked(run, memory, missing), strict=True))
+            known.update(zip(missing, recall_each(run, memory, missing), strict=True))
     return tuple(known[query] for query in queries)
 
 
@@ -76,7 +76,7 @@ def recall_settings(k: int) -> RecallSettings:
     return RecallSettings(k=k, walk=WalkSettings(recall_timeout_ms=0))
 
 
-def asked(
+def recall_each(
     run: Run, memory: Memory, queries: Sequence[str], stay: Callable[[], None] = lambda: None
 ) -> tuple[Recalled, ...]:
     """What each query recalls now; `stay` is called after some of them each, to keep a lease."""
@@ -101,7 +101,7 @@ __all__ = ["Frozen", "Verdict", "check_recall", "freeze_probes", "note_unpublish
 
 FACTS = ("facts", "facts_archive")
 _STANDING = ("id", "statement", "status", "valid_from", "valid_to", "replaced_by")
-_ASKED = (
+_PROBED = (
     "id", "kind", "subject_id", "predicate", "object_id", "object_text", "statement", "status", "valid_from",
     "valid_to", "expired_at", "entrenchment", "pinned", "evidence_count", "content_score", "created_at",
 )  # fmt: skip
@@ -114,7 +114,7 @@ class Frozen:
     probes: tuple[Probe, ...]
     found: tuple[frozenset[str], ...]
     commit: int
-    said: Mapping[str, Said]
+    statements: Mapping[str, Said]
 
 
 @task("freeze the questions of the gate")
@@ -139,9 +139,9 @@ def freeze_probes(
         return None
     facts = _facts(snapshot, run.now)
     probes = _drawn(run, snapshot, facts, settings, steward)
-    said = said_by(facts, {id_ for probe in probes for id_ in probe.expected})
+    statements = said_by(facts, {id_ for probe in probes for id_ in probe.expected})
     answers = recalled(run, snapshot, _queries(probes), settings.k)
-    return Frozen(probes, _found(run, snapshot, probes, said, answers)[0], snapshot.sequence, said)
+    return Frozen(probes, _found(run, snapshot, probes, statements, answers)[0], snapshot.sequence, statements)
 
 
 @task("check recall")
@@ -156,7 +156,7 @@ def check_recall(run: Run, frozen: Frozen | None, settings: GateSettings, undo: 
     now = store_of(run).snapshot()
     answers = recalled(run, now, _queries(frozen.probes), settings.k)
     others = _written_by_others(run, now, frozen, undo)
-    after, standing = _found(run, now, frozen.probes, frozen.said, answers, others)
+    after, standing = _found(run, now, frozen.probes, frozen.statements, answers, others)
     verdict = compare(frozen.probes, frozen.found, after, standing, settings)
     if not verdict.fell:
         return verdict
@@ -171,21 +171,21 @@ def weigh(
     settings: GateSettings,
     store: Store,
     state: Snapshot,
-    seat: Embedder,
+    embedder: Embedder,
     stay: Callable[[], None],
 ) -> Verdict:
     """What the frozen questions find in a state that nobody else sees yet; nothing is taken back or noted.
 
     `stay` is called after some questions each, to keep a lease.
     """
-    memory = Memory(store, seat, recall_settings(settings.k), is_logged=False, snapshot=state)
-    answers = asked(run, memory, _queries(frozen.probes), stay)
-    after, standing = _found(run, state, frozen.probes, frozen.said, answers)
+    memory = Memory(store, embedder, recall_settings(settings.k), is_logged=False, snapshot=state)
+    answers = recall_each(run, memory, _queries(frozen.probes), stay)
+    after, standing = _found(run, state, frozen.probes, frozen.statements, answers)
     return compare(frozen.probes, frozen.found, after, standing, settings)
 
 
 def note_unpublished(run: Run, verdict: Verdict) -> Verdict:
-    """Tell the ledger of what was kept from being published, since recall would have fallen."""
+    """Record in the ledger that nothing was published, because recall would have fallen."""
     done = replace(verdict, obstacle="it was asked beforehand, and nothing was published.")
     with store_of(run).commit(run.id, "gate", run.now) as tx:
         row = _decision(run, run.id, run.id, done)
@@ -206,9 +206,9 @@ def _drawn(
 
 
 def _facts(reading: Reading, now: datetime) -> pl.DataFrame:
-    """What is live and can be asked about, with the names of its ends."""
+    """Live facts that a probe can ask about, with the names of their ends."""
     kinds = ", ".join(f"'{kind}'" for kind in KINDS)
-    facts = reading.frame("facts", f"({live_sql(now)}) AND kind IN ({kinds})", _ASKED)
+    facts = reading.frame("facts", f"({live_sql(now)}) AND kind IN ({kinds})", _PROBED)
     names = reading.frame("entities", columns=["id", "name"])
     for end in ("subject", "object"):
         facts = facts.join(names.rename({"id": f"{end}_id", "name": end}), on=f"{end}_id", how="left")
@@ -223,13 +223,13 @@ def _found(
     run: Run,
     snapshot: Snapshot,
     probes: Sequence[Probe],
-    said: Mapping[str, Said],
+    statements: Mapping[str, Said],
     answers: Sequence[Recalled],
     others: Collection[str] = (),
 ) -> tuple[tuple[frozenset[str], ...], Standing]:
     """Which of its expected facts each probe finds in a state of the store, and what became of them by then."""
     standing = _standing(snapshot, {id_ for probe in probes for id_ in probe.expected}, run.now, others)
-    return tuple(standing.found(*pair, said) for pair in zip(probes, answers, strict=True)), standing
+    return tuple(standing.found(*pair, statements) for pair in zip(probes, answers, strict=True)), standing
 
 
 def _written_by_others(run: Run, snapshot: Snapshot, frozen: Frozen, runs: Sequence[str]) -> frozenset[str]:
@@ -247,21 +247,21 @@ def _written_by_others(run: Run, snapshot: Snapshot, frozen: Frozen, runs: Seque
 
 
 def _standing(snapshot: Snapshot, ids: Iterable[str], now: datetime, others: Collection[str]) -> Standing:
-    """Of the facts and of all that took their place, step by step; `others` wrote what of it is left out."""
-    rows, asked, wanted = [], set[str](), set(ids)
+    """The state of facts and of their successors, step by step, without the facts of `others`."""
+    rows, seen, wanted = [], set[str](), set(ids)
     for _ in range(MAX_CHAIN):
         if not wanted:
             break
-        asked |= wanted
+        seen |= wanted
         rows += [snapshot.by_ids(name, sorted(wanted), _STANDING) for name in FACTS]
-        wanted = {*pl.concat(rows[-2:])["replaced_by"].drop_nulls()} - asked
+        wanted = {*pl.concat(rows[-2:])["replaced_by"].drop_nulls()} - seen
     known = pl.concat(rows) if rows else frames.empty({name: frames.FACTS[name] for name in _STANDING})
     known = known.unique("id", keep="first", maintain_order=True)
     replaced = known.filter(pl.col("replaced_by").is_not_null())
     steps = pl.concat([replaced["id"], replaced["replaced_by"]])
-    said = snapshot.by_ids("fact_evidence", steps, ["fact_id", "occurred_at"], key="fact_id")
-    said_at = said.group_by(id="fact_id").agg(said_at=pl.col("occurred_at").max())
-    return Standing.of(known.join(said_at, on="id", how="left", maintain_order="left"), now, others)
+    evidence = snapshot.by_ids("fact_evidence", steps, ["fact_id", "occurred_at"], key="fact_id")
+    times = evidence.group_by(id="fact_id").agg(said_at=pl.col("occurred_at").max())
+    return Standing.of(known.join(times, on="id", how="left", maintain_order="left"), now, others)
 
 
 def _taken_back(run: Run, verdict: Verdict, undo: Sequence[str]) -> Verdict:

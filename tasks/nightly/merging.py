@@ -27,7 +27,7 @@ from slowwave.settings import MergeSettings, StewardSettings
 from storage.search import FOUND, by_scope, nearest, unit_matrix
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
-from tasks.runtime.decisions_shown import TOLD
+from tasks.runtime.decisions_shown import SHOWN
 from tasks.runtime.engine import report_progress, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
 from tasks.runtime.runs import Run, store_of
@@ -35,7 +35,7 @@ from tasks.runtime.runs import Run, store_of
 from .comparison import (
     COMPARED,
     MANY,
-    View,
+    Comparison,
     as_now,
     comparable,
     decided_pairs,
@@ -46,7 +46,7 @@ from .comparison import (
 )
 from .reconciliation import (
     PROMPT,
-    Asked,
+    PairAnswers,
     Reconciled,
     ask,
     asks_model,
@@ -79,22 +79,24 @@ async def merge_duplicates(
     await report_progress("facts to compare", len(seeds))
     limits = _limits(settings)
     has_model = asks_model(limits, language)
-    view = _view(run, snapshot, seeds, settings, prompt_version(PROMPT) if has_model else "")
+    comparison = _view(run, snapshot, seeds, settings, prompt_version(PROMPT) if has_model else "")
     by_pairs = uses_pairs(len(seeds), "auto", limits)
-    asked, would_ask = await ask(run, snapshot, view, limits, language if has_model else None, by_pairs, dry_run)
+    answers, would_ask = await ask(
+        run, snapshot, comparison, limits, language if has_model else None, by_pairs, dry_run
+    )
     if dry_run:
-        plan = plan_of(run, snapshot, view, asked.judged, limits, "", marks=False)
-        return replace(counted(plan, view, Asked()), looked_at=len(seeds), would_ask=would_ask)
+        plan = plan_of(run, snapshot, comparison, answers.judged, limits, "", marks=False)
+        return replace(counted(plan, comparison, PairAnswers()), looked_at=len(seeds), would_ask=would_ask)
     model = language.model("consolidate") if has_model else ""
-    *parts, last = _parts(view, settings.batch_size)
+    *parts, last = _parts(comparison, settings.batch_size)
     write = partial(_merged, run, snapshot, limits, model)
-    done = [write(part, Asked(), seeds.clear()["id"]) for part in parts]
-    looked = seeds.filter(~pl.col("id").is_in([*asked.waiting, *view.merges.duplicates["loser_id"]]))["id"]
-    return _together([*done, write(last, asked, looked)], len(seeds))
+    done = [write(part, PairAnswers(), seeds.clear()["id"]) for part in parts]
+    looked = seeds.filter(~pl.col("id").is_in([*answers.waiting, *comparison.merges.duplicates["loser_id"]]))["id"]
+    return _together([*done, write(last, answers, looked)], len(seeds))
 
 
 def _limits(settings: StewardSettings) -> MergeSettings:
-    """What the roads shared with consolidation are told: pairs matter from one cosine on, whatever their words."""
+    """The settings of the steps that consolidation shares: pairs matter from one cosine on, with any words."""
     least = settings.merge_threshold
     return MergeSettings(
         resolve_cosine=least, merge_cosine=least, text_dedup=1.0, max_existing_matches=settings.merge_neighbors
@@ -119,7 +121,7 @@ def _some(reading: Reading, name: str, ids: pl.Series, where: str | None = None)
     return reading.frame(name, where) if len(ids) > MANY else reading.by_ids(name, ids, where=where)
 
 
-def _view(run: Run, snapshot: Snapshot, seeds: pl.DataFrame, settings: StewardSettings, version: str) -> View:
+def _view(run: Run, snapshot: Snapshot, seeds: pl.DataFrame, settings: StewardSettings, version: str) -> Comparison:
     """The seeds that have a near fact, and these, compared."""
     compared = _compared(run, snapshot, seeds, settings).with_columns(is_seed=pl.col("id").is_in(seeds["id"].implode()))
     matrix, compared = matrix_of(compared, snapshot.dims), compared.drop("vector")
@@ -130,7 +132,7 @@ def _view(run: Run, snapshot: Snapshot, seeds: pl.DataFrame, settings: StewardSe
     facts = whole(run, snapshot, near.join(_used(snapshot, met), on="id", how="left", maintain_order="left"))
     pool = CandidateSet(facts, pairs, decided_pairs(snapshot, met), version)
     rule = by_use(settings, near["id"], vectors)
-    return View(pool, vectors, replace(merge_by(pool, rule), joins_notes=True), rule)
+    return Comparison(pool, vectors, replace(merge_by(pool, rule), joins_notes=True), rule)
 
 
 def _compared(run: Run, snapshot: Snapshot, seeds: pl.DataFrame, settings: StewardSettings) -> pl.DataFrame:
@@ -138,13 +140,13 @@ def _compared(run: Run, snapshot: Snapshot, seeds: pl.DataFrame, settings: Stewa
     if len(seeds) > FEW:
         return whole_scopes(run, snapshot, seeds["scope"])
     live, own = comparable(run, None), snapshot.by_ids("facts", seeds["id"], COMPARED)
-    told = own.filter(pl.col("vector").is_not_null())
-    vectors, wanted = unit_matrix(told["vector"], snapshot.dims), settings.merge_neighbors + len(seeds) + 1
+    embedded = own.filter(pl.col("vector").is_not_null())
+    vectors, wanted = unit_matrix(embedded["vector"], snapshot.dims), settings.merge_neighbors + len(seeds) + 1
 
     def search(places: npt.NDArray[np.uint32], inside: str) -> pl.DataFrame:
         return nearest(snapshot, "facts", vectors[places], wanted, inside)
 
-    near = by_scope(told["scope"], live, search, FOUND)["id"].unique()
+    near = by_scope(embedded["scope"], live, search, FOUND)["id"].unique()
     return pl.concat([own, snapshot.by_ids("facts", near, COMPARED, where=live)]).unique("id").sort("id")
 
 
@@ -155,9 +157,9 @@ def _used(snapshot: Snapshot, ids: pl.Series) -> pl.DataFrame:
     return counted_use(snapshot).select("id", "hit_count", "avg_retrieval_score")
 
 
-def _parts(view: View, size: int) -> Iterator[View]:
+def _parts(comparison: Comparison, size: int) -> Iterator[Comparison]:
     """The merges in parts of `size` facts, all of one survivor together; what else is alike goes with the last."""
-    losers, batches, filled = view.merges.duplicates, [list[str]()], 0
+    losers, batches, filled = comparison.merges.duplicates, [list[str]()], 0
     for winner, count in losers["winner_id"].value_counts().sort("winner_id").iter_rows():
         if filled and filled + count > size:
             batches.append([])
@@ -165,49 +167,59 @@ def _parts(view: View, size: int) -> Iterator[View]:
         batches[-1].append(winner)
         filled += count
     for winners in batches[:-1]:
-        yield _only(view, losers.filter(pl.col("winner_id").is_in(winners)))
+        yield _only(comparison, losers.filter(pl.col("winner_id").is_in(winners)))
     last = losers.filter(pl.col("winner_id").is_in(batches[-1]))
-    yield replace(view, merges=replace(view.merges, duplicates=last))
+    yield replace(comparison, merges=replace(comparison.merges, duplicates=last))
 
 
-def _only(view: View, losers: pl.DataFrame) -> View:
+def _only(comparison: Comparison, losers: pl.DataFrame) -> Comparison:
     """These merges and what they are about."""
     ids = pl.concat([losers["loser_id"], losers["winner_id"]]).implode()
-    pool = replace(view.pool, facts=view.pool.facts.filter(pl.col("id").is_in(ids)), pairs=view.pool.pairs.clear())
-    return replace(view, pool=pool, merges=Merges(losers, joins_notes=True))
+    pool = replace(
+        comparison.pool,
+        facts=comparison.pool.facts.filter(pl.col("id").is_in(ids)),
+        pairs=comparison.pool.pairs.clear(),
+    )
+    return replace(comparison, pool=pool, merges=Merges(losers, joins_notes=True))
 
 
 def _merged(
-    run: Run, seen: Snapshot, limits: MergeSettings, model: str, part: View, asked: Asked, looked: pl.Series
+    run: Run,
+    seen: Snapshot,
+    limits: MergeSettings,
+    model: str,
+    part: Comparison,
+    answers: PairAnswers,
+    looked: pl.Series,
 ) -> Reconciled:
     """Write what became of one part of what was `seen`, and that the facts `looked` were compared."""
 
-    def planned(reading: Reading, view: View) -> ReconciliationPlan:
-        return plan_of(run, reading, view, asked.judged, limits, model, marks=False)
+    def planned(reading: Reading, comparison: Comparison) -> ReconciliationPlan:
+        return plan_of(run, reading, comparison, answers.judged, limits, model, marks=False)
 
     snapshot = store_of(run).snapshot()
-    view = as_now(snapshot, run, part) if is_overtaken(snapshot, seen) else part
-    plan = planned(snapshot, view)
+    comparison = as_now(snapshot, run, part) if is_overtaken(snapshot, seen) else part
+    plan = planned(snapshot, comparison)
     try:
         vectors = embedded_wordings(run, plan)
     except SlowwaveError as error:
         log.warning("Notes keep their text, the new one could not be embedded: %s", error)
-        view = _unjoined(view)
-        plan = planned(snapshot, view)
+        comparison = _unjoined(comparison)
+        plan = planned(snapshot, comparison)
         vectors = embedded_wordings(run, plan)
     with store_of(run).commit(run.id, "steward.merge", run.now) as tx:
         if is_overtaken(tx, snapshot):
-            view = as_now(tx, run, view)
-            plan = planned(tx, view)
+            comparison = as_now(tx, run, comparison)
+            plan = planned(tx, comparison)
             if not plan.reworded["statement"].is_in(vectors["statement"].implode()).all():
-                plan = planned(tx, _unjoined(view))
+                plan = planned(tx, _unjoined(comparison))
         write_plan(tx, run, plan, vectors)
         _mark(tx, run, pl.concat([looked.filter(~looked.is_in(plan.lineage["old_id"].implode())), plan.reworded["id"]]))
-    return counted(written_of(run, plan), view, asked)
+    return counted(written_of(run, plan), comparison, answers)
 
 
-def _unjoined(view: View) -> View:
-    return replace(view, merges=replace(view.merges, joins_notes=False))
+def _unjoined(comparison: Comparison) -> Comparison:
+    return replace(comparison, merges=replace(comparison.merges, joins_notes=False))
 
 
 def _mark(tx: Transaction, run: Run, ids: pl.Series) -> None:
@@ -223,6 +235,6 @@ def _together(done: Sequence[Reconciled], looked_at: int) -> Reconciled:
     return Reconciled(
         **{name: sum(getattr(part, name) for part in done) for name in numbers if name != "looked_at"},
         looked_at=looked_at,
-        told=tuple(told for part in reversed(done) for told in part.told)[:TOLD],
+        decisions=tuple(decision for part in reversed(done) for decision in part.decisions)[:SHOWN],
         errors=tuple(sorted({error for part in done for error in part.errors})),
     )

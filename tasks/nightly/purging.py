@@ -106,7 +106,7 @@ def _hanging(tx: Transaction, target: str, ids: pl.Series, more: tuple[tuple[str
 
 
 def _hand_on_usage(tx: Transaction, ids: pl.Series) -> None:
-    """What a fact was recalled before another one absorbed it goes on counting for that one (T26)."""
+    """Recalls of a merged fact count for the fact that it was merged into (T26)."""
     absorbed = tx.by_ids("fact_usage", ids)
     if absorbed.is_empty():
         return

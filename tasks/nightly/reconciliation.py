@@ -27,12 +27,12 @@ from slowwave.settings import MergeSettings
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
 from tasks.ingest.application import surroundings_of
-from tasks.runtime.decisions_shown import Telling, told_of
+from tasks.runtime.decisions_shown import DecisionSummary, decisions_of
 from tasks.runtime.engine import report_progress, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
 from tasks.runtime.runs import Run, embed_rows, store_of
 
-from .comparison import View, as_now, resolve_of, seeds_of, view_of
+from .comparison import Comparison, as_now, comparison_of, resolve_of, seeds_of
 
 # Asking: pairs of facts are shown to a model, many to a call, and its verdicts are read (S1-05, S1-13, S2-59).
 
@@ -45,8 +45,8 @@ Row = Mapping[str, Any]
 
 
 @dataclass(slots=True)
-class Asked:
-    """What became of the questions; `left` are the facts of pairs that nobody was asked about, or in vain."""
+class PairAnswers:
+    """The verdicts on pairs; `left` are the facts of pairs without an answer."""
 
     judged: list[JudgedPair] = field(default_factory=list)
     errors: set[str] = field(default_factory=set)
@@ -54,7 +54,7 @@ class Asked:
 
     @property
     def waiting(self) -> frozenset[str]:
-        """Facts of pairs that nobody was asked about."""
+        """Facts of pairs that were not put to a model."""
         return frozenset(id_ for each in self.judged if not (each.verdict or each.error) for id_ in each.ids)
 
 
@@ -62,8 +62,8 @@ def questions_of(reading: Reading, pairs: pl.DataFrame, facts: pl.DataFrame) -> 
     """Each pair in the order of time, with what is shown of it; numbers are given when they are asked."""
     ids = pl.concat([pairs["a_id"], pairs["b_id"]]).unique()
     rows = {row["id"]: row for row in facts.filter(pl.col("id").is_in(ids.implode())).iter_rows(named=True)}
-    said = reading.by_ids("fact_evidence", ids, ["fact_id", "occurred_at"], key="fact_id")
-    times = dict(said.group_by("fact_id").agg(pl.col("occurred_at").max()).iter_rows())
+    evidence = reading.by_ids("fact_evidence", ids, ["fact_id", "occurred_at"], key="fact_id")
+    times = dict(evidence.group_by("fact_id").agg(pl.col("occurred_at").max()).iter_rows())
     messages = [row["message_id"] for row in rows.values() if row["message_id"]]
     speakers = {
         id_: speaker or role or ""
@@ -103,24 +103,26 @@ def _shown(row: Row, said_at: datetime | None, speakers: Mapping[str, str], name
 
 async def judge(
     language: Language, questions: Sequence[tuple[str, str, PairQuestion]], settings: MergeSettings
-) -> Asked:
+) -> PairAnswers:
     """The verdicts about all pairs. What is unusable of an answer loses its pair alone; nothing is asked again now."""
     starts = range(0, len(questions), settings.per_call)
     groups = [questions[start : start + settings.per_call] for start in starts]
     if language.budget_reached:
-        return Asked([JudgedPair(a, b) for a, b, _ in questions], left={id_ for a, b, _ in questions for id_ in (a, b)})
+        return PairAnswers(
+            [JudgedPair(a, b) for a, b, _ in questions], left={id_ for a, b, _ in questions for id_ in (a, b)}
+        )
     answers = await language.ask_many(
         [render_pairs(_numbered(group)) for group in groups], Reconciliation, "consolidate"
     )
-    asked = Asked()
+    result = PairAnswers()
     for group, answer in zip(groups, answers, strict=True):
-        asked.errors |= {answer.error} if answer.error else set()
-        asked.left |= set() if answer.value else {id_ for a, b, _ in group for id_ in (a, b)}
+        result.errors |= {answer.error} if answer.error else set()
+        result.left |= set() if answer.value else {id_ for a, b, _ in group for id_ in (a, b)}
         verdicts = answer.value.verdicts if answer.value else ()
         silence = "" if answer.is_unheard else answer.error or UNANSWERED
         for number, (a, b, _) in enumerate(group, 1):
-            asked.judged.append(_judged(a, b, [each for each in verdicts if each.n == number], silence))
-    return asked
+            result.judged.append(_judged(a, b, [each for each in verdicts if each.n == number], silence))
+    return result
 
 
 def _numbered(group: Sequence[tuple[str, str, PairQuestion]]) -> tuple[PairQuestion, ...]:
@@ -138,7 +140,7 @@ _ENDING = (UPDATES, CORRECTS, CONTRADICTS)
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """What became of the facts that were looked at, and of the pairs that a model was asked about."""
+    """Counts of the compared facts, and of the pairs that were put to a model."""
 
     looked_at: int = 0
     merged: int = 0
@@ -151,7 +153,7 @@ class Reconciled:
     failed: int = 0
     left: int = 0
     would_ask: int = 0
-    told: tuple[Telling, ...] = ()
+    decisions: tuple[DecisionSummary, ...] = ()
     errors: tuple[str, ...] = ()
 
 
@@ -173,19 +175,21 @@ async def reconcile(
     if seeds.is_empty():
         return Reconciled()
     await report_progress("facts to compare", len(seeds))
-    view = view_of(run, snapshot, seeds, settings, prompt_version(PROMPT) if has_model else "")
+    comparison = comparison_of(run, snapshot, seeds, settings, prompt_version(PROMPT) if has_model else "")
     by_pairs = uses_pairs(len(seeds), mode, settings)
-    asked, would_ask = await ask(run, snapshot, view, settings, language if has_model else None, by_pairs, dry_run)
+    answers, would_ask = await ask(
+        run, snapshot, comparison, settings, language if has_model else None, by_pairs, dry_run
+    )
     model = language.model("consolidate") if has_model and not dry_run else ""
-    plan = plan_of(run, snapshot, view, asked.judged, settings, model)
+    plan = plan_of(run, snapshot, comparison, answers.judged, settings, model)
     if dry_run:
-        return replace(counted(plan, view, Asked()), would_ask=would_ask)
+        return replace(counted(plan, comparison, PairAnswers()), would_ask=would_ask)
     vectors = embedded_wordings(run, plan)
     with store_of(run).commit(run.id, "consolidate.facts", run.now) as tx:
         if is_overtaken(tx, snapshot):
-            plan = plan_of(run, tx, as_now(tx, run, view), asked.judged, settings, model)
+            plan = plan_of(run, tx, as_now(tx, run, comparison), answers.judged, settings, model)
         write_plan(tx, run, plan, vectors)
-    return counted(written_of(run, plan), view, asked)
+    return counted(written_of(run, plan), comparison, answers)
 
 
 def asks_model(settings: MergeSettings, language: Language) -> bool:
@@ -196,27 +200,27 @@ def asks_model(settings: MergeSettings, language: Language) -> bool:
 async def ask(
     run: Run,
     snapshot: Snapshot,
-    view: View,
+    comparison: Comparison,
     settings: MergeSettings,
     language: Language | None,
     by_pairs: bool,
     dry_run: bool,
-) -> tuple[Asked, int]:
+) -> tuple[PairAnswers, int]:
     """The verdicts about the pairs that are worth a question, and how many these are; none without a model."""
     if language is None:
-        return Asked(), 0
+        return PairAnswers(), 0
     resolve = resolve_of(run, settings)
-    pairs = choose_pairs(view.pool, view.merges, view.vectors, settings, resolve, by_pairs=by_pairs)
-    questions = questions_of(snapshot, pairs, view.pool.facts)
+    pairs = choose_pairs(comparison.pool, comparison.merges, comparison.vectors, settings, resolve, by_pairs=by_pairs)
+    questions = questions_of(snapshot, pairs, comparison.pool.facts)
     if dry_run:
-        return Asked([JudgedPair(a, b) for a, b, _ in questions]), len(questions)
+        return PairAnswers([JudgedPair(a, b) for a, b, _ in questions]), len(questions)
     return await judge(language, questions, settings), len(questions)
 
 
 def plan_of(
     run: Run,
     reading: Reading,
-    view: View,
+    comparison: Comparison,
     judged: Sequence[JudgedPair],
     settings: MergeSettings,
     model: str,
@@ -224,13 +228,13 @@ def plan_of(
     marks: bool = True,
 ) -> ReconciliationPlan:
     """What is to be written, given what the store holds about the facts concerned."""
-    merged = [view.merges.duplicates["loser_id"], view.merges.duplicates["winner_id"]]
-    told = pl.Series([fact for each in judged if each.verdict for fact in each.ids], dtype=pl.String)
-    concerned = pl.concat([*merged, told]).unique()
+    merged = [comparison.merges.duplicates["loser_id"], comparison.merges.duplicates["winner_id"]]
+    judged_ids = pl.Series([fact for each in judged if each.verdict for fact in each.ids], dtype=pl.String)
+    concerned = pl.concat([*merged, judged_ids]).unique()
     has_ends = any(each.verdict in _ENDING for each in judged)
     return plan_reconciliation(
-        view.pool,
-        view.merges,
+        comparison.pool,
+        comparison.merges,
         judged,
         reading.by_ids("fact_evidence", concerned, key="fact_id"),
         reading.by_ids("fact_aspects", concerned, key="fact_id"),
@@ -251,7 +255,7 @@ def embedded_wordings(run: Run, plan: ReconciliationPlan) -> pl.DataFrame:
 
 
 def is_overtaken(later: Transaction | Snapshot, snapshot: Snapshot) -> bool:
-    """Whether facts, or what is known of pairs, changed since the snapshot."""
+    """Whether facts or decisions about pairs changed since the snapshot."""
     return any(later.versions[name] != snapshot.versions[name] for name in ("facts", "pair_decisions"))
 
 
@@ -287,8 +291,11 @@ def written_of(run: Run, plan: ReconciliationPlan) -> ReconciliationPlan:
     )
 
 
-def counted(plan: ReconciliationPlan, view: View, asked: Asked) -> Reconciled:
-    """What a plan comes to."""
+def counted(plan: ReconciliationPlan, comparison: Comparison, answers: PairAnswers) -> Reconciled:
+    """The counts of a plan."""
     return Reconciled(
-        **plan.summary(), left=len(asked.left), told=told_of(plan, view.pool.facts), errors=tuple(sorted(asked.errors))
+        **plan.summary(),
+        left=len(answers.left),
+        decisions=decisions_of(plan, comparison.pool.facts),
+        errors=tuple(sorted(answers.errors)),
     )

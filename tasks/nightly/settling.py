@@ -20,7 +20,7 @@ from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
-from tasks.ingest.application import surroundings_of, write_closings
+from tasks.ingest.application import surroundings_of, write_supersessions
 from tasks.runtime.engine import task
 from tasks.runtime.proposing import proposing, touched_by
 from tasks.runtime.runs import Run, store_of
@@ -83,7 +83,7 @@ def propose_overrides(run: Run, settings: IngestSettings) -> int:
 def _writer(run: Run, part: Sequence[Refused], settings: IngestSettings) -> Callable[[Transaction], None]:
     def write(tx: Transaction) -> None:
         plan = _overruled(tx, run, part, settings)
-        write_closings(tx, plan.facts, plan.lineage, plan.decisions)
+        write_supersessions(tx, plan.facts, plan.lineage, plan.decisions)
 
     return write
 
@@ -118,22 +118,22 @@ def _propose(
 
 @task("withdraw overtaken proposals", about="{run.namespace}, {action}")
 def withdraw_overtaken(run: Run, action: str) -> int:
-    """Close what waits but rests on what has changed: nobody could carry it out. Returns how many; one commit, or none.
+    """Close proposals that rest on changed rows: they cannot be carried out. Returns how many; one commit, or none.
 
-    What still holds of it is found, and proposed, anew.
+    The next run finds the part that still holds and proposes it again.
     """
     if _overtaken(store_of(run).snapshot(), run, action).is_empty():
         return 0
     with store_of(run).commit(run.id, "settle.withdraw", run.now) as tx:
-        told = _overtaken(tx, run, action)
-        rows = tx.by_ids("proposals", told["id"]).drop("outcome").join(told, on="id")
+        stale = _overtaken(tx, run, action)
+        rows = tx.by_ids("proposals", stale["id"]).drop("outcome").join(stale, on="id")
         tx.upsert("proposals", rows.with_columns(state=pl.lit("stale")))
-    return len(told)
+    return len(stale)
 
 
 def _overtaken(reading: Reading, run: Run, action: str) -> pl.DataFrame:
     """(id, outcome) of waiting proposals that cannot be carried out any more."""
     waiting = reading.frame("proposals", f"action = '{action}' AND state = 'pending'", ["id"])["id"]
     changed = stale_proposals(reading, proposals_by_id(reading, waiting.to_list()), run.now)
-    told = [(row, in_brief(words)) for row, words in changed.items()]
-    return pl.DataFrame(told, schema={"id": pl.String, "outcome": pl.String}, orient="row")
+    rows = [(row, in_brief(words)) for row, words in changed.items()]
+    return pl.DataFrame(rows, schema={"id": pl.String, "outcome": pl.String}, orient="row")

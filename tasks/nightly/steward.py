@@ -17,7 +17,7 @@ from storage.snapshots import Reading
 from storage.store import Store
 from storage.transactions import Transaction
 from tasks.entities.retirement import carry_out, renew_profiles, retirement_of
-from tasks.runtime.decisions_shown import LISTED, TOLD, Telling
+from tasks.runtime.decisions_shown import LISTED, SHOWN, DecisionSummary
 from tasks.runtime.engine import log, task
 from tasks.runtime.retrying import WHOLE_MEMORY
 from tasks.runtime.runs import Run, store_of
@@ -42,10 +42,10 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """Facts that were, or would be, pruned, oldest first, and the first ten of them as they are told."""
+    """Facts that were, or would be, pruned, oldest first, and the summaries of the first ten."""
 
     ids: tuple[str, ...] = ()
-    told: tuple[Telling, ...] = ()
+    decisions: tuple[DecisionSummary, ...] = ()
 
     @property
     def pruned(self) -> int:
@@ -133,9 +133,9 @@ def _score(reading: Reading, run: Run, settings: StewardSettings, marks: Collect
 
 
 def _put_back(reading: Reading) -> pl.DataFrame:
-    """When facts were pruned or restored last: one that is live again since then begins anew (id, put_back_at)."""
-    told = reading.frame("decisions", _PUT_BACK, ["subject_id", "at"])
-    return told.group_by(id="subject_id").agg(put_back_at=pl.col("at").max())
+    """(id, put_back_at): when facts were pruned or restored last. The age of a fact counts from then."""
+    rows = reading.frame("decisions", _PUT_BACK, ["subject_id", "at"])
+    return rows.group_by(id="subject_id").agg(put_back_at=pl.col("at").max())
 
 
 def _with_put_back(facts: pl.DataFrame, put_back: pl.DataFrame) -> pl.DataFrame:
@@ -174,13 +174,13 @@ def prune(run: Run, settings: StewardSettings, *, dry_run: bool = False) -> Prun
     facts = snapshot.frame("facts", f"{live_sql(run.now)} AND {may_fade_sql(settings, run.now)}", columns)
     plan = _plan(facts, signals, settings, run)
     if dry_run or plan.ids.is_empty():
-        return Pruned(tuple(plan.ids), _told(snapshot, plan, settings, LISTED if dry_run else TOLD))
+        return Pruned(tuple(plan.ids), _decisions(snapshot, plan, settings, LISTED if dry_run else SHOWN))
     done = _prune(store, run, settings, plan.ids, snapshot.sequence, signals, recent)
     if run.proposes is not None:
         done = store.snapshot().by_ids("facts", done, ["id"], where="status = 'archived'")["id"].sort().to_list()
         plan = replace(plan, faded=plan.faded.filter(pl.col("id").is_in(done)))
     renew_profiles(run, snapshot.by_ids("facts", done, ["owner_entity_id"])["owner_entity_id"])
-    return Pruned(tuple(done), _told(snapshot, plan, settings, TOLD))
+    return Pruned(tuple(done), _decisions(snapshot, plan, settings, SHOWN))
 
 
 def _signals(reading: Reading, store: Store) -> _Signals:
@@ -189,8 +189,8 @@ def _signals(reading: Reading, store: Store) -> _Signals:
 
 
 def _plan(facts: pl.DataFrame, signals: _Signals, settings: StewardSettings, run: Run) -> PrunePlan:
-    told = _with_put_back(facts, signals.put_back)
-    return plan_prune(told, signals.usage, settings, run.now, pinned=signals.pinned)
+    dated = _with_put_back(facts, signals.put_back)
+    return plan_prune(dated, signals.usage, settings, run.now, pinned=signals.pinned)
 
 
 def _prune(
@@ -217,13 +217,15 @@ def _prune(
     return done
 
 
-def _told(reading: Reading, plan: PrunePlan, settings: StewardSettings, most: int) -> tuple[Telling, ...]:
+def _decisions(reading: Reading, plan: PrunePlan, settings: StewardSettings, most: int) -> tuple[DecisionSummary, ...]:
     """The first of them, with what was measured."""
     first, least = plan.faded.head(most), settings.prune_threshold
-    said = dict(reading.by_ids("facts", first["id"], ["id", "statement"]).iter_rows())
+    statements = dict(reading.by_ids("facts", first["id"], ["id", "statement"]).iter_rows())
     return tuple(
-        Telling(
-            "prune", said.get(id_, ""), f"Not recalled in {age / 24:.0f} days; scores {score:.3f}, below {least:g}."
+        DecisionSummary(
+            "prune",
+            statements.get(id_, ""),
+            f"Not recalled in {age / 24:.0f} days; scores {score:.3f}, below {least:g}.",
         )
         for id_, age, score in first.select("id", "age_hours", "score").iter_rows()
     )

@@ -141,17 +141,18 @@ def _unread(store: Store, reading: Reading) -> _Unread:
 
 
 def _count_facts(tx: Transaction, recalls: pl.DataFrame, settings: DecaySettings) -> None:
-    held = _held(tx, "fact_usage", recalls["fact_id"])
-    tx.upsert("fact_usage", _with_birth(fold_recalls(held, recalls, settings), held))
+    stored = _stored(tx, "fact_usage", recalls["fact_id"])
+    tx.upsert("fact_usage", _with_birth(fold_recalls(stored, recalls, settings), stored))
 
 
 def _count_entities(tx: Transaction, reads: pl.DataFrame) -> None:
     usage, days = (
-        _held(tx, name, reads["entity_id"], key) for name, key in (("entity_usage", "id"), ("entity_days", "entity_id"))
+        _stored(tx, name, reads["entity_id"], key)
+        for name, key in (("entity_usage", "id"), ("entity_days", "entity_id"))
     )
     by_entity, by_day = fold_reads(usage, days, reads)
     met = company(reads)
-    pairs = _held(tx, "co_occurrences", met["id"])
+    pairs = _stored(tx, "co_occurrences", met["id"])
     tx.upsert("entity_usage", _with_birth(by_entity, usage))
     tx.upsert("entity_days", _with_birth(by_day, days))
     tx.upsert("co_occurrences", _with_birth(fold_company(pairs, met), pairs))
@@ -187,8 +188,8 @@ def _scores(reading: Reading, run: Run, settings: UseSettings) -> tuple[pl.DataF
     where = f"kind = 'relation' AND {live_sql(run.now)}"
     relations = reading.frame("facts", where, ["subject_id", "object_id"])
     scores = weigh(present, _entity_usage(reading, merged), relations, run.now, settings)
-    held = reading.frame("entity_scores")
-    return _with_birth(noticeable(scores, held), held), held.join(present, on="id", how="anti")["id"]
+    stored = reading.frame("entity_scores")
+    return _with_birth(noticeable(scores, stored), stored), stored.join(present, on="id", how="anti")["id"]
 
 
 def _entity_usage(reading: Reading, merged: pl.DataFrame) -> pl.DataFrame:
@@ -198,13 +199,13 @@ def _entity_usage(reading: Reading, merged: pl.DataFrame) -> pl.DataFrame:
     return entity_usage_of(reading.frame("entity_usage", columns=columns), days, steps)
 
 
-def _held(reading: Reading, name: str, ids: pl.Series, key: str = "id") -> pl.DataFrame:
+def _stored(reading: Reading, name: str, ids: pl.Series, key: str = "id") -> pl.DataFrame:
     """Rows of a table whose key is among the ids; perhaps all rows, where there are many."""
     if ids.n_unique() <= MOST_NAMED:
         return reading.by_ids(name, ids, key=key)
     return reading.frame(name)
 
 
-def _with_birth(rows: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
+def _with_birth(rows: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
     """The rows with the time at which each was first written."""
-    return rows.join(held.select("id", "created_at"), on="id", how="left")
+    return rows.join(stored.select("id", "created_at"), on="id", how="left")

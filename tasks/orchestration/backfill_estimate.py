@@ -32,10 +32,10 @@ from storage.snapshots import Snapshot
 from tasks.ingest.admission import foresee_messages
 from tasks.ingest.candidates import to_extract
 from tasks.ingest.extraction import earlier_messages
-from tasks.ingest.reading import Found, find_new_sources, read_intakes
+from tasks.ingest.reading import FoundFiles, find_new_sources, read_intakes
 from tasks.runtime.runs import Run, store_of, traceless
 
-from .backfilling import Asked
+from .backfilling import BackfillRequest
 
 # Forecasts: what reading so many messages will cost, from prompts that were rendered and from calls so far. What a
 # model reads is counted on a sample of prompts. What it writes is a share of that, and the calls that follow (names,
@@ -152,27 +152,27 @@ class Estimate:
         return [{"namespace": self.namespace, "window": name, "messages": n, **_plain(u)} for name, n, u in found]
 
 
-def estimate(run: Run, asked: Asked, found: Found) -> Estimate:
+def estimate(run: Run, request: BackfillRequest, found: FoundFiles) -> Estimate:
     """What the backfill will take in a namespace; writes nothing and asks nobody."""
     with traceless(run) as shadow:
         snapshot = store_of(shadow).snapshot()
-        foreseen = _foreseen(shadow, found, asked)
-        waiting = _waiting(snapshot, foreseen, asked)
+        foreseen = _foreseen(shadow, found, request)
+        waiting = _waiting(snapshot, foreseen, request)
         windows: list[TimeWindow] = []
-        if "ingest" in asked.stages:
-            windows = plan_time_windows(waiting["occurred_at"], asked.window, asked.start, asked.end)
-            windows = limited(windows, asked.limit)
-        planned = [_planned(snapshot, foreseen, waiting, each, asked) for each in windows]
+        if "ingest" in request.stages:
+            windows = plan_time_windows(waiting["occurred_at"], request.window, request.start, request.end)
+            windows = limited(windows, request.limit)
+        planned = [_planned(snapshot, foreseen, waiting, each, request) for each in windows]
         known = snapshot.count("facts", live_sql(run.now))
-        return _estimated(run, asked, windows, planned, known)
+        return _estimated(run, request, windows, planned, known)
 
 
-def _foreseen(run: Run, found: Found, asked: Asked) -> pl.DataFrame:
+def _foreseen(run: Run, found: FoundFiles, request: BackfillRequest) -> pl.DataFrame:
     """The messages of files that are not stored yet, as they would be: read and gated, but kept nowhere."""
-    settings = asked.storing_settings()
+    settings = request.storing_settings()
     sources = find_new_sources(run, found).new
     parts = [foresee_messages(run, intake, settings) for intake in read_intakes(run, sources, settings)]
-    columns = [*COLUMNS, "graph_state", "has_injection", *_vector(asked.extract)]
+    columns = [*COLUMNS, "graph_state", "has_injection", *_vector(request.extract)]
     empty = store_of(run).snapshot().frame("messages", "false", columns)
     return pl.concat([empty, *(part.select(columns) for part in parts)], how="vertical_relaxed").unique(
         "id", keep="first", maintain_order=True
@@ -184,58 +184,62 @@ def _vector(settings: ExtractSettings) -> list[str]:
     return ["vector"] if settings.by_topic else []
 
 
-def _waiting(snapshot: Snapshot, foreseen: pl.DataFrame, asked: Asked) -> pl.DataFrame:
+def _waiting(snapshot: Snapshot, foreseen: pl.DataFrame, request: BackfillRequest) -> pl.DataFrame:
     """Id and time of what would be extracted, in order."""
-    stored = snapshot.frame("messages", to_extract(snapshot, asked.extract), ["id", "occurred_at"])
-    states = ["pending", "skipped_injection"] if asked.force else ["pending"]
+    stored = snapshot.frame("messages", to_extract(snapshot, request.extract), ["id", "occurred_at"])
+    states = ["pending", "skipped_injection"] if request.force else ["pending"]
     new = foreseen.filter(pl.col("graph_state").is_in(states)).select("id", "occurred_at")
     both = pl.concat([stored, new], how="vertical_relaxed").unique("id", keep="first", maintain_order=True)
     at = pl.col("occurred_at")
-    inside = [at >= asked.start] if asked.start is not None else []
-    inside += [at < asked.end] if asked.end is not None else []
+    inside = [at >= request.start] if request.start is not None else []
+    inside += [at < request.end] if request.end is not None else []
     return both.filter(*inside).sort("occurred_at", "id")
 
 
 def _planned(
-    snapshot: Snapshot, foreseen: pl.DataFrame, waiting: pl.DataFrame, window: TimeWindow, asked: Asked
+    snapshot: Snapshot, foreseen: pl.DataFrame, waiting: pl.DataFrame, window: TimeWindow, request: BackfillRequest
 ) -> list[PlannedWindow]:
     """The prompts of one window of time as `extract_facts` plans them, all at once."""
-    settings, at = asked.extract, pl.col("occurred_at")
+    settings, at = request.extract, pl.col("occurred_at")
     ids = waiting.filter(at >= window.since, at < window.until).head(window.messages)["id"]
     columns = [*COLUMNS, *_vector(settings)]
     new = foreseen.filter(pl.col("id").is_in(ids.implode())).select(columns)
     batch = pl.concat([snapshot.by_ids("messages", ids, columns), new], how="vertical_relaxed")
     earlier = earlier_messages(snapshot, batch, settings)
     if settings.by_topic:
-        batch = with_topics(batch, asked.settings.ingest.noise)
+        batch = with_topics(batch, request.settings.ingest.noise)
     return brief_windows(plan_windows(batch, earlier, settings), settings)
 
 
-def _habits(run: Run, asked: Asked) -> Habits:
+def _habits(run: Run, request: BackfillRequest) -> Habits:
     """What calls of this model were like in this namespace."""
     if run.namespace not in namespaces(run.store):
         return Habits()
-    model = Language(asked.settings.ingest.llm, MemoryLedger()).model("extract")
+    model = Language(request.settings.ingest.llm, MemoryLedger()).model("extract")
     log = store_of(run).log("llm_calls", "response != ''", _LEDGER)
     mine = pl.format("{}/{}", "provider", "model") == model
     return habits_of(log.filter(mine | (pl.col("prompt_name") != EXTRACTION)).select(CALLS.names()).cast(CALLS))
 
 
 def _estimated(
-    run: Run, asked: Asked, windows: Sequence[TimeWindow], planned: Sequence[Sequence[PlannedWindow]], known: int
+    run: Run,
+    request: BackfillRequest,
+    windows: Sequence[TimeWindow],
+    planned: Sequence[Sequence[PlannedWindow]],
+    known: int,
 ) -> Estimate:
-    prices, habits = prices_of(Language(asked.settings.ingest.llm, MemoryLedger()), URGENT), _habits(run, asked)
+    prices, habits = prices_of(Language(request.settings.ingest.llm, MemoryLedger()), URGENT), _habits(run, request)
     usd_in, usd_out = prices.of(EXTRACTION, "extract") or (0.0, 0.0)
     shown = [each for group in planned for each in group if each.speaking_ids]
     before = accumulate((len(each.speaking_ids) for each in shown), initial=known)
-    shown = [_knowing(each, min(asked.extract.known_facts, n)) for each, n in zip(shown, before, strict=False)]
+    shown = [_knowing(each, min(request.extract.known_facts, n)) for each, n in zip(shown, before, strict=False)]
     is_paid = prices.of(EXTRACTION, "extract") is not None
-    sample = evenly(len(shown), asked.settings.sample) if is_paid else []
-    counted = [_tokens(shown[n].window, asked.extract) for n in sample]
-    fixed = _tokens(Window("", "", ()), asked.extract)
+    sample = evenly(len(shown), request.settings.sample) if is_paid else []
+    counted = [_tokens(shown[n].window, request.extract) for n in sample]
+    fixed = _tokens(Window("", "", ()), request.extract)
     read = iter(tokens_of_all([_chars(each) for each in shown], sample, counted, fixed) if sample else ())
     filled: list[tuple[TimeWindow, Usage]] = []
-    leaves_out = set() if asked.settings.ingest.consolidate.enabled else {"consolidate"}
+    leaves_out = set() if request.settings.ingest.consolidate.enabled else {"consolidate"}
     for window, group in zip(windows, planned, strict=True):
         asks = sum(bool(each.speaking_ids) for each in group) if is_paid else 0
         tokens = sum(next(read) for _ in range(asks))
@@ -243,7 +247,7 @@ def _estimated(
         usd = tokens * usd_in + tokens * habits.written * usd_out
         filled.append((window, Usage(asks, 0, round(tokens), round(tokens * habits.written), usd) + more))
     night = Usage()
-    if "sleep" in asked.stages and is_paid:
+    if "sleep" in request.stages and is_paid:
         night = habits.after(len(shown), prices.of, in_the_night=True)
     return Estimate(run.namespace, tuple(filled), night, len(shown), len(sample), habits.calls)
 
@@ -262,7 +266,7 @@ def _chars(planned: PlannedWindow) -> int:
     return spoken + len(STATEMENT) * len(planned.window.known)
 
 
-def told_estimate(estimates: Sequence[Estimate], asked: Asked, run: str) -> dict[str, Any]:
+def estimate_summary(estimates: Sequence[Estimate], request: BackfillRequest, run: str) -> dict[str, Any]:
     """The estimate as a summary: rows of windows, the total, and what a reader must know of it."""
     total = sum((each.total for each in estimates), Usage())
     messages = sum(window.messages for each in estimates for window, _ in each.windows)
@@ -273,13 +277,13 @@ def told_estimate(estimates: Sequence[Estimate], asked: Asked, run: str) -> dict
         "counts": {"windows": sum(len(each.windows) for each in estimates), "messages": messages},
         "estimate": {"messages": messages, **_plain(total)},
         "windows": [row for each in estimates for row in each.rows()],
-        "notes": ["A dry run: nothing was written and no model was asked.", *_notes(estimates, asked, total)],
+        "notes": ["A dry run: nothing was written and no model was asked.", *_notes(estimates, request, total)],
         "errors": [],
         "issues": [],
     }
 
 
-def _notes(estimates: Sequence[Estimate], asked: Asked, total: Usage) -> list[str]:
+def _notes(estimates: Sequence[Estimate], request: BackfillRequest, total: Usage) -> list[str]:
     if not any(each.windows for each in estimates):
         return ["Nothing waits there."]
     prompts, sampled, calls = (
@@ -294,8 +298,8 @@ def _notes(estimates: Sequence[Estimate], asked: Asked, total: Usage) -> list[st
         "What it writes, and the calls that follow, are "
         + (learned if all(each.calls for each in estimates) else assumed),
     ]
-    if asked.settings.max_usd is not None and total.usd > asked.settings.max_usd:
-        notes.append(f"The budget of {asked.settings.max_usd:.2f} dollars will be reached before the end.")
+    if request.settings.max_usd is not None and total.usd > request.settings.max_usd:
+        notes.append(f"The budget of {request.settings.max_usd:.2f} dollars will be reached before the end.")
     return notes
 
 

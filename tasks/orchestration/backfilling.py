@@ -15,6 +15,7 @@ import polars as pl
 
 from slowwave.errors import RecallFell, SlowwaveError, UnusableInput
 from slowwave.ingestion.windows import Period, TimeWindow, limited, plan_time_windows
+from slowwave.lifecycle import run_counts
 from slowwave.lifecycle.run_effects import effects
 from slowwave.records import Usage
 from slowwave.settings import BackfillSettings, ExtractSettings, IngestSettings, SpendingLimits
@@ -36,7 +37,8 @@ from .tallies import Tally
 # The tally of a backfill: what its windows and its night did, window by window.
 
 
-LEARNED = ("facts learned", "facts confirmed")
+LEARNED = (run_counts.FACTS_LEARNED, run_counts.FACTS_CONFIRMED)
+TAKEN = (run_counts.MESSAGES_EXTRACTED, run_counts.MESSAGES_FAILED)
 WORST = ("completed", "incomplete", "stopped")
 """States from good to bad: of several, the worst is the state of the whole."""
 
@@ -55,7 +57,7 @@ class BackfillTally(Tally):
     def resumed(self, broken: str, windows: int) -> None:
         """Which backfill this one goes on with, and how many of its windows are done."""
         self.resumes = broken
-        self.counts["windows done before"] += windows
+        self.counts[run_counts.WINDOWS_DONE_BEFORE] += windows
 
     def child(self, what: str, summary: Mapping[str, Any], window: TimeWindow | None = None) -> None:
         """What a run did that is a part of this one."""
@@ -70,7 +72,7 @@ class BackfillTally(Tally):
             self.stopped_by = self.stopped_by or f"{what}: {summary['stopped_by']}"
         self.state = max(self.state, _known(summary["state"]), key=WORST.index)
         if window is not None:
-            self.counts["windows"] += 1
+            self.counts[run_counts.WINDOWS] += 1
             self._row(what, window, summary["state"], counts, llm, summary["run"])
         elif what == "sleep":
             self.night = {"run": summary["run"], "state": summary["state"], "changed": effects(counts)}
@@ -78,7 +80,7 @@ class BackfillTally(Tally):
     def lost(self, what: str, window: TimeWindow, error: str, paid: Usage) -> None:
         """A window that failed while the others went on, and what it had cost by then."""
         self.usage += paid
-        self.counts["windows failed"] += 1
+        self.counts[run_counts.WINDOWS_FAILED] += 1
         self.errors.append(f"{what}: {error}")
         self.state = "incomplete"
         self._row(what, window, "failed", {}, {"calls": paid.calls, "usd": paid.usd}, "")
@@ -102,7 +104,7 @@ class BackfillTally(Tally):
     @property
     def has_written(self) -> bool:
         """Whether the backfill changed what is remembered."""
-        return bool(self.windows or self.counts["messages stored"])
+        return bool(self.windows or self.counts[run_counts.MESSAGES_STORED])
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, with a row for each window and the run of each part."""
@@ -112,24 +114,24 @@ class BackfillTally(Tally):
     def newest(self) -> str:
         """What became of the window that ended last, in a line."""
         row = self.windows[-1]
-        told = ", ".join(f"{row[what]:,} {what if row[what] != 1 else what[:-1]}" for what in ("messages", "facts"))
+        done = ", ".join(f"{row[what]:,} {what if row[what] != 1 else what[:-1]}" for what in ("messages", "facts"))
         paid = f", {row['calls']:,} call{'s' * (row['calls'] != 1)}, {row['usd']:.4f} dollars" if row["calls"] else ""
-        return f"{row['window']}: {told}{paid}, {row['state']}"
+        return f"{row['window']}: {done}{paid}, {row['state']}"
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """What a reader of the counts should know."""
-        told = [f"Goes on with the backfill {self.resumes}, which did not come to its end."] if self.resumes else []
+        """Remarks on the counts, for a reader."""
+        resumed = [f"Goes on with the backfill {self.resumes}, which did not come to its end."] if self.resumes else []
         idle = (
             []
             if self.windows or "sleep" in self.runs or self.errors
             else ["Nothing waits there: nothing was extracted."]
         )
-        return [*told, *idle, *self.remarks]
+        return [*resumed, *idle, *self.remarks]
 
     def _row(
         self, name: str, window: TimeWindow, state: str, counts: Mapping[str, int], llm: Mapping[str, Any], run: str
     ) -> None:
-        taken = sum(counts.get(f"messages {what}", 0) for what in ("extracted", "failed"))
+        taken = sum(counts.get(what, 0) for what in TAKEN)
         self.windows.append(
             {
                 "namespace": self.namespace,
@@ -144,7 +146,7 @@ class BackfillTally(Tally):
         )
 
 
-def told_night(night: Mapping[str, Any]) -> str:
+def night_line(night: Mapping[str, Any]) -> str:
     """What became of the night, in a line."""
     return f"sleep: {', '.join(night['changed']) or 'nothing changed'}, {night['state']}"
 
@@ -200,7 +202,7 @@ _HOW = frozenset({"sample", "retention", *_LIMITS})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BackfillRequest:
     """What a backfill was asked to do; `start` and `end` are times in UTC, [start, end)."""
 
     start: datetime | None
@@ -254,7 +256,7 @@ def _deciding(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BackfillPlan:
     """The windows that are left, and what an earlier backfill did that had not come to its end.
 
     `chain` are that one and those that it had gone on with, newest first; `tries` how often a window was answered;
@@ -274,16 +276,16 @@ class Plan:
         return self.chain[0] if self.chain else ""
 
 
-def backfill_runs(store: str, pattern: str, asked: Asked, now: datetime | None) -> list[Run]:
+def backfill_runs(store: str, pattern: str, request: BackfillRequest, now: datetime | None) -> list[Run]:
     """One run, under one name, in each namespace that the pattern means; a memory is made only for files."""
-    names = _matching(store, pattern, bool(asked.paths))
-    retention = asked.settings.ingest.retention
+    names = _matching(store, pattern, bool(request.paths))
+    retention = request.settings.ingest.retention
     started = run_id("backfill", datetime.now(UTC), uuid4().hex)
     known = set(namespaces(store)) if names else set()
     runs = [
         existing_run("backfill", store, name, now, retention)
-        if name in known or not asked.paths
-        else new_run("backfill", store, name, asked.settings.embedder, now, retention)
+        if name in known or not request.paths
+        else new_run("backfill", store, name, request.settings.embedder, now, retention)
         for name in names
     ]
     return [replace(run, id=started) for run in runs]
@@ -299,21 +301,21 @@ def _matching(store: str, pattern: str, has_paths: bool) -> list[str]:
     return namespaces_like(store, pattern)
 
 
-def plan_backfill(run: Run, asked: Asked) -> Plan:
+def plan_backfill(run: Run, request: BackfillRequest) -> BackfillPlan:
     """What is left to do in a namespace: windows that hold messages which wait, without those done by force before.
 
     A window whose messages were read, but whose run died before all of what it read was applied, is left as well.
     """
     snapshot = store_of(run).snapshot()
-    chain = _unfinished(snapshot, run, asked.key)
+    chain = _unfinished(snapshot, run, request.key)
     children = snapshot.by_ids("runs", chain, ["id", "flow", "state", "parameters", "summary"], key="parent_id")
     spans = [(_span(row["parameters"]), row) for row in children.iter_rows(named=True) if row["flow"] == "ingest"]
     tried = [(span, row) for span, row in spans if span is not None and row["state"] in _ANSWERED]
     done = frozenset(span for span, row in tried if row["state"] == "completed")
-    said = snapshot.frame("messages", to_extract(snapshot, asked.extract), ["occurred_at"])["occurred_at"]
-    windows = plan_time_windows(said, asked.window, asked.start, asked.end)
-    left = [each for each in windows if not (asked.force and each.span in done)]
-    limit = asked.limit
+    times = snapshot.frame("messages", to_extract(snapshot, request.extract), ["occurred_at"])["occurred_at"]
+    windows = plan_time_windows(times, request.window, request.start, request.end)
+    left = [each for each in windows if not (request.force and each.span in done)]
+    limit = request.limit
     if limit is not None:
         killed = children.filter(pl.col("state").is_in(_LOST), pl.col("summary").is_null())
         taken = sum(_handled(row["summary"]) for _, row in tried) + _read_by(snapshot, killed["id"])
@@ -327,7 +329,7 @@ def plan_backfill(run: Run, asked: Asked) -> Plan:
     slept = "sleep" in children.filter(pl.col("state") == "completed")["flow"]
     lost = frozenset(children.filter(pl.col("state").is_in([*_LOST, "undone"]))["id"])
     whole = sorted([*limited(left, limit), *unapplied], key=lambda window: window.span)
-    return Plan(tuple(whole), tuple(chain), done, tries, slept, lost)
+    return BackfillPlan(tuple(whole), tuple(chain), done, tries, slept, lost)
 
 
 def _unfinished(reading: Reading, run: Run, key: str) -> list[str]:
@@ -357,7 +359,7 @@ def _span(parameters: str | None) -> tuple[datetime, datetime] | None:
 
 def _handled(summary: str | None) -> int:
     counts = json.loads(summary or "{}").get("counts", {})
-    return sum(counts.get(f"messages {what}", 0) for what in ("extracted", "failed"))
+    return sum(counts.get(what, 0) for what in TAKEN)
 
 
 def _read_by(reading: Reading, runs: pl.Series) -> int:
@@ -365,14 +367,16 @@ def _read_by(reading: Reading, runs: pl.Series) -> int:
     return len(reading.by_ids("messages", runs, ["id"], key="run_id", where="graph_state IN ('done', 'failed')"))
 
 
-def adopt(run: Run, plan: Plan) -> None:
+def adopt(run: Run, plan: BackfillPlan) -> None:
     """Make the backfill that this one goes on with a part of it, so that undo takes back all of it."""
     if plan.resumes:
         with store_of(run).commit(run.id, "run", run.now) as tx:
             tx.upsert("runs", tx.by_ids("runs", [plan.resumes]).with_columns(parent_id=pl.lit(run.id)))
 
 
-async def fill_windows(run: Run, asked: Asked, plan: Plan, tally: BackfillTally, ingest: Work, spent: Usage) -> bool:
+async def fill_windows(
+    run: Run, request: BackfillRequest, plan: BackfillPlan, tally: BackfillTally, ingest: Work, spent: Usage
+) -> bool:
     """One run of `ingest` per window, in order; True when all of them came to an end.
 
     `spent` is what other namespaces cost. Where the budget is reached the rest is left for the same command.
@@ -381,22 +385,22 @@ async def fill_windows(run: Run, asked: Asked, plan: Plan, tally: BackfillTally,
     failures = 0
     for number, window in enumerate(plan.left, 1):
         name = window.name
-        left = what_is_left(asked.settings, spent + tally.usage)
+        left = what_is_left(request.settings, spent + tally.usage)
         try:
-            settings = asked.window_settings(window, left)
+            settings = request.window_settings(window, left)
             work = _deployed if by_deployment else _in_process
-            tally.child(name, await work(run, asked, plan, window, settings, ingest), window)
+            tally.child(name, await work(run, request, plan, window, settings, ingest), window)
             failures = 0
         except Exception as error:
             log.exception("The window %s failed.", name)
-            told = error.message if isinstance(error, SlowwaveError) else f"{type(error).__name__}: {error}"
-            tally.lost(name, window, told, _paid_in_vain(run, plan, window))
+            reason = error.message if isinstance(error, SlowwaveError) else f"{type(error).__name__}: {error}"
+            tally.lost(name, window, reason, _paid_in_vain(run, plan, window))
             failures += 1
         await report_progress("windows", number, len(plan.left))
         tell(f"Window {number} of {len(plan.left)}, {tally.newest()}")
-        if tally.state == "stopped" or is_hopeless(tally.counts["windows failed"], failures, number):
+        if tally.state == "stopped" or is_hopeless(tally.counts[run_counts.WINDOWS_FAILED], failures, number):
             break
-    return tally.state != "stopped" and not tally.counts["windows failed"]
+    return tally.state != "stopped" and not tally.counts[run_counts.WINDOWS_FAILED]
 
 
 def is_hopeless(lost: int, in_a_row: int, tried: int) -> bool:
@@ -405,13 +409,13 @@ def is_hopeless(lost: int, in_a_row: int, tried: int) -> bool:
 
 
 async def _in_process(
-    run: Run, asked: Asked, plan: Plan, window: TimeWindow, settings: IngestSettings, ingest: Work
+    run: Run, request: BackfillRequest, plan: BackfillPlan, window: TimeWindow, settings: IngestSettings, ingest: Work
 ) -> dict[str, Any]:
     return await ingest([], namespace=run.namespace, store=run.store, settings=settings, now=run.now)
 
 
 async def _deployed(
-    run: Run, asked: Asked, plan: Plan, window: TimeWindow, settings: IngestSettings, ingest: Work
+    run: Run, request: BackfillRequest, plan: BackfillPlan, window: TimeWindow, settings: IngestSettings, ingest: Work
 ) -> dict[str, Any]:
     """The summary of a run of the deployment, which is in the store that both of them work on."""
     store = run.store if is_remote(run.store) else os.path.abspath(run.store)
@@ -420,7 +424,7 @@ async def _deployed(
         "embedder": run.embedder, "now": run.now.isoformat(),
     }  # fmt: skip
     title = f"ingest {run.namespace} {window.name}"
-    key = window_key(run, asked, plan, window)
+    key = window_key(run, request, plan, window)
     ended = await run_child(DEPLOYMENT, parameters, key, run.id, title)
     row = _row_of(run, plan, window)
     if not ended and row is not None and row["state"] not in _ANSWERED:  # it was undone, or lost by a repair, since
@@ -432,19 +436,19 @@ async def _deployed(
     return dict(json.loads(row["summary"]))
 
 
-def window_key(run: Run, asked: Asked, plan: Plan, window: TimeWindow) -> str:
+def window_key(run: Run, request: BackfillRequest, plan: BackfillPlan, window: TimeWindow) -> str:
     """Under which name Prefect knows the run of a window: the same until it has ended, so that none runs twice."""
     store = run.store if is_remote(run.store) else os.path.abspath(run.store)
     first, tries = (run.id, *plan.chain)[-1], plan.tries.get(window.span, 0)
-    return f"backfill:{digest(store, run.namespace, *window.span, asked.force, asked.key, first, tries)}"
+    return f"backfill:{digest(store, run.namespace, *window.span, request.force, request.key, first, tries)}"
 
 
-def _row_of(run: Run, plan: Plan, window: TimeWindow) -> Mapping[str, Any] | None:
+def _row_of(run: Run, plan: BackfillPlan, window: TimeWindow) -> Mapping[str, Any] | None:
     """The newest run of a window that this backfill, or the one it goes on with, has started."""
     return next(reversed(_runs_of(run, plan, window)), None)
 
 
-def _paid_in_vain(run: Run, plan: Plan, window: TimeWindow) -> Usage:
+def _paid_in_vain(run: Run, plan: BackfillPlan, window: TimeWindow) -> Usage:
     """What the runs of a window cost that have failed since the plan was made."""
     ended = [row for row in _runs_of(run, plan, window) if row["state"] not in _ANSWERED and row["id"] not in plan.lost]
     killed = [row["id"] for row in ended if row["usd"] is None]  # what they paid is in the ledger alone
@@ -455,20 +459,20 @@ def _paid_in_vain(run: Run, plan: Plan, window: TimeWindow) -> Usage:
     return Usage(calls, 0, tokens_in, tokens_out, usd)
 
 
-def _runs_of(run: Run, plan: Plan, window: TimeWindow) -> list[dict[str, Any]]:
+def _runs_of(run: Run, plan: BackfillPlan, window: TimeWindow) -> list[dict[str, Any]]:
     """All runs of a window that this backfill, or those that it goes on with, have started; oldest first."""
     rows = store_of(run).snapshot().by_ids("runs", [run.id, *plan.chain], key="parent_id", where="flow = 'ingest'")
     return [row for row in rows.sort("started_at").iter_rows(named=True) if _span(row["parameters"]) == window.span]
 
 
-def check(asked: Asked) -> None:
+def check(request: BackfillRequest) -> None:
     """Raise for what no backfill can mean, before anything is made."""
-    if asked.start is not None and asked.end is not None and asked.start >= asked.end:
+    if request.start is not None and request.end is not None and request.start >= request.end:
         raise UnusableInput(
-            f"Nothing lies between {asked.start:%Y-%m-%d %H:%M} and {asked.end:%Y-%m-%d %H:%M}.",
+            f"Nothing lies between {request.start:%Y-%m-%d %H:%M} and {request.end:%Y-%m-%d %H:%M}.",
             "The end must come after the start; what is said at the end itself is not part of it.",
         )
-    if "ingest" in asked.stages and not asked.settings.ingest.extract.enabled:
+    if "ingest" in request.stages and not request.settings.ingest.extract.enabled:
         raise UnusableInput(
             "Extraction is switched off: [ingest.extract] enabled = false.", "Switch it on, or leave out the stage."
         )

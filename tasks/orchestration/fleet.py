@@ -61,20 +61,20 @@ class Share:
 
 
 async def spread(
-    work: Callable[..., dict[str, Any]], names: Sequence[str], width: FleetWidth, **asked: Any
+    work: Callable[..., dict[str, Any]], names: Sequence[str], width: FleetWidth, **arguments: Any
 ) -> list[Share]:
     """The work of each namespace, side by side; one that fails does not keep the others from theirs.
 
     Without an engine threads of this process do it. Raises `UnusableInput` for a cluster without a Prefect server, and
     `MissingDependency` where its package is not there.
     """
-    with _placed(work, width, asked) as place:
+    with _placed(work, width, arguments) as place:
         return await asyncio.to_thread(_gathered, {name: place(name) for name in names})
 
 
 @contextmanager
 def _placed(
-    work: Callable[..., dict[str, Any]], width: FleetWidth, asked: Mapping[str, Any]
+    work: Callable[..., dict[str, Any]], width: FleetWidth, arguments: Mapping[str, Any]
 ) -> Iterator[Callable[[str], Ending]]:
     if is_inline():
         if width.runner != "threads":
@@ -83,17 +83,17 @@ def _placed(
                 "Start one with `make up` and set PREFECT_API_URL, or use --runner threads.",
             )
         with ThreadPoolExecutor(width.width) as pool:
-            yield lambda name: _in_thread(pool, work, name, asked)
+            yield lambda name: _in_thread(pool, work, name, arguments)
     else:
         with _runner(width) as runner:
             task = cast("Task[..., dict[str, Any]]", work)
-            yield lambda name: runner.submit(task, {"namespace": name, **asked})
+            yield lambda name: runner.submit(task, {"namespace": name, **arguments})
 
 
 def _in_thread(
-    pool: ThreadPoolExecutor, work: Callable[..., dict[str, Any]], name: str, asked: Mapping[str, Any]
+    pool: ThreadPoolExecutor, work: Callable[..., dict[str, Any]], name: str, arguments: Mapping[str, Any]
 ) -> Future[dict[str, Any]]:
-    return pool.submit(copy_context().run, lambda: work(namespace=name, **asked))
+    return pool.submit(copy_context().run, lambda: work(namespace=name, **arguments))
 
 
 def _runner(width: FleetWidth) -> TaskRunner[Any]:
@@ -117,12 +117,12 @@ def _gathered(endings: Mapping[str, Ending]) -> list[Share]:
     for name, ending in endings.items():
         try:
             shares.append(Share(name, ending.result()))
-        except Exception as error:  # of whatever kind: it is told, and the others go on
+        except Exception as error:  # of any kind: it is reported, and the others go on
             shares.append(Share(name, {}, without_secrets(f"{type(error).__name__}: {error}")))
     return shares
 
 
-def told_fleet(shares: Sequence[Share]) -> dict[str, Any]:
+def fleet_summary(shares: Sequence[Share]) -> dict[str, Any]:
     """The summary of a fleet: how each namespace ended, and what all of it cost."""
     rows = [share.as_row() for share in shares]
     states = {row["state"] for row in rows}
@@ -134,15 +134,15 @@ def told_fleet(shares: Sequence[Share]) -> dict[str, Any]:
     }
 
 
-async def publish_fleet(told: Mapping[str, Any]) -> None:
+async def publish_fleet(summary: Mapping[str, Any]) -> None:
     """Show how each namespace ended on the run's page, as a table."""
     if is_inline():
         return
     from prefect.artifacts import acreate_table_artifact
 
-    ended = sum(row["state"] == "completed" for row in told["namespaces"])
-    text = f"{ended} of {len(told['namespaces'])} namespaces completed; {told['llm']['usd']:.4f} dollars"
-    await acreate_table_artifact([dict(row) for row in told["namespaces"]], key="fleet", description=text)
+    ended = sum(row["state"] == "completed" for row in summary["namespaces"])
+    text = f"{ended} of {len(summary['namespaces'])} namespaces completed; {summary['llm']['usd']:.4f} dollars"
+    await acreate_table_artifact([dict(row) for row in summary["namespaces"]], key="fleet", description=text)
 
 
 # The nights of one run of a fleet: known again when that run is carried out a second time, on whichever machine.
@@ -188,8 +188,8 @@ def earlier_night(store: str, namespace: str, fleet: str, retention: RetentionSe
     rows = opened.snapshot().frame("runs", "flow = 'sleep'", ["id", "state", "parameters", "summary"])
     nights = rows.filter(pl.col("parameters").str.contains(fleet, literal=True)).sort("id")
     if len(done := nights.filter(pl.col("state") == "completed")):
-        told: dict[str, Any] = json.loads(done["summary"][-1] or "{}")
-        return {**told, "run": done["id"][-1], "state": "completed"}
+        summary: dict[str, Any] = json.loads(done["summary"][-1] or "{}")
+        return {**summary, "run": done["id"][-1], "state": "completed"}
     if lost := nights.filter(pl.col("state") == "running")["id"].to_list():
         with opened.commit(lost[-1], "run") as tx:
             interrupt(tx, lost, lambda _: True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from slowwave.errors import RecallFell
+from slowwave.lifecycle import run_counts
 from slowwave.records import Usage
 from storage.upkeep import UpkeepReport
 from tasks.nightly.communities import Refreshed
@@ -14,14 +15,14 @@ from tasks.nightly.eviction import Evicted
 from tasks.nightly.reconciliation import Reconciled
 from tasks.nightly.steward import Pruned, Scored
 from tasks.nightly.usage import Counted
-from tasks.runtime.decisions_shown import Telling
+from tasks.runtime.decisions_shown import DecisionSummary
 
 from .tallies import Tally
 
 if TYPE_CHECKING:
     from .phases import Night
 
-TOLD_EACH = 4
+SHOWN_EACH = 4
 """Decisions of each phase that the summary of a night tells."""
 
 
@@ -30,30 +31,35 @@ class StewardTally(Tally):
     """Counts of one sweep of the steward."""
 
     is_learning: bool = False
-    always: ClassVar[tuple[str, ...]] = ("facts scored", "facts pruned", "facts merged", "facts restored")
+    always: ClassVar[tuple[str, ...]] = (
+        run_counts.FACTS_SCORED,
+        run_counts.FACTS_PRUNED,
+        run_counts.FACTS_MERGED,
+        run_counts.FACTS_RESTORED,
+    )
 
     def restored(self, number: int) -> None:
         """Facts that people brought back since the sweep before."""
-        self.counts["facts restored"] += number
+        self.counts[run_counts.FACTS_RESTORED] += number
 
     def counted(self, counted: Counted) -> None:
         """Recalls that were counted."""
-        self.counts["recalls counted"] += counted.recalls
+        self.counts[run_counts.RECALLS_COUNTED] += counted.recalls
 
     def scored(self, scored: Scored) -> None:
         """How many facts have a score, and of how many it changed."""
-        self.counts["facts scored"] += scored.scored
-        self.counts["scores changed"] += scored.written
+        self.counts[run_counts.FACTS_SCORED] += scored.scored
+        self.counts[run_counts.SCORES_CHANGED] += scored.written
 
     def weighed(self, entities: int | None) -> None:
         """Entities whose weight changed."""
-        self.counts["entities weighed"] += entities or 0
+        self.counts[run_counts.ENTITIES_WEIGHED] += entities or 0
 
     def pruned(self, pruned: Pruned | None) -> None:
         """What faded."""
         if pruned is not None:
-            self.counts["facts pruned"] += pruned.pruned
-            self.told += pruned.told
+            self.counts[run_counts.FACTS_PRUNED] += pruned.pruned
+            self.decisions += pruned.decisions
 
     def merged(self, merged: Reconciled | None) -> None:
         """What repeated."""
@@ -63,20 +69,26 @@ class StewardTally(Tally):
     @property
     def has_written(self) -> bool:
         """Whether the run changed what is remembered."""
-        written = ("recalls counted", "scores changed", "entities weighed", "facts pruned", "facts merged")
+        written = (
+            run_counts.RECALLS_COUNTED,
+            run_counts.SCORES_CHANGED,
+            run_counts.ENTITIES_WEIGHED,
+            run_counts.FACTS_PRUNED,
+            run_counts.FACTS_MERGED,
+        )
         return any(self.counts[what] for what in written)
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """What a reader of the counts should know."""
+        """Remarks on the counts, for a reader."""
         learning = (
             "Still learning how the memory is used, until as many facts were recalled as [steward] learning_events "
             "says (50): facts are scored, nothing fades or is merged."
         )
-        told = [learning] if self.is_learning else []
+        lines = [learning] if self.is_learning else []
         if self.dry_run:
-            return ["A dry run: nothing was changed and no model was asked.", *told]
-        is_idle = not (told or self.has_written or self.counts["changes proposed"])
-        return ["Nothing to do: no score changed, nothing fades or repeats."] if is_idle else told
+            return ["A dry run: nothing was changed and no model was asked.", *lines]
+        is_idle = not (lines or self.has_written or self.counts[run_counts.CHANGES_PROPOSED])
+        return ["Nothing to do: no score changed, nothing fades or repeats."] if is_idle else lines
 
 
 @dataclass
@@ -87,23 +99,23 @@ class DecayTally(Tally):
         """What moved out of the way."""
         if evicted is not None:
             self.counts.update(evicted.counts)
-            self.told += evicted.told
+            self.decisions += evicted.decisions
 
     def counted(self, counted: Counted) -> None:
         """Recalls that were counted."""
-        self.counts["recalls counted"] += counted.recalls
+        self.counts[run_counts.RECALLS_COUNTED] += counted.recalls
 
     def faded(self, links: int | None) -> None:
         """Links that weigh less now."""
-        self.counts["links faded"] += links or 0
+        self.counts[run_counts.LINKS_FADED] += links or 0
 
     @property
     def has_written(self) -> bool:
         """Whether the run changed what is remembered."""
-        return any(number for what, number in self.counts.items() if what != "phases failed")
+        return any(number for what, number in self.counts.items() if what != run_counts.PHASES_FAILED)
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """What a reader of the counts should know."""
+        """Remarks on the counts, for a reader."""
         if self.dry_run:
             return ["A dry run: nothing was changed."]
         return [] if self.has_written else ["Nothing to do: nothing has been out of use for so long."]
@@ -114,22 +126,26 @@ class CommunityTally(Tally):
     """Counts of one refresh of communities."""
 
     is_written: bool = False
-    always: ClassVar[tuple[str, ...]] = ("communities", "communities found", "communities summarised")
+    always: ClassVar[tuple[str, ...]] = (
+        run_counts.COMMUNITIES,
+        run_counts.COMMUNITIES_FOUND,
+        run_counts.COMMUNITIES_SUMMARISED,
+    )
 
     def refreshed(self, refreshed: Refreshed) -> None:
-        """What was found and told."""
+        """Counts and decisions of the refresh."""
         self.counts.update(refreshed.counts)
-        self.counts["communities not summarised"] += refreshed.failed
-        self.counts["communities left for later"] += refreshed.left
-        self.counts["questions that a model would be asked"] += refreshed.would_ask
+        self.counts[run_counts.COMMUNITIES_NOT_SUMMARISED] += refreshed.failed
+        self.counts[run_counts.COMMUNITIES_LEFT_FOR_LATER] += refreshed.left
+        self.counts[run_counts.QUESTIONS_FOR_A_MODEL] += refreshed.would_ask
         self.is_written = refreshed.is_written
-        self.told += refreshed.told
+        self.decisions += refreshed.decisions
         self.errors = sorted({*self.errors, *refreshed.errors})
 
     @property
     def is_unfinished(self) -> bool:
         """Whether communities are left that the same command would ask about again."""
-        left = ("communities not summarised", "communities left for later")
+        left = (run_counts.COMMUNITIES_NOT_SUMMARISED, run_counts.COMMUNITIES_LEFT_FOR_LATER)
         return any(self.counts[what] for what in left) or super().is_unfinished
 
     @property
@@ -138,10 +154,10 @@ class CommunityTally(Tally):
         return self.is_written
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """What a reader of the counts should know."""
+        """Remarks on the counts, for a reader."""
         if self.dry_run:
             return ["A dry run: nothing was changed and no model was asked."]
-        if not counts.get("communities"):
+        if not counts.get(run_counts.COMMUNITIES):
             return ["No communities: no two entities are related yet."]
         return [] if self.has_written else ["Nothing new: every community is as it was."]
 
@@ -152,11 +168,11 @@ class UpkeepTally(Tally):
 
     def tended(self, report: UpkeepReport) -> None:
         """What was compacted and indexed."""
-        self.counts["tables compacted"] += len(report.compacted)
-        self.counts["indexes made"] += len(report.indexed)
+        self.counts[run_counts.TABLES_COMPACTED] += len(report.compacted)
+        self.counts[run_counts.INDEXES_MADE] += len(report.indexed)
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """What a reader of the counts should know."""
+        """Remarks on the counts, for a reader."""
         return ["No row changed."]
 
 
@@ -188,7 +204,7 @@ class NightTally(Tally):
         """A phase after which recall fell."""
         self.fallen.append(error)
         self.gates[phase] = error.told
-        self.counts["phases taken back"] += len(error.told.get("undone", ()))
+        self.counts[run_counts.PHASES_TAKEN_BACK] += len(error.told.get("undone", ()))
         self.remarks.append(f"{phase}: {error.message}")
         self.state = "incomplete"
 
@@ -201,7 +217,9 @@ class NightTally(Tally):
         llm = summary["llm"]
         self.usage += Usage(llm["calls"], llm["from ledger"], llm["tokens_in"], llm["tokens_out"], llm["usd"])
         self.model = llm["model"] or self.model
-        self.told += [Telling(row["decision"], row["fact"], row["reason"]) for row in summary["decisions"][:TOLD_EACH]]
+        self.decisions += [
+            DecisionSummary(row["decision"], row["fact"], row["reason"]) for row in summary["decisions"][:SHOWN_EACH]
+        ]
         self.errors += [f"{phase}: {error}" for error in summary["errors"]]
         if summary.get("stopped_by"):
             self.stopped_by = self.stopped_by or f"{phase}: {summary['stopped_by']}"
@@ -218,7 +236,7 @@ class NightTally(Tally):
         return {**super().summary(), "phases": self.runs, "resumes": self.resumes, "gates": self.gates}
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """What a reader of the counts should know."""
-        told = [f"Goes on with the night {self.resumes}, which was interrupted."] if self.resumes else []
+        """Remarks on the counts, for a reader."""
+        resumed = [f"Goes on with the night {self.resumes}, which was interrupted."] if self.resumes else []
         dry = ["A dry run: nothing was changed and no model was asked."] if self.dry_run else []
-        return [*dry, *told, *self.remarks]
+        return [*dry, *resumed, *self.remarks]

@@ -79,8 +79,8 @@ async def attempt(tally: Tally, phase: str, work: Callable[[], T | Awaitable[T]]
         raise
     except Exception as error:
         log.exception("The phase %r failed.", phase)
-        told = error.message if isinstance(error, SlowwaveError) else f"{type(error).__name__}: {error}"
-        tally.failed(phase, " ".join([told, *getattr(error, "__notes__", [])]))
+        reason = error.message if isinstance(error, SlowwaveError) else f"{type(error).__name__}: {error}"
+        tally.failed(phase, " ".join([reason, *getattr(error, "__notes__", [])]))
         return None
 
 
@@ -109,7 +109,7 @@ async def conclude(run: Run, tally: Tally) -> dict[str, Any]:
     return tally.summary()
 
 
-# The night: which phases are left, whether what an interrupted one did may stand, and how it is told.
+# The night: its phases that are left, whether the work of an interrupted night may stand, and its summary.
 
 
 RESUMED_FOR = timedelta(hours=20)
@@ -130,7 +130,7 @@ class Night:
 def begin_night(run: Run, phases: Sequence[str], settings: SleepSettings, *, dry_run: bool = False) -> Night:
     """The night that this run begins, or goes on with where the one before was interrupted.
 
-    Nobody watched over the end of that one: if recall is worse than before it, all of it is taken back and done anew.
+    No gate checked the end of that one: if recall is worse than before it, all of it is undone and done again.
     """
     if dry_run:
         return Night(tuple(phase for phase in phases if phase != "upkeep"))

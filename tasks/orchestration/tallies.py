@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from inference.language import Language
 from inference.request_batch import Role
+from slowwave.lifecycle import run_counts
 from slowwave.lifecycle.probes import Verdict
 from slowwave.records import Usage
 from slowwave.review.descriptions import in_quotes
@@ -20,24 +21,29 @@ from tasks.ingest.sessions import Summarised
 from tasks.ingest.sources import ReadIssue
 from tasks.nightly.artifacts import LinkedArtifacts
 from tasks.nightly.reconciliation import Reconciled
-from tasks.runtime.decisions_shown import LISTED, TOLD, Telling
-from tasks.runtime.runs import told_wait
+from tasks.runtime.decisions_shown import LISTED, SHOWN, DecisionSummary
+from tasks.runtime.runs import lease_wait
 
 OUTCOMES = {
-    "create": "facts learned",
-    "reassert": "facts confirmed",
-    "supersede": "facts superseded",
-    "retract": "facts retracted",
-    "close": "facts ended",
-    "refuse": "changes refused",
-    "dispute": "contradictions noted",
-    "suspect": "facts now suspect",
-    "trust": "facts no longer suspect",
-    "shorten": "facts ended earlier",
-    "prefer": "facts preferred",
+    "create": run_counts.FACTS_LEARNED,
+    "reassert": run_counts.FACTS_CONFIRMED,
+    "supersede": run_counts.FACTS_SUPERSEDED,
+    "retract": run_counts.FACTS_RETRACTED,
+    "close": run_counts.FACTS_ENDED,
+    "refuse": run_counts.CHANGES_REFUSED,
+    "dispute": run_counts.CONTRADICTIONS_NOTED,
+    "suspect": run_counts.FACTS_SUSPECT,
+    "trust": run_counts.FACTS_TRUSTED,
+    "shorten": run_counts.FACTS_ENDED_EARLIER,
+    "prefer": run_counts.FACTS_PREFERRED,
 }
-UNTOLD = ("conversations not summarised", "conversations left for later")
-WRITTEN = ("messages stored", "messages extracted", "messages failed", "conversations summarised")
+UNTOLD = (run_counts.CONVERSATIONS_NOT_SUMMARISED, run_counts.CONVERSATIONS_LEFT_FOR_LATER)
+WRITTEN = (
+    run_counts.MESSAGES_STORED,
+    run_counts.MESSAGES_EXTRACTED,
+    run_counts.MESSAGES_FAILED,
+    run_counts.CONVERSATIONS_SUMMARISED,
+)
 
 
 @dataclass
@@ -49,7 +55,7 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     issues: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    told: list[Telling] = field(default_factory=list)
+    decisions: list[DecisionSummary] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
     model: str = ""
     state: str = "completed"
@@ -59,18 +65,19 @@ class Tally:
     bytes_before: int | None = None
     bytes_after: int | None = None
     verdict: Verdict | None = None
+    has_linked: bool = False
     always: ClassVar[tuple[str, ...]] = ()
     """Counts that the run's table shows even where they are nothing."""
 
     def proposed(self, titles: Sequence[str]) -> None:
-        """Changes that the run left for a person to decide; a pair that is put to one is told once."""
-        self.counts["changes proposed"] += len(titles)
-        self.told = [each for each in self.told if not any(_asks_about(title, each) for title in titles)]
-        self.told += [Telling("propose", title, "It waits for a person.") for title in titles]
+        """Changes that the run left for a person to decide; a pair with a proposal is listed once."""
+        self.counts[run_counts.CHANGES_PROPOSED] += len(titles)
+        self.decisions = [each for each in self.decisions if not any(_asks_about(title, each) for title in titles)]
+        self.decisions += [DecisionSummary("propose", title, "It waits for a person.") for title in titles]
 
     def failed(self, phase: str, error: str) -> None:
         """A phase that failed while the others went on."""
-        self.counts["phases failed"] += 1
+        self.counts[run_counts.PHASES_FAILED] += 1
         self.errors.append(f"{phase}: {error}")
         self.state = "incomplete"
 
@@ -86,25 +93,26 @@ class Tally:
 
     def reconciled(self, reconciled: Reconciled) -> None:
         """What says the same, what is over, and what clashes."""
-        self.counts["facts compared"] += reconciled.looked_at
-        self.counts["facts merged"] += reconciled.merged
-        self.counts["facts reworded"] += reconciled.reworded
-        self.counts["facts superseded"] += reconciled.updated + reconciled.corrected
-        self.counts["contradictions found"] += reconciled.clashing
-        self.counts["pairs kept apart"] += reconciled.kept
-        self.counts["pairs left undecided"] += reconciled.pending
-        self.counts["pairs not decided"] += reconciled.failed
-        self.counts["facts left for later"] += reconciled.left
-        self.counts["questions that a model would be asked"] += reconciled.would_ask
-        self.told += reconciled.told
+        self.counts[run_counts.FACTS_COMPARED] += reconciled.looked_at
+        self.counts[run_counts.FACTS_MERGED] += reconciled.merged
+        self.counts[run_counts.FACTS_REWORDED] += reconciled.reworded
+        self.counts[run_counts.FACTS_SUPERSEDED] += reconciled.updated + reconciled.corrected
+        self.counts[run_counts.CONTRADICTIONS_FOUND] += reconciled.clashing
+        self.counts[run_counts.PAIRS_KEPT_APART] += reconciled.kept
+        self.counts[run_counts.PAIRS_LEFT_UNDECIDED] += reconciled.pending
+        self.counts[run_counts.PAIRS_NOT_DECIDED] += reconciled.failed
+        self.counts[run_counts.FACTS_LEFT_FOR_LATER] += reconciled.left
+        self.counts[run_counts.QUESTIONS_FOR_A_MODEL] += reconciled.would_ask
+        self.decisions += reconciled.decisions
         self.errors = sorted({*self.errors, *reconciled.errors})
 
     def linked(self, linked: LinkedArtifacts) -> None:
         """What became of documents and pasted texts."""
         for what, number in linked.counts.items():
             self.counts[f"artifacts: {what}"] += number
-        self.counts["artifacts left for later"] += linked.left
-        self.counts["questions that a model would be asked"] += linked.would_ask
+        self.has_linked = self.has_linked or any(linked.counts.values())
+        self.counts[run_counts.ARTIFACTS_LEFT_FOR_LATER] += linked.left
+        self.counts[run_counts.QUESTIONS_FOR_A_MODEL] += linked.would_ask
         self.errors = sorted({*self.errors, *linked.errors})
 
     def paid(self, language: Language, role: Role) -> None:
@@ -116,15 +124,14 @@ class Tally:
     @property
     def is_unfinished(self) -> bool:
         """Whether something is left that the same command would try again."""
-        left = ("facts not decided", "facts left for later", "artifacts left for later", "phases failed")
+        left = (run_counts.FACTS_LEFT_FOR_LATER, run_counts.ARTIFACTS_LEFT_FOR_LATER, run_counts.PHASES_FAILED)
         return any(self.counts[what] for what in left)
 
     @property
     def has_written(self) -> bool:
         """Whether the run changed what is remembered."""
-        return any(self.counts[what] for what in ("facts compared", "profiles renewed", "flags cleared")) or any(
-            number for what, number in self.counts.items() if what.startswith("artifacts: ")
-        )
+        written = (run_counts.FACTS_COMPARED, run_counts.PROFILES_RENEWED, run_counts.FLAGS_CLEARED)
+        return self.has_linked or any(self.counts[what] for what in written)
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, as plain data."""
@@ -148,11 +155,11 @@ class Tally:
             "llm": llm,
             "decisions": [
                 dict(zip(("decision", "fact", "reason"), telling.cells, strict=True))
-                for telling in self.told[: LISTED if self.dry_run else TOLD]
+                for telling in self.decisions[: LISTED if self.dry_run else SHOWN]
             ],
             "issues": self.issues,
             "errors": self.errors,
-            **told_wait(self.waited_s),
+            **lease_wait(self.waited_s),
             **({"stopped_by": self.stopped_by} if self.stopped_by else {}),
             "notes": [*self.notes(counts), *self._waiting(), *([self.verdict.sentence()] if self.verdict else [])],
             **({"bytes": size} if None not in size.values() else {}),
@@ -160,11 +167,13 @@ class Tally:
         }
 
     def _waiting(self) -> list[str]:
-        count = sum(number for what, number in self.counts.items() if what.endswith("changes proposed"))
+        count = sum(
+            number for what, number in self.counts.items() if what.rpartition(": ")[2] == run_counts.CHANGES_PROPOSED
+        )
         return [f"{count} changes wait for a person: `slowwave review list`."] if count else []
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """What a reader of the counts should know."""
+        """Remarks on the counts, for a reader."""
         if self.dry_run:
             return ["A dry run: nothing was changed and no model was asked."]
         return [] if self.has_written else ["Nothing new: all of it was looked at before."]
@@ -180,34 +189,34 @@ class IngestTally(Tally):
 
     def found(self, sources: Sources) -> None:
         """Which sources there are."""
-        self.counts["sources"] += len(sources.new) + len(sources.known)
-        self.counts["sources known already"] += len(sources.known)
+        self.counts[run_counts.SOURCES] += len(sources.new) + len(sources.known)
+        self.counts[run_counts.SOURCES_KNOWN] += len(sources.known)
         self.issues += [_sentence(issue) for issue in sources.issues]
 
     def admitted(self, intake: Intake, admitted: Admitted) -> None:
         """What was read and stored."""
-        self.counts["messages read"] += admitted.read
-        self.counts["messages known already"] += admitted.known
-        self.counts["messages stored"] += admitted.stored
-        self.counts["messages with secrets redacted"] += admitted.redacted
-        self.counts["messages with a used id"] += admitted.renamed
+        self.counts[run_counts.MESSAGES_READ] += admitted.read
+        self.counts[run_counts.MESSAGES_KNOWN] += admitted.known
+        self.counts[run_counts.MESSAGES_STORED] += admitted.stored
+        self.counts[run_counts.MESSAGES_REDACTED] += admitted.redacted
+        self.counts[run_counts.MESSAGES_RENAMED] += admitted.renamed
         self.issues += admitted.issues
         self.refused.update(admitted.refused)
         self.issues += [_sentence(issue) for part in intake.parts for issue in part.issues]
 
     def extracted(self, extracted: Extracted) -> None:
         """What was extracted."""
-        self.counts["messages extracted"] += extracted.messages - extracted.failed - extracted.left
-        self.counts["messages failed"] += extracted.failed
-        self.counts["messages left for later"] += extracted.left
-        self.counts["candidate facts"] += extracted.candidates
-        self.counts["claims dropped"] += extracted.dropped
-        self.counts["claims too unsure to hold"] += extracted.too_unsure
-        self.counts["beliefs held back"] += extracted.held
-        self.counts["beliefs promoted"] += extracted.promoted
-        self.counts["beliefs dropped"] += extracted.evicted
-        self.counts["relations learned"] += extracted.relations
-        self.counts["relations unknown"] += extracted.unmapped
+        self.counts[run_counts.MESSAGES_EXTRACTED] += extracted.messages - extracted.failed - extracted.left
+        self.counts[run_counts.MESSAGES_FAILED] += extracted.failed
+        self.counts[run_counts.MESSAGES_LEFT_FOR_LATER] += extracted.left
+        self.counts[run_counts.CANDIDATES] += extracted.candidates
+        self.counts[run_counts.CLAIMS_DROPPED] += extracted.dropped
+        self.counts[run_counts.CLAIMS_TOO_UNSURE] += extracted.too_unsure
+        self.counts[run_counts.BELIEFS_HELD_BACK] += extracted.held_back
+        self.counts[run_counts.BELIEFS_PROMOTED] += extracted.promoted
+        self.counts[run_counts.BELIEFS_DROPPED] += extracted.evicted
+        self.counts[run_counts.RELATIONS_LEARNED] += extracted.relations
+        self.counts[run_counts.RELATIONS_UNKNOWN] += extracted.unmapped
         self.refused["durability"] += extracted.not_durable
         self.owner = self.owner if extracted.owner is None else extracted.owner
         self.errors = sorted({*self.errors, *extracted.errors})
@@ -220,28 +229,26 @@ class IngestTally(Tally):
 
     def related(self, links: int, joined: int) -> None:
         """How many links between entities changed, and how many new entities joined a community."""
-        self.counts["links between entities"] += links
-        self.counts["entities that joined a community"] += joined
+        self.counts[run_counts.LINKS_CHANGED] += links
+        self.counts[run_counts.ENTITIES_JOINED] += joined
 
     def summarised(self, summarised: Summarised) -> None:
         """Which conversations got a summary."""
-        self.counts["conversations summarised"] += summarised.written
-        self.counts["conversations not summarised"] += summarised.failed
-        self.counts["conversations left for later"] += summarised.left
+        self.counts[run_counts.CONVERSATIONS_SUMMARISED] += summarised.written
+        self.counts[run_counts.CONVERSATIONS_NOT_SUMMARISED] += summarised.failed
+        self.counts[run_counts.CONVERSATIONS_LEFT_FOR_LATER] += summarised.left
         self.errors = sorted({*self.errors, *summarised.errors})
 
     @property
     def is_unfinished(self) -> bool:
         """Whether messages wait for another try, facts for a decision, or conversations for a summary."""
-        waiting = ("messages failed", "messages left for later", *UNTOLD)
+        waiting = (run_counts.MESSAGES_FAILED, run_counts.MESSAGES_LEFT_FOR_LATER, *UNTOLD)
         return any(self.counts[what] for what in waiting) or super().is_unfinished
 
     @property
     def has_written(self) -> bool:
         """Whether the run changed what is remembered."""
-        return any(self.counts[what] for what in WRITTEN) or any(
-            number for what, number in self.counts.items() if what.startswith(("facts ", "artifacts: "))
-        )
+        return self.has_linked or any(self.counts[what] for what in (*WRITTEN, *run_counts.FACTS))
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, and what each gate refused."""
@@ -249,13 +256,13 @@ class IngestTally(Tally):
         return {**super().summary(), "refused": refused}
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """What a reader of the counts should know."""
+        """Remarks on the counts, for a reader."""
         if self.dry_run:
             return ["A dry run: this is what would be stored and refused; nothing was changed."]
         if self.has_written:
             due = "Communities are due: `slowwave communities refresh`, or the next night, finds them anew."
             return [*self._speaker(), *([due] if self.are_communities_due else [])]
-        if not counts.get("messages read") and not counts.get("sources known already"):
+        if not counts.get(run_counts.MESSAGES_READ) and not counts.get(run_counts.SOURCES_KNOWN):
             return ["Nothing to read: there is no message in it."]
         return ["Nothing new: all of it was known already, and nothing was asked of a model."]
 
@@ -279,6 +286,6 @@ def _sentence(issue: ReadIssue) -> str:
     return f"{issue.path}{where}: {issue.reason}{times}{lines}"
 
 
-def _asks_about(title: str, told: Telling) -> bool:
+def _asks_about(title: str, decision: DecisionSummary) -> bool:
     """Whether the pair that waits is the one that a proposal of this title is about."""
-    return told.action == "wait" and all(in_quotes(side) in title for side in told.statement.split(" | "))
+    return decision.action == "wait" and all(in_quotes(side) in title for side in decision.statement.split(" | "))

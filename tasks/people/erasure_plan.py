@@ -33,8 +33,8 @@ Quotes = Mapping[str, Mapping[str, Sequence[str]]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
-    """What changes, by table: ids that go, rows that are struck, and the texts (id, text) of vectors to make anew.
+class ErasurePlan:
+    """What changes, by table: ids that go, rows that are struck, and the texts (id, text) of vectors to compute again.
 
     An empty text leaves a row without a vector. `entities` are the names of those that go, `owners` the entities whose
     profiles must be made again.
@@ -55,7 +55,7 @@ class Plan:
         return {name: len(rows) for name, rows in self.struck.items() if len(rows)}
 
 
-def plan_erasure(reading: Reading, entity_id: str, names: Names) -> Plan:
+def plan_erasure(reading: Reading, entity_id: str, names: Names) -> ErasurePlan:
     """Everything that goes or is struck; logs only lose rows. `entity_id` is empty for a topic."""
     named: dict[str, pl.DataFrame] = {}
     keys: dict[str, pl.DataFrame] = {}
@@ -89,11 +89,11 @@ class _Striking:
 
     def __init__(self, reading: Reading, names: Names, named: Keys, keys: Keys, gone: dict[str, set[str]]) -> None:
         self._reading, self._names, self._named, self._keys, self._gone = reading, names, named, keys, gone
-        self._quotes = {**self._quotes_of_what_goes(), **self._told_elsewhere()}
+        self._quotes = {**self._quotes_of_what_goes(), **self._quotes_elsewhere()}
         values = [keys[table][column] for table in TABLES for column in erasure.labels_in(table, keys[table].columns)]
         self._labels = erasure.label_names(pl.concat([each.rename("label") for each in values]).drop_nulls(), names)
 
-    def plan(self) -> Plan:
+    def plan(self) -> ErasurePlan:
         struck = {table: self._struck(table) for table in TABLES if table not in LOGS}
         self._gone["conversation_state"] |= self._memories(struck["messages"])
         struck["conversation_state"] = _without(struck["conversation_state"], self._gone["conversation_state"])
@@ -106,7 +106,7 @@ class _Striking:
         struck["messages"] = self._found_again(struck["messages"])
         entities = self._reading.by_ids("entities", sorted(self._gone["entities"]), ["name"])["name"].to_list()
         listed = tuple(sorted(name or "" for name in entities))
-        return Plan(self._gone, struck, texts, listed, self._owners())
+        return ErasurePlan(self._gone, struck, texts, listed, self._owners())
 
     def _struck(self, table: str) -> pl.DataFrame:
         """The rows of one table that stay and change."""
@@ -125,37 +125,37 @@ class _Striking:
         columns = ["message_id", "quote"]
         parts = [self._reading.by_ids("fact_evidence", facts, columns, key="fact_id")]
         parts += [self._reading.by_ids(name, sorted(self._gone[name]), columns) for name in FACTS]
-        told = pl.concat(parts).drop_nulls().unique(maintain_order=True)
+        quotes = pl.concat(parts).drop_nulls().unique(maintain_order=True)
         places = self._keys["messages"].select("conversation_id", message_id="id")
-        near = told.join(places, on="message_id")
+        near = quotes.join(places, on="message_id")
         shelf = self._keys["artifacts"].select("id", "conversation_id", own="message_id")
         pasted = shelf.drop_nulls("own").join(near, left_on="own", right_on="message_id").select("id", "quote")
         filed = shelf.filter(pl.col("own").is_null()).join(near, on="conversation_id").select("id", "quote")
         return {
-            "messages": _grouped(told.select("message_id", "quote")),
+            "messages": _grouped(quotes.select("message_id", "quote")),
             "artifacts": _grouped(pl.concat([pasted, filed]).unique(maintain_order=True)),
         }
 
-    def _told_elsewhere(self) -> Quotes:
+    def _quotes_elsewhere(self) -> Quotes:
         """Erased statements that do not name the subject, as runs and decisions tell them; answers with them go."""
         parts = [
             self._reading.by_ids(name, sorted(self._gone[name]), ["statement"]) for name in (*FACTS, "pending_beliefs")
         ]
         listed = pl.concat(parts)["statement"].drop_nulls().unique(maintain_order=True)
-        said = [each for each in listed.filter(~self._names.named(listed)) if len(each.split()) >= LEAST_WORDS]
-        if not said:
+        statements = [each for each in listed.filter(~self._names.named(listed)) if len(each.split()) >= LEAST_WORDS]
+        if not statements:
             return {}
         for name in ("llm_calls", "proposals"):  # JSON, of which no sentence can be struck
-            self._gone[name] |= {*erasure.repeating(self._reading.frame(name), said)}
-        return {name: erasure.repeating(self._reading.frame(name), said) for name in ("runs", "decisions")}
+            self._gone[name] |= {*erasure.repeating(self._reading.frame(name), statements)}
+        return {name: erasure.repeating(self._reading.frame(name), statements) for name in ("runs", "decisions")}
 
     def _weakened(self, table: str) -> set[str]:
         """Rows that lose some of what they rest on, or count, or took general words over from what goes."""
         if table == "episodes":
             struck = {*self._named["messages"]["id"], *self._quotes["messages"]}
-            heard = self._reading.by_ids("messages", sorted(self._gone["messages"] | struck), ["conversation_id"])
+            affected = self._reading.by_ids("messages", sorted(self._gone["messages"] | struck), ["conversation_id"])
             about = _among(self._keys["episode_entities"], self._gone["episode_entities"])["episode_id"]
-            return {*self._keys[table].join(heard, on="conversation_id", how="semi")["id"], *about}
+            return {*self._keys[table].join(affected, on="conversation_id", how="semi")["id"], *about}
         found: set[str] = set()
         if table in FACTS:
             left = [_among(self._keys[name], self._gone[name]) for name in FACTS]
@@ -190,12 +190,12 @@ class _Striking:
         """Facts whose first message goes come from the next one that says them."""
         lost = before.filter(pl.col("message_id").is_in(list(self._gone["messages"])))["id"]
         columns = ["id", "fact_id", "message_id", "quote", "occurred_at"]
-        said = self._reading.by_ids("fact_evidence", lost, columns, key="fact_id")
-        left = _without(said, self._gone["fact_evidence"]).sort("occurred_at", "id")
+        evidence = self._reading.by_ids("fact_evidence", lost, columns, key="fact_id")
+        left = _without(evidence, self._gone["fact_evidence"]).sort("occurred_at", "id")
         first = left.unique("fact_id", keep="first", maintain_order=True)
-        heard = self._keys["messages"].select("conversation_id", message_id="id")
+        messages = self._keys["messages"].select("conversation_id", message_id="id")
         met = self._keys["episodes"].select("conversation_id", next_episode="id")
-        next_ = first.join(heard, on="message_id", how="left").join(met, on="conversation_id", how="left").select(
+        next_ = first.join(messages, on="message_id", how="left").join(met, on="conversation_id", how="left").select(
             id="fact_id", next_message="message_id", next_quote="quote", next_episode="next_episode"
         )  # fmt: skip
         is_lost = pl.col("id").is_in(lost.implode())
@@ -216,8 +216,8 @@ class _Striking:
         if table == "messages":
             return erasure.embedded_messages(rows)
         if table == "artifacts":
-            said = [embedded_text(row) for row in rows.iter_rows(named=True)]
-            return rows.select("id").with_columns(text=pl.Series(said, dtype=pl.String))
+            texts = [embedded_text(row) for row in rows.iter_rows(named=True)]
+            return rows.select("id").with_columns(text=pl.Series(texts, dtype=pl.String))
         if table == "entities":
             return rows.select("id").with_columns(text=embed_texts(rows)) if len(rows) else none
         return rows.select("id", text=pl.lit(None, dtype=pl.String))

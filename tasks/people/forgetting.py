@@ -4,7 +4,7 @@ Not a Prefect task, because its parameters would keep the name; nor are the name
 
 What is found and what goes is decided by `slowwave.lifecycle.erasure`, written and proved by
 `storage.erasure`. The run is three steps, each of which the next run finishes if this one dies: one commit that
-writes every table anew, the logs, the older versions.
+writes every table again, the logs, the older versions.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from storage.tables import Role, tables_of
 from tasks.entities.profiles import refresh_profiles
 from tasks.runtime.runs import Run, embed_rows, recorded, store_of
 
-from .erasure_plan import LOGS, REQUIRED, Plan, plan_erasure, retold_among
+from .erasure_plan import LOGS, REQUIRED, ErasurePlan, plan_erasure, retold_among
 
 TOPIC = "topic"
 
@@ -66,10 +66,10 @@ class Subject:
 
 @dataclass(slots=True)
 class Report:
-    """What was found and what was done; `left` is what still names the subject, which is empty when all is well."""
+    """The result; `left` lists places that still name the subject, none when all is well."""
 
     subject: Subject
-    plan: Plan
+    plan: ErasurePlan
     run: str | None = None
     versions: int = 0
     files_dropped: int = 0
@@ -100,7 +100,7 @@ class Report:
         return {"run": self.run, "state": self.state, "counts": counts}
 
 
-def find_subject(run: Run, asked: str, also: Sequence[str] = (), only: Sequence[str] = ()) -> Subject:
+def find_subject(run: Run, wanted: str, also: Sequence[str] = (), only: Sequence[str] = ()) -> Subject:
     """The entity of that name or id, now or in an older version, or else a topic; `only` are the names to erase.
 
     Raises `UnknownName` where nothing has that name and no text says it, `UnusableInput` for a name that is too short
@@ -110,12 +110,12 @@ def find_subject(run: Run, asked: str, also: Sequence[str] = (), only: Sequence[
     reading: Reading = store.snapshot()
     unknown: UnknownName | None = None
     try:
-        entity, is_past = str(exact_row(reading, asked)["id"]), False
+        entity, is_past = str(exact_row(reading, wanted)["id"]), False
     except UnknownName as error:
         unknown = error
-        found = _earlier(store, asked)
+        found = _earlier(store, wanted)
         entity, is_past, reading = (found[0], True, found[1]) if found else ("", False, reading)
-    listed = _names_of(reading, entity) if entity else [asked]
+    listed = _names_of(reading, entity) if entity else [wanted]
     for name in () if only else listed:
         check_name(name)
     names = Names.of([*(only or listed), *also])
@@ -123,12 +123,12 @@ def find_subject(run: Run, asked: str, also: Sequence[str] = (), only: Sequence[
     if not entity:
         is_past = not _is_named(store, names)
         if is_past and not read_rows_naming(store, names).cells:
-            raise UnknownName("entity or topic", asked, unknown.known if unknown else ())
-    called = reading.by_ids("entities", [entity], ["name"])["name"][0] if entity else asked
-    return Subject(entity, called or asked, names, is_past, notes)
+            raise UnknownName("entity or topic", wanted, unknown.known if unknown else ())
+    called = reading.by_ids("entities", [entity], ["name"])["name"][0] if entity else wanted
+    return Subject(entity, called or wanted, names, is_past, notes)
 
 
-def _earlier(store: Store, asked: str) -> tuple[str, Reading] | None:
+def _earlier(store: Store, wanted: str) -> tuple[str, Reading] | None:
     """The entity as the newest older state knew it that is still there."""
     seen: set[tuple[int, int]] = set()
     for commit, versions in store.commits().sort("sequence", descending=True).select("sequence", "versions").rows():
@@ -139,7 +139,7 @@ def _earlier(store: Store, asked: str) -> tuple[str, Reading] | None:
         seen.add(pair)
         try:
             state = store.snapshot(commit=commit)
-            return str(exact_row(state, asked)["id"]), state
+            return str(exact_row(state, wanted)["id"]), state
         except UnknownName:
             continue
         except StoreMismatch:
@@ -157,7 +157,7 @@ def _names_of(reading: Reading, entity: str) -> list[str]:
 
 
 def _first_name(reading: Reading, entity: str, names: Names) -> tuple[str, ...]:
-    """What a person is told whose first name alone stays."""
+    """The note for a person whose first name alone stays."""
     row = reading.by_ids("entities", [entity], ["entity_type", "name"]).row(0, named=True)
     words = (row["name"] or "").split()
     if (
@@ -191,7 +191,7 @@ def forget(run: Run, subject: Subject) -> Report:
     """
     _check_that_nobody_runs(store_of(run))
     _check_that_nothing_is_under_way(store_of(run))
-    report = Report(subject, Plan({}, {}, {}, (), ()), run.id, notes=subject.notes)
+    report = Report(subject, ErasurePlan({}, {}, {}, (), ()), run.id, notes=subject.notes)
     with recorded(run, report, {"names": len(subject.names.listed)}):
         store = store_of(run)
         drop_staged(store)  # vectors of what is forgotten may be among them
@@ -232,7 +232,7 @@ def _check_that_nothing_is_under_way(store: Store) -> None:
         )
 
 
-def _write(run: Run, subject: Subject) -> Plan:
+def _write(run: Run, subject: Subject) -> ErasurePlan:
     """The logs, and the one commit: every table without what goes, with a decision that does not say who it was.
 
     The logs go first: once the commit is there, nobody knows any more which of their rows were about the subject.
@@ -259,18 +259,18 @@ def _joined(first: Ids, second: Ids) -> Ids:
     return {name: first[name] | second[name] for name in first}
 
 
-def _vectors(run: Run, plan: Plan) -> dict[str, pl.DataFrame]:
+def _vectors(run: Run, plan: ErasurePlan) -> dict[str, pl.DataFrame]:
     """(id, vector) by table; every text is embedded once."""
     listed = pl.concat([texts.select("text") for texts in plan.texts.values()]).unique(maintain_order=True)
-    said = listed.drop_nulls().with_columns(id="text")
-    known = embed_rows(run, said.select("id"), said).rename({"id": "text"})
+    distinct = listed.drop_nulls().with_columns(id="text")
+    known = embed_rows(run, distinct.select("id"), distinct).rename({"id": "text"})
     return {
         name: texts.join(known, on="text", how="left", maintain_order="left").select("id", "vector")
         for name, texts in plan.texts.items()
     }
 
 
-def _decision(run: Run, subject: Subject, plan: Plan) -> pl.DataFrame:
+def _decision(run: Run, subject: Subject, plan: ErasurePlan) -> pl.DataFrame:
     measures = {"removed": plan.removed(), "struck": plan.changed(), "names": len(subject.names.listed)}
     about = subject.entity_id or TOPIC
     row = {
@@ -285,15 +285,15 @@ def _decision(run: Run, subject: Subject, plan: Plan) -> pl.DataFrame:
     return pl.DataFrame([row])
 
 
-def _purge_again(store: Store, plan: Plan, names: Names) -> None:
-    """What was appended to the logs meanwhile."""
+def _purge_again(store: Store, plan: ErasurePlan, names: Names) -> None:
+    """Purge rows that were appended to the logs meanwhile."""
     ids = pl.Series(sorted(set().union(*plan.gone.values())), dtype=pl.String)
     for name in LOGS:
         rows = store.log(name)
         about = rows.filter(pl.any_horizontal(pl.lit(False), *(pl.col(c).is_in(ids.implode()) for c in REQUIRED[name])))
-        told = retold_among(rows) if name == "llm_calls" else ()
+        retold = retold_among(rows) if name == "llm_calls" else ()
         worded = rows.filter(erasure.with_words_of(rows, names))["id"]
-        if gone := {*erasure.naming(rows, names)["id"], *worded, *about["id"], *told}:
+        if gone := {*erasure.naming(rows, names)["id"], *worded, *about["id"], *retold}:
             purge_log(store, name, gone)
 
 

@@ -14,11 +14,11 @@ from storage.transactions import Transaction
 from tasks.runtime.runs import Run, store_of
 
 from .observations import propose_deletion
-from .review import OPEN, Decided, check_person, open_proposals, record
+from .review import OPEN, DecidedProposal, check_person, open_proposals, record
 from .splitting import propose_split
 
 
-def modify(run: Run, proposal_id: str, ask: Mapping[str, Any], person: Person) -> Decided:
+def modify(run: Run, proposal_id: str, ask: Mapping[str, Any], person: Person) -> DecidedProposal:
     """Propose the same with a changed ask, in place of the old proposal; the new one waits for a yes of its own.
 
     Splits (their `splits`) and deletions (their `observations`) can be modified; anything else is approved or rejected.
@@ -37,7 +37,7 @@ def modify(run: Run, proposal_id: str, ask: Mapping[str, Any], person: Person) -
         raise Refused(
             f"{old.id} was decided meanwhile; nothing was modified.", "`slowwave review list` shows what waits."
         )
-    return Decided(fresh.id, "pending", fresh.title, replaced_by="", outcome=f"In place of {old.id}")
+    return DecidedProposal(fresh.id, "pending", fresh.title, replaced_by="", outcome=f"In place of {old.id}")
 
 
 def _is_open(tx: Transaction, proposal_id: str) -> bool:
@@ -55,13 +55,11 @@ def propose_anew(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
 
 
 def _split(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
-
     made = propose_split(run, old.subject_id, SplitSettings(), splits_of(ask), proposed_by="person")
     return proposal_named(store_of(run).snapshot(), made.proposal_id)
 
 
 def _delete(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
-
     chosen = ask.get("observations")
     if not isinstance(chosen, list) or not all(isinstance(each, str) for each in chosen):
         raise UnusableInput("There is no list of observations.", 'Give {"observations": ["f_…", …]}.')

@@ -20,6 +20,7 @@ from slowwave.deduplication.observations import (
     unit_rows,
 )
 from slowwave.errors import Refused, UnusableInput
+from slowwave.lifecycle import run_counts
 from slowwave.lifecycle.eviction import BY_A_PERSON, Retirement
 from slowwave.review.proposing import Proposing
 from slowwave.settings import IngestSettings
@@ -52,12 +53,12 @@ class Retired:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Decided:
-    """What is to be stored of a call, as one reading of the store shows: rows of new texts, and the screened texts."""
+class _ObservationPlan:
+    """The rows of a call, for one state of the store: new texts, and all screened texts."""
 
     target: Target
     screened: pl.DataFrame
-    held: Mapping[str, str]
+    known_ids: Mapping[str, str]
     stated: Statements | None
     is_waiting: bool
 
@@ -78,8 +79,8 @@ def observe(
         added = add_observations(run, name, texts, settings, entity_type=entity_type, create=create)
         ended = added.counts
         tally.counts = {
-            "facts learned": ended.get("added", 0),
-            "facts confirmed": ended.get("confirmed", 0),
+            run_counts.FACTS_LEARNED: ended.get("added", 0),
+            run_counts.FACTS_CONFIRMED: ended.get("confirmed", 0),
             "observations known already": ended.get("known", 0),
             "observations refused": ended.get("refused", 0),
             "patches waiting for review": ended.get("waiting", 0),
@@ -95,7 +96,10 @@ def retire(run: Run, entity_id: str, ids: Sequence[str], *, dry_run: bool = Fals
     tally = Counts(run.id)
     with recorded(run, tally, {"entity": entity_id, "ids": list(ids)}):
         retired = delete_observations(run, entity_id, ids)
-        tally.counts = {"facts retired": len(retired.facts), "flags cleared": len(retired.flags_cleared)}
+        tally.counts = {
+            run_counts.FACTS_RETIRED: len(retired.facts),
+            run_counts.FLAGS_CLEARED: len(retired.flags_cleared),
+        }
     return retired
 
 
@@ -133,12 +137,12 @@ def add_observations(
     """
     store = store_of(run)
     snapshot = store.snapshot()
-    asked = (name, entity_type, create)
-    decided = _decide(run, snapshot, asked, texts, settings)
+    entity = (name, entity_type, create)
+    decided = _decide(run, snapshot, entity, texts, settings)
     if decided.stated is not None:
         with store.commit(run.id, "observations.candidates", run.now) as tx:
             if tx.sequence != snapshot.sequence + 1:  # another run has stored something meanwhile
-                decided = _decide(run, tx, asked, texts, settings)
+                decided = _decide(run, tx, entity, texts, settings)
             if decided.stated is not None:
                 write_statements(tx, decided.stated)
     if decided.stated is not None or decided.is_waiting:
@@ -149,20 +153,22 @@ def add_observations(
 
 
 def _decide(
-    run: Run, reading: Reading, asked: tuple[str, str | None, bool], texts: Sequence[str], settings: IngestSettings
-) -> _Decided:
-    name, entity_type, create = asked
+    run: Run, reading: Reading, entity: tuple[str, str | None, bool], texts: Sequence[str], settings: IngestSettings
+) -> _ObservationPlan:
+    name, entity_type, create = entity
     target = find_target(reading, name, entity_type, run.now, settings.resolve, create=create)
-    held = reading.by_ids("facts", [target.id], ["id", "status", "statement"], key="owner_entity_id", where=_held(run))
-    by_text = dict(held.sort(pl.col("status") == "active", "id").select("statement", "id").iter_rows())
+    stored = reading.by_ids(
+        "facts", [target.id], ["id", "status", "statement"], key="owner_entity_id", where=_comparable(run)
+    )
+    by_text = dict(stored.sort(pl.col("status") == "active", "id").select("statement", "id").iter_rows())
     screened = screen(texts, by_text)
     fresh = screened.filter(pl.col("outcome") == "new")["content"]
     stated = None if fresh.is_empty() else state(run, reading, target, fresh)
-    waiting = held.filter(pl.col("status") == "candidate")["statement"]
-    return _Decided(target, screened, by_text, stated, bool(waiting.is_in(screened["content"].implode()).any()))
+    waiting = stored.filter(pl.col("status") == "candidate")["statement"]
+    return _ObservationPlan(target, screened, by_text, stated, bool(waiting.is_in(screened["content"].implode()).any()))
 
 
-def _held(run: Run) -> str:
+def _comparable(run: Run) -> str:
     """Live, or a candidate of a run that was killed or that waits for review; only of the scope that is compared."""
     return f"({live_sql(run.now)} OR status = 'candidate') AND {_KINDS} AND scope = {quoted(SCOPE)}"
 
@@ -184,14 +190,14 @@ def _flag(run: Run, entity_id: str, ids: pl.Series, settings: IngestSettings) ->
         tx.upsert("facts", changed)
 
 
-def _added(snapshot: Snapshot, decided: _Decided) -> Added:
+def _added(snapshot: Snapshot, decided: _ObservationPlan) -> Added:
     facts = decided.stated.facts["id"] if decided.stated is not None else pl.Series([], dtype=pl.String)
     stored = snapshot.by_ids("facts", facts, ["id", "statement", "status", "status_reason", *MARKS])
     by_text = {row["statement"]: row for row in stored.iter_rows(named=True)}
     outcomes = [
         _outcome(content, by_text[content])
         if outcome == "new"
-        else Outcome(content, outcome, decided.held.get(content) if outcome == "known" else None, reason)
+        else Outcome(content, outcome, decided.known_ids.get(content) if outcome == "known" else None, reason)
         for content, outcome, reason in decided.screened.select("content", "outcome", "reason").iter_rows()
     ]
     target, redacted = decided.target, int(decided.screened["has_secret"].sum())
@@ -253,8 +259,8 @@ def plan_to_retire(reading: Reading, run: Run, entity_id: str, ids: Sequence[str
     live = reading.by_ids(
         "facts", [entity_id], key="owner_entity_id", where=f"{live_sql(run.now)} AND {_RETIRABLE}", with_vector=True
     )
-    found = {asked: named_by(asked, set(live["id"])) for asked in ids}
-    if wrong := [_wrong(reading, entity_id, asked, named) for asked, named in found.items() if len(named) != 1]:
+    found = {id_: named_by(id_, set(live["id"])) for id_ in ids}
+    if wrong := [_wrong(reading, entity_id, id_, named) for id_, named in found.items() if len(named) != 1]:
         raise UnusableInput(f"Nothing was retired: {'; '.join(wrong)}.", "`slowwave facts NAME` lists what is live.")
     chosen = live.filter(pl.col("id").is_in([named[0] for named in found.values()])).sort("id")
     if pinned := chosen.filter(pl.col("pinned").fill_null(False))["id"].to_list():
@@ -262,31 +268,31 @@ def plan_to_retire(reading: Reading, run: Run, entity_id: str, ids: Sequence[str
     return retirement_of(reading, chosen, BY_A_PERSON, run.now)
 
 
-def _wrong(reading: Reading, entity_id: str, asked: str, named: Sequence[str]) -> str:
+def _wrong(reading: Reading, entity_id: str, id_: str, named: Sequence[str]) -> str:
     """Why an id does not name one live observation of the entity."""
     if named:
-        return f"{asked} may be {' or '.join(named[:5])}"
-    names = [f"id = {quoted(asked)}"]
-    if len(asked) >= LEAST_OF_ID and asked.isascii() and asked.replace("_", "").isalnum():
-        names += [f"starts_with(id, {quoted(asked)})", f"id LIKE '%\\_{asked}%'"]
+        return f"{id_} may be {' or '.join(named[:5])}"
+    names = [f"id = {quoted(id_)}"]
+    if len(id_) >= LEAST_OF_ID and id_.isascii() and id_.replace("_", "").isalnum():
+        names += [f"starts_with(id, {quoted(id_)})", f"id LIKE '%\\_{id_}%'"]
     where = " OR ".join(names)
     columns = ["id", "status", "owner_entity_id"]
     places = ("facts", "facts_archive")
     rows = pl.concat([reading.frame(name, where, columns, limit=1, order=["id"]) for name in places]).to_dicts()
-    if not rows and len(asked) < LEAST_OF_ID:
-        return f"{asked!r} is too short for an id: give {LEAST_OF_ID} characters"
+    if not rows and len(id_) < LEAST_OF_ID:
+        return f"{id_!r} is too short for an id: give {LEAST_OF_ID} characters"
     if not rows:
-        return f"{asked!r} is not the id of any fact"
+        return f"{id_!r} is not the id of any fact"
     row = rows[0]
     if row["status"] != "active" or row["owner_entity_id"] == entity_id:
-        return f"{asked} is {row['status'] if row['status'] != 'active' else 'no longer true'}"
+        return f"{id_} is {row['status'] if row['status'] != 'active' else 'no longer true'}"
     owner = reading.by_ids("entities", [row["owner_entity_id"]], ["name"])["name"].to_list()
-    return f"{asked} is filed under {owner[0] if owner else 'nothing'}"
+    return f"{id_} is filed under {owner[0] if owner else 'nothing'}"
 
 
 def _retired(entity_id: str, plan: Retirement) -> Retired:
-    told = plan.facts.filter(pl.col("id").is_in(plan.retired)).sort("id").select("id", "statement")
-    return Retired(entity_id, tuple(told.iter_rows()), plan.cleared)
+    facts = plan.facts.filter(pl.col("id").is_in(plan.retired)).sort("id").select("id", "statement")
+    return Retired(entity_id, tuple(facts.iter_rows()), plan.cleared)
 
 
 @task("clear stale flags")

@@ -89,11 +89,11 @@ async def publish_report(run: Run, report: Mapping[str, Any]) -> None:
 
     place = f"--store {run.store} --namespace {run.namespace}"
     left = len(report["proposals"])
-    told = (
+    outcome = (
         f"{left} splits proposed; take them back: `slowwave undo {run.id} {place}`." if left else "Nothing was changed."
     )
     await acreate_markdown_artifact(
-        f"{report_markdown(report, place)}\n{told} No model was asked: 0 calls, 0 dollars.",
+        f"{report_markdown(report, place)}\n{outcome} No model was asked: 0 calls, 0 dollars.",
         key="consolidation-report",
         description="What wants a person's eye",
     )
@@ -138,7 +138,7 @@ def report_markdown(report: Mapping[str, Any], place: str = "", limit: int | Non
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What was mended, and what is wrong now."""
+    """Mended defects, and those that are left."""
 
     run: str
     mended: tuple[Finding, ...]
@@ -146,8 +146,8 @@ class Examined:
 
     def as_json(self) -> dict[str, Any]:
         """All of it as plain data."""
-        told = {"mended": [asdict(each) for each in self.mended], "findings": [asdict(each) for each in self.left]}
-        return {"run": self.run, "state": "completed", **told}
+        lists = {"mended": [asdict(each) for each in self.mended], "findings": [asdict(each) for each in self.left]}
+        return {"run": self.run, "state": "completed", **lists}
 
     def sentence(self) -> str:
         """How the namespace is."""

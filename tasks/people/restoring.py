@@ -10,6 +10,7 @@ import polars as pl
 
 from recall.stories import fact_named
 from slowwave.errors import Refused, UnknownName, UnusableInput
+from slowwave.lifecycle import run_counts
 from slowwave.lifecycle.restore import READ, Departure, RestorationPlan, departure_of, plan_restoration
 from slowwave.resolution.entities import revived
 from slowwave.revision.conflicts import single_valued
@@ -43,23 +44,23 @@ def restore(run: Run, ids: Sequence[str] = (), of_run: str | None = None, *, dry
     snapshot = store_of(run).snapshot()
     chosen = _chosen(snapshot, ids, of_run)
     if of_run is None and (standing := _restored(_plan(snapshot, run, chosen)).refused):
-        told = "; ".join(f"“{statement}” ({id_}): {reason}" for id_, statement, reason in standing)
-        raise Refused(f"Nothing was restored. {told}", "Leave these out; `slowwave why ID` tells more.")
+        reasons = "; ".join(f"“{statement}” ({id_}): {reason}" for id_, statement, reason in standing)
+        raise Refused(f"Nothing was restored. {reasons}", "Leave these out; `slowwave why ID` tells more.")
     if dry_run:
         return _restored(_plan(snapshot, run, chosen))
     tally = Counts(run.id)
     with recorded(run, tally, {"ids": list(ids), "run": of_run}):
         restored = restore_facts(run, chosen)
-        tally.counts = {"facts restored": len(restored.facts), "facts not restored": len(restored.refused)}
+        tally.counts = {run_counts.FACTS_RESTORED: len(restored.facts), "facts not restored": len(restored.refused)}
     return restored
 
 
 @task("restore facts")
 def restore_facts(run: Run, ids: Sequence[str]) -> Restored:
-    """Make archived facts active again, wherever they lie, in commits of 5,000; those that may not are told (S3-07).
+    """Make archived facts active again, from both tables, in commits of 5,000; returns others with a reason (S3-07).
 
     Their aspects come back, and flags and open pairs that left with them. What they are compared with is looked at
-    anew, they have no score until the next sweep, and their age counts from now (S4-07).
+    again, they have no score until the next sweep, and their age counts from now (S4-07).
     """
     store = store_of(run)
     parts, owners = [Restored()], []
@@ -82,7 +83,7 @@ def _chosen(snapshot: Snapshot, ids: Sequence[str], of_run: str | None) -> list[
         raise UnusableInput("Name facts by their ids, or one run that retired some.", "See `slowwave archived`.")
     if of_run is not None:
         return _of_run(snapshot, of_run)
-    meant = [fact_named(snapshot, asked) for asked in ids]
+    meant = [fact_named(snapshot, id_) for id_ in ids]
     rows = _rows(snapshot, meant, ["id", "status"])
     if wrong := [f"{fact} is {status}" for fact, status in rows.filter(pl.col("status") != "archived").iter_rows()]:
         raise UnusableInput(
@@ -94,11 +95,11 @@ def _chosen(snapshot: Snapshot, ids: Sequence[str], of_run: str | None) -> list[
 def _of_run(snapshot: Snapshot, of_run: str) -> list[str]:
     """The facts that a run, or a phase of it, retired and that are archived still."""
     phases = snapshot.by_ids("runs", [of_run], ["id"], key="parent_id")["id"]
-    told = snapshot.by_ids("decisions", [of_run, *phases], ["subject_id", "at"], key="run_id", where=LEFT)
-    rows = _rows(snapshot, told["subject_id"], ["id", "expired_at"], ARCHIVED)
-    found = rows.join(told, left_on=["id", "expired_at"], right_on=["subject_id", "at"], how="semi")["id"].sort()
+    decisions = snapshot.by_ids("decisions", [of_run, *phases], ["subject_id", "at"], key="run_id", where=LEFT)
+    rows = _rows(snapshot, decisions["subject_id"], ["id", "expired_at"], ARCHIVED)
+    found = rows.join(decisions, left_on=["id", "expired_at"], right_on=["subject_id", "at"], how="semi")["id"].sort()
     known = snapshot.frame("runs", columns=["id"])["id"]
-    if told.is_empty() and of_run not in known:
+    if decisions.is_empty() and of_run not in known:
         raise UnknownName("run", of_run, known)
     if found.is_empty():
         raise UnusableInput(
@@ -124,8 +125,8 @@ def _rows(
 def _plan(reading: Reading, run: Run, ids: Sequence[str]) -> RestorationPlan:
     archived = with_inverses(reading, _rows(reading, ids, where=ARCHIVED, with_vector=True), ARCHIVED, TABLES)
     left = reading.by_ids("decisions", archived["id"], ["subject_id", "at", "measures"], key="subject_id", where=LEFT)
-    told = dict(left.sort("at").select("subject_id", "measures").iter_rows())
-    departures = {fact: departure_of(measures) for fact, measures in told.items()}
+    last = dict(left.sort("at").select("subject_id", "measures").iter_rows())
+    departures = {fact: departure_of(measures) for fact, measures in last.items()}
     ends = pl.concat([archived[end] for end in _ENDS]).drop_nulls().unique()
     others = reading.by_ids("facts", archived["subject_id"], READ, key="subject_id", where=live_sql(run.now))
     return plan_restoration(

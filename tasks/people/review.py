@@ -34,8 +34,8 @@ _NOT_NOW = {
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
-    """What became of a proposal: its state now, and why where it could not be carried out."""
+class DecidedProposal:
+    """The result for a proposal: its state now, and why where it could not be carried out."""
 
     id: str
     state: str
@@ -51,11 +51,11 @@ def approve(
     person: Person,
     note: str = "",
     settings: IngestSettings = IngestSettings(),  # noqa: B008 (frozen)
-) -> tuple[Decided, ...]:
-    """Carry out what a person said yes to, in one commit; what has grown stale is refused and told (T50).
+) -> tuple[DecidedProposal, ...]:
+    """Carry out what a person said yes to, in one commit; a stale proposal is refused (T50).
 
     `ids` may be the short forms that tables show. `Refused` where nothing can be carried out because none is open.
-    Candidates whose plan is stale are planned again by these `settings` and proposed anew: `replaced_by`.
+    Candidates whose plan is stale are planned and proposed again by these `settings`: `replaced_by`.
     """
     done = _decide(run, ids, person, note, is_yes=True)
     stale = proposals_by_id(store_of(run).snapshot(), [each.id for each in done if each.state == "stale"])
@@ -64,8 +64,8 @@ def approve(
 
 
 def _proposed_again(
-    run: Run, done: Sequence[Decided], stale: Sequence[Proposal], settings: IngestSettings
-) -> tuple[Decided, ...]:
+    run: Run, done: Sequence[DecidedProposal], stale: Sequence[Proposal], settings: IngestSettings
+) -> tuple[DecidedProposal, ...]:
     from tasks.ingest.application import apply_patches
 
     facts = [change.id for each in stale for change in each.changes if change.table == "facts"]
@@ -82,38 +82,34 @@ def _proposed_again(
 
 
 @task("reject proposals")
-def reject(run: Run, ids: Sequence[str], person: Person, note: str = "") -> tuple[Decided, ...]:
+def reject(run: Run, ids: Sequence[str], person: Person, note: str = "") -> tuple[DecidedProposal, ...]:
     """Leave things as they are because a person said no; the same is not proposed again."""
     return _decide(run, ids, person, note, is_yes=False)
 
 
 @task("approve for later")
-def approve_for_later(run: Run, proposal_id: str, person: Person, note: str = "") -> Decided:
+def approve_for_later(run: Run, proposal_id: str, person: Person, note: str = "") -> DecidedProposal:
     """Say yes to a proposal that somebody else, such as an agent, is to carry out; it is checked again by then."""
     check_person(person)
     with store_of(run).commit(run.id, "review", run.now) as tx:
         chosen = open_proposals(tx, [proposal_id])[0]
         record(tx, run, {chosen.id: ("approved", "")}, person, note)
-        tx.upsert("decisions", _told(run, [chosen], person, note, "approve"))
-    return Decided(chosen.id, "approved", chosen.title)
+        tx.upsert("decisions", _decision_rows(run, [chosen], person, note, "approve"))
+    return DecidedProposal(chosen.id, "approved", chosen.title)
 
 
-def _decide(run: Run, ids: Sequence[str], person: Person, note: str, *, is_yes: bool) -> tuple[Decided, ...]:
+def _decide(run: Run, ids: Sequence[str], person: Person, note: str, *, is_yes: bool) -> tuple[DecidedProposal, ...]:
     check_person(person)
     with store_of(run).commit(run.id, "review", run.now) as tx:
         chosen = open_proposals(tx, ids)
         states = _carry_out(tx, run, chosen, person) if is_yes else _turn_down(tx, run, chosen, person)
         record(tx, run, states, person, note)
         meant = [each for each in chosen if states[each.id][0] in ("applied", "rejected")]
-        tx.upsert("decisions", _told(run, meant, person, note, "approve" if is_yes else "reject"))
+        tx.upsert("decisions", _decision_rows(run, meant, person, note, "approve" if is_yes else "reject"))
         settle_patches(tx, [change.id for each in chosen for change in each.changes if change.table == "facts"])
     if is_yes:
         renew_profiles(run, _owners(run, [each for each in chosen if states[each.id][0] == "applied"]))
-    return tuple(Decided(each.id, *_ending(states[each.id], each)) for each in chosen)
-
-
-def _ending(state: tuple[str, str], proposal: Proposal) -> tuple[str, str, str]:
-    return state[0], proposal.title, state[1]
+    return tuple(DecidedProposal(each.id, states[each.id][0], each.title, states[each.id][1]) for each in chosen)
 
 
 def check_person(person: Person) -> None:
@@ -124,12 +120,12 @@ def check_person(person: Person) -> None:
 def open_proposals(reading: Reading, ids: Sequence[str]) -> list[Proposal]:
     """The proposals of these ids, which must all be open."""
     whole = {each.id: each for each in proposals_by_id(reading, ids)}
-    named = [whole.get(asked) or proposal_named(reading, asked) for asked in ids]
+    named = [whole.get(id_) or proposal_named(reading, id_) for id_ in ids]
     chosen = list({each.id: each for each in named}.values())
     closed = [each for each in chosen if each.state not in OPEN]
     if closed:
-        told = "; ".join(f"{each.id}: {_NOT_NOW[each.state]}" for each in closed)
-        raise Refused(f"Nothing was decided. {told}", "`slowwave review list` shows what waits.")
+        states = "; ".join(f"{each.id}: {_NOT_NOW[each.state]}" for each in closed)
+        raise Refused(f"Nothing was decided. {states}", "`slowwave review list` shows what waits.")
     return chosen
 
 
@@ -151,22 +147,24 @@ def _turn_down(tx: Transaction, run: Run, chosen: Sequence[Proposal], person: Pe
     stored = tx.by_ids("proposals", [each.id for each in chosen], ["id", "otherwise"])
     rest = [(each, _signed(proposal, person)) for proposal, text in stored.iter_rows() for each in decoded(text)]
     changed = [each for each, _ in rest if not each.is_new]
-    held = {(name, row["id"]): row for name in {each.table for each in changed}
+    now_stored = {(name, row["id"]): row for name in {each.table for each in changed}
             for row in tx.by_ids(name, [each.id for each in changed]).iter_rows(named=True)}  # fmt: skip
-    kept = {(each.table, each.id): (each, more) for each, more in rest if each.is_new or _is_as_it_was(each, held)}
+    kept = {
+        (each.table, each.id): (each, more) for each, more in rest if each.is_new or _is_as_it_was(each, now_stored)
+    }
     write_changes(tx, list(kept.values()), run.now)
     return {each.id: ("rejected", "") for each in chosen}
 
 
 def _signed(proposal_id: str, person: Person) -> dict[str, str]:
-    """What a decision says of who decided."""
+    """The fields of a decision about the person who decided."""
     return {"approved_by": person.name, "proposal_id": proposal_id}
 
 
-def _is_as_it_was(change: Change, held: Mapping[tuple[str, str], Mapping[str, Any]]) -> bool:
-    row = held.get((change.table, change.id))
-    told = {name: value for name, value in (change.before or {}).items() if value is None or isinstance(value, str)}
-    return row is not None and all(row[name] == value for name, value in told.items())
+def _is_as_it_was(change: Change, stored: Mapping[tuple[str, str], Mapping[str, Any]]) -> bool:
+    row = stored.get((change.table, change.id))
+    before = {name: value for name, value in (change.before or {}).items() if value is None or isinstance(value, str)}
+    return row is not None and all(row[name] == value for name, value in before.items())
 
 
 def record(tx: Transaction, run: Run, states: Mapping[str, tuple[str, str]], person: Person, note: str) -> None:
@@ -185,7 +183,7 @@ def record(tx: Transaction, run: Run, states: Mapping[str, tuple[str, str]], per
     )
 
 
-def _told(run: Run, chosen: Sequence[Proposal], person: Person, note: str, action: str) -> pl.DataFrame:
+def _decision_rows(run: Run, chosen: Sequence[Proposal], person: Person, note: str, action: str) -> pl.DataFrame:
     """The ledger: who said yes or no, to what, and why."""
     verb, note = {"approve": "said yes to", "reject": "said no to"}[action], cleaned(note)
     rows = [
@@ -208,7 +206,7 @@ def _told(run: Run, chosen: Sequence[Proposal], person: Person, note: str, actio
 
 
 def _open_again(tx: Transaction, stale: Sequence[Proposal]) -> None:
-    """Patches whose plan grew stale are decided anew by the next run that applies."""
+    """Open stale patches again, so that the next run decides them."""
     facts = [change.id for each in stale if each.action == "patch" for change in each.changes]
     ids = tx.by_ids("facts", facts, ["patch_batch_id"], where="status = 'candidate'")["patch_batch_id"].unique()
     rows = tx.by_ids("patch_batches", ids.drop_nulls())

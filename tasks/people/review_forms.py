@@ -21,7 +21,7 @@ from tasks.runtime.engine import is_inline, log
 from tasks.runtime.run_pages import markdown_table, plain_text
 from tasks.runtime.runs import Run
 
-from .review import Decided
+from .review import DecidedProposal
 
 DIFF_LINES = 12
 IN_BOX, SHORT = 3, 160
@@ -44,15 +44,15 @@ class SplitOfForm(BaseModel):
     )
 
 
-def asked_about(reading: Reading, proposals: Sequence[Proposal]) -> tuple[Asked, ...]:
+def questions_about(reading: Reading, proposals: Sequence[Proposal]) -> tuple[Asked, ...]:
     """What the form is to ask about these; observations carry their words, by which a person knows them."""
     return tuple(
-        Asked(each.id, each.action, each.title, each.is_risky, _worded(reading, each), _told(reading, each))
+        Asked(each.id, each.action, each.title, each.is_risky, _worded(reading, each), _lines_about(reading, each))
         for each in proposals
     )
 
 
-def _told(reading: Reading, each: Proposal) -> tuple[str, ...]:
+def _lines_about(reading: Reading, each: Proposal) -> tuple[str, ...]:
     """Risks, reason, and in words the first of what would change."""
     risks = f"High risk: {', '.join(each.risks)}." if each.is_risky else "Low risk."
     lines = summary_of(reading, each)
@@ -68,19 +68,19 @@ def _worded(reading: Reading, each: Proposal) -> dict[str, Any]:
 
 
 def _replaced(ask: Mapping[str, Any], words: Mapping[str, str]) -> dict[str, Any]:
-    def told(facts: Sequence[str]) -> list[str]:
+    def worded(facts: Sequence[str]) -> list[str]:
         return [words.get(fact, fact) for fact in facts]
 
     changed: dict[str, Any] = dict(ask)
     if "observations" in ask:
-        changed["observations"] = told(ask["observations"])
+        changed["observations"] = worded(ask["observations"])
     if "splits" in ask:
-        changed["splits"] = [{**part, "observations": told(part["observations"])} for part in ask["splits"]]
+        changed["splits"] = [{**part, "observations": worded(part["observations"])} for part in ask["splits"]]
     return changed
 
 
 def form_of(
-    asked: Sequence[Asked], person: str = "", given: Mapping[str, Any] | None = None, why: Sequence[str] = ()
+    questions: Sequence[Asked], person: str = "", given: Mapping[str, Any] | None = None, why: Sequence[str] = ()
 ) -> type[RunInput]:
     """The form: a name, one decision for what has no risk (if anything has none), and a box for each proposal.
 
@@ -95,12 +95,12 @@ def form_of(
         "low_risk": (Bulk, Field(before.get("low_risk", EACH), title="All that have no risk", description=_BULK)),
         "note": (str, Field(before.get("note", ""), title="Note", max_length=1000, description="Why, for the ledger.")),
     }  # fmt: skip
-    if all(each.is_risky for each in asked):
+    if all(each.is_risky for each in questions):
         del fields["low_risk"]
-    for number, each in enumerate(asked, 1):
+    for number, each in enumerate(questions, 1):
         fields[_field(number)] = _box(number, each, before.get(_field(number), {}))
     model = create_model("ReviewForm", __base__=ReviewInput, **fields)
-    return model.with_initial_data(description=_description(asked, why))
+    return model.with_initial_data(description=_description(questions, why))
 
 
 def _field(number: int) -> str:
@@ -109,10 +109,10 @@ def _field(number: int) -> str:
 
 def _box(number: int, each: Asked, before: Mapping[str, Any]) -> tuple[type[BaseModel], Any]:
     """A box of the form: the decision, and what may be modified."""
-    said = Said if each.can_be_modified else Literal["wait", "approve", "reject"]
+    choices = Said if each.can_be_modified else Literal["wait", "approve", "reject"]
     ask = {**each.ask, **{key: before[key] for key in each.ask if key in before}}
     parts: dict[str, Any] = {
-        "decision": (said, Field(before.get("decision", "wait"), title="Decision", description=_choices(each))),
+        "decision": (choices, Field(before.get("decision", "wait"), title="Decision", description=_choices(each))),
     }
     if is_large(each):
         parts |= _names_of_parts(each, before)
@@ -124,8 +124,8 @@ def _box(number: int, each: Asked, before: Mapping[str, Any]) -> tuple[type[Base
         )
     if "observations" in ask:
         facts = list(ask["observations"])
-        told = "With modify: those that are to go; take out what is to stay."
-        parts["observations"] = (list[str], Field(facts, title="Observations", description=told))
+        hint = "With modify: those that are to go; take out what is to stay."
+        parts["observations"] = (list[str], Field(facts, title="Observations", description=hint))
     title = f"{number}. {each.title}"
     box = create_model(f"Proposal{number:02d}", __config__=ConfigDict(extra="ignore", title=title), **parts)
     return box, Field(default_factory=box, title=title, description=_in_short(each))
@@ -141,11 +141,11 @@ def _names_of_parts(each: Asked, before: Mapping[str, Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for number, part in enumerate(each.ask["splits"], 1):
         count = len(part["observations"])
-        told = f"Its name. With modify: rename it, or write {LEFT_OUT} to leave it out."
+        hint = f"Its name. With modify: rename it, or write {LEFT_OUT} to leave it out."
         title = f"New entity {number}, of {count} observation{'s' if count != 1 else ''}"
         fields[_part(number)] = (
             str,
-            Field(before.get(_part(number), part["name"]), title=title, description=told, max_length=200),
+            Field(before.get(_part(number), part["name"]), title=title, description=hint, max_length=200),
         )
     return fields
 
@@ -155,12 +155,12 @@ def _part(number: int) -> str:
 
 
 def _in_short(each: Asked) -> str:
-    """The lines that it is told by, as far as they fit above a box; the page has all."""
+    """The lines about it, as far as they fit above a box; the page has all."""
     lead, *lines = each.told or ("",)
     if is_large(each):
         return lead
-    told = [line if len(line) <= SHORT else f"{line[:SHORT].rstrip()}…" for line in lines[:IN_BOX]]
-    return _APART.join([lead, *told, *(["…"] if len(lines) > IN_BOX else [])])
+    short = [line if len(line) <= SHORT else f"{line[:SHORT].rstrip()}…" for line in lines[:IN_BOX]]
+    return _APART.join([lead, *short, *(["…"] if len(lines) > IN_BOX else [])])
 
 
 def _choices(each: Asked) -> str:
@@ -169,13 +169,13 @@ def _choices(each: Asked) -> str:
     return f"wait leaves it for another time{more}.{moved}"
 
 
-def _description(asked: Sequence[Asked], why: Sequence[str]) -> str:
+def _description(questions: Sequence[Asked], why: Sequence[str]) -> str:
     """The page above the form, in Markdown."""
     lines = [f"**That could not be meant.** {plain_text(each)}\n" for each in why]
     lines.append(
-        f"{len(asked)} waiting. Nothing is changed unless you say so, and `slowwave undo RUN` takes it back.\n"
+        f"{len(questions)} waiting. Nothing is changed unless you say so, and `slowwave undo RUN` takes it back.\n"
     )
-    for number, each in enumerate(asked, 1):
+    for number, each in enumerate(questions, 1):
         lines += markdown_of(number, each)
     return "\n".join(lines)
 
@@ -193,38 +193,40 @@ def markdown_of(number: int, each: Asked) -> list[str]:
     ]
 
 
-def filled_in(asked: Sequence[Asked], given: Mapping[str, Any]) -> dict[str, Verdict]:
-    """What was said to each proposal, by its id."""
-    told = {}
-    for number, each in enumerate(asked, 1):
+def filled_in(questions: Sequence[Asked], given: Mapping[str, Any]) -> dict[str, Verdict]:
+    """The verdict on each proposal, by its id."""
+    verdicts = {}
+    for number, each in enumerate(questions, 1):
         box = given.get(_field(number)) or {}
-        said = cast(Said, box.get("decision", "wait"))
+        choice = cast(Said, box.get("decision", "wait"))
         ask: dict[str, Any] = {key: box[key] for key in each.ask if key in box}
         if is_large(each):
-            ask["splits"] = _named_anew(each, box)
-        told[each.id] = Verdict(each.id, said, _bare({**each.ask, **ask}, each) if ask else None)
-    return told
+            ask["splits"] = _renamed_parts(each, box)
+        verdicts[each.id] = Verdict(each.id, choice, _bare({**each.ask, **ask}, each) if ask else None)
+    return verdicts
 
 
-def _named_anew(each: Asked, box: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _renamed_parts(each: Asked, box: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The parts of a large split under the names that they were given, without those that were left out."""
     parts = enumerate(each.ask["splits"], 1)
     named = [(" ".join(box.get(_part(number), part["name"]).split()), part) for number, part in parts]
     return [{**part, "name": name} for name, part in named if name not in ("", LEFT_OUT)]
 
 
-def bare(asked: Asked) -> Asked:
+def bare(question: Asked) -> Asked:
     """The question with an ask of ids alone."""
-    return Asked(asked.id, asked.action, asked.title, asked.is_risky, _bare(asked.ask, asked), asked.told)
+    return Asked(
+        question.id, question.action, question.title, question.is_risky, _bare(question.ask, question), question.told
+    )
 
 
-def _bare(ask: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
-    """The ask with ids only; an observation that cannot be told stays as it was written, which is a fault."""
-    ids = [each.partition(_APART)[0] for each in observations_in(asked.ask)]
+def _bare(ask: Mapping[str, Any], question: Asked) -> dict[str, Any]:
+    """The ask with ids only; an observation that matches no id stays as it was written, which is a fault."""
+    ids = [each.partition(_APART)[0] for each in observations_in(question.ask)]
     found = {}
-    for told in observations_in(ask):
-        named = named_by(told.partition(_APART)[0].strip(), ids)
-        found[told] = named[0] if len(named) == 1 else told
+    for text in observations_in(ask):
+        named = named_by(text.partition(_APART)[0].strip(), ids)
+        found[text] = named[0] if len(named) == 1 else text
     return _replaced(ask, found)
 
 
@@ -242,8 +244,8 @@ class ReviewInput(RunInput):
         """The JSON schema, in which each property has its own title."""
         schema = super().model_json_schema(*given, **named)
         titles = {name: field.title for name, field in cls.model_fields.items() if field.title}
-        for name, told in schema["properties"].items():
-            told["title"] = titles.get(name, told.get("title", name))
+        for name, field_schema in schema["properties"].items():
+            field_schema["title"] = titles.get(name, field_schema.get("title", name))
         return schema
 
 
@@ -276,13 +278,13 @@ async def nothing_waits(run: Run) -> dict[str, Any]:
     return {"run": run.id, "state": "completed", "waiting": [], "decided": [], "note": "Nothing waits."}
 
 
-async def nobody_to_ask(run: Run, asked: Sequence[Asked]) -> dict[str, Any]:
+async def nobody_to_ask(run: Run, questions: Sequence[Asked]) -> dict[str, Any]:
     """The end of a run that cannot be suspended: without Prefect, or not from a deployment."""
     place = f"--store {run.store} --namespace {run.namespace}"
-    note = f"{len(asked)} waiting. Decide in a terminal: slowwave review list {place}"
+    note = f"{len(questions)} waiting. Decide in a terminal: slowwave review list {place}"
     log.info("%s", note)
     await _publish_note(f"{note} Nothing was changed, and no model was asked.")
-    return {"run": run.id, "state": "completed", "waiting": _plain(asked), "decided": [], "note": note}
+    return {"run": run.id, "state": "completed", "waiting": _plain(questions), "decided": [], "note": note}
 
 
 async def _publish_note(note: str) -> None:
@@ -293,24 +295,24 @@ async def _publish_note(note: str) -> None:
         await acreate_markdown_artifact(plain_text(note), key="review-summary", description="What a person decided")
 
 
-async def publish_waiting(run: Run, asked: Sequence[Asked]) -> None:
+async def publish_waiting(run: Run, questions: Sequence[Asked]) -> None:
     """Show on the run's page what waits, with reasons, risks and what would change."""
     from prefect.artifacts import acreate_markdown_artifact
 
-    lines = [f"# {len(asked)} waiting", "", "Press Resume above and fill in the form, or decide in a terminal:", ""]
+    lines = [f"# {len(questions)} waiting", "", "Press Resume above and fill in the form, or decide in a terminal:", ""]
     lines += [f"`slowwave review list --store {run.store} --namespace {run.namespace}`", ""]
-    lines += [line for number, each in enumerate(asked, 1) for line in markdown_of(number, each)]
+    lines += [line for number, each in enumerate(questions, 1) for line in markdown_of(number, each)]
     await acreate_markdown_artifact("\n".join(lines), key="review-waiting", description="What waits for a person")
 
 
 async def publish_decided(
-    run: Run, asked: Sequence[Asked], verdicts: Sequence[Verdict], done: Sequence[Decided], name: str
+    run: Run, questions: Sequence[Asked], verdicts: Sequence[Verdict], done: Sequence[DecidedProposal], name: str
 ) -> dict[str, Any]:
-    """Show what became of it; returns the same as plain data."""
+    """Show the results; returns the same as plain data."""
     from prefect.artifacts import acreate_markdown_artifact
 
     meant = {each.id for each in verdicts}
-    left = [each for each in asked if each.id not in meant]
+    left = [each for each in questions if each.id not in meant]
     rows = [(each.title, STATES.get(each.state, each.state), each.outcome) for each in done]
     rows += [(each.title, "waits", "") for each in left]
     place = f"--store {run.store} --namespace {run.namespace}"
@@ -323,5 +325,5 @@ async def publish_decided(
     return {"run": run.id, "state": state, "by": name, "waiting": _plain(left), "decided": decided, "note": ""}
 
 
-def _plain(asked: Sequence[Asked]) -> list[dict[str, Any]]:
-    return [{"id": each.id, "action": each.action, "title": each.title, "risky": each.is_risky} for each in asked]
+def _plain(questions: Sequence[Asked]) -> list[dict[str, Any]]:
+    return [{"id": each.id, "action": each.action, "title": each.title, "risky": each.is_risky} for each in questions]

@@ -1,4 +1,4 @@
-"""Reviewing: what a person said to what waits is carried out as one run, which can be undone."""
+"""Reviewing: a person's verdicts on proposals are carried out as one run, which can be undone."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tasks.runtime.runs import Run, as_run, existing_store
 
 from .modifying import modify
 from .observations import plan_to_retire, propose_deletion
-from .review import OPEN, Decided, approve, approve_for_later, check_person, open_proposals, reject
-from .review_forms import asked_about, bare, filled_in, form_of, publish_waiting
+from .review import OPEN, DecidedProposal, approve, approve_for_later, check_person, open_proposals, reject
+from .review_forms import bare, filled_in, form_of, publish_waiting, questions_about
 
 Choice = Literal["approve", "later", "reject"]
 _COUNTS = {
@@ -45,11 +45,11 @@ def waiting(
     return tuple(chosen[:limit])
 
 
-def decide(run: Run, ids: Sequence[str], choice: Choice, person: Person, note: str = "") -> tuple[Decided, ...]:
+def decide(run: Run, ids: Sequence[str], choice: Choice, person: Person, note: str = "") -> tuple[DecidedProposal, ...]:
     """Approve or reject proposals by ids or short forms; raises before it begins where one is unknown or decided."""
     check_person(person)
     chosen = [each.id for each in open_proposals(existing_store(run).snapshot(), ids)]
-    work: Mapping[Choice, Callable[[], tuple[Decided, ...]]] = {
+    work: Mapping[Choice, Callable[[], tuple[DecidedProposal, ...]]] = {
         "approve": lambda: approve(run, chosen, person, note),
         "reject": lambda: reject(run, chosen, person, note),
         "later": lambda: tuple(approve_for_later(run, each, person, note) for each in chosen),
@@ -57,10 +57,10 @@ def decide(run: Run, ids: Sequence[str], choice: Choice, person: Person, note: s
     return as_run(run, {"proposals": chosen, "choice": choice, "door": person.door}, work[choice], _counted)
 
 
-def modified(run: Run, asked: str, ask: Mapping[str, Any], person: Person) -> Decided:
+def modified(run: Run, id_: str, ask: Mapping[str, Any], person: Person) -> DecidedProposal:
     """Put a proposal with a changed ask in the place of one that waits."""
     check_person(person)
-    chosen = open_proposals(existing_store(run).snapshot(), [asked])[0].id
+    chosen = open_proposals(existing_store(run).snapshot(), [id_])[0].id
     parameters = {"proposals": [chosen], "choice": "modify", "door": person.door}
     return as_run(run, parameters, lambda: modify(run, chosen, ask, person), lambda done: _counted([done]))
 
@@ -80,51 +80,51 @@ def leave_deletion(run: Run, entity_id: str, ids: Sequence[str], reason: str = "
     return as_run(run, parameters, work, lambda made: {"proposals": 1}), store.snapshot()
 
 
-def carry_out(run: Run, verdicts: Sequence[Verdict], person: Person, note: str = "") -> tuple[Decided, ...]:
-    """Do what was said to each: first what was approved, then what was rejected, then what was modified.
+def carry_out(run: Run, verdicts: Sequence[Verdict], person: Person, note: str = "") -> tuple[DecidedProposal, ...]:
+    """Carry out the verdicts: first approvals, then rejections, then modifications.
 
     Tolerant of a second time: what is no longer open, because this was done before or somebody else decided
-    meanwhile, is told as it is. What cannot be modified as asked is told as well, and waits on.
+    meanwhile, is returned as it is. A proposal that cannot be modified is returned too, and waits on.
     """
     store = existing_store(run)
-    is_open, told = _sorted_out(store, verdicts)
+    is_open, closed = _sorted_out(store, verdicts)
     if not is_open:
-        return told
+        return closed
 
-    def work() -> tuple[Decided, ...]:
-        done: list[Decided] = []
-        for said, act in (("approve", approve), ("reject", reject)):
-            ids = [each.id for each in is_open if each.said == said]
+    def work() -> tuple[DecidedProposal, ...]:
+        done: list[DecidedProposal] = []
+        for choice, act in (("approve", approve), ("reject", reject)):
+            ids = [each.id for each in is_open if each.said == choice]
             done += act(run, ids, person, note) if ids else ()
         done += [_tried(run, each, person) for each in is_open if each.said == "modify"]
         return tuple(done)
 
     parameters = {"proposals": [each.id for each in is_open], "choice": "each", "door": person.door}
-    return (*told, *as_run(run, parameters, work, _counted))
+    return (*closed, *as_run(run, parameters, work, _counted))
 
 
-def _sorted_out(store: Store, verdicts: Sequence[Verdict]) -> tuple[list[Verdict], tuple[Decided, ...]]:
-    """The verdicts on what is open, and what became of the others."""
+def _sorted_out(store: Store, verdicts: Sequence[Verdict]) -> tuple[list[Verdict], tuple[DecidedProposal, ...]]:
+    """The verdicts on open proposals, and the results of the others."""
     ids = [each.id for each in verdicts]
     rows = store.snapshot().by_ids("proposals", ids, ["id", "state", "title", "outcome"])
-    held = {row: rest for row, *rest in rows.iter_rows()}
-    told = []
+    stored = {row: rest for row, *rest in rows.iter_rows()}
+    closed = []
     for row in ids:
-        state, title, outcome = held.get(row, ("gone", "", "It is no longer there."))
+        state, title, outcome = stored.get(row, ("gone", "", "It is no longer there."))
         if state not in OPEN:
-            told.append(Decided(row, state, title or row, outcome or f"It was {state} before."))
-    return [each for each in verdicts if held.get(each.id, ("gone",))[0] in OPEN], tuple(told)
+            closed.append(DecidedProposal(row, state, title or row, outcome or f"It was {state} before."))
+    return [each for each in verdicts if stored.get(each.id, ("gone",))[0] in OPEN], tuple(closed)
 
 
-def _tried(run: Run, verdict: Verdict, person: Person) -> Decided:
+def _tried(run: Run, verdict: Verdict, person: Person) -> DecidedProposal:
     try:
         return modify(run, verdict.id, verdict.ask or {}, person)
     except SlowwaveError as error:
         found = proposal_named(existing_store(run).snapshot(), verdict.id)
-        return Decided(found.id, found.state, found.title, f"It was not modified: {error}")
+        return DecidedProposal(found.id, found.state, found.title, f"It was not modified: {error}")
 
 
-def _counted(done: Sequence[Decided]) -> dict[str, int]:
+def _counted(done: Sequence[DecidedProposal]) -> dict[str, int]:
     return dict(Counter(_COUNTS.get(each.state, each.state) for each in done))
 
 
@@ -134,7 +134,7 @@ def what_to_do(proposal: Proposal) -> str:
     return way.format(subject=proposal.subject)
 
 
-def with_ways_on(run: Run, done: Sequence[Decided]) -> tuple[Decided, ...]:
+def with_ways_on(run: Run, done: Sequence[DecidedProposal]) -> tuple[DecidedProposal, ...]:
     """The same, in which what was refused as stale says what can be done about it."""
     snapshot = existing_store(run).snapshot()
     return tuple(
@@ -153,50 +153,50 @@ KEPT = "review-asked"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a person filled in: who, what about everything without risk, and what about each, by id."""
+class FormAnswer:
+    """The answer of a person: name, decision on proposals without risk, and verdicts by id."""
 
     name: str
     low_risk: Bulk
     note: str
-    said: Mapping[str, Verdict]
+    verdicts: Mapping[str, Verdict]
 
 
 async def frozen(run: Run, action: str, limit: int) -> tuple[Asked, ...]:
     """What to ask about: what waits now, shown on the run's page; when the run goes on, what waited when it began."""
     if is_inline():
-        return _asked(run, action, limit)
+        return _questions(run, action, limit)
     from prefect.input import acreate_flow_run_input, aread_flow_run_input
 
     kept = await aread_flow_run_input(KEPT)
     if kept is None:
-        asked = _asked(run, action, limit)
-        if asked:
-            await publish_waiting(run, asked)
-        kept = as_plain(asked)
+        questions = _questions(run, action, limit)
+        if questions:
+            await publish_waiting(run, questions)
+        kept = as_plain(questions)
         await acreate_flow_run_input(KEPT, kept)
     return from_plain(kept)
 
 
-def _asked(run: Run, action: str, limit: int) -> tuple[Asked, ...]:
-    return asked_about(existing_store(run).snapshot(), waiting(run, action, limit=limit))
+def _questions(run: Run, action: str, limit: int) -> tuple[Asked, ...]:
+    return questions_about(existing_store(run).snapshot(), waiting(run, action, limit=limit))
 
 
-async def answered(asked: Sequence[Asked], person: str, timeout_hours: float) -> Answer:
-    """Suspend until somebody answers; what cannot be meant is asked again, with the reason."""
+async def answered(questions: Sequence[Asked], person: str, timeout_hours: float) -> FormAnswer:
+    """Suspend until a person answers; an answer that cannot be meant is asked for again, with the reason."""
     from prefect.flow_runs import asuspend_flow_run
 
     given: dict[str, Any] = {}
     why: tuple[str, ...] = ()
-    bare_ones = tuple(map(bare, asked))
+    bare_ones = tuple(map(bare, questions))
     for number in count(1):
-        form = form_of(asked, person, given, why)
+        form = form_of(questions, person, given, why)
         log.info("Waiting for a person: press Resume on this run, or use `slowwave review`.")
-        told = await asuspend_flow_run(form, timeout=round(timeout_hours * 3600), key=f"review-{number}")
-        given = told.model_dump()
-        said = filled_in(asked, given)
+        answer = await asuspend_flow_run(form, timeout=round(timeout_hours * 3600), key=f"review-{number}")
+        given = answer.model_dump()
+        verdicts = filled_in(questions, given)
         low_risk = given.get("low_risk", EACH)
-        why = complaints(bare_ones, said, given["name"], low_risk)
+        why = complaints(bare_ones, verdicts, given["name"], low_risk)
         if not why:
-            return Answer(" ".join(given["name"].split()), low_risk, given["note"], said)
+            return FormAnswer(" ".join(given["name"].split()), low_risk, given["note"], verdicts)
     raise AssertionError("unreachable")

@@ -35,12 +35,12 @@ from tasks.runtime.runs import Run, as_run, embedder_of, existing_store, store_o
 
 from .review import OPEN, approve
 
-_HELD = ("id", "statement", "valid_from")
+_OBSERVATION = ("id", "statement", "valid_from")
 
 
 @dataclass(frozen=True, slots=True)
 class SplitDone:
-    """What became, or would become, of an entity: its new entities (id, name), and how many observations moved."""
+    """The result of a split: the new entities (id, name), and how many observations moved."""
 
     entity: str
     entity_id: str
@@ -86,7 +86,7 @@ class Planned:
 
     @property
     def done(self) -> SplitDone:
-        """What it comes to."""
+        """The result."""
         parts = tuple(self.rows.entities.select("id", "name").iter_rows())
         parent = self.parent
         return SplitDone(parent["name"], parent["id"], parts, len(self.rows.moved), self.rows.remaining)
@@ -113,11 +113,11 @@ def split_entity(run: Run, entity_id: str, splits: Sequence[Split]) -> SplitDone
 
 
 def plan_of(run: Run, reading: Reading, name: str, splits: Sequence[Split]) -> Planned:
-    """What a split would write, as this reading shows; raises where it cannot be carried out."""
+    """The rows of a split, for one state of the store; raises where it cannot be carried out."""
     parent = exact_row(reading, name)
-    held = reading.by_ids("facts", [parent["id"]], _HELD, key="owner_entity_id", where=observed_sql(run))
-    checked = checked_splits(parent, splits, held, _taken(reading, splits))
-    return Planned(parent, checked, plan_split(parent, checked, held, run.now))
+    observations = reading.by_ids("facts", [parent["id"]], _OBSERVATION, key="owner_entity_id", where=observed_sql(run))
+    checked = checked_splits(parent, splits, observations, _taken(reading, splits))
+    return Planned(parent, checked, plan_split(parent, checked, observations, run.now))
 
 
 def _taken(reading: Reading, splits: Sequence[Split]) -> pl.DataFrame:
@@ -194,17 +194,17 @@ def observed_sql(run: Run) -> str:
 # Executing a split: a person says yes to the one that waits, or brings a plan and says yes to that (S0-14, T49).
 
 
-Plan = Mapping[str, Any] | Sequence[Any]
+SplitRequest = Mapping[str, Any] | Sequence[Any]
 """What `splits_of` understands, perhaps with the `plan_hash` that it was made for."""
 _LIST = "`slowwave review list --action split` shows what waits."
 
 
-def preview(run: Run, name: str, *, proposal: str | None = None, plan: Plan | None = None) -> SplitDone:
+def preview(run: Run, name: str, *, proposal: str | None = None, plan: SplitRequest | None = None) -> SplitDone:
     """What `execute` would do with the same arguments; raises where it cannot be done. Nothing is written."""
     snapshot = existing_store(run).snapshot()
     parent = exact_row(snapshot, name)
-    asked = waiting_split(snapshot, parent, proposal).ask if plan is None else plan
-    return plan_of(run, snapshot, parent["id"], splits_ofplan_of(run, snapshot, parent, asked)).done
+    request = waiting_split(snapshot, parent, proposal).ask if plan is None else plan
+    return plan_of(run, snapshot, parent["id"], splits_of_plan(run, snapshot, parent, request)).done
 
 
 def execute(
@@ -214,7 +214,7 @@ def execute(
     settings: SplitSettings,
     *,
     proposal: str | None = None,
-    plan: Plan | None = None,
+    plan: SplitRequest | None = None,
 ) -> SplitDone:
     """Carry out the split of an entity that waits, or that a person brings as a plan, as a run of its own.
 
@@ -225,9 +225,9 @@ def execute(
     parent = exact_row(snapshot, name)
     if plan is None:
         waiting = waiting_split(snapshot, parent, proposal)
-        told = {"entity": name, "proposal": waiting.id}
-        return as_run(run, told, lambda: _carry_out(run, waiting.id, person), _counts)
-    splits = splits_ofplan_of(run, snapshot, parent, plan)
+        parameters = {"entity": name, "proposal": waiting.id}
+        return as_run(run, parameters, lambda: _carry_out(run, waiting.id, person), _counts)
+    splits = splits_of_plan(run, snapshot, parent, plan)
 
     def work() -> SplitDone:
         made = propose_split(run, parent["id"], settings, splits, proposed_by="person")
@@ -236,17 +236,17 @@ def execute(
     return as_run(run, {"entity": name, "splits": [each.name for each in splits]}, work, _counts)
 
 
-def waiting_split(reading: Reading, parent: Mapping[str, Any], asked: str | None = None) -> Proposal:
-    """The split of an entity that waits, or was approved for later; of several the one whose id is `asked` for."""
-    if asked is not None:
-        found = proposal_named(reading, asked)
+def waiting_split(reading: Reading, parent: Mapping[str, Any], proposal_id: str | None = None) -> Proposal:
+    """The split of an entity that waits, or was approved for later; of several the one of `proposal_id`."""
+    if proposal_id is not None:
+        found = proposal_named(reading, proposal_id)
         if found.action != "split" or found.subject_id != parent["id"]:
             raise UnusableInput(f"{found.id} is not a split of {parent['name']!r}: {found.title}.", _LIST)
         return found
     open_ones = [each for state in OPEN for each in list_proposals(reading, state, action="split", entity=parent["id"])]
     if len(open_ones) > 1:
-        told = "; ".join(f"{each.id}: {each.title}" for each in open_ones)
-        raise UnusableInput(f"Several splits of {parent['name']!r} wait: {told}.", "Say which with --proposal ID.")
+        listed = "; ".join(f"{each.id}: {each.title}" for each in open_ones)
+        raise UnusableInput(f"Several splits of {parent['name']!r} wait: {listed}.", "Say which with --proposal ID.")
     if not open_ones:
         raise Refused(
             f"No split of {parent['name']!r} waits for a person.",
@@ -255,7 +255,7 @@ def waiting_split(reading: Reading, parent: Mapping[str, Any], asked: str | None
     return open_ones[0]
 
 
-def splits_ofplan_of(run: Run, reading: Reading, parent: Mapping[str, Any], plan: Plan) -> tuple[Split, ...]:
+def splits_of_plan(run: Run, reading: Reading, parent: Mapping[str, Any], plan: SplitRequest) -> tuple[Split, ...]:
     """The splits of a plan that can be carried out; `Refused` where it was made for something else (S0-13, T49)."""
     splits = splits_of(plan)
     whole = plan if isinstance(plan, Mapping) else {}
@@ -277,7 +277,7 @@ def _carry_out(run: Run, proposal_id: str, person: Person) -> SplitDone:
 
 
 def split_done(reading: Reading, run: Run, proposal: Proposal) -> SplitDone:
-    """What a split that was carried out has come to."""
+    """The result of a split that was carried out."""
     new = [each for each in proposal.changes if each.table == "entities" and each.is_new]
     parts = tuple((each.id, str((each.after or {})["name"])) for each in new)
     moved = sum(len(each.observations) for each in splits_of(proposal.ask))

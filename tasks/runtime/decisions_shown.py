@@ -1,4 +1,4 @@
-"""Tellings: which decisions are shown, and how they read."""
+"""Decisions as a run shows them: which ones, and in which words."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import polars as pl
 
 from slowwave.deduplication.reconciliation import ReconciliationPlan
 
-TOLD = 10
+SHOWN = 10
 LISTED = 1000
-"""What a dry run tells, which is asked for just that."""
+"""Decisions that a dry run shows: its only purpose."""
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class DecisionSummary:
     """One decision as it is shown: what was done, about which statement, and why."""
 
     action: str
@@ -27,9 +27,9 @@ class Telling:
         return self.action, self.statement, self.reason
 
 
-def told_of(plan: ReconciliationPlan, facts: pl.DataFrame) -> tuple[Telling, ...]:
+def decisions_of(plan: ReconciliationPlan, facts: pl.DataFrame) -> tuple[DecisionSummary, ...]:
     """The most interesting decisions about these facts: a model's before a rule's, of unlike words before like ones."""
-    said = dict(
+    statements = dict(
         pl.concat([part.select("id", "statement") for part in (facts, plan.reworded)], how="vertical").iter_rows()
     )
     order = {"fail": 0, "contradict": 1, "supersede": 1, "absorb": 1, "keep": 2}
@@ -38,24 +38,26 @@ def told_of(plan: ReconciliationPlan, facts: pl.DataFrame) -> tuple[Telling, ...
         by_rule=pl.col("decided_by") == "rule",
         likeness=pl.col("measures").str.json_path_match("$.jaccard").cast(pl.Float64, strict=False).fill_null(0.0),
     )
-    best = rows.sort("kind", "by_rule", "likeness", "subject_id").head(TOLD)
+    best = rows.sort("kind", "by_rule", "likeness", "subject_id").head(SHOWN)
     made = [
-        Telling(action, _sentence(said, action, subject, ids_in), reason)
+        DecisionSummary(action, _sentence(statements, action, subject, ids_in), reason)
         for action, subject, ids_in, reason in best.select("action", "subject_id", "ids_in", "reason").iter_rows()
     ]
     waiting = (
-        plan.pairs.filter(kind="redundant", outcome="pending").sort(-pl.col("cosine"), "a_id").head(TOLD - len(made))
+        plan.pairs.filter(kind="redundant", outcome="pending").sort(-pl.col("cosine"), "a_id").head(SHOWN - len(made))
     )
     left = [
-        Telling(
-            "wait", f"{said.get(a, a)} | {said.get(b, b)}", f"Rules cannot tell ({guard}); a model or a person can."
+        DecisionSummary(
+            "wait",
+            f"{statements.get(a, a)} | {statements.get(b, b)}",
+            f"Rules cannot tell ({guard}); a model or a person can.",
         )
         for a, b, guard in waiting.select("a_id", "b_id", "guard").iter_rows()
     ]
     return (*made, *left)
 
 
-def _sentence(said: dict[str, str], action: str, subject: str, ids_in: list[str]) -> str:
-    others = " · ".join(said.get(each, each) for each in ids_in if each != subject)
+def _sentence(statements: dict[str, str], action: str, subject: str, ids_in: list[str]) -> str:
+    others = " · ".join(statements.get(each, each) for each in ids_in if each != subject)
     sign = " ← " if action == "absorb" else " | "
-    return f"{said.get(subject, subject)}{sign}{others}" if others else said.get(subject, subject)
+    return f"{statements.get(subject, subject)}{sign}{others}" if others else statements.get(subject, subject)

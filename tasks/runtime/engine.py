@@ -227,14 +227,14 @@ def _raise_clean(error: Exception) -> NoReturn:
 
 
 class Watcher(Protocol):
-    """Whoever wants to see how far a run has come."""
+    """Receivers of the progress of a run."""
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
         """Called after each batch with counts of the stage."""
 
 
 Listener = Callable[[str], None]
-"""Whoever wants to read, line by line, which parts of a long run have ended."""
+"""Receivers of a line for each part of a long run that has ended."""
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 

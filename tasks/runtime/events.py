@@ -1,4 +1,4 @@
-"""Events: what a run says to whoever listens, so that automations can follow it."""
+"""Events: messages of a run to its listeners, so that automations can follow it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GATE_FAILED: Event = "slowwave.gate.failed"
 def announce(event: Event, run: Run, **counts: Any) -> None:
     """Say that something happened in the run's namespace; without an engine nobody listens, and nothing is said.
 
-    An event is sent in the background and may be lost: whoever must not miss one looks at the store.
+    An event is sent in the background and may be lost. A reader who must not miss one reads the store.
     """
     if not is_inline():
         from prefect.events import emit_event

@@ -107,7 +107,7 @@ LIMITS = PrefectLimits()  # of this process
 Body = Callable[..., Awaitable[Any]]
 
 
-_held: ContextVar[frozenset[str]] = ContextVar("held", default=frozenset())
+_turns: ContextVar[frozenset[str]] = ContextVar("turns", default=frozenset())
 
 
 def is_deployed() -> bool:
@@ -183,16 +183,16 @@ async def turn(store: str, namespace: str) -> AsyncIterator[None]:
     from prefect.concurrency.asyncio import concurrency
 
     name = turn_name(store, namespace)
-    if name in _held.get():
+    if name in _turns.get():
         yield
         return
     await _make_turn(name)
     async with concurrency(name, lease_duration=TURN_LEASE_S):
-        token = _held.set(_held.get() | {name})
+        token = _turns.set(_turns.get() | {name})
         try:
             yield
         finally:
-            _held.reset(token)
+            _turns.reset(token)
 
 
 def turn_name(store: str, namespace: str) -> str:

@@ -41,18 +41,18 @@ async def publish_summary(run: Run, tally: Tally) -> None:
     from prefect.artifacts import acreate_markdown_artifact, acreate_table_artifact
 
     summary = tally.summary()
-    told = summary["decisions"]
+    decisions = summary["decisions"]
     await acreate_markdown_artifact(
-        _markdown(run, summary, [tuple(row.values()) for row in told] or _decisions(run)),
+        _markdown(run, summary, [tuple(row.values()) for row in decisions] or _decisions(run)),
         key=f"{run.flow}-summary",
         description="What this run did",
     )
     await acreate_table_artifact(
         _outcomes(summary, tally.always), key=f"{run.flow}-outcomes", description="Counts by outcome, and what it cost"
     )
-    if told:
+    if decisions:
         await acreate_table_artifact(
-            plain_cells(told),
+            plain_cells(decisions),
             key=f"{run.flow}-decisions",
             description="The most interesting decisions and their reasons",
         )
@@ -147,13 +147,13 @@ def plain_text(text: str) -> str:
 
 
 def _decisions(run: Run) -> list[tuple[str, ...]]:
-    """A few decisions of the run, the rarest kinds first: what was merged or closed tells more than what was added."""
+    """A few decisions of the run, the rarest kinds first: a merge or an end is of more interest than a new fact."""
     snapshot = store_of(run).snapshot()
     made = snapshot.frame("decisions", f"run_id = '{run.id}'", ["id", "action", "subject_id", "reason"])
     rarest = made.with_columns(times=pl.len().over("action")).sort("times", "action", "id").head(SHOWN_DECISIONS)
     facts = snapshot.by_ids("facts", rarest["subject_id"], ["id", "statement"])
-    told = rarest.join(facts, left_on="subject_id", right_on="id", how="left", maintain_order="left")
-    return list(told.select("action", pl.col("statement").fill_null(""), "reason").iter_rows())
+    shown = rarest.join(facts, left_on="subject_id", right_on="id", how="left", maintain_order="left")
+    return list(shown.select("action", pl.col("statement").fill_null(""), "reason").iter_rows())
 
 
 # How much was believed over time, and how the scores lie: the numbers behind the pictures of a run.

@@ -118,8 +118,8 @@ def embedder_of(run: Run) -> Embedder:
 
 def embed_rows(run: Run, rows: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
     """The rows with the vector of their text, from a frame of id and text; null where it says nothing."""
-    seat = embedder_of(run)
-    vectors = vector_column(seat.embed(texts["text"].fill_null("").to_list()))
+    embedder = embedder_of(run)
+    vectors = vector_column(embedder.embed(texts["text"].fill_null("").to_list()))
     return rows.join(texts.select("id").with_columns(vectors), on="id", how="left", maintain_order="left")
 
 
@@ -136,8 +136,8 @@ def language_of(run: Run, settings: LanguageSettings) -> Language:
     return Language(settings, StoredAnswers(store_of(run), run.id))
 
 
-class Summary(Protocol):
-    """What a run counts as it goes; `waited_s` for the writer lease is told to it when the run ends."""
+class RunSummary(Protocol):
+    """The counts of a run; `waited_s`, its wait for the writer lease, is set when the run ends."""
 
     waited_s: float
 
@@ -182,7 +182,7 @@ class Writing:
 @contextmanager
 def recorded(
     run: Run,
-    counted: Summary,
+    counted: RunSummary,
     parameters: dict[str, Any],
     *,
     dry_run: bool = False,
@@ -263,21 +263,21 @@ def interrupt(tx: Transaction, runs: Iterable[str], is_gone: Callable[[str], boo
 
 
 def _record(
-    run: Run, row: dict[str, Any], counted: Summary, state: str, writing: Writing | None = None, **more: str
+    run: Run, row: dict[str, Any], counted: RunSummary, state: str, writing: Writing | None = None, **more: str
 ) -> dict[str, Any]:
-    """Record how it ended, whatever model the namespace has by then; returns what is told of it."""
+    """Record how it ended, with any model that the namespace has by then; returns the summary."""
     kind = "run" if writing is None else writing.kind
     with Store.open(run.store, run.namespace, retention=run.retention).commit(run.id, kind, run.now) as tx:
         if writing is not None:
             writing.write(tx)
         earlier = float(tx.frame("commits", f"run_id = {quoted(run.id)}", ["waited_s"])["waited_s"].sum())
         counted.waited_s = earlier + tx.held.waited_s
-        told = {**counted.summary(), **told_wait(counted.waited_s), **more}
-        tx.upsert("runs", pl.DataFrame([{**row, **_ending(state, told, counted.usage)}]))
-    return told
+        summary = {**counted.summary(), **lease_wait(counted.waited_s), **more}
+        tx.upsert("runs", pl.DataFrame([{**row, **_ending(state, summary, counted.usage)}]))
+    return summary
 
 
-def told_wait(seconds: float) -> dict[str, float]:
+def lease_wait(seconds: float) -> dict[str, float]:
     """How long a run waited for other writers, for its summary; nothing where it did not."""
     return {"waited for the lease, s": round(seconds, 1)} if seconds >= HARDLY_S else {}
 
@@ -320,12 +320,12 @@ def existing_store(run: Run) -> Store:
 # Ending a run by hand: of a process on another machine nobody here can know that it is gone.
 
 
-def end_run(store: Store, asked: str, now: datetime) -> str:
+def end_run(store: Store, id_: str, now: datetime) -> str:
     """Record that a run which counts as running was interrupted, with its parts; returns its id.
 
     Raises `Refused` for a run that has ended, and for one whose process is alive on this machine.
     """
-    run = run_named(store.snapshot(), asked)["id"]
+    run = run_named(store.snapshot(), id_)["id"]
     with store.commit(run, "run", now) as tx:
         [row] = tx.by_ids("runs", [run]).to_dicts()
         if row["state"] != "running":

@@ -62,24 +62,24 @@ def start_telemetry(environ: Mapping[str, str]) -> bool:
     """
     if _done:
         return _done[0]
-    asked = wanted(environ)
-    _done.append(bool(asked) and _can_be_met(asked, environ) and _start(asked, environ))
+    exporters = wanted(environ)
+    _done.append(bool(exporters) and _can_be_met(exporters, environ) and _start(exporters, environ))
     return _done[0]
 
 
-def _can_be_met(asked: Mapping[str, str], environ: Mapping[str, str]) -> bool:
-    unknown = sorted({kind for kind in asked.values() if kind not in KINDS})
+def _can_be_met(exporters: Mapping[str, str], environ: Mapping[str, str]) -> bool:
+    unknown = sorted({kind for kind in exporters.values() if kind not in KINDS})
     protocol = environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
     if unknown:
         log.warning("No telemetry: there is no exporter %s; use otlp, console or none.", ", ".join(unknown))
-    elif "otlp" in asked.values() and protocol != "http/protobuf":
+    elif "otlp" in exporters.values() and protocol != "http/protobuf":
         log.warning("No telemetry: OTEL_EXPORTER_OTLP_PROTOCOL=%s; only http/protobuf is spoken.", protocol)
     else:
         return True
     return False
 
 
-def _start(asked: Mapping[str, str], environ: Mapping[str, str]) -> bool:
+def _start(exporters: Mapping[str, str], environ: Mapping[str, str]) -> bool:
     try:
         from opentelemetry import metrics, trace
         from opentelemetry.sdk.metrics import MeterProvider
@@ -87,7 +87,7 @@ def _start(asked: Mapping[str, str], environ: Mapping[str, str]) -> bool:
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
 
-        spans, measures = _span_exporter(asked, environ), _metric_exporter(asked, environ)
+        spans, measures = _span_exporter(exporters, environ), _metric_exporter(exporters, environ)
     except ImportError:
         log.warning("No telemetry: it needs the extra `otel`: pip install 'slowwave[otel]'.")
         return False
@@ -103,24 +103,24 @@ def _start(asked: Mapping[str, str], environ: Mapping[str, str]) -> bool:
     return True
 
 
-def _span_exporter(asked: Mapping[str, str], environ: Mapping[str, str]) -> SpanExporter | None:
-    if asked.get("TRACES") == "console":
+def _span_exporter(exporters: Mapping[str, str], environ: Mapping[str, str]) -> SpanExporter | None:
+    if exporters.get("TRACES") == "console":
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
         return ConsoleSpanExporter(out=sys.stderr)
-    if "TRACES" not in asked:
+    if "TRACES" not in exporters:
         return None
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     return OTLPSpanExporter(timeout=_timeout(environ, "TRACES"))
 
 
-def _metric_exporter(asked: Mapping[str, str], environ: Mapping[str, str]) -> MetricExporter | None:
-    if asked.get("METRICS") == "console":
+def _metric_exporter(exporters: Mapping[str, str], environ: Mapping[str, str]) -> MetricExporter | None:
+    if exporters.get("METRICS") == "console":
         from opentelemetry.sdk.metrics.export import ConsoleMetricExporter
 
         return ConsoleMetricExporter(out=sys.stderr)
-    if "METRICS" not in asked:
+    if "METRICS" not in exporters:
         return None
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 
@@ -157,7 +157,7 @@ def traced(kind: Kind, name: str, body: Body) -> Body:
             return await body(*args, **kwargs)
         with _measured(kind, name) as note:
             done = await body(*args, **kwargs)
-            note(_told(done))
+            note(_attributes(done))
             return done
 
     @wraps(body)
@@ -192,14 +192,14 @@ def _measured(kind: Kind, name: str) -> Iterator[Note]:
 def watched_run(run: Run) -> Iterator[Callable[[str, Mapping[str, Any]], None]]:
     """Inside, a run is measured: as the flow that it is one of, or as a span of its own.
 
-    What is yielded is told how it ended: its state and its summary.
+    The caller passes state and summary of the end to the yielded function.
     """
     about: dict[str, Value] = {
         "slowwave.flow": run.flow, "slowwave.run.id": run.id, "slowwave.namespace": run.namespace,
     }  # fmt: skip
 
     def ended(state: str, summary: Mapping[str, Any]) -> None:
-        note(_told({**summary, "state": state}))
+        note(_attributes({**summary, "state": state}))
         _count(run.flow, state, summary.get("counts", {}))
 
     flow = _open.get()
@@ -212,16 +212,18 @@ def watched_run(run: Run) -> Iterator[Callable[[str, Mapping[str, Any]], None]]:
         yield ended
 
 
-def _told(summary: Any) -> dict[str, Value]:
+def _attributes(summary: Any) -> dict[str, Value]:
     """State, counts and costs of a run's summary, and nothing else that is in it."""
     if not isinstance(summary, Mapping):
         return {}
     names = {"run": "slowwave.run.id", "state": "slowwave.run.state", "namespace": "slowwave.namespace"}
-    told: dict[str, Value] = {name: str(summary[key]) for key, name in names.items() if summary.get(key)}
+    found: dict[str, Value] = {name: str(summary[key]) for key, name in names.items() if summary.get(key)}
     counts = summary.get("counts", {})
-    told |= {f"slowwave.count.{_key(what)}": number for what, number in counts.items() if isinstance(number, int)}
+    found |= {f"slowwave.count.{_key(what)}": number for what, number in counts.items() if isinstance(number, int)}
     llm = summary.get("llm", {})
-    return told | {f"slowwave.llm.{key}": llm[key] for key in ("calls", "tokens_in", "tokens_out", "usd") if key in llm}
+    return found | {
+        f"slowwave.llm.{key}": llm[key] for key in ("calls", "tokens_in", "tokens_out", "usd") if key in llm
+    }
 
 
 def _key(what: str) -> str:
@@ -229,7 +231,7 @@ def _key(what: str) -> str:
 
 
 def _count(flow: str, state: str, counts: Mapping[str, int]) -> None:
-    """What a run adds to the measures; a night adds nothing that its phases have told already."""
+    """What a run adds to the measures; a night adds nothing, because its phases did."""
     which: dict[str, Value] = {"slowwave.flow": flow}
     count("slowwave.runs", 1, "{run}", "Runs that ended", {**which, "slowwave.run.state": state})
     if flow != "sleep":
@@ -237,7 +239,7 @@ def _count(flow: str, state: str, counts: Mapping[str, int]) -> None:
         count("slowwave.facts.retired", retired(counts), "{fact}", "Facts that no longer hold or moved away", which)
 
 
-# What leaves the process is without words: messages of errors may quote what somebody said, whoever recorded them.
+# Exported spans have no words: messages of errors, our own and those of other libraries, may quote a person.
 
 
 class WordlessProcessor(BatchSpanProcessor):
@@ -249,7 +251,7 @@ class WordlessProcessor(BatchSpanProcessor):
 
 
 def wordless(span: ReadableSpan) -> ReadableSpan:
-    """The span as it is told: its name, times, attributes, and whether it failed."""
+    """The span without words: its name, times, attributes, and whether it failed."""
     return ReadableSpan(
         name=span.name,
         context=span.context,

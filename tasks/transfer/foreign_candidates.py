@@ -23,7 +23,7 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.entities.names import names_in_use
 from tasks.ingest.admission import EXCERPT, episode_id, episode_rows
-from tasks.ingest.candidates import Found, Named, episode_links, ontology, write
+from tasks.ingest.candidates import BatchRows, RelationForms, episode_links, ontology, write
 from tasks.ingest.naming import resolve_again
 from tasks.ingest.roster import names_of
 from tasks.runtime.engine import task
@@ -31,7 +31,7 @@ from tasks.runtime.retrying import EMBEDS
 from tasks.runtime.runs import Run, embed_rows, store_of
 
 _INJECTION = "injection"
-_TOLD = ["id", "message_id", "statement_hash", "status", "valid_from", "valid_to", "expired_at"]
+_FACT = ["id", "message_id", "statement_hash", "status", "valid_from", "valid_to", "expired_at"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +45,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What became of a part: how many of each kind, and what is not taken over as the export has it.
+    """The result for a part: how many of each kind, and what is not taken over as the export has it.
 
     `other_types` are things that are filed under an entity of another type, `kept_ends` items without an end whose fact
     keeps the one that an earlier export gave it.
@@ -57,10 +57,10 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Decided:
+class _PartRows:
     """The rows of a part as one reading of the store has them; `known` messages were stored before."""
 
-    found: Found
+    found: BatchRows
     messages: pl.DataFrame
     evidence: pl.DataFrame
     directives: pl.DataFrame
@@ -96,13 +96,13 @@ def stored_messages(reading: Reading, ids: pl.Series) -> pl.Series:
     return reading.by_ids("messages", ids, ["id"])["id"]
 
 
-def _decide(run: Run, reading: Reading, part: Part, settings: IngestSettings) -> _Decided:
+def _decide(run: Run, reading: Reading, part: Part, settings: IngestSettings) -> _PartRows:
     adopted = part.adopted
     everyone = pl.concat([adopted.messages, adopted.episodes])
     stored = stored_messages(reading, everyone["id"])
     fresh = everyone.filter(~pl.col("id").is_in(stored.implode()))
     resolution = _resolved(run, reading, adopted, settings)
-    before = _said_before(reading, fresh)
+    before = _earlier_facts(reading, fresh)
     earlier = before.filter(is_live(run.now)).select("id", "known_id")
     since = pl.when(pl.col("id").is_in(earlier["id"].implode())).then(pl.max_horizontal("valid_from", "occurred_at"))
     dated = fresh.with_columns(valid_from=pl.coalesce(since, "valid_from"))
@@ -110,7 +110,7 @@ def _decide(run: Run, reading: Reading, part: Part, settings: IngestSettings) ->
     found, evidence = _with_episodes(found, adopted.sources)
     known = int(adopted.messages["id"].is_in(stored.implode()).sum())
     directives, kept = _directives(found.facts, earlier), _kept_ends(found.facts, before, fresh, run.now)
-    return _Decided(found, found.messages, evidence, directives, kept, known)
+    return _PartRows(found, found.messages, evidence, directives, kept, known)
 
 
 def _resolved(run: Run, reading: Reading, adopted: Adopted, settings: IngestSettings) -> Resolution:
@@ -133,23 +133,23 @@ def _resolved(run: Run, reading: Reading, adopted: Adopted, settings: IngestSett
 
 def _found(
     run: Run, reading: Reading, part: Part, fresh: pl.DataFrame, resolution: Resolution, settings: IngestSettings
-) -> Found:
+) -> BatchRows:
     """The rows of what is new, candidates with their vectors."""
-    said = fresh.with_columns(
+    spoken = fresh.with_columns(
         occurred_at="valid_from", role=pl.lit(ROLE), speaker=pl.lit(part.system), scope=pl.lit(SCOPE),
         episode_id=pl.Series([episode_id(name) for name in fresh["conversation_id"]], dtype=pl.String),
     )  # fmt: skip
-    heard = said.filter(~pl.col("has_injection"))
-    claims = part.adopted.claims.filter(pl.col("message_id").is_in(heard["id"].implode()))
-    known = ontology(reading, Named(), run.now)
+    readable = spoken.filter(~pl.col("has_injection"))
+    claims = part.adopted.claims.filter(pl.col("message_id").is_in(readable["id"].implode()))
+    known = ontology(reading, RelationForms(), run.now)
     own = ExtractSettings(default_confidence=settings.extract.default_confidence)
     called = names_of(reading, resolution.names, resolution.aliases)
-    candidates = build_candidates(claims, heard, resolution.names, known.predicates, own, run.now, called)
+    candidates = build_candidates(claims, readable, resolution.names, known.predicates, own, run.now, called)
     ends = fresh.select("valid_to", message_id="id")
     facts = candidates.facts.drop("valid_to").join(ends, on="message_id", how="left", maintain_order="left")
     facts = embed_rows(run, facts, facts.select("id", text="statement"))
     messages = _messages(run, reading, part, fresh)
-    return Found(
+    return BatchRows(
         resolution,
         known,
         replace(candidates, batches=candidates.batches.with_columns(origin=pl.lit("import"))),
@@ -174,8 +174,8 @@ def _messages(run: Run, reading: Reading, part: Part, fresh: pl.DataFrame) -> pl
         role=pl.lit(ROLE), speaker=pl.lit(part.system), scope=pl.lit(SCOPE), source_id=pl.lit(part.source["id"]),
         graph_state=state, attempts=pl.lit(0, dtype=pl.Int64), content_score=pl.lit(None, dtype=pl.Float64),
     )  # fmt: skip
-    told = rows.filter(~pl.col("has_injection")).select("id", text="search_text")
-    return embed_rows(run, rows, told)
+    texts = rows.filter(~pl.col("has_injection")).select("id", text="search_text")
+    return embed_rows(run, rows, texts)
 
 
 def _refusals(messages: pl.DataFrame) -> pl.DataFrame:
@@ -188,7 +188,7 @@ def _refusals(messages: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def _with_episodes(found: Found, sources: pl.DataFrame) -> tuple[Found, pl.DataFrame]:
+def _with_episodes(found: BatchRows, sources: pl.DataFrame) -> tuple[BatchRows, pl.DataFrame]:
     """The candidates, those that rest on texts of the export with these as further evidence (FACT_EVIDENCE)."""
     rests = found.facts.select("confidence", fact_id="id", id="message_id")
     quote = pl.col("text").str.slice(0, EXCERPT)
@@ -203,16 +203,16 @@ def _with_episodes(found: Found, sources: pl.DataFrame) -> tuple[Found, pl.DataF
     return replace(found, facts=counted), evidence
 
 
-def _said_before(reading: Reading, fresh: pl.DataFrame) -> pl.DataFrame:
-    """Messages of an item that was told before, by `id`, and the facts that it said then, by `known_id`."""
+def _earlier_facts(reading: Reading, fresh: pl.DataFrame) -> pl.DataFrame:
+    """Messages of an item of an earlier export, by `id`, and the facts that it stated then, by `known_id`."""
     items = fresh.filter(pl.col("key") != "").select("id", "key", "conversation_id")
     columns = ["id", "message_id", "conversation_id"]
-    told = reading.by_ids("messages", items["conversation_id"].unique(), columns, key="conversation_id")
-    parted = told.select(
+    stored = reading.by_ids("messages", items["conversation_id"].unique(), columns, key="conversation_id")
+    parted = stored.select(
         "conversation_id", message="id", key=pl.col("message_id").str.replace(rf"{VERSION}[0-9a-f]+$", "")
     )
     both = items.join(parted, on=["key", "conversation_id"], maintain_order="left")
-    facts = reading.by_ids("facts", both["message"].unique(), _TOLD, key="message_id", where="status = 'active'")
+    facts = reading.by_ids("facts", both["message"].unique(), _FACT, key="message_id", where="status = 'active'")
     return both.join(facts.rename({"message_id": "message", "id": "known_id"}), on="message")
 
 
@@ -248,11 +248,11 @@ def _directives(facts: pl.DataFrame, earlier: pl.DataFrame) -> pl.DataFrame:
     """DIRECTIVES: what an item says now takes the place of what it said before."""
     open_ended = facts.filter(pl.col("valid_to").is_null()).select("message_id", candidate_id="id")
     rows = open_ended.join(earlier, left_on="message_id", right_on="id")
-    told = rows.with_columns(action=pl.lit("supersede"), reason=pl.lit("temporal_change"))
-    return frames.conform(told, DIRECTIVES).select(*DIRECTIVES)
+    directives = rows.with_columns(action=pl.lit("supersede"), reason=pl.lit("temporal_change"))
+    return frames.conform(directives, DIRECTIVES).select(*DIRECTIVES)
 
 
-def _write(tx: Transaction, part: Part, decided: _Decided) -> None:
+def _write(tx: Transaction, part: Part, decided: _PartRows) -> None:
     """Store a part; candidates that were decided meanwhile stay as they are."""
     found = replace(decided.found, candidates=replace(decided.found.candidates, directives=decided.directives))
     tx.upsert("sources", pl.DataFrame([dict(part.source)]))

@@ -82,7 +82,7 @@ def read_foreign(path: str | Path, system: str = "auto") -> ForeignFile:
 
 
 def _read_own(folder: Path) -> ForeignFile:
-    """The tables of an export of our own, without vectors: they are made anew from what is taken."""
+    """The tables of an export of our own, without vectors: these are computed again."""
     manifest = read_manifest(folder)
     files, tables, whole = ExportFiles(folder), {}, hashlib.blake2b(digest_size=16)
     for name in OWN_TABLES:

@@ -38,7 +38,7 @@ LISTED = 200
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What became of an export.
+    """The result of an import.
 
     `counts` says how many of each kind; `skipped` lists the first items that were not taken as they are,
     `unknown_types` counts words for kinds of things that none of our types means: such things are concepts. `is_known`:
@@ -97,17 +97,17 @@ def import_export(
     file = read_foreign(path, system)
     safe = without_secrets(file.content)
     tally = _Counted(run.id)
-    asked = {"path": file.uri, "from": system, "require_approval": require_approval}
-    with recorded(run, tally, asked, dry_run=dry_run, last=refreshed_aspects) as run:
+    parameters = {"path": file.uri, "from": system, "require_approval": require_approval}
+    with recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects) as run:
         is_known = _is_known(run, file)
         adopted = adopt(safe.content, file.modified_at)
         tally.total.update(_read(file, safe))
         notes: dict[Skipped, None] = {}
         if not is_known:
             for part in _parts(file, adopted, settings.extract.batch_messages):
-                taken, told = _take_in(run, part, settings, require_approval, dry_run)
+                taken, left_out = _take_in(run, part, settings, require_approval, dry_run)
                 tally.total.update(taken)
-                notes |= dict.fromkeys(told)
+                notes |= dict.fromkeys(left_out)
         if not is_known and not dry_run:
             _finish(run, file, settings)
             tally.total["changes proposed"] = len(titles_of(run))
@@ -166,13 +166,13 @@ def _take_in(
         return Counter({"items known": known, "items new": len(part.adopted.messages) - known}), ()
     stored = store_candidates(run, part, settings)
     applying = under_approval(run, "patch", settings.approval, require=require, risks=False)
-    applied = _told(apply_patches(applying, settings, look_back=False))
+    applied = _outcomes(apply_patches(applying, settings, look_back=False))
     notes = {"entities of another type here": stored.other_types, "ends taken away, kept here": stored.kept_ends}
     more = Counter({name: len(each) for name, each in notes.items()})
     return stored.counts + applied + more, (*stored.other_types, *stored.kept_ends)
 
 
-def _told(applied: Applied) -> Counter[str]:
+def _outcomes(applied: Applied) -> Counter[str]:
     named = Counter({OUTCOMES[action]: n for action, n in applied.decisions.items() if action in OUTCOMES})
     return named + Counter({"items refused": applied.rejected})
 

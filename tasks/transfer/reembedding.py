@@ -69,8 +69,8 @@ class Wording:
                 for rows in batches(self._reading, name, READ.get(name) or OTHERS[name], newer):
                     yield self.of(name, rows)
         for row in self.proposals().iter_rows(named=True):
-            told = [text for part in PARTS for _, text in self.proposed(json.loads(row[part] or "[]"))]
-            yield pl.Series("text", told, dtype=pl.String)
+            texts = [text for part in PARTS for _, text in self.proposed(json.loads(row[part] or "[]"))]
+            yield pl.Series("text", texts, dtype=pl.String)
 
     def proposals(self) -> pl.DataFrame:
         """What was proposed and holds vectors, decided or not, since a decision can be undone: whole rows."""
@@ -91,24 +91,26 @@ class Wording:
 
     def _refused(self, rows: pl.DataFrame) -> pl.Series:
         """Of a refusal the text of the message, or what is kept of it where that is gone; only some have a vector."""
-        said = self._said(rows.filter(pl.col("vector").is_not_null())["subject_id"])
-        both = rows.join(said, left_on="subject_id", right_on="id", how="left", maintain_order="left")
+        messages = self._message_texts(rows.filter(pl.col("vector").is_not_null())["subject_id"])
+        both = rows.join(messages, left_on="subject_id", right_on="id", how="left", maintain_order="left")
         text = pl.when(pl.col("vector").is_not_null()).then(pl.coalesce("text", "excerpt"))
         return both.select(text=text)["text"]
 
     def _learned(self, rows: pl.DataFrame) -> pl.Series:
         """Of a learned prototype the text of the newest refusal that it was learned from."""
-        told = "vector IS NOT NULL"
+        has_vector = "vector IS NOT NULL"
         columns = ["subject_id", "excerpt", "created_at"]
-        found = self._reading.referring("refusals", "excerpt", rows["text"].drop_nulls(), columns, where=told)
+        found = self._reading.referring("refusals", "excerpt", rows["text"].drop_nulls(), columns, where=has_vector)
         newest = found.sort("created_at").unique("excerpt", keep="last")
-        said = newest.join(self._said(newest["subject_id"]), left_on="subject_id", right_on="id", how="left")
+        messages = newest.join(
+            self._message_texts(newest["subject_id"]), left_on="subject_id", right_on="id", how="left"
+        )
         both = rows.rename({"text": "own"}).join(
-            said.select("excerpt", "text"), left_on="own", right_on="excerpt", how="left", maintain_order="left"
+            messages.select("excerpt", "text"), left_on="own", right_on="excerpt", how="left", maintain_order="left"
         )
         return both.select(text=pl.coalesce("text", "own"))["text"]
 
-    def _said(self, ids: pl.Series) -> pl.DataFrame:
+    def _message_texts(self, ids: pl.Series) -> pl.DataFrame:
         """(id, text) of messages."""
         messages = self._reading.by_ids("messages", ids, READ["messages"])
         return messages.select("id").with_columns(message_texts(messages, self._adopted))
@@ -121,7 +123,7 @@ def columns_for(name: str, own: Sequence[str]) -> list[str]:
 
 ROUNDS = 8  # in which what was written meanwhile is embedded outside the lease
 _TALKS = 200  # conversations whose messages are held in memory at a time
-_SAID = ("id", "conversation_id", "vector")
+_SHOWN = ("id", "conversation_id", "vector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +193,11 @@ def freeze_old(run: Run, settings: ReembedSettings) -> Frozen | None:
 @task("stage vectors", about="{run.namespace}, {model}", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[EMBEDS])
 async def stage_vectors(run: Run, model: str, settings: ReembedSettings) -> Staged:
     """Embed every text that is not staged yet, batch by batch; what is done stays done, whatever becomes of the run."""
-    store, seat = existing_store(run), open_embedder(model)
+    store, embedder = existing_store(run), open_embedder(model)
     snapshot = store.snapshot()
-    staging, began = Staging(store, model, seat.dims), time.perf_counter()
+    staging, began = Staging(store, model, embedder.dims), time.perf_counter()
     total = sum(snapshot.count(name) for name in WITH_VECTORS)
-    work, rows = _Embedding(seat, staging, settings.batch_size), 0
+    work, rows = _Embedding(embedder, staging, settings.batch_size), 0
     for texts in Wording(snapshot).every():
         work.take(texts)
         rows += len(texts)
@@ -207,8 +209,8 @@ async def stage_vectors(run: Run, model: str, settings: ReembedSettings) -> Stag
 class _Embedding:
     """Texts on their way to the staging area."""
 
-    def __init__(self, seat: Embedder, staging: Staging, size: int) -> None:
-        self._seat, self._staging, self.size = seat, staging, size
+    def __init__(self, embedder: Embedder, staging: Staging, size: int) -> None:
+        self._embedder, self._staging, self.size = embedder, staging, size
         self._done = set(staging.hashes())
         self.waiting: dict[str, str] = {}
         self.known, self.embedded = len(self._done), 0
@@ -231,7 +233,7 @@ class _Embedding:
             self._embed(list(self.waiting)[: self.size])
 
     def _embed(self, marks: Sequence[str]) -> None:
-        self._staging.add(marks, self._seat.embed([self.waiting.pop(mark) for mark in marks]))
+        self._staging.add(marks, self._embedder.embed([self.waiting.pop(mark) for mark in marks]))
         self._done.update(marks)
         self.embedded += len(marks)
 
@@ -246,18 +248,18 @@ def publish_vectors(
     if it fits into a batch, within it. Raises `Refused` where it does not, and `StoreMismatch` where somebody else
     re-embedded the namespace meanwhile.
     """
-    seat, store = open_embedder(model), existing_store(run)
+    embedder, store = open_embedder(model), existing_store(run)
     began = time.perf_counter()
     store.embedding = (run.embedder, store.head.dims)
-    staging = Staging(store, seat.name, seat.dims)
-    work = _Embedding(seat, staging, settings.batch_size)
-    gate = _Gate(run, settings, frozen, _Prepared.of(seat, frozen)) if frozen else None
+    staging = Staging(store, embedder.name, embedder.dims)
+    work = _Embedding(embedder, staging, settings.batch_size)
+    gate = _Gate(run, settings, frozen, _Prepared.of(embedder, frozen)) if frozen else None
     since: Mapping[str, int] | None = staged.versions
     for left in reversed(range(ROUNDS)):
         try:
             with store.commit(run.id, KIND, run.now) as tx:
                 if _has_caught_up(work, tx, since, is_last=not left):
-                    rows, verdict = _publish(run, store, tx, staging, seat, gate)
+                    rows, verdict = _publish(run, store, tx, staging, embedder, gate)
                     return Published(rows, work.embedded, time.perf_counter() - began, verdict)
         except _Fell as fell:
             return Published(verdict=note_unpublished(run, fell.verdict))
@@ -286,39 +288,44 @@ def _has_caught_up(work: _Embedding, tx: Transaction, since: Mapping[str, int] |
 
 
 def _publish(
-    run: Run, store: Store, tx: Transaction, staging: Staging, seat: Embedder, gate: _Gate | None
+    run: Run, store: Store, tx: Transaction, staging: Staging, embedder: Embedder, gate: _Gate | None
 ) -> tuple[Mapping[str, int], Verdict | None]:
     """Write all tables, and the decision; raises `_Fell` where the gate says no, `_Gap` where a text is missing."""
-    held = tx.held
-    old = Snapshot(store.db, tx.versions, held.sequence, (held.embed_model, held.dims))
-    rows = _Writing(tx, old, staging, seat).write()
+    head = tx.held
+    old = Snapshot(store.db, tx.versions, head.sequence, (head.embed_model, head.dims))
+    rows = _Writing(tx, old, staging, embedder).write()
     verdict = gate.ask(store, tx) if gate else None
-    measures = {"from": held.embed_model, "to": seat.name, "dims": [held.dims, seat.dims], "rows": sum(rows.values())}
-    told = {
+    measures = {
+        "from": head.embed_model,
+        "to": embedder.name,
+        "dims": [head.dims, embedder.dims],
+        "rows": sum(rows.values()),
+    }
+    decision = {
         "id": timed_id("d", run.now, KIND, run.id),
         "action": KIND,
-        "subject_id": seat.name,
+        "subject_id": embedder.name,
         "measures": as_json({**measures, **({"gate": verdict.measures()} if verdict else {})}),
         "decided_by": "rule",
-        "reason": f"Vectors of {held.embed_model} gave way to those of {seat.name}.",
+        "reason": f"Vectors of {head.embed_model} gave way to those of {embedder.name}.",
         "at": run.now,
     }
-    tx.upsert("decisions", frames.conform(pl.DataFrame([told]), frames.DECISIONS))
+    tx.upsert("decisions", frames.conform(pl.DataFrame([decision]), frames.DECISIONS))
     return rows, verdict
 
 
 class _Writing:
     """The new rows of every table that holds vectors, from the old ones and from what is staged."""
 
-    def __init__(self, tx: Transaction, old: Reading, staging: Staging, seat: Embedder) -> None:
-        self._tx, self._old, self._staging, self._seat = tx, old, staging, seat
+    def __init__(self, tx: Transaction, old: Reading, staging: Staging, embedder: Embedder) -> None:
+        self._tx, self._old, self._staging, self._embedder = tx, old, staging, embedder
         self._wording, self._gaps = Wording(old), 0
 
     def write(self) -> Mapping[str, int]:
         """Write them; returns rows by table."""
         tx, old = self._tx, self._old
         turns, proposals = self._turns(), self._proposals()
-        tx.turn_to(self._seat.name, self._seat.dims)
+        tx.turn_to(self._embedder.name, self._embedder.dims)
         rows = {
             name: write_renewed(tx, old, name, columns_for(name, column_names(name)), self._renewed)
             for name in WITH_VECTORS
@@ -341,7 +348,7 @@ class _Writing:
         renewed = rows.drop("vector", strict=False).with_columns(found["vector"])
         if "embed_model" in rows.columns:
             is_named = pl.col("embed_model").is_not_null() | pl.col("vector").is_not_null()
-            return renewed.with_columns(embed_model=pl.when(is_named).then(pl.lit(self._seat.name)))
+            return renewed.with_columns(embed_model=pl.when(is_named).then(pl.lit(self._embedder.name)))
         if "embed_text_hash" in rows.columns:
             return renewed.with_columns(embed_text_hash=pl.coalesce(found["hash"], "embed_text_hash"))
         return renewed
@@ -358,15 +365,15 @@ class _Writing:
         """Turns are known by their old vectors, which the messages have as well; one that is gone is left out."""
         columns = list(dict.fromkeys([*columns_for("messages", READ["messages"]), "vector"]))
         named = [talks[row] for row in states["id"] if row in talks]
-        heard = self._old.by_ids("messages", named, columns, key="conversation_id", where="vector IS NOT NULL")
-        new = self._vectors(self._wording.of("messages", heard))["vector"].to_list()
-        old = unit_matrix(heard["vector"], self._old.dims)
+        messages = self._old.by_ids("messages", named, columns, key="conversation_id", where="vector IS NOT NULL")
+        new = self._vectors(self._wording.of("messages", messages))["vector"].to_list()
+        old = unit_matrix(messages["vector"], self._old.dims)
         known = {
             (row_id("cv", talk), was.tobytes()): np.asarray(now, np.float32)
-            for talk, was, now in zip(heard["conversation_id"], old, new, strict=True)
+            for talk, was, now in zip(messages["conversation_id"], old, new, strict=True)
             if now is not None
         }
-        silence = {bytes(4 * self._old.dims): np.zeros(self._seat.dims, np.float32)}
+        silence = {bytes(4 * self._old.dims): np.zeros(self._embedder.dims, np.float32)}
         turns = [
             [
                 turn
@@ -387,14 +394,14 @@ class _Writing:
 
     def _proposed(self, changes: str | None) -> str | None:
         listed = json.loads(changes or "[]")
-        told = list(self._wording.proposed(listed))
-        if not told:
+        rows = list(self._wording.proposed(listed))
+        if not rows:
             return changes
-        vectors = self._vectors(pl.Series("text", [text for _, text in told], dtype=pl.String))["vector"]
-        for (row, _), vector in zip(told, vectors.to_list(), strict=True):
+        vectors = self._vectors(pl.Series("text", [text for _, text in rows], dtype=pl.String))["vector"]
+        for (row, _), vector in zip(rows, vectors.to_list(), strict=True):
             row.pop("vector", None)
             row |= {"vector": vector} if vector is not None else {}
-            row |= {"embed_model": self._seat.name} if "embed_model" in row else {}
+            row |= {"embed_model": self._embedder.name} if "embed_model" in row else {}
         return as_json(listed)
 
 
@@ -402,27 +409,27 @@ class _Writing:
 class _Prepared:
     """An embedder that has the questions of the gate ready: no model is asked under the lease."""
 
-    seat: Embedder
-    held: Mapping[str, Vectors]
+    embedder: Embedder
+    vectors: Mapping[str, Vectors]
 
     @classmethod
-    def of(cls, seat: Embedder, frozen: Frozen) -> _Prepared:
+    def of(cls, embedder: Embedder, frozen: Frozen) -> _Prepared:
         queries = list(dict.fromkeys(probe.query for probe in frozen.probes))
-        return cls(seat, dict(zip(queries, seat.embed(queries), strict=True)))
+        return cls(embedder, dict(zip(queries, embedder.embed(queries), strict=True)))
 
     @property
     def name(self) -> str:
         """Model id."""
-        return self.seat.name
+        return self.embedder.name
 
     @property
     def dims(self) -> int:
         """Length of a vector."""
-        return self.seat.dims
+        return self.embedder.dims
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """(n, d) float32, unit rows."""
-        return np.stack([self.held[text] for text in texts])
+        return np.stack([self.vectors[text] for text in texts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,12 +468,12 @@ def fill_vectors(run: Run, settings: ReembedSettings, *, dry_run: bool = False) 
     They lack one where embedding failed when they were stored, and where undo brought a row back from before a
     re-embedding that no other row tells the vector of.
     """
-    store, seat = existing_store(run), open_embedder(run.embedder)
+    store, embedder = existing_store(run), open_embedder(run.embedder)
     snapshot = store.snapshot()
     store.embedding = (snapshot.embed_model, snapshot.dims)
     if not dry_run:
         drop_staged(store, store.embedding)  # a run that was killed after it had published left it
-    found = _lacking(snapshot, seat)
+    found = _lacking(snapshot, embedder)
     if dry_run or not found:
         return {name: len(rows) for name, rows in found.items()}
     with store.commit(run.id, f"{KIND}.fill", run.now) as tx:
@@ -477,24 +484,26 @@ def fill_vectors(run: Run, settings: ReembedSettings, *, dry_run: bool = False) 
     return {name: len(rows) for name, rows in found.items()}
 
 
-def _lacking(reading: Reading, seat: Embedder) -> dict[str, pl.DataFrame]:
+def _lacking(reading: Reading, embedder: Embedder) -> dict[str, pl.DataFrame]:
     """Whole rows with the vectors that they lacked, by table."""
     wording, found = Wording(reading), {}
     for name in (name for name in WITH_VECTORS if name not in OTHERS):
-        foreign = f" OR embed_model != {quoted(seat.name)}" if "embed_model" in TABLES[name].columns else ""
+        foreign = f" OR embed_model != {quoted(embedder.name)}" if "embed_model" in TABLES[name].columns else ""
         parts = []
         for rows in batches(reading, name, column_names(name), f"vector IS NULL{foreign}"):
-            told = rows.with_columns(wording.of(name, rows).alias("_text")).filter(pl.col("_text").fill_null("") != "")
-            if len(told):
-                vectors = vector_column(seat.embed(told["_text"].to_list()))
-                parts.append(told.drop("_text").with_columns(vectors).filter(pl.col("vector").is_not_null()))
+            lacking = rows.with_columns(wording.of(name, rows).alias("_text")).filter(
+                pl.col("_text").fill_null("") != ""
+            )
+            if len(lacking):
+                vectors = vector_column(embedder.embed(lacking["_text"].to_list()))
+                parts.append(lacking.drop("_text").with_columns(vectors).filter(pl.col("vector").is_not_null()))
         if parts and (whole := pl.concat(parts)).height:
             is_fact = "embed_model" in whole.columns
-            found[name] = whole.with_columns(embed_model=pl.lit(seat.name)) if is_fact else whole
+            found[name] = whole.with_columns(embed_model=pl.lit(embedder.name)) if is_fact else whole
     return found
 
 
-# What a re-embedding counts.
+# The counts of a re-embedding.
 
 
 @dataclass
@@ -504,7 +513,8 @@ class ReembedTally(Tally):
     old: str = ""
     new: str = ""
     is_published: bool = False
-    pace: str = ""
+    has_filled: bool = False
+    speed: str = ""
     always: ClassVar[tuple[str, ...]] = ("texts embedded", "rows re-embedded")
 
     def surveyed(self, texts: int, left: int) -> None:
@@ -515,9 +525,10 @@ class ReembedTally(Tally):
     def filled(self, rows: Mapping[str, int]) -> None:
         """Rows that lacked a vector of the model that the memory has."""
         self.counts.update({f"{name}: vectors filled": number for name, number in rows.items()})
+        self.has_filled = any(rows.values())
 
     def published(self, staged: Staged, published: Published) -> None:
-        """What was embedded, and what became of it."""
+        """Counts of embedded texts and written rows."""
         self.counts["texts embedded"] += staged.embedded + published.caught_up
         self.counts["texts staged before"] += staged.known
         self.counts["rows re-embedded"] += sum(published.rows.values())
@@ -526,7 +537,7 @@ class ReembedTally(Tally):
         self.is_published = bool(published.rows)
         seconds = staged.seconds + published.seconds
         rows = self.counts["rows re-embedded"]
-        self.pace = (
+        self.speed = (
             f"{staged.embedded / max(staged.seconds, 1e-9):,.0f} texts embedded a second; published in "
             f"{published.seconds:,.1f} s; {rows / max(seconds, 1e-9):,.0f} rows a second in all."
         )
@@ -538,10 +549,10 @@ class ReembedTally(Tally):
     @property
     def has_written(self) -> bool:
         """Whether a vector changed."""
-        return self.is_published or any(number for what, number in self.counts.items() if what.endswith("filled"))
+        return self.is_published or self.has_filled
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """What a reader of the counts should know."""
+        """Remarks on the counts, for a reader."""
         turn = f"From {self.old} to {self.new}."
         profile = (
             [] if has_profile(self.new) else
@@ -557,4 +568,4 @@ class ReembedTally(Tally):
         if not self.is_published:
             return [turn, "Nothing was published; what was embedded is kept for the next attempt."]
         set_it = f'Set embedder = "{self.new}" in slowwave.toml before anything else is written.'
-        return [turn, self.pace, set_it, *profile]
+        return [turn, self.speed, set_it, *profile]

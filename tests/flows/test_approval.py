@@ -42,7 +42,7 @@ from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
 from tasks.nightly.settling import propose_overrides
-from tasks.people.review import Decided, approve, reject
+from tasks.people.review import DecidedProposal, approve, reject
 from tasks.runtime.runs import Run, existing_run
 
 ANA = Person("ana", "python")
@@ -61,11 +61,11 @@ def review(place: Path) -> Run:
     return existing_run("review", str(place), "default", NOW)
 
 
-def said_yes(place: Path, *ids: str) -> tuple[Decided, ...]:
+def said_yes(place: Path, *ids: str) -> tuple[DecidedProposal, ...]:
     return approve(review(place), ids or [each.id for each in waiting(place)], ANA)
 
 
-def said_no(place: Path) -> tuple[Decided, ...]:
+def said_no(place: Path) -> tuple[DecidedProposal, ...]:
     return reject(review(place), [each.id for each in waiting(place)], ANA)
 
 

@@ -49,9 +49,9 @@ from storage.undo import undo
 from tasks.ingest.extraction import Cursor, _next_batch
 from tasks.orchestration.backfill_estimate import CALLS, Follower, Habits, evenly, habits_of, tokens_of_all
 from tasks.orchestration.backfilling import (
-    Asked,
+    BackfillPlan,
+    BackfillRequest,
     BackfillTally,
-    Plan,
     adopt,
     backfill_runs,
     check,
@@ -355,7 +355,7 @@ class Reader:
 def filled_by(reader: Reader, store: Store, **asked: Any) -> tuple[BackfillTally, str]:
     """A backfill whose windows are read by this reader: its tally, and its run."""
     whole = {"start": None, "end": None, "paths": (), "window": "week", "limit": None, "force": False}
-    question = Asked(**{**whole, "stages": ("ingest",), "settings": BackfillSettings(), **asked})
+    question = BackfillRequest(**{**whole, "stages": ("ingest",), "settings": BackfillSettings(), **asked})
     [run] = backfill_runs(store.uri, "default", question, NOW)
     tally = BackfillTally(run.id, namespace="default")
 
@@ -600,7 +600,7 @@ def test_a_pattern_means_several_namespaces_and_files_go_to_one(
     uri = tmp_path / "many"
     for tenant in ("tenant-a", "tenant-b", "other"):
         shutil.copytree(empty_store / "default", uri / tenant)
-    asked = Asked(None, None, (), "week", None, False, ("ingest",), BackfillSettings())
+    asked = BackfillRequest(None, None, (), "week", None, False, ("ingest",), BackfillSettings())
     runs = backfill_runs(str(uri), "tenant-*", asked, NOW)
     assert [run.namespace for run in runs] == ["tenant-a", "tenant-b"]
     assert len({run.id for run in runs}) == 1
@@ -633,16 +633,18 @@ def test_a_damaged_namespace_does_not_keep_the_others_waiting(empty_store: Path,
 def test_prefect_knows_the_run_of_a_window_by_what_it_is_about() -> None:
     run = Run("backfill-1", "backfill", "/m", "default", NOW, "test/tiny")
     window = TimeWindow(MAY, MAY + timedelta(weeks=1), 3)
-    asked = Asked(None, None, (), "week", None, False, ("ingest",), BackfillSettings())
-    key = window_key(run, asked, Plan((window,)), window)
-    assert key == window_key(dataclasses.replace(run, id="backfill-2"), asked, Plan((), ("backfill-1",)), window)
+    asked = BackfillRequest(None, None, (), "week", None, False, ("ingest",), BackfillSettings())
+    key = window_key(run, asked, BackfillPlan((window,)), window)
+    assert key == window_key(
+        dataclasses.replace(run, id="backfill-2"), asked, BackfillPlan((), ("backfill-1",)), window
+    )
     richer = dataclasses.replace(asked, settings=BackfillSettings(max_usd=9.0))
-    assert key == window_key(run, richer, Plan((window,)), window)
+    assert key == window_key(run, richer, BackfillPlan((window,)), window)
     others = [
-        window_key(run, dataclasses.replace(asked, force=True), Plan((window,)), window),
-        window_key(dataclasses.replace(run, namespace="b"), asked, Plan((window,)), window),
-        window_key(run, asked, Plan((window,), tries={window.span: 1}), window),
-        window_key(dataclasses.replace(run, id="backfill-2"), asked, Plan((window,)), window),
+        window_key(run, dataclasses.replace(asked, force=True), BackfillPlan((window,)), window),
+        window_key(dataclasses.replace(run, namespace="b"), asked, BackfillPlan((window,)), window),
+        window_key(run, asked, BackfillPlan((window,), tries={window.span: 1}), window),
+        window_key(dataclasses.replace(run, id="backfill-2"), asked, BackfillPlan((window,)), window),
     ]
     assert len({key, *others}) == 5
     assert parent_by_tag() is None

@@ -26,7 +26,7 @@ from test_review import IDS, SAID, T1, one_of, proposed, retired
 from flows.review import review
 from slowwave.review.verdicts import Asked, complaints
 from storage.store import Store
-from tasks.people.review_forms import DIFF_LINES, asked_about, bare, filled_in, form_of
+from tasks.people.review_forms import DIFF_LINES, bare, filled_in, form_of, questions_about
 
 EVIL = "Marta wrote <b>[click](http://evil.example)</b> | `x` \n# big"
 SPLIT = Asked(
@@ -148,7 +148,7 @@ def test_a_split_is_edited_in_the_form_and_read_back_with_ids_alone() -> None:
 def test_what_is_asked_tells_risks_reason_difference_and_observations_in_words(made: Path) -> None:
     snapshot = Store.open(str(made)).snapshot()
     waits = one_of(made, proposed(made, 4).id)
-    [asked] = asked_about(snapshot, [waits])
+    [asked] = questions_about(snapshot, [waits])
     assert asked.told[0] == "High risk: user_stated. These observations are no longer wanted."
     assert asked.told[1] == f"“Marta {SAID[4]}” leaves recall, kept in the archive."
     assert len(asked.told) <= DIFF_LINES + 2

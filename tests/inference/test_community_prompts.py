@@ -20,25 +20,25 @@ from prompts.rendering import render_communities
 from slowwave.graph.community_summaries import cleaned_answer
 from slowwave.records import CommunityQuestion
 from slowwave.settings import CommunitySettings
-from tasks.nightly.communities import Asked, ask_model, packs_of
+from tasks.nightly.communities import CommunityAnswers, ask_model, packs_of
 from tasks.runtime.run_pages import plain_cells
 
 
-def pairs(count: int) -> Asked:
+def pairs(count: int) -> CommunityAnswers:
     """So many communities of two that are due, of which one fact is known each."""
     ids = [f"c{n:03d}" for n in range(count)]
     members = [[f"a{n:03d}", f"b{n:03d}"] for n in range(count)]
     names = [{"id": id_, "name": id_.upper()} for both in members for id_ in both]
     facts = [{"community_id": id_, "statement": f"{a} knows {b}."} for id_, (a, b) in zip(ids, members, strict=True)]
     due = pl.DataFrame({"id": ids, "fingerprint": [f"b2:{id_}" for id_ in ids], "entity_ids": members})
-    return Asked(due=due, names=pl.DataFrame(names), facts=pl.DataFrame(facts))
+    return CommunityAnswers(due=due, names=pl.DataFrame(names), facts=pl.DataFrame(facts))
 
 
-def asked(about: Asked, ledger: MemoryLedger, **llm: Any) -> Asked:
+def asked(about: CommunityAnswers, ledger: MemoryLedger, **llm: Any) -> CommunityAnswers:
     """What became of one run's questions; several runs share a ledger."""
     settings = CommunitySettings.model_validate({"llm": {"model": CLAUDE, **llm}})
 
-    async def ask() -> Asked:
+    async def ask() -> CommunityAnswers:
         async with Language(settings.llm, ledger) as language:
             return await ask_model(about, settings, language)
 

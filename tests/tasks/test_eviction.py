@@ -172,8 +172,8 @@ def test_batches_move_everything_and_the_ledger_counts_each(
     monkeypatch.setattr("tasks.nightly.eviction.FACTS_AT_ONCE", 2)
     uri = keep(facts=[over(f"f_{n}") for n in range(5)], entities=[entity("e_ana")])
     done = archive_facts(a_run(uri), how())
-    assert (done.moved, len(done.told)) == (5, 5)
-    assert done.told[0].cells == ("move", "says f_0", "It is archived: pruned")
+    assert (done.moved, len(done.decisions)) == (5, 5)
+    assert done.decisions[0].cells == ("move", "says f_0", "It is archived: pruned")
     told = rows(uri, "decisions", "action = 'move'")
     assert told["subject_id"].to_list() == ["decay-1"] * 3
     assert sorted(told["reason"])[-1] == "2 facts that were over for more than 90 days were moved to the archive."
@@ -380,7 +380,7 @@ def test_orphans_are_archived_and_leave_the_lists_but_not_the_store(keep: Callab
     uri = keep(facts=[*past, alike], entities=people)
     before = contents(uri)
     done = archive_orphans(a_run(uri), how())
-    assert (done.entities, [each.statement for each in done.told]) == (2, ["Gone (tool)", "Like (tool)"])
+    assert (done.entities, [each.statement for each in done.decisions]) == (2, ["Gone (tool)", "Like (tool)"])
     assert ids(uri, "entities", "status = 'archived'") == ["e_gone", "e_like"]
     assert decided(uri, "archive").keys() == {"e_gone", "e_like"}
     with Memory.open(str(uri), is_logged=False) as memory:
@@ -455,7 +455,7 @@ def test_the_cap_takes_the_least_related_and_counts_each_relation_once_for_each_
     assert cap_entities(a_run(uri), how()) == cap_entities(a_run(uri), how(max_entities=6)) == Evicted()
     done = cap_entities(a_run(uri), how(max_entities=2))
     # relations: a 1, b 2, c 2, d 0, e 0, z 0; seen longest ago first, then by id
-    assert [each.statement for each in done.told] == ["E (tool)", "D (tool)", "Z (tool)", "A (tool)"]
+    assert [each.statement for each in done.decisions] == ["E (tool)", "D (tool)", "Z (tool)", "A (tool)"]
     assert (done.entities, done.archived, done.left_over) == (4, 3, 0)
     assert ids(uri, "entities", "status = 'active'") == ["e_b", "e_c"]
     gone = rows(uri, "facts", "status_reason = 'evicted'").select("id", "status", "expired_at").rows()
@@ -481,7 +481,7 @@ def test_the_cap_spares_pins_in_batches_and_says_when_it_cannot_be_kept(
     uri = keep(facts=facts, entities=people)
     done = cap_entities(a_run(uri), how(max_entities=3))
     assert (done.entities, done.archived, done.left_over) == (5, 0, 4)
-    assert done.told[0].statement == "4 entities beyond the cap"
+    assert done.decisions[0].statement == "4 entities beyond the cap"
     assert ids(uri, "entities", "status = 'active'") == spared
     assert rows(uri, "facts", "status = 'archived'").is_empty()
     assert len(Store.open(str(uri)).commits().filter(pl.col("kind") == "decay.entities")) == 3
@@ -540,7 +540,7 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(keep: Callable[..., Pa
     assert Store.open(str(uri)).head.sequence == head
     assert planned == evict(a_run(uri), chosen)
     assert planned.counts
-    assert planned.told
+    assert planned.decisions
 
 
 def test_the_doctor_knows_the_archive(keep: Callable[..., Path]) -> None:
@@ -582,7 +582,7 @@ def decide(uri: Path, act: Callable[..., Any] = approve) -> Run:
 def test_a_move_that_waits_is_told_and_counted_only_once_it_was_made(keep: Callable[..., Path]) -> None:
     uri = keep(facts=[fact("f_live"), over("f_1"), over("f_2")], entities=[entity("e_ana")])
     done = archive_facts(asked(uri), how())
-    assert (done.counts, done.told, decided(uri, "move"), ids(uri, "facts_archive")) == ({}, (), {}, [])
+    assert (done.counts, done.decisions, decided(uri, "move"), ids(uri, "facts_archive")) == ({}, (), {}, [])
     assert titles(uri) == ["Move “says f_1”", "Move “says f_2”"]
     first = list_proposals(Store.open(str(uri)).snapshot())[0]
     approve(existing_run("review", str(uri), "default", NOW), [first.id], Person("Ana", "python"))

@@ -457,7 +457,7 @@ def test_a_dry_run_tells_the_same_and_writes_nothing(remember: Made) -> None:
     assert_same(contents(place), before)
     assert told == replace(swept(place), would_ask=0)
     assert told.merged == 1
-    assert told.told[0].action == "absorb"
+    assert told.decisions[0].action == "absorb"
 
 
 def test_many_new_facts_and_few_are_compared_with_the_same(remember: Made, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -468,7 +468,7 @@ def test_many_new_facts_and_few_are_compared_with_the_same(remember: Made, monke
     monkeypatch.setattr(merging, "FEW", 0)
     assert swept(place, dry_run=True, merge_neighbors=4) == few
     assert few.merged == 1
-    assert few.told[0].statement.startswith(TEA)
+    assert few.decisions[0].statement.startswith(TEA)
 
 
 # Notes

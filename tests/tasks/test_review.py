@@ -35,7 +35,7 @@ from storage.undo import undo
 from tasks.people.forgetting import find_subject, forget
 from tasks.people.modifying import modify
 from tasks.people.observations import propose_deletion
-from tasks.people.review import Decided, approve, approve_for_later, reject
+from tasks.people.review import DecidedProposal, approve, approve_for_later, reject
 from tasks.people.reviewing import carry_out, decide, with_ways_on
 from tasks.runtime.proposing import proposing
 from tasks.runtime.runs import Run, existing_run, store_of
@@ -685,7 +685,7 @@ def test_a_name_that_is_unknown_or_nobody_is_an_error_before_anything_is_done(me
         decide(run_at(memory, T2), ["p_nonsense"], "reject", ANA)
     assert rows(memory, "runs", "flow = 'review'").is_empty()
     assert diff_lines(waits)[0].startswith(f"~ facts {IDS[0]}: status active → archived; expired_at nothing → the time")
-    assert isinstance(decide(run_at(memory, T2), [waits.id], "approve", ANA)[0], Decided)
+    assert isinstance(decide(run_at(memory, T2), [waits.id], "approve", ANA)[0], DecidedProposal)
 
 
 def test_names_notes_and_reasons_reach_neither_the_store_nor_a_terminal_as_they_were(
