@@ -15,7 +15,7 @@ from typing import Generic
 import polars as pl
 
 from inference.language import Language
-from inference.request_batch import Answer
+from inference.request_batch import ModelAnswer
 from prompts.packing import Question, pack_sessions
 from prompts.rendering import prompt_version, render_sessions
 from prompts.responses import SessionSummaries, Summaries
@@ -115,7 +115,7 @@ def _again(group: _Group, told: Sequence[Told]) -> tuple[_Group, ...]:
     return tuple((n,) for n in group if told[n] == Told())
 
 
-def _told_of(count: int, answer: Answer[Summaries], silent: str) -> list[Told]:
+def _told_of(count: int, answer: ModelAnswer[Summaries], silent: str) -> list[Told]:
     """Of one answer about so many: by number; where one was asked about alone, whatever says something (T37)."""
     if answer.value is None:
         return [Told(error="" if answer.skipped else answer.error or silent, is_skipped=answer.skipped)] * count

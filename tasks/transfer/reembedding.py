@@ -289,7 +289,7 @@ def _publish(
     run: Run, store: Store, tx: Transaction, staging: Staging, seat: Embedder, gate: _Gate | None
 ) -> tuple[Mapping[str, int], Verdict | None]:
     """Write all tables, and the decision; raises `_Fell` where the gate says no, `_Gap` where a text is missing."""
-    held = tx.held
+    held = tx.lease
     old = Snapshot(store.db, tx.versions, held.sequence, (held.embed_model, held.dims))
     rows = _Writing(tx, old, staging, seat).write()
     verdict = gate.ask(store, tx) if gate else None
@@ -403,7 +403,7 @@ class _Prepared:
     """An embedder that has the questions of the gate ready: no model is asked under the lease."""
 
     seat: Embedder
-    held: Mapping[str, Vectors]
+    lease: Mapping[str, Vectors]
 
     @classmethod
     def of(cls, seat: Embedder, frozen: Frozen) -> _Prepared:
@@ -422,7 +422,7 @@ class _Prepared:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """(n, d) float32, unit rows."""
-        return np.stack([self.held[text] for text in texts])
+        return np.stack([self.lease[text] for text in texts])
 
 
 @dataclass(frozen=True, slots=True)
